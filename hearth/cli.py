@@ -1,0 +1,29 @@
+"""The `hearth` command. Its sub-commands come from the entry points `hearth.commands`."""
+
+from importlib.metadata import entry_points
+
+import typer
+
+GROUP = "hearth.commands"
+
+
+def build_cli() -> typer.Typer:
+    """Collect the sub-commands of every installed package.
+
+    Each entry point is a function that takes the application and adds its commands to it.
+    """
+    app = typer.Typer(
+        name="hearth",
+        help="One private AI from the computers of a home.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+    )
+    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+        entry.load()(app)
+    return app
+
+
+def main() -> None:
+    """Run the command line; the exit code is the command's."""
+    build_cli()()

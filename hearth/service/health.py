@@ -1,0 +1,60 @@
+"""Health: a service is *live* when it answers, and *ready* when it lists no reason why not."""
+
+from datetime import UTC, datetime
+
+from pydantic import BaseModel
+
+
+class HealthReport(BaseModel):
+    """The body of `GET /health`; status 200 when ready, 503 with the reasons when not."""
+
+    service: str
+    live: bool = True
+    ready: bool
+    reasons: list[str]
+    since: datetime
+    version: str
+
+
+class Health:
+    """The reasons why one service is not ready, kept by the parts that know them."""
+
+    def __init__(self, service: str, *, version: str) -> None:
+        self.service, self.version = service, version
+        self._reasons: dict[str, str] = {"start": "starting"}
+        self._since = datetime.now(UTC)
+
+    @property
+    def ready(self) -> bool:
+        return not self._reasons
+
+    def not_ready(self, part: str, reason: str) -> None:
+        """State why `part` keeps the service from working."""
+        was_ready = self.ready
+        self._reasons[part] = reason
+        if was_ready:
+            self._since = datetime.now(UTC)
+
+    def ready_again(self, part: str) -> None:
+        """Take the reason of `part` back; unknown parts are fine."""
+        was_ready = self.ready
+        self._reasons.pop(part, None)
+        if self.ready and not was_ready:
+            self._since = datetime.now(UTC)
+
+    def started(self) -> None:
+        self.ready_again("start")
+
+    def draining(self) -> None:
+        """From now on the service finishes what it has and takes nothing new."""
+        self.not_ready("stop", "stopping: finishing what is under way")
+
+    def report(self) -> HealthReport:
+        """What `/health` answers; `since` is when `ready` last changed."""
+        return HealthReport(
+            service=self.service,
+            ready=self.ready,
+            reasons=[f"{part}: {reason}" for part, reason in sorted(self._reasons.items())],
+            since=self._since,
+            version=self.version,
+        )

@@ -1,0 +1,26 @@
+"""The one registry of service names and their default ports.
+
+Jobs, roles, discovery, settings prefixes, docs pages and test folders use these names; Python
+packages write `_` for `-`.
+"""
+
+from typing import Final
+
+PIPECATAPP: Final = "pipecatapp"
+MOE_GATEWAY: Final = "moe-gateway"
+LLAMA_EXPERT: Final = "llama-expert"
+
+DEFAULT_PORT_BASE: Final = 8000
+
+PORT_OFFSETS: Final = {PIPECATAPP: 0, MOE_GATEWAY: 80, LLAMA_EXPERT: 81}
+"""Service name -> its port, counted from the port base of its instance."""
+
+
+def expert_service(expert: str) -> str:
+    """The service name of one expert: `llama-expert-smollm2`."""
+    return f"{LLAMA_EXPERT}-{expert}"
+
+
+def port_of(service: str, port_base: int = DEFAULT_PORT_BASE) -> int:
+    """The TCP port of a service in the instance that starts at `port_base`."""
+    return port_base + PORT_OFFSETS[service]

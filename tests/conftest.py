@@ -1,0 +1,40 @@
+"""Fixtures for everybody. A server here is a real one, on a real socket."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+import uvicorn
+from starlette.types import ASGIApp
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[ASGIApp], str]]:
+    """`serve(app)` runs an ASGI application on a free port and returns its address."""
+    with ExitStack() as running:
+        yield lambda app: running.enter_context(served(app))
+
+
+@contextmanager
+def served(app: ASGIApp) -> Iterator[str]:
+    """Run `app` on a free loopback port in a thread; yield its address."""
+    config = uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        if not thread.is_alive():
+            raise RuntimeError("The server died while starting; its log is above.")
+        time.sleep(0.005)
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join()
