@@ -1,9 +1,15 @@
-"""Where one instance keeps what must survive: its state directory."""
+"""Where one instance keeps what must survive: its state directory, and what runs on it now."""
 
+import fcntl
+import os
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 STATE_VERSION = 1
+INSTANCE_VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -51,3 +57,73 @@ class StateDir:
     def lock_file(self) -> Path:
         """Locked by the running `hearth up`."""
         return self.root / "lock"
+
+
+class RunningService(BaseModel):
+    """One service of a running instance."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    pid: int
+    port: int
+    url: str
+    since: datetime
+
+
+class Instance(BaseModel):
+    """What runs on a state directory: the content of its `instance.json`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    version: int = INSTANCE_VERSION
+    pid: int
+    started: datetime
+    web: str
+    api: str
+    key_file: Path
+    services: list[RunningService]
+
+
+def read_instance(state: StateDir) -> Instance | None:
+    """What runs on this state directory now.
+
+    None without the file, when it is no instance of this version, or when the process that wrote
+    it is gone: a crash leaves the file behind, so the lock decides, and the process id where there
+    is no lock file.
+    """
+    try:
+        instance = Instance.model_validate_json(state.instance_file.read_bytes())
+    except (OSError, ValidationError):
+        return None
+    if instance.version != INSTANCE_VERSION or not process_runs(instance.pid):
+        return None
+    if state.lock_file.exists() and not is_locked(state.lock_file):
+        return None
+    return instance
+
+
+def process_runs(pid: int) -> bool:
+    """Whether a process has this id now."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def is_locked(path: Path) -> bool:
+    """Whether another open file holds the exclusive `flock` on `path`; no file is no lock."""
+    try:
+        probe = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(probe, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(probe)
+    return False
