@@ -9,6 +9,8 @@ import pytest
 import uvicorn
 from starlette.types import ASGIApp
 
+pytest_plugins = ["tests.proofs", "tests.strict"]
+
 
 @pytest.fixture
 def anyio_backend() -> str:

@@ -1,0 +1,45 @@
+.DEFAULT_GOAL := help
+PY := .venv/bin/python
+
+help:  ## show this list
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1|\2/' | column -t -s '|'
+
+setup:  ## make the environment that tests need
+	./bootstrap.sh --test --co -q >/dev/null
+
+run:  ## start Hearth on this machine
+	./bootstrap.sh --run-local
+
+test:  ## every test that this machine allows, cheap ones first
+	./bootstrap.sh --test
+
+test-engines:  ## compile the other two engines, then hold all three to one contract
+	$(PY) -m tests.integration.expert.build_engines
+	$(PY) -m pytest tests/integration/expert
+
+lint:  ## style, types, import arrows, spelling
+	$(PY) -m pytest -q tests/rules/test_static.py
+
+format:  ## put the code into the one style
+	.venv/bin/ruff check --fix -q . ; .venv/bin/ruff format -q .
+
+proofs:  ## run everything and write the table of what is proved
+	./bootstrap.sh --test --proofs write
+
+docs:  ## write the generated reference pages anew
+	$(PY) -m tests.reference
+
+bench:  ## measure against named peers; writes docs/reference/benchmarks.*
+	$(PY) -m tests.benchmarks
+
+lock:  ## resolve the dependencies anew into requirements/*.lock
+	.tools/uv/bin/uv pip compile -q --upgrade pyproject.toml --extra local --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -o requirements/local.lock
+	.tools/uv/bin/uv pip compile -q --upgrade pyproject.toml --extra local --group dev --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements/local.lock -o requirements/dev.lock
+
+wheel:  ## build the distribution into dist/
+	.tools/uv/bin/uv build --wheel -q
+
+clean:  ## remove what can be made again
+	rm -rf .venv .tools .cache dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+
+.PHONY: help setup run test test-engines lint format proofs docs bench lock wheel clean

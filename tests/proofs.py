@@ -1,0 +1,136 @@
+"""The proof book: which requirement is asserted by which test, and how that test ended.
+
+A pytest plugin. Every run collects the outcomes of the tests marked `proves(number)`.
+`--proofs write` (`make proofs`) turns them into the committed table; `--proofs check` (continuous
+integration) fails the run when the committed table says anything that this run did not show.
+"""
+
+import json
+import re
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+REQUIREMENTS = ROOT / "docs" / "requirements.md"
+TABLE = ROOT / "docs" / "reference" / "proofs.json"
+PAGE = ROOT / "docs" / "reference" / "proofs.md"
+README = ROOT / "README.md"
+BEGIN, END = "<!-- works today: begin -->", "<!-- works today: end -->"
+
+Results = dict[str, dict[str, str]]
+"""Requirement number -> test -> "passed" | "failed" | "skipped"."""
+
+
+def requirements() -> dict[str, str]:
+    """Every requirement: number -> statement, in the order of the page."""
+    line = re.compile(r"^- \*\*(\d{3}-\d{2})\*\* (.+)$", re.MULTILINE)
+    return dict(line.findall(REQUIREMENTS.read_text(encoding="utf-8")))
+
+
+def proved(results: Results) -> list[str]:
+    """The numbers that stand: at least one test, and every one of them passed."""
+    return [n for n in sorted(results) if results[n] and set(results[n].values()) == {"passed"}]
+
+
+def page(results: Results) -> str:
+    """`docs/reference/proofs.md`: requirement, tests, result."""
+    done = set(proved(results))
+    rows = [
+        "# What is proved",
+        "",
+        "Written by `make proofs` from a run of the tests; do not edit. A requirement without a",
+        "green test says *not yet*.",
+        "",
+        f"{len(done)} of {len(requirements())} requirements are proved.",
+        "",
+        "| number | requirement | tests | result |",
+        "| --- | --- | --- | --- |",
+    ]
+    for number, statement in requirements().items():
+        tests = "<br>".join(f"`{test}`" for test in sorted(results.get(number, {})))
+        words = statement.replace("|", "\\|")
+        result = "proved" if number in done else "not yet"
+        rows.append(f"| {number} | {words} | {tests} | {result} |")
+    return "\n".join(rows) + "\n"
+
+
+def works_today(results: Results) -> str:
+    """The section of the README: one line per proved requirement."""
+    known = requirements()
+    lines = [f"| {n} | {known[n].replace('|', chr(92) + '|')} |" for n in proved(results)]
+    head = ["| number | what a green test shows |", "| --- | --- |"]
+    return "\n".join([BEGIN, *head, *lines, END])
+
+
+def readme_with(results: Results) -> str:
+    """The README with its generated section made anew."""
+    text = README.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{works_today(results)}{after}"
+
+
+def committed() -> Results:
+    """The table as it is in the repository."""
+    results: Results = json.loads(TABLE.read_text(encoding="utf-8")) if TABLE.exists() else {}
+    return results
+
+
+def write(results: Results) -> None:
+    """Write the table, its page and the README's section."""
+    TABLE.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    PAGE.write_text(page(results), encoding="utf-8")
+    README.write_text(readme_with(results), encoding="utf-8")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--proofs",
+        choices=["write", "check"],
+        help="write: make the proof table anew; check: fail when it claims more than this run shows",
+    )
+
+
+class ProofBook:
+    """Collects, during one run, how the marked tests ended."""
+
+    def __init__(self, mode: str | None) -> None:
+        self.mode = mode
+        self.results: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        self.numbers: dict[str, list[str]] = {}
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        for item in items:
+            marks = [str(mark.args[0]) for mark in item.iter_markers("proves")]
+            if marks:
+                self.numbers[item.nodeid] = marks
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        for number in self.numbers.get(report.nodeid, ()):
+            test = report.nodeid.partition("[")[0]
+            before = self.results[number].get(test, "passed")
+            worse = report.outcome if report.outcome != "passed" else before
+            self.results[number][test] = "failed" if "failed" in (before, worse) else worse
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.mode == "write":
+            write(dict(self.results))
+        elif self.mode == "check" and dict(self.results) != committed():
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self.mode == "check" and dict(self.results) != committed():
+            terminalreporter.section("proof table")
+            terminalreporter.line("docs/reference/proofs.json is not what this run shows:")
+            for number in sorted({*self.results, *committed()}):
+                now, then = self.results.get(number, {}), committed().get(number, {})
+                if now != then:
+                    terminalreporter.line(f"  {number}: table {then}, this run {now}")
+            terminalreporter.line("Run `make proofs` and commit what it writes.")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(ProofBook(config.getoption("--proofs")), "proof-book")

@@ -1,0 +1,77 @@
+"""The reference pages that follow from the code. `python -m tests.reference` writes them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import typer
+from typer.main import get_command
+
+from hearth.cli import build_cli
+from hearth.service.settings import StrictSettings
+from hearth.settings import Settings as HearthSettings
+from llama_expert.settings import Settings as ExpertSettings
+from moe_gateway.settings import Settings as GatewaySettings
+from pipecatapp.settings import Settings as AgentSettings
+
+FOLDER = Path(__file__).parents[1] / "docs" / "reference"
+HEAD = "Written by `make docs` from the code; do not edit.\n"
+SERVICES: dict[str, type[StrictSettings]] = {
+    "hearth": HearthSettings,
+    "llama_expert": ExpertSettings,
+    "moe_gateway": GatewaySettings,
+    "pipecatapp": AgentSettings,
+}
+
+
+def settings() -> str:
+    """Every environment variable that a part of Hearth reads."""
+    lines = ["# Settings", "", HEAD]
+    lines += ["A name under one of these prefixes that is not listed stops the start.", ""]
+    for service, kind in SERVICES.items():
+        lines += [f"## {service}", "", "| variable | default | what |", "| --- | --- | --- |"]
+        prefix = str(kind.model_config["env_prefix"])
+        for name, field in kind.model_fields.items():
+            assert field.description, f"{kind.__module__}.{name} has no description"
+            default = "required" if field.is_required() else _default(field.default)
+            lines.append(f"| `{prefix}{name.upper()}` | {default} | {field.description} |")
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _default(value: object) -> str:
+    return "" if value is None or repr(value) == "PydanticUndefined" else f"`{value}`"
+
+
+def commands() -> str:
+    """Every command with its options."""
+    root = get_command(build_cli())
+    context = typer.Context(root, info_name="hearth")
+    lines = ["# Commands", "", HEAD]
+    return "\n".join([*lines, *_describe(root, context)])
+
+
+def _describe(command: typer.core.click.Command, context: typer.core.click.Context) -> list[str]:
+    lines: list[str] = []
+    for name in getattr(command, "commands", {}):
+        child = command.commands[name]  # type: ignore[attr-defined]
+        inner = typer.Context(child, info_name=name, parent=context)
+        lines += [f"## {inner.command_path}", "", (child.help or "").strip(), ""]
+        for parameter in child.params:
+            record = parameter.get_help_record(inner)
+            if record and record[0] != "--help":
+                lines.append(f"* `{record[0]}` {record[1]}")
+        lines += ["", *_describe(child, inner)]
+    return lines
+
+
+PAGES: dict[str, Callable[[], str]] = {"settings.md": settings, "commands.md": commands}
+
+
+def main() -> None:
+    """Write every page."""
+    for name, render in PAGES.items():
+        (FOLDER / name).write_text(render(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""Importing any module of ours does nothing."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.rules import tree
+
+PROBE = """
+import importlib, sys
+seen = []
+def watch(event, args):
+    if event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+"):
+        if "__pycache__" not in str(args[0]):
+            seen.append(f"writes {args[0]}")
+    elif event in ("socket.bind", "socket.connect", "subprocess.Popen", "os.system", "os.mkdir"):
+        seen.append(f"{event} {args}")
+sys.dont_write_bytecode = True
+sys.addaudithook(watch)
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+if seen:
+    sys.exit("; ".join(seen))
+"""
+
+
+@pytest.mark.parametrize("package", tree.PACKAGES)
+def test_import_has_no_output_and_no_side_effect(package: str) -> None:
+    """A tool, a test or the command line may import any part without starting it."""
+    modules = [
+        ".".join(file.with_suffix("").parts).removesuffix(".__init__")
+        for file in tree.python(package)
+    ]
+
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", PROBE, *modules],
+        cwd=tree.ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

@@ -1,0 +1,91 @@
+"""Rules about the shape of the repository, so that nobody has to remember them."""
+
+import ast
+import re
+from collections import Counter
+
+import pytest
+
+from tests.rules import tree
+
+ROOT_PLACES = {
+    ".ci", ".github", ".gitignore", ".dockerignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE",
+    "Makefile", "README.md", "ansible", "ansible.cfg", "bootstrap.sh", "changelog.d", "docs",
+    "e2e-tests.yaml", "group_vars", "heal_cluster.yaml", "hearth", "host_vars", "inventory",
+    "llama_expert", "moe_gateway", "nomad_jobs", "pipecatapp", "playbook.yaml",
+    "prompt_engineering", "pyproject.toml", "requirements", "speech", "tests",
+}  # fmt: skip
+SWAMPS = {"utils", "util", "helpers", "common", "misc", "shared", "base", "manager", "handler"}
+LEFTOVERS = re.compile(r"(_old|_new|_v2|_backup|backup|\.bak|\.orig|\.rej|~|copy)$|^(tmp|temp|scratch)")
+BETRAYING = re.compile(r"simulat|placeholder|for now|\bmock|\bTODO\b|\bFIXME\b|\bXXX\b", re.IGNORECASE)
+
+
+@pytest.mark.proves("001-01")
+def test_tree_holds_nothing_outside_its_known_places() -> None:
+    """A scratch file in the root is found by the next reader, who wonders what it is for."""
+    strays = [str(f) for f in tree.files() if f.parts[0] not in ROOT_PLACES]
+    leftovers = [str(f) for f in tree.files() if LEFTOVERS.search(f.stem)]
+
+    assert strays == []
+    assert leftovers == []
+
+
+def test_no_folder_has_more_than_twelve_modules() -> None:
+    """A reader sees a whole folder at a glance."""
+    modules = [f for f in tree.python(*tree.PACKAGES, "tests") if f.name != "__init__.py"]
+    crowded = {str(d): n for d, n in Counter(f.parent for f in modules).items() if n > 12}
+
+    assert crowded == {}
+
+
+def test_no_module_is_named_for_nothing() -> None:
+    """A module is named for what it is about, so nobody may name one 'utils'."""
+    assert [str(f) for f in tree.python(*tree.PACKAGES, "tests") if f.stem in SWAMPS] == []
+
+
+def test_no_module_is_longer_than_400_lines() -> None:
+    """Longer ones hide a second subject."""
+    long = [str(f) for f in tree.product() if len(tree.text(f).splitlines()) > 400]
+
+    assert long == []
+
+
+@pytest.mark.proves("001-05")
+def test_product_code_holds_no_word_of_pretence() -> None:
+    """Code that pretends says so, in words that are easy to look for."""
+    found = [
+        f"{file}:{number}: {line.strip()}"
+        for file in tree.product()
+        for number, line in enumerate(tree.text(file).splitlines(), 1)
+        if BETRAYING.search(line)
+    ]
+
+    assert found == []
+
+
+@pytest.mark.parametrize("package", ["moe_gateway", "llama_expert", "pipecatapp"])
+def test_service_package_imports_nothing_by_itself(package: str) -> None:
+    """Importing a service must not start a part of it."""
+    assert tree.text(tree.Path(package) / "__init__.py").strip() == ""
+
+
+def test_only_settings_modules_read_the_environment() -> None:
+    """What a program takes from outside is found in one place."""
+    readers = [
+        str(file)
+        for file in tree.product()
+        if file.name != "settings.py" and _uses_environment(ast.parse(tree.text(file)))
+    ]
+
+    assert readers == READS_ENVIRONMENT
+
+
+READS_ENVIRONMENT = ["hearth/local/environment.py"]
+"""The one exception: what the children of `hearth up` inherit."""
+
+
+def _uses_environment(module: ast.Module) -> bool:
+    return any(
+        isinstance(node, ast.Attribute) and node.attr in {"environ", "getenv"}
+        for node in ast.walk(module)
+    )
