@@ -89,7 +89,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--proofs",
         choices=["write", "check"],
-        help="write: make the proof table anew; check: fail when it claims more than this run shows",
+        help="write: make the proof table anew; check: fail when it is not what this run shows",
     )
 
 

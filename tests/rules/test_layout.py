@@ -3,6 +3,7 @@
 import ast
 import re
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
@@ -16,8 +17,12 @@ ROOT_PLACES = {
     "prompt_engineering", "pyproject.toml", "requirements", "speech", "tests",
 }  # fmt: skip
 SWAMPS = {"utils", "util", "helpers", "common", "misc", "shared", "base", "manager", "handler"}
-LEFTOVERS = re.compile(r"(_old|_new|_v2|_backup|backup|\.bak|\.orig|\.rej|~|copy)$|^(tmp|temp|scratch)")
-BETRAYING = re.compile(r"simulat|placeholder|for now|\bmock|\bTODO\b|\bFIXME\b|\bXXX\b", re.IGNORECASE)
+LEFTOVERS = re.compile(
+    r"(_old|_new|_v2|_backup|backup|\.bak|\.orig|\.rej|~|copy)$|^(tmp|temp|scratch)"
+)
+BETRAYING = re.compile(
+    r"simulat|placeholder|for now|\bmock|\bTODO\b|\bFIXME\b|\bXXX\b", re.IGNORECASE
+)
 
 
 @pytest.mark.proves("001-01")
@@ -66,7 +71,7 @@ def test_product_code_holds_no_word_of_pretence() -> None:
 @pytest.mark.parametrize("package", ["moe_gateway", "llama_expert", "pipecatapp"])
 def test_service_package_imports_nothing_by_itself(package: str) -> None:
     """Importing a service must not start a part of it."""
-    assert tree.text(tree.Path(package) / "__init__.py").strip() == ""
+    assert tree.text(Path(package) / "__init__.py").strip() == ""
 
 
 def test_only_settings_modules_read_the_environment() -> None:

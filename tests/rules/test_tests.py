@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tests import proofs
 from tests.rules import tree
 
+FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 ASSERTING = {"raises", "fail", "warns", "expect", "check_call"}
 
 
@@ -53,9 +54,7 @@ def test_committed_proof_table_names_only_tests_that_exist() -> None:
         f"{place.partition(':')[0]}::{test.name}": set(_proved_numbers(test))
         for place, test in _tests()
     }
-    table = {
-        (test, number) for number, results in proofs.committed().items() for test in results
-    }
+    table = {(test, number) for number, results in proofs.committed().items() for test in results}
 
     assert {(t, n) for t, n in table if n not in tests.get(t, set())} == set()
 
@@ -72,9 +71,8 @@ def _tests() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
     for file in tree.python("tests"):
         if file.name.startswith("test_"):
             for node in ast.walk(ast.parse(tree.text(file))):
-                if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                    if node.name.startswith("test_"):
-                        yield f"{file}:{node.lineno}", node
+                if isinstance(node, FUNCTION) and node.name.startswith("test_"):
+                    yield f"{file}:{node.lineno}", node
 
 
 def _asserts(test: ast.AST) -> bool:
