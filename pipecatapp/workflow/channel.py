@@ -1,0 +1,122 @@
+"""Live text and events of a run, in memory, to any number of listeners. Nothing here ever waits for a listener."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from pipecatapp.workflow.ledger.event import Event
+
+
+class Delta(BaseModel):
+    """A piece of text as it comes. `offset` counts the characters this instance said before it."""
+
+    model_config = ConfigDict(frozen=True)
+
+    type: Literal["delta"] = "delta"
+    run: str
+    path: str
+    text: str
+    offset: int = 0
+
+
+class _Words:
+    """Text that waits for a slow listener: pieces of one instance, joined when they are taken."""
+
+    def __init__(self, run: str, path: str, offset: int) -> None:
+        self.run, self.path, self.offset = run, path, offset
+        self.pieces: list[str] = []
+
+    def delta(self) -> Delta:
+        return Delta(run=self.run, path=self.path, text="".join(self.pieces), offset=self.offset)
+
+
+class Listener:
+    """Hears one run. Make it, pass it to `Engine.start`, iterate: no event and no text is missed.
+
+    While it is not read, text of one instance between two events is kept as one delta, so what
+    waits is bounded by the run's events plus its text.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[Event | _Words] = []
+        self._open_words: dict[str, _Words] = {}
+        self._ended = False
+        self._news = asyncio.Event()
+
+    def heard(self, event: Event) -> None:
+        """Take an event; text said later stays behind it."""
+        self._open_words.clear()
+        self._waiting.append(event)
+        self._news.set()
+
+    def said(self, run: str, path: str, text: str, offset: int) -> None:
+        """Take a piece of text."""
+        words = self._open_words.get(path)
+        if words is None:
+            words = self._open_words[path] = _Words(run, path, offset)
+            self._waiting.append(words)
+        words.pieces.append(text)
+        self._news.set()
+
+    def end(self) -> None:
+        """Nothing comes after what waits now."""
+        self._ended = True
+        self._news.set()
+
+    async def __aiter__(self) -> AsyncIterator[Delta | Event]:
+        while True:
+            await self._news.wait()
+            taken, self._waiting = self._waiting, []
+            self._open_words.clear()
+            if not self._ended:
+                self._news.clear()
+            for item in taken:
+                yield item.delta() if isinstance(item, _Words) else item
+            if self._ended and not self._waiting:
+                return
+
+
+class Channel:
+    """What one running run says, and to whom."""
+
+    def __init__(self, run: str) -> None:
+        self.run = run
+        self._listeners: set[Listener] = set()
+        self._said: dict[str, list[str]] = {}
+        self._length: dict[str, int] = {}
+        self._ended = False
+
+    def join(self, listener: Listener) -> None:
+        """From now on `listener` hears the run; first what running instances have said so far."""
+        for path, pieces in self._said.items():
+            listener.said(self.run, path, "".join(pieces), 0)
+        if self._ended:
+            listener.end()
+        self._listeners.add(listener)
+
+    def leave(self, listener: Listener) -> None:
+        """`listener` hears no more."""
+        self._listeners.discard(listener)
+
+    def say(self, path: str, text: str) -> None:
+        """Text of the instance at `path`, to everybody who listens."""
+        if not text:
+            return
+        offset = self._length.get(path, 0)
+        self._said.setdefault(path, []).append(text)
+        self._length[path] = offset + len(text)
+        for listener in self._listeners:
+            listener.said(self.run, path, text, offset)
+
+    def publish(self, event: Event) -> None:
+        """An event that is in the ledger, to everybody who listens."""
+        for listener in self._listeners:
+            listener.heard(event)
+
+    def close(self) -> None:
+        """The run has ended."""
+        self._ended = True
+        for listener in self._listeners:
+            listener.end()

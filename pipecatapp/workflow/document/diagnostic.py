@@ -1,0 +1,37 @@
+"""What is wrong in a document, said so that a person or a model can mend it."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+
+@dataclass(frozen=True, order=True)
+class Diagnostic:
+    """One fault. Line and column count from 1; `text` is what stands there."""
+
+    file: str
+    line: int
+    column: int
+    message: str
+    mend: str = ""
+    text: str = ""
+
+    def __str__(self) -> str:
+        mend = f". {self.mend}" if self.mend else ""
+        return f"{self.file}:{self.line}:{self.column}: {self.message}{mend}"
+
+
+class InvalidDocument(Exception):
+    """A document is not a workflow that can run. `diagnostics` says where, why and how to mend it, all at once."""
+
+    def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
+        self.diagnostics = sorted(set(diagnostics))
+        super().__init__("\n".join(str(diagnostic) for diagnostic in self.diagnostics))
+
+
+def did_you_mean(word: str, known: Iterable[str], *, otherwise: str = "") -> str:
+    """`Did you mean 'x'?`, or what is known when nothing is near, or `otherwise` when nothing is known."""
+    names = sorted(known)
+    if near := get_close_matches(word, names, n=1, cutoff=0.6):
+        return f"Did you mean {near[0]!r}?"
+    return f"Known: {', '.join(names)}" if names else otherwise
