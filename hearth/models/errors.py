@@ -1,0 +1,117 @@
+"""What can go wrong between the catalogue and a model file that may be used.
+
+ModelError
+├── CatalogueInvalid       models.yaml does not say what it must
+├── UnknownModel           no entry of that name
+├── ModelMissing           in the catalogue, not in the store
+├── ModelDamaged           the bytes are not the pinned ones
+├── ChoiceInvalid          expert.json does not say what it must
+├── ModelInUse             it is the one the instance runs
+├── DiskFull               no room for it
+├── StoreUnusable          its folder cannot be written
+└── FetchFailed            its source did not give it
+    ├── SourceUnreachable  nobody answers: no network, no proxy, no name
+    └── SourceGone         the source answers that it does not have it, or may not give it
+"""
+
+from difflib import get_close_matches
+from pathlib import Path
+
+
+class ModelError(Exception):
+    """Base of every error of this package.
+
+    `str(error)` is one line for people: the fact, then what to do, which is the first paragraph
+    of the class docstring unless the place that raises it knows better.
+    """
+
+    def __init__(self, fact: str, hint: str | None = None) -> None:
+        self.fact = fact
+        if hint is None:
+            hint = " ".join((type(self).__doc__ or "").partition("\n\n")[0].split())
+        self.hint = hint
+        super().__init__(f"{fact} {hint}".rstrip())
+
+
+class CatalogueInvalid(ModelError):
+    """Correct that line of the catalogue."""
+
+    def __init__(self, file: Path, line: int, problem: str) -> None:
+        self.file, self.line, self.problem = file, line, problem
+        super().__init__(f"{file}:{line}: {problem}")
+
+
+class UnknownModel(ModelError):
+    """`hearth models list` shows the names."""
+
+    def __init__(self, name: str, *, known: list[str]) -> None:
+        self.name = name
+        near = get_close_matches(name, known, n=1)
+        question = f" Did you mean {near[0]}?" if near else ""
+        super().__init__(f"The catalogue has no model {name!r}.{question}")
+
+
+class ModelMissing(ModelError):
+    """Get the model with `hearth models pull NAME`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"{name} is not pulled.", f"Get it with `hearth models pull {name}`.")
+
+
+class ModelDamaged(ModelError):
+    """Get the file anew with `hearth models pull NAME`."""
+
+    def __init__(self, name: str, what: Path | str) -> None:
+        self.name = name
+        super().__init__(
+            f"{what} is damaged: its sha256 is not the one that the catalogue has for {name}.",
+            f"Get it anew with `hearth models pull {name}`.",
+        )
+
+
+class ModelInUse(ModelError):
+    """Choose another model first with `hearth models use NAME`."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"{name} is the model in use.")
+
+
+class ChoiceInvalid(ModelError):
+    """Choose a model anew with `hearth models use NAME`."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        super().__init__(f"{file} is not a list of models.")
+
+
+class DiskFull(ModelError):
+    """Free some space, or choose another place with `--state-dir`, then pull again."""
+
+    def __init__(self, place: Path, *, needed: int | None = None, free: int | None = None) -> None:
+        self.place, self.needed, self.free = place, needed, free
+        sizes = ""
+        if needed is not None and free is not None:
+            sizes = f": {needed / 1e6:,.0f} MB are needed, {free / 1e6:,.0f} MB are free"
+        super().__init__(f"The disk of {place} is too full for the model{sizes}.")
+
+
+class StoreUnusable(ModelError):
+    """Check who owns the state directory, or choose another with `--state-dir`."""
+
+    def __init__(self, place: Path, error: OSError) -> None:
+        self.place = place
+        super().__init__(f"{error.filename or place} cannot be used: {error.strerror}.")
+
+
+class FetchFailed(ModelError):
+    """Pull again; what was already transferred is kept where the source allows it."""
+
+
+class SourceUnreachable(FetchFailed):
+    """Check the network and the proxy, then pull again."""
+
+
+class SourceGone(FetchFailed):
+    """Choose another model, or correct the source in the catalogue."""

@@ -1,0 +1,63 @@
+"""How a pull tells what it is doing."""
+
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+
+
+class Progress(Protocol):
+    """What a pull reports to; calls come from the thread that pulls."""
+
+    def step(self, text: str) -> None:
+        """A part of the work begins: `downloading`, `checking`, `waiting for another pull`."""
+
+    def moved(self, done: int, total: int | None) -> None:
+        """Bytes of this step that are done, out of how many where that is known."""
+
+
+class Silent:
+    """Tells nobody."""
+
+    def step(self, text: str) -> None:
+        """Say nothing."""
+
+    def moved(self, done: int, total: int | None) -> None:
+        """Say nothing."""
+
+
+class Bar:
+    """A progress bar on a terminal; elsewhere one line when each step ends. A context manager."""
+
+    def __init__(self, name: str, console: Console) -> None:
+        self.name = name
+        self._bars = Bars(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            TimeRemainingColumn(),
+            console=console,
+        )
+        self._task = self._bars.add_task(name, total=None)
+
+    def __enter__(self) -> Self:
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bars.stop()
+
+    def step(self, text: str) -> None:
+        """Begin the bar anew under another description."""
+        self._bars.reset(self._task, total=None, description=f"{self.name}: {text}")
+
+    def moved(self, done: int, total: int | None) -> None:
+        """Move the bar."""
+        self._bars.update(self._task, completed=done, total=total)

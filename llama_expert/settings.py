@@ -1,0 +1,52 @@
+"""Every setting of an expert. Nothing else in this package reads the environment."""
+
+import os
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from hearth.service.settings import StrictSettings
+from hearth.settings import Engine
+
+FOREIGN = ("CONFIG_FILE", "LLAMA_ARG_", "LLAMA_API_KEY")
+"""What engines would take from the environment over our heads, by the beginning of the name."""
+
+
+class Settings(StrictSettings):
+    """Read by the launcher and, with the same environment, by the engine process it starts."""
+
+    model_config = SettingsConfigDict(env_prefix="LLAMA_EXPERT_", frozen=True)
+
+    name: str = Field(description="What the expert is called, in logs and in discovery.")
+    host: IPv4Address = Field(IPv4Address("127.0.0.1"), description="Address it listens on.")
+    port: int = Field(ge=1, le=65535, description="TCP port it listens on.")
+    models: Annotated[list[str], Field(min_length=1)] = Field(
+        description="Names of the catalogue, best first; the first that fits and works is served."
+    )
+    model_dir: Path = Field(description="Where the model files lie, a folder a model.")
+    catalogue: Path | None = Field(
+        None, description="Another catalogue than the one that came with Hearth."
+    )
+    engine: Engine = Field("xllamacpp", description="Which llama.cpp build serves the model.")
+    llama_server_binary: Path | None = Field(
+        None, description="The llama-server program; without it, the one on PATH."
+    )
+    key_file: Path = Field(description="File with the key that callers must show.")
+    context: int | None = Field(
+        None, ge=512, description="Tokens a conversation may hold; without it, the catalogue's."
+    )
+    slots: int = Field(4, ge=1, le=64, description="How many callers are answered at once.")
+    threads: int | None = Field(
+        None, ge=1, description="Processor threads; without it, one per physical core."
+    )
+    load_timeout: float = Field(
+        900, gt=0, description="Seconds that a model may take until it answers."
+    )
+
+
+def engine_environment() -> dict[str, str]:
+    """The environment for the engine process: ours, without what would override our settings."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(FOREIGN)}
