@@ -73,9 +73,9 @@ class ModelDamaged(ModelError):
 class ModelInUse(ModelError):
     """Choose another model first with `hearth models use NAME`."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(f"{name} is the model in use.")
+    def __init__(self, name: str, models: list[str]) -> None:
+        self.name, self.models = name, models
+        super().__init__(f"{name} is in use: the expert tries {', then '.join(models)}.")
 
 
 class ChoiceInvalid(ModelError):

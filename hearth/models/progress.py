@@ -29,7 +29,7 @@ class Silent:
 
 
 class Bar:
-    """A progress bar on a terminal; elsewhere one line when each step ends. A context manager."""
+    """A progress bar on a terminal; elsewhere its last state. A context manager."""
 
     def __init__(self, name: str, console: Console) -> None:
         self.name = name
@@ -40,7 +40,7 @@ class Bar:
             TimeRemainingColumn(),
             console=console,
         )
-        self._task = self._bars.add_task(name, total=None)
+        self._task = self._bars.add_task(name, total=None, visible=False)
 
     def __enter__(self) -> Self:
         self._bars.start()
@@ -56,7 +56,8 @@ class Bar:
 
     def step(self, text: str) -> None:
         """Begin the bar anew under another description."""
-        self._bars.reset(self._task, total=None, description=f"{self.name}: {text}")
+        description = f"{self.name}: {text}"
+        self._bars.reset(self._task, total=None, visible=True, description=description)
 
     def moved(self, done: int, total: int | None) -> None:
         """Move the bar."""

@@ -35,7 +35,10 @@ def pull(model: Model, store: ModelStore, progress: Progress | None = None) -> P
 def _is_there(model: Model, store: ModelStore, progress: Progress) -> bool:
     try:
         store.ready(model, progress)
-    except (ModelMissing, ModelDamaged):
+    except ModelMissing:
+        return False
+    except ModelDamaged:
+        progress.step("the file here is damaged and will be replaced")
         return False
     return True
 

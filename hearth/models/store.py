@@ -37,7 +37,7 @@ class ModelStore:
         self.root = root
 
     def folder(self, model: Model) -> Path:
-        """Holds the file, its stamp, its lock and what a pull has so far."""
+        """Holds the file, its stamp and what a pull has so far."""
         return self.root / model.name
 
     def path(self, model: Model) -> Path:
@@ -90,10 +90,10 @@ class ModelStore:
 
     def remove(self, model: Model) -> bool:
         """Delete the file and everything beside it; whether there was anything."""
-        folder = self.folder(model)
-        if not folder.is_dir():
+        if not self.folder(model).is_dir():
             return False
-        shutil.rmtree(folder)
+        with self.locked(model, Silent()):
+            shutil.rmtree(self.folder(model))
         return True
 
     def need_room(self, size: int) -> None:
@@ -106,13 +106,14 @@ class ModelStore:
     @contextmanager
     def locked(self, model: Model, progress: Progress) -> Iterator[None]:
         """Hold the folder of a model, so that two pulls of it come one after the other."""
-        self.folder(model).mkdir(parents=True, exist_ok=True)
-        with (self.folder(model) / ".lock").open("ab") as lock:
+        self.root.mkdir(parents=True, exist_ok=True)
+        with (self.root / f".{model.name}.lock").open("ab") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 progress.step("waiting for another pull")
                 fcntl.flock(lock, fcntl.LOCK_EX)
+            self.folder(model).mkdir(exist_ok=True)
             yield
 
     def _stamp_path(self, model: Model) -> Path:

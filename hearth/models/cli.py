@@ -1,0 +1,113 @@
+"""`hearth models`: see, get, choose and remove models."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import psutil
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from hearth.models.catalogue import Catalogue, Model
+from hearth.models.choice import choose, chosen
+from hearth.models.errors import ModelError, ModelInUse
+from hearth.models.progress import Bar
+from hearth.models.pull import pull
+from hearth.models.store import ModelStore
+from hearth.service.settings import SettingsError
+from hearth.service.state import StateDir
+from hearth.settings import Settings
+
+Name = Annotated[str, typer.Argument(help="A name that `hearth models list` shows.")]
+StateOption = Annotated[
+    Path | None, typer.Option("--state-dir", help="State directory of the instance.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+def commands(app: typer.Typer) -> None:
+    """Add the group `models` to the command."""
+    group = typer.Typer(help="See, get, choose and remove models.", no_args_is_help=True)
+    group.command("list")(list_models)
+    group.command("pull")(pull_model)
+    group.command("use")(use_model)
+    group.command("remove")(remove_model)
+    app.add_typer(group, name="models")
+
+
+def list_models(state_dir: StateOption = None, *, as_json: JsonOption = False) -> None:
+    """Show the models of the catalogue, and which of them are here, fit, and are in use."""
+    with said_in_one_line():
+        state = _state(state_dir)
+        rows = [_row(model, state) for model in Catalogue.load().models.values()]
+    if as_json:
+        typer.echo(json.dumps({"models": rows}, indent=2))
+    else:
+        Console().print(_table(rows))
+
+
+def pull_model(name: Name, state_dir: StateOption = None) -> None:
+    """Download a model, check it, and keep it in the state directory."""
+    with said_in_one_line():
+        model = Catalogue.load()[name]
+        with Bar(name, Console(stderr=True)) as bar:
+            path = pull(model, ModelStore(_state(state_dir).models), bar)
+    typer.echo(f"{name} is here: {path}")
+
+
+def use_model(name: Name, state_dir: StateOption = None) -> None:
+    """Let the next `hearth up` serve this model."""
+    with said_in_one_line():
+        choice = choose(name, _state(state_dir), Catalogue.load())
+    rest = ", then ".join(choice.models[1:])
+    typer.echo(f"The next `hearth up` serves {name}" + (f"; if it fails, {rest}." if rest else "."))
+
+
+def remove_model(name: Name, state_dir: StateOption = None) -> None:
+    """Delete the file of a model that is not in use."""
+    with said_in_one_line():
+        state = _state(state_dir)
+        model = Catalogue.load()[name]
+        if name in (models := chosen(state)):
+            raise ModelInUse(name, models)
+        removed = ModelStore(state.models).remove(model)
+    typer.echo(f"{name} is removed." if removed else f"{name} was not here.")
+
+
+@contextmanager
+def said_in_one_line() -> Iterator[None]:
+    """An error that a person can mend is one line and exit code 1."""
+    try:
+        yield
+    except (ModelError, SettingsError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from error
+
+
+def _state(given: Path | None) -> StateDir:
+    return StateDir(given or Settings.load().state_dir)
+
+
+def _row(model: Model, state: StateDir) -> dict[str, Any]:
+    """What both the table and the JSON show of one model."""
+    facts = model.model_dump(mode="json", exclude={"source", "sha256", "chat_template"})
+    return {
+        **facts,
+        "installed": ModelStore(state.models).installed(model),
+        "fits": model.fits(psutil.virtual_memory().total),
+        "in_use": model.name == chosen(state)[0],
+    }
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for title in ("Model", "Size", "Memory", "Fits here", "Pulled", "In use", "About"):
+        table.add_column(title, justify="right" if title in ("Size", "Memory") else "left")
+    for row in rows:
+        marks = ["yes" if row[key] else "-" for key in ("fits", "installed", "in_use")]
+        memory = f"{row['ram_bytes'] / 1e9:.1f} GB"
+        table.add_row(row["name"], row["parameters"], memory, *marks, row["about"])
+    return table
