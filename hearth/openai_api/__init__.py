@@ -1,0 +1,1 @@
+"""The OpenAI wire protocol: types, event stream, errors, a client, and a scripted model server."""

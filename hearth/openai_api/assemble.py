@@ -1,0 +1,101 @@
+"""Make the whole answer of a streamed one."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+_TEXTS: Final = ("content", "reasoning_content", "reasoning", "refusal", "text")
+_WHOLE: Final = {"chat.completion.chunk": "chat.completion"}
+
+Json = dict[str, Any]
+
+
+class Assembler:
+    """Adds chunks up, of chat and of plain completions; fields that we do not know survive.
+
+    Texts, tool-call arguments and lists of log probabilities are joined; of everything else the
+    last value that says something stands.
+    """
+
+    def __init__(self) -> None:
+        self._head: Json = {}
+        self._choices: dict[int, Json] = {}
+
+    def add(self, chunk: Mapping[str, Any]) -> None:
+        """Take the decoded data of one event."""
+        for name, value in chunk.items():
+            if name == "choices":
+                for choice in value or ():
+                    self._add_choice(choice)
+            elif value is not None and not (name in ("id", "created") and name in self._head):
+                self._head[name] = value
+
+    def completion(self) -> Json:
+        """The body that the same request would have got without streaming."""
+        kind = self._head.get("object", "chat.completion.chunk")
+        choices = [_finished(choice) for _, choice in sorted(self._choices.items())]
+        return {**self._head, "object": _WHOLE.get(kind, kind), "choices": choices}
+
+    def _add_choice(self, piece: Json) -> None:
+        index = piece.get("index", 0)
+        choice = self._choices.setdefault(
+            index, {"index": index, "finish_reason": None, "logprobs": None}
+        )
+        for name, value in piece.items():
+            if name == "delta":
+                _add_delta(choice.setdefault("message", {"role": "assistant"}), value or {})
+            elif name == "logprobs":
+                choice["logprobs"] = _joined_lists(choice["logprobs"], value)
+            elif name == "text":
+                choice["text"] = choice.get("text", "") + (value or "")
+            elif value is not None:
+                choice[name] = value
+
+
+def _add_delta(message: Json, delta: Json) -> None:
+    for name, value in delta.items():
+        if name == "tool_calls":
+            for piece in value or ():
+                _add_call(message.setdefault("tool_calls", []), piece)
+        elif name in _TEXTS and isinstance(value, str):
+            message[name] = (message.get(name) or "") + value
+        elif value is not None:
+            message[name] = value
+
+
+def _add_call(calls: list[Json], piece: Json) -> None:
+    """Pieces belong to the call with their `index`; without one, an `id` begins the next call."""
+    last = len(calls) if piece.get("id") or not calls else len(calls) - 1
+    place = {call["index"]: call for call in calls}
+    index = piece.get("index", last)
+    if index not in place:
+        place[index] = {"index": index, "function": {"name": "", "arguments": ""}}
+        calls.append(place[index])
+    call, function = place[index], piece.get("function") or {}
+    call["function"]["name"] = call["function"]["name"] or function.get("name") or ""
+    call["function"]["arguments"] += function.get("arguments") or ""
+    call.update({n: v for n, v in piece.items() if n != "function" and v is not None})
+
+
+def _joined_lists(old: Json | None, new: Json | None) -> Json | None:
+    if old is None or new is None:
+        return new if old is None else old
+    joined = dict(old)
+    for name, value in new.items():
+        both = isinstance(value, list) and isinstance(joined.get(name), list)
+        joined[name] = joined[name] + value if both else value
+    return joined
+
+
+def _finished(choice: Json) -> Json:
+    message = choice.get("message")
+    if message is None:
+        return choice
+    calls = sorted(message.get("tool_calls", ()), key=lambda call: call["index"])
+    message = {"content": None if calls else "", **message}
+    if calls:
+        message["content"] = message["content"] or None
+        message["tool_calls"] = [
+            {"type": "function", **{n: v for n, v in call.items() if n != "index"}}
+            for call in calls
+        ]
+    return {**choice, "message": message}

@@ -1,0 +1,158 @@
+"""Talk to one OpenAI-compatible server. No retries: who calls decides what may be asked twice."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import httpx2
+from pydantic import ValidationError
+
+from hearth.openai_api.chat import ChatRequest, Chunk, Completion
+from hearth.openai_api.errors import ModelLost, ModelRefused, ModelUnavailable, message_of
+from hearth.openai_api.sse import DONE, EventTooLong, SseReader
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Seconds. `idle` also bounds the wait for the first byte; None waits for ever."""
+
+    connect: float = 5.0
+    idle: float | None = 600.0
+
+
+class ChunkStream:
+    """A streamed answer: iterate it once. `headers` are those of the HTTP answer."""
+
+    def __init__(self, answer: httpx2.Response) -> None:
+        self.headers: Mapping[str, str] = answer.headers
+        self._answer = answer
+
+    async def __aiter__(self) -> AsyncIterator[Chunk]:
+        """The chunks as they come.
+
+        Raises `ModelLost` when the stream breaks, carries an error, or ends without `[DONE]`.
+        """
+        reader = SseReader()
+        try:
+            async for data in self._answer.aiter_bytes():
+                for event in reader.feed(data):
+                    if event.data == DONE:
+                        return
+                    yield _chunk(event.data)
+        except (httpx2.TransportError, EventTooLong) as error:
+            raise ModelLost(f"The answer broke off: {_reason(error)}.") from error
+        raise ModelLost("The answer ended before it was complete.")
+
+
+class ModelClient:
+    """The server at `base_url`, such as `http://127.0.0.1:8080/v1`. Use it as a context manager."""
+
+    def __init__(self, base_url: str, key: str, timeouts: Timeouts | None = None) -> None:
+        timeouts = timeouts or Timeouts()
+        self.base_url = base_url.rstrip("/")
+        self._http = httpx2.AsyncClient(
+            headers={"authorization": f"Bearer {key}"},
+            timeout=httpx2.Timeout(timeouts.idle, connect=timeouts.connect, pool=None),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64),
+            trust_env=False,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close every connection; answers that still come break off."""
+        await self._http.aclose()
+
+    @asynccontextmanager
+    async def stream(
+        self, request: ChatRequest, *, headers: Mapping[str, str] | None = None
+    ) -> AsyncIterator[ChunkStream]:
+        """Ask for a streamed answer. Leaving the block closes the connection: the model stops.
+
+        Raises `ModelUnavailable` or `ModelRefused` on entry; see `ChunkStream` for the rest.
+        """
+        call = self._http.build_request(
+            "POST",
+            f"{self.base_url}/chat/completions",
+            json={**request.body(), "stream": True},
+            headers=headers,
+        )
+        answer = await self._send(call, stream=True)
+        try:
+            yield ChunkStream(answer)
+        finally:
+            await answer.aclose()
+
+    async def complete(
+        self, request: ChatRequest, *, headers: Mapping[str, str] | None = None
+    ) -> Completion:
+        """Ask for the whole answer at once.
+
+        Raises `ModelUnavailable`, `ModelRefused`, or `ModelLost` when what came is no answer.
+        """
+        call = self._http.build_request(
+            "POST",
+            f"{self.base_url}/chat/completions",
+            json={**request.body(), "stream": False},
+            headers=headers,
+        )
+        answer = await self._send(call)
+        try:
+            return Completion.model_validate_json(answer.content)
+        except ValidationError as error:
+            raise ModelLost("What came back is no chat completion.") from error
+
+    async def models(self) -> list[str]:
+        """The ids of the models that the server offers; raises like `complete`."""
+        answer = await self._send(self._http.build_request("GET", f"{self.base_url}/models"))
+        try:
+            return [str(model["id"]) for model in answer.json()["data"]]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ModelLost("What came back is no list of models.") from error
+
+    async def _send(self, call: httpx2.Request, *, stream: bool = False) -> httpx2.Response:
+        try:
+            answer = await self._http.send(call, stream=stream)
+            if answer.is_success:
+                return answer
+            body = _decoded(await answer.aread())
+        except httpx2.TransportError as error:
+            raise ModelUnavailable(f"{self.base_url}: {_reason(error)}.") from error
+        if answer.is_server_error:
+            message = f"{self.base_url}: HTTP {answer.status_code}: {message_of(body)}"
+            raise ModelUnavailable(message, status=answer.status_code)
+        raise ModelRefused(answer.status_code, body)
+
+
+def _chunk(data: str) -> Chunk:
+    body = _decoded(data.encode())
+    if isinstance(body, dict) and body.get("error"):
+        raise ModelLost(message_of(body))
+    try:
+        return Chunk.model_validate(body)
+    except ValidationError as error:
+        raise ModelLost("An event of the answer is no chat chunk.") from error
+
+
+def _decoded(data: bytes) -> Any:
+    try:
+        return json.loads(data)
+    except ValueError:
+        return data.decode("utf-8", "replace")
+
+
+def _reason(error: Exception) -> str:
+    """Transport errors are often wordless; their class then says what happened."""
+    return str(error) or type(error).__name__

@@ -1,0 +1,385 @@
+"""A model server that answers what a test told it to, on a real socket. Public API.
+
+    model = ScriptedModel("small")
+    model.when("weather").call_tool("weather.now", {"place": "Oslo"})
+    model.when("snow").say("Take a coat.", pause=0.01)
+    address = serve(model.app)
+
+The last message of a request chooses the rule: its text contains the words, or the function says
+yes; the first rule that fits. A rule gives its answers in order, and its last one for ever after.
+Without a rule, the model repeats what the user said last.
+"""
+
+import asyncio
+import base64
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from pydantic import ValidationError
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from hearth.openai_api.assemble import Assembler
+from hearth.openai_api.chat import ChatRequest
+from hearth.openai_api.errors import error_body
+from hearth.openai_api.scripts import Match, Piece, Rule, Script, pieces, text_pieces, words_of
+from hearth.openai_api.sse import DONE, sse_event
+
+Outcome = Literal["running", "answered", "aborted", "broken"]
+Json = dict[str, Any]
+
+
+@dataclass
+class Received:
+    """One request as it came, and what became of it. Times are `time.monotonic()`."""
+
+    path: str
+    headers: dict[str, str]
+    body: Any
+    started: float = field(default_factory=time.monotonic)
+    words: int = 0
+    outcome: Outcome = "running"
+    """`aborted`: the caller hung up first. `broken`: the script broke the answer off."""
+    ended: float | None = None
+
+
+class ScriptedModel:
+    """Serves `/v1/chat/completions`, `/v1/completions`, `/v1/embeddings`, `/v1/models`, `/health`,
+    `/metrics` and `/slots` the way llama-server does: no status line before the first word, a
+    queue in front of its slots, and each request's prompt and answer counted in words.
+
+    `key`: what `/v1` demands as Bearer key. `stops_unary=False` plays a server that goes on working
+    when the caller of a request without `stream` hangs up. `names` are the ids of its models.
+    """
+
+    def __init__(
+        self, *names: str, key: str | None = None, slots: int = 64, stops_unary: bool = True
+    ) -> None:
+        self.names = names or ("scripted",)
+        self.key, self.slots, self.stops_unary = key, slots, stops_unary
+        self.loading = False
+        """True: everything answers 503, as while a model loads."""
+        self.requests: list[Received] = []
+        self._rules: list[Rule] = []
+        self._change = threading.Condition()
+        self._free: asyncio.Semaphore | None = None
+
+    def when(self, match: Match) -> Rule:
+        """A new rule for requests whose last message contains these words, or that the function
+        accepts; the first rule that fits is used. It needs at least one answer."""
+        rule = Rule(match)
+        self._rules.append(rule)
+        return rule
+
+    @property
+    def words_sent(self) -> int:
+        return sum(request.words for request in self.requests)
+
+    @property
+    def running(self) -> int:
+        return self._count("running")
+
+    @property
+    def answered(self) -> int:
+        return self._count("answered")
+
+    @property
+    def aborted(self) -> int:
+        return self._count("aborted")
+
+    def wait_until(self, happened: Callable[["ScriptedModel"], bool], timeout: float = 10) -> None:
+        """Block until the condition holds; it is looked at after each change.
+
+        Raises `TimeoutError` with the requests so far. In async code use `asyncio.to_thread`.
+        """
+        with self._change:
+            if not self._change.wait_for(lambda: happened(self), timeout):
+                raise TimeoutError(f"It did not happen within {timeout} s: {self.requests}")
+
+    @property
+    def app(self) -> ASGIApp:
+        """The ASGI application; serve it with uvicorn, whose connections it can break."""
+        return self
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _lifespan(receive, send)
+            return
+        answer = _Answer(receive, send)
+        path, headers = scope["path"], {k.decode(): v.decode() for k, v in scope["headers"]}
+        routes = {"/health": self._health, "/metrics": self._metrics, "/slots": self._slots}
+        if path in routes:
+            await routes[path](answer)
+        elif self.key is not None and headers.get("authorization") != f"Bearer {self.key}":
+            await answer.error(401, "Invalid API Key", "authentication_error")
+        elif self.loading:
+            await answer.error(503, "Loading model", "unavailable_error")
+        elif path == "/v1/models":
+            await answer.json({"object": "list", "data": [_model(name) for name in self.names]})
+        elif scope["method"] == "POST" and path in _PIECES:
+            await self._complete(path, headers, answer)
+        elif scope["method"] == "POST" and path == "/v1/embeddings":
+            await self._embed(headers, answer)
+        else:
+            await answer.error(404, "File Not Found", "not_found_error")
+
+    async def _complete(self, path: str, headers: dict[str, str], answer: "_Answer") -> None:
+        body = await answer.read_json()
+        try:
+            request = _request(body)
+        except ValidationError as error:
+            await answer.error(400, str(error), "invalid_request_error")
+            return
+        received = Received(path, headers, body)
+        with self._change:
+            self.requests.append(received)
+            self._change.notify_all()
+            script = self._script(request)
+        stops = bool(request.stream) or self.stops_unary
+        finished = await answer.unless_gone(
+            self._perform(request, script, received, answer), stops=stops
+        )
+        if not finished:
+            self._note(received, "aborted")
+
+    async def _perform(
+        self, request: ChatRequest, script: Script, received: Received, answer: "_Answer"
+    ) -> None:
+        if self._free is None:
+            self._free = asyncio.Semaphore(self.slots)
+        async with self._free:
+            await asyncio.sleep(script.wait)
+            if script.body is not None:
+                await answer.whole(script.status, script.body, script.headers)
+            elif await self._speak(request, script, received, answer):
+                await self._break(request, script, received, answer)
+                return
+        self._note(received, "answered")
+
+    async def _speak(
+        self, request: ChatRequest, script: Script, received: Received, answer: "_Answer"
+    ) -> bool:
+        """Say the words; tells whether the script wants the answer broken off here."""
+        whole, said, answer_id = Assembler(), 0, f"chatcmpl-{len(self.requests)}"
+        for piece in _PIECES[received.path](script, request, answer_id):
+            if script.pause and said and piece.word:
+                await asyncio.sleep(script.pause)
+            if script.breaks and said == script.breaks_after:
+                return True
+            said += bool(piece.word)
+            whole.add(piece.chunk)
+            if request.stream:
+                await answer.event(piece.chunk)
+            self._note_word(received, piece)
+        completion = {**whole.completion(), "usage": _usage(request, said)}
+        if request.stream:
+            await self._end_stream(request, completion, answer)
+        else:
+            await answer.json(completion)
+        return False
+
+    async def _end_stream(self, request: ChatRequest, whole: Json, answer: "_Answer") -> None:
+        if request.stream_options is not None and request.stream_options.include_usage:
+            kind = {"chat.completion": "chat.completion.chunk"}.get(whole["object"])
+            await answer.event({**whole, "object": kind or whole["object"], "choices": []})
+        await answer.event(DONE)
+        await answer.end()
+
+    async def _break(
+        self, request: ChatRequest, script: Script, received: Received, answer: "_Answer"
+    ) -> None:
+        if script.breaks == "hang":
+            await asyncio.Event().wait()
+        elif script.breaks == "error":
+            await answer.fail(
+                error_body("The script broke.", type="server_error"), stream=request.stream
+            )
+        elif script.breaks == "malformed":
+            await answer.fail('{"choices": [{"del', stream=request.stream)
+        self._note(received, "broken")
+        if script.breaks in ("reset", "close"):
+            if script.breaks_after and not request.stream:
+                await answer.begin_whole()
+            await answer.cut(reset=script.breaks == "reset")
+
+    async def _embed(self, headers: dict[str, str], answer: "_Answer") -> None:
+        body = await answer.read_json()
+        received = Received("/v1/embeddings", headers, body)
+        with self._change:
+            self.requests.append(received)
+        inputs = body["input"] if isinstance(body["input"], list) else [body["input"]]
+        data = [
+            {"object": "embedding", "index": index, "embedding": _vector(text, body)}
+            for index, text in enumerate(inputs)
+        ]
+        count = sum(len(words_of(str(text))) for text in inputs)
+        usage = {"prompt_tokens": count, "total_tokens": count}
+        await answer.json({"object": "list", "model": body["model"], "data": data, "usage": usage})
+        self._note(received, "answered")
+
+    async def _health(self, answer: "_Answer") -> None:
+        if self.loading:
+            await answer.error(503, "Loading model", "unavailable_error")
+        else:
+            await answer.json({"status": "ok"})
+
+    async def _metrics(self, answer: "_Answer") -> None:
+        text = (
+            f"llamacpp:tokens_predicted_total {self.words_sent}\n"
+            f"llamacpp:requests_processing {min(self.running, self.slots)}\n"
+            f"llamacpp:requests_deferred {max(0, self.running - self.slots)}\n"
+        )
+        await answer.whole(200, text.encode(), {"content-type": "text/plain; version=0.0.4"})
+
+    async def _slots(self, answer: "_Answer") -> None:
+        busy = self.running
+        await answer.json([{"id": n, "is_processing": n < busy} for n in range(self.slots)])
+
+    def _script(self, request: ChatRequest) -> Script:
+        for rule in self._rules:
+            if rule.fits(request):
+                return rule.next_script()
+        return Script(words_of(request.last_user_text))
+
+    def _note_word(self, received: Received, piece: Piece) -> None:
+        if piece.word:
+            with self._change:
+                received.words += 1
+                self._change.notify_all()
+
+    def _note(self, received: Received, outcome: Outcome) -> None:
+        with self._change:
+            received.outcome, received.ended = outcome, time.monotonic()
+            self._change.notify_all()
+
+    def _count(self, outcome: Outcome) -> int:
+        return sum(request.outcome == outcome for request in self.requests)
+
+
+class _Answer:
+    """The caller's connection, as ASGI and uvicorn give it."""
+
+    def __init__(self, receive: Receive, send: Send) -> None:
+        self._receive, self._send = receive, send
+        self._started = False
+
+    async def read_json(self) -> Any:
+        data, more = b"", True
+        while more:
+            message = await self._receive()
+            data, more = data + message.get("body", b""), message.get("more_body", False)
+        return json.loads(data or b"{}")
+
+    async def unless_gone(self, work: Coroutine[Any, Any, None], *, stops: bool) -> bool:
+        """Do the work; when the caller hangs up first and it `stops`, drop it and return False."""
+        task, gone = asyncio.ensure_future(work), asyncio.ensure_future(self._hang_up())
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done() and stops:
+            task.cancel()
+        await asyncio.wait((task,))
+        gone.cancel()
+        if task.cancelled():
+            return False
+        task.result()
+        return True
+
+    async def whole(self, status: int, body: bytes, headers: dict[str, str]) -> None:
+        head = [(name.encode(), value.encode()) for name, value in headers.items()]
+        head.append((b"content-length", b"%d" % len(body)))
+        await self._send({"type": "http.response.start", "status": status, "headers": head})
+        await self._send({"type": "http.response.body", "body": body})
+
+    async def json(self, body: Any, status: int = 200) -> None:
+        data = json.dumps(body).encode()
+        await self.whole(status, data, {"content-type": "application/json; charset=utf-8"})
+
+    async def error(self, status: int, message: str, kind: str) -> None:
+        await self.json({"error": {"code": status, "message": message, "type": kind}}, status)
+
+    async def event(self, data: Any) -> None:
+        if not self._started:
+            head = [(b"content-type", b"text/event-stream")]
+            await self._send({"type": "http.response.start", "status": 200, "headers": head})
+            self._started = True
+        await self._send({"type": "http.response.body", "body": sse_event(data), "more_body": True})
+
+    async def end(self) -> None:
+        await self._send({"type": "http.response.body", "body": b""})
+
+    async def fail(self, data: Any, *, stream: bool | None) -> None:
+        """Say something that is no answer, and end as if it were one."""
+        if stream:
+            await self.event(data)
+            await self.end()
+        elif isinstance(data, str):
+            await self.whole(200, data.encode(), {"content-type": "application/json"})
+        else:
+            await self.json(data, 500)
+
+    async def begin_whole(self) -> None:
+        """The head and the first bytes of an answer that is not streamed."""
+        head = [(b"content-type", b"application/json"), (b"content-length", b"1000")]
+        await self._send({"type": "http.response.start", "status": 200, "headers": head})
+        body = b'{"object": "chat.completion", "choices": ['
+        await self._send({"type": "http.response.body", "body": body, "more_body": True})
+
+    async def cut(self, *, reset: bool) -> None:
+        """Close the connection in mid-answer: by a TCP reset, or just so.
+
+        ASGI has no word for that, so this asks uvicorn's request for its transport.
+        """
+        transport = getattr(getattr(self._receive, "__self__", None), "transport", None)
+        if transport is None:
+            raise RuntimeError("Only a uvicorn server can break a connection.")
+        if reset:
+            sock = transport.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            transport.abort()
+        else:
+            transport.close()
+        await self._hang_up()
+
+    async def _hang_up(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            pass
+
+
+async def _lifespan(receive: Receive, send: Send) -> None:
+    for step in ("startup", "shutdown"):
+        await receive()
+        await send({"type": f"lifespan.{step}.complete"})
+
+
+_PIECES: dict[str, Callable[[Script, ChatRequest, str], Iterator[Piece]]] = {
+    "/v1/chat/completions": pieces,
+    "/v1/completions": text_pieces,
+}
+
+
+def _request(body: Any) -> ChatRequest:
+    """Of either endpoint: a plain prompt counts as what the user said."""
+    if isinstance(body, dict) and "prompt" in body:
+        body = {**body, "messages": [{"role": "user", "content": str(body["prompt"])}]}
+    return ChatRequest.model_validate(body)
+
+
+def _usage(request: ChatRequest, completion: int) -> Json:
+    prompt = sum(len(words_of(message.text)) for message in request.messages)
+    total = prompt + completion
+    return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": total}
+
+
+def _model(name: str) -> Json:
+    return {"id": name, "object": "model", "created": 1_790_000_000, "owned_by": "test"}
+
+
+def _vector(text: Any, body: Json) -> list[float] | str:
+    vector = [float(len(str(text))), 0.5]
+    if body.get("encoding_format") == "base64":
+        return base64.b64encode(struct.pack("<2f", *vector)).decode()
+    return vector

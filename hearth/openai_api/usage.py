@@ -1,0 +1,87 @@
+"""Look at a streamed answer while its bytes pass: its usage, and whether it came to its end."""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from hearth.openai_api.sse import DONE, MAX_EVENT_BYTES, EventTooLong
+
+_EVENT: Final = re.compile(rb".*?(?:\n\r?\n|\Z)", re.DOTALL)
+_DATA: Final = re.compile(rb"^data: ?(.*?)\r?$", re.MULTILINE)
+_DONE: Final = DONE.encode()
+
+
+@dataclass(frozen=True)
+class TokenCount:
+    """Tokens of one answer."""
+
+    prompt: int
+    completion: int
+
+
+def count_of(usage: Any) -> TokenCount | None:
+    """The counts in a `usage` object; None when it has no such numbers (embeddings have no
+    `completion_tokens`)."""
+    if not isinstance(usage, dict):
+        return None
+    prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens", 0)
+    if not isinstance(prompt, int) or not isinstance(completion, int):
+        return None
+    return TokenCount(prompt, completion)
+
+
+class StreamTap:
+    """Passes whole events on; reads `usage`, `done` and `failed` off them.
+
+    With `strip` the chunk that carries nothing but the usage is taken out: its caller did not ask
+    for it. Lines end with LF or CRLF. Bytes after the last blank line wait for more, so a caller
+    never gets half an event before an error event of ours.
+    """
+
+    def __init__(self, *, strip: bool) -> None:
+        self.usage: TokenCount | None = None
+        self.done = False
+        """`[DONE]` has passed: the answer is complete."""
+        self.failed = False
+        """An error event has passed."""
+        self._strip = strip
+        self._rest = b""
+
+    def feed(self, data: bytes) -> bytes:
+        """What of `data`, and of what waited, may be passed on now; may be empty.
+
+        Raises `EventTooLong` when an event has no end.
+        """
+        if self._rest:
+            data = self._rest + data
+        if data.endswith(b"\n\n"):
+            self._rest = b""
+        else:
+            lf, crlf = data.rfind(b"\n\n"), data.rfind(b"\n\r\n")
+            end = max(lf + 2 if lf >= 0 else 0, crlf + 3 if crlf >= 0 else 0)
+            data, self._rest = data[:end], data[end:]
+            if len(self._rest) > MAX_EVENT_BYTES:
+                raise EventTooLong(f"An event is longer than {MAX_EVENT_BYTES} bytes.")
+        if b'"usage"' in data or _DONE in data or b'"error"' in data:
+            return b"".join(event for event in _EVENT.findall(data) if self._look(event))
+        return data
+
+    def _look(self, event: bytes) -> bool:
+        """Whether the caller shall get this event."""
+        data = b"\n".join(_DATA.findall(event))
+        if data == _DONE:
+            self.done = True
+            return True
+        if b'"usage"' not in data and b'"error"' not in data:
+            return True
+        try:
+            chunk = json.loads(data)
+        except ValueError:
+            return True
+        if not isinstance(chunk, dict):
+            return True
+        self.failed = self.failed or bool(chunk.get("error"))
+        count = count_of(chunk.get("usage"))
+        self.usage = count or self.usage
+        return not (self._strip and count and not chunk.get("choices"))
