@@ -1,0 +1,1 @@
+"""What people keep: the workflows and prompts that an instance knows."""

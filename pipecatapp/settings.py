@@ -1,0 +1,88 @@
+"""Every setting of the agent service. Nothing else in this package reads the environment."""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from pydantic import AnyHttpUrl, Field
+from pydantic_settings import SettingsConfigDict
+
+from hearth.service.names import DEFAULT_PORT_BASE, MOE_GATEWAY, PIPECATAPP, port_of
+from hearth.service.settings import StrictSettings
+from hearth.service.state import StateDir
+from hearth.settings import default_state_dir
+
+
+class Settings(StrictSettings):
+    """Read once at start; with none set it fits the default instance of one machine."""
+
+    model_config = SettingsConfigDict(env_prefix="PIPECATAPP_", frozen=True)
+
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(
+        port_of(PIPECATAPP, DEFAULT_PORT_BASE), ge=0, le=65535, description="TCP port to listen on."
+    )
+    state_dir: Path = Field(
+        default_factory=default_state_dir, description="Where the ledger of this instance is kept."
+    )
+    gateway_url: AnyHttpUrl = Field(
+        AnyHttpUrl(f"http://127.0.0.1:{port_of(MOE_GATEWAY, DEFAULT_PORT_BASE)}/v1"),
+        description="The OpenAI address that workflows ask for models.",
+    )
+    gateway_key_file: Path | None = Field(
+        None, description="File with the key for the gateway; by default the state's service_key."
+    )
+    key_files: list[Path] = Field(
+        [], description="Files with the keys that callers may use; by default the state's two."
+    )
+    model_roles: dict[str, str] = Field(
+        {"default": "auto"}, description="Model role named in workflows -> model of the gateway."
+    )
+    services: dict[str, AnyHttpUrl] = Field(
+        {}, description="Service name -> base URL: what the status page and cluster.status ask."
+    )
+    public_url: AnyHttpUrl | None = Field(
+        None, description="The address people use, when a proxy stands before this service."
+    )
+    gateway_connect_timeout: float = Field(
+        3.0, gt=0, description="Seconds to wait for a connection to the gateway."
+    )
+    gateway_answer_timeout: float = Field(
+        300.0, gt=0, description="Seconds a model may stay silent before its node fails."
+    )
+    max_body_bytes: int = Field(
+        8 * 1024 * 1024, gt=0, description="Largest request body; above it the answer is 413."
+    )
+    drain_seconds: int = Field(
+        10, ge=0, description="Seconds that running work gets to end after SIGTERM."
+    )
+
+    @property
+    def state(self) -> StateDir:
+        return StateDir(self.state_dir)
+
+    @property
+    def gateway(self) -> str:
+        """The gateway's address without a slash at its end."""
+        return str(self.gateway_url).rstrip("/")
+
+    @property
+    def service_urls(self) -> dict[str, str]:
+        """The services directory with addresses that end in no slash."""
+        return {name: str(url).rstrip("/") for name, url in self.services.items()}
+
+    @property
+    def public_origin(self) -> str | None:
+        """The origin a browser names when it comes through the proxy: `https://home.lan`."""
+        if self.public_url is None:
+            return None
+        url = urlsplit(str(self.public_url))
+        return f"{url.scheme}://{url.netloc}"
+
+    @property
+    def gateway_key_path(self) -> Path:
+        return self.gateway_key_file or self.state.service_key_file
+
+    @property
+    def key_paths(self) -> list[Path]:
+        """The files whose keys open this service; the first one signs the sessions."""
+        return self.key_files or [self.state.key_file, self.state.service_key_file]

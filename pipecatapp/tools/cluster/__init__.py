@@ -1,0 +1,1 @@
+"""Tools that look at the machines, services and experts. Nothing here changes them."""

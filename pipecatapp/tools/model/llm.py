@@ -1,0 +1,128 @@
+"""One question to a model, through the gateway."""
+
+import json
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field, ValidationError
+
+from hearth.openai_api.assemble import Assembler
+from hearth.openai_api.chat import ChatRequest, ToolCall
+from hearth.openai_api.client import ModelClient
+from hearth.openai_api.errors import ModelError, ModelRefused, ModelUnavailable
+from pipecatapp.workflow import Context, ToolFailed, tool
+
+ANSWERED_BY = "x-hearth-expert"
+"""Response header in which the gateway says which expert answered."""
+
+
+class CalledTool(BaseModel):
+    """A call that the model asks for."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any] | str = Field(
+        description="As an object; as the text that the model wrote where that is no JSON object."
+    )
+
+
+class Answer(BaseModel):
+    """What the model said, and the model that really said it."""
+
+    text: str
+    tool_calls: list[CalledTool] = []
+    finish_reason: str
+    model: str
+
+
+@tool("llm", effect="llm", version=1)
+async def llm(
+    ctx: Context,
+    messages: Annotated[
+        list[dict[str, Any]],
+        Field(description="The conversation, as OpenAI chat messages.", min_length=1),
+    ],
+    model: Annotated[str, Field(description="A model that the gateway offers.")] = "auto",
+    tools: Annotated[
+        list[dict[str, Any]], Field(description="What the model may call, as OpenAI tools.")
+    ] = [],  # noqa: B006
+    temperature: Annotated[float | None, Field(description="How freely it samples.", ge=0)] = None,
+    max_tokens: Annotated[int | None, Field(description="Longest answer, in tokens.", gt=0)] = None,
+) -> Answer:
+    """Ask a model to go on with a conversation; its words are passed on as they come."""
+    request = request_of(messages, model, tools, temperature, max_tokens)
+    ctx.record(model=model, prompt=messages)
+    client = ctx.service(ModelClient)
+    try:
+        return await _answer(ctx, client, request)
+    except ModelUnavailable as error:
+        hint = "" if error.status else " Is it running? `hearth up` starts it."
+        raise ToolFailed(f"The gateway does not answer: {error}{hint}") from error
+    except ModelRefused as error:
+        raise ToolFailed(f"The gateway refused model {model!r}: {error}") from error
+    except ModelError as error:
+        raise ToolFailed(f"Model {model!r} did not finish: {error}") from error
+
+
+def request_of(
+    messages: list[dict[str, Any]],
+    model: str,
+    tools: list[dict[str, Any]],
+    temperature: float | None,
+    max_tokens: int | None,
+) -> ChatRequest:
+    """The request to stream; messages or tools that are none of OpenAI's fail the node."""
+    try:
+        return ChatRequest.model_validate(
+            {
+                "model": model,
+                "messages": messages,
+                "tools": tools or None,
+                "temperature": temperature,
+                "max_tokens": max_tokens,
+                "stream_options": {"include_usage": True},
+            }
+        )
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = ".".join(str(part) for part in problem["loc"])
+        raise ToolFailed(f"The messages are no chat: {place}: {problem['msg']}.") from error
+
+
+async def _answer(ctx: Context, client: ModelClient, request: ChatRequest) -> Answer:
+    whole = Assembler()
+    async with client.stream(request) as chunks:
+        answered_by = chunks.headers.get(ANSWERED_BY)
+        async for chunk in chunks:
+            whole.add(chunk.body())
+            if chunk.text:
+                await ctx.say(chunk.text)
+    completion = whole.completion()
+    usage = completion.get("usage") or {}
+    model = answered_by or completion.get("model") or request.model
+    ctx.record(
+        model=model,
+        prompt_tokens=usage.get("prompt_tokens"),
+        completion_tokens=usage.get("completion_tokens"),
+    )
+    if not completion["choices"]:
+        raise ToolFailed(f"Model {model!r} answered nothing.")
+    choice = completion["choices"][0]
+    message = choice.get("message", {})
+    return Answer(
+        text=message.get("content") or "",
+        tool_calls=[called_tool(call) for call in message.get("tool_calls", [])],
+        finish_reason=choice["finish_reason"] or "stop",
+        model=model,
+    )
+
+
+def called_tool(call: dict[str, Any]) -> CalledTool:
+    """A call with its arguments decoded where they are a JSON object."""
+    wanted = ToolCall.model_validate(call)
+    written = wanted.function.arguments
+    try:
+        decoded = json.loads(written or "{}")
+    except ValueError:
+        decoded = None
+    arguments = decoded if isinstance(decoded, dict) else written
+    return CalledTool(id=wanted.id, name=wanted.function.name, arguments=arguments)
