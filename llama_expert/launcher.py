@@ -1,4 +1,4 @@
-"""Serve the first model of a list that fits, loads and answers; say which one, and why not others."""
+"""Serve the first model of a list that fits, loads and answers; say which, and why not others."""
 
 import asyncio
 import socket

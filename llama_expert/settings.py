@@ -11,7 +11,7 @@ from pydantic_settings import SettingsConfigDict
 from hearth.service.settings import StrictSettings
 from hearth.settings import Engine
 
-FOREIGN = ("CONFIG_FILE", "LLAMA_ARG_", "LLAMA_API_KEY")
+FOREIGN = ("LLAMA_ARG_", "LLAMA_API_KEY")
 """What engines would take from the environment over our heads, by the beginning of the name."""
 
 

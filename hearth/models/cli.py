@@ -104,10 +104,18 @@ def _row(model: Model, state: StateDir) -> dict[str, Any]:
 
 def _table(rows: list[dict[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False)
-    for title in ("Model", "Size", "Memory", "Fits here", "Pulled", "In use", "About"):
+    for title in ("Model", "Size", "Memory", "Here", "About"):
         table.add_column(title, justify="right" if title in ("Size", "Memory") else "left")
     for row in rows:
-        marks = ["yes" if row[key] else "-" for key in ("fits", "installed", "in_use")]
         memory = f"{row['ram_bytes'] / 1e9:.1f} GB"
-        table.add_row(row["name"], row["parameters"], memory, *marks, row["about"])
+        table.add_row(row["name"], row["parameters"], memory, _where(row), row["about"])
     return table
+
+
+def _where(row: dict[str, Any]) -> str:
+    """What a person wants to know of a model at a glance."""
+    if row["in_use"]:
+        return "in use" if row["installed"] else "in use, not pulled"
+    if row["installed"]:
+        return "pulled"
+    return "fits" if row["fits"] else "too big"

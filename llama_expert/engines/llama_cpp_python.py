@@ -5,8 +5,13 @@ It compiles llama.cpp when it is installed, and answers one caller at a time.
 
 from importlib import import_module
 from importlib.util import find_spec
+from secrets import compare_digest
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from hearth.service.health import Health
 from hearth.service.metrics import new_registry
@@ -27,20 +32,46 @@ def check() -> None:
 def serve(job: Job) -> None:
     """Load the model and serve until SIGTERM or SIGINT."""
     health = Health(job.model.name, version=hearth_version())
-    app = build_app(job)
-    app.router.routes[:0] = service_routes(health, new_registry())
+    app = build_app(job, health)
     health.started()
     serve_app(app, host=job.host, port=job.port, health=health)
 
 
-def build_app(job: Job) -> FastAPI:
-    """The package's application with the model loaded; every `/v1` route needs the key."""
+def build_app(job: Job, health: Health) -> FastAPI:
+    """The package's routes and ours, with the model loaded; every `/v1` route needs the key.
+
+    The package's own application would add its documentation pages, and CORS headers that let any
+    web page in.
+    """
+    app = FastAPI(openapi_url=None)
+    app.routes.extend([*service_routes(health, new_registry()), Route("/v1/models", _Models(job))])
+    app.include_router(_load(job))
+    return app
+
+
+class _Models:
+    """`GET /v1/models`; the package's own waits until nobody is being answered."""
+
+    def __init__(self, job: Job) -> None:
+        self._expected = f"Bearer {job.key}".encode()
+        model = {"id": job.model.name, "object": "model", "created": 0, "owned_by": "hearth"}
+        self._answer = {"object": "list", "data": [model]}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        given = Headers(scope=scope).get("authorization", "").encode()
+        if compare_digest(given, self._expected):
+            answer = JSONResponse(self._answer)
+        else:
+            answer = JSONResponse({"error": {"message": "Invalid API Key", "code": 401}}, 401)
+        await answer(scope, receive, send)
+
+
+def _load(job: Job) -> APIRouter:
+    """Load the model into the package; its routes, which find it there."""
     server = import_module("llama_cpp.server.app")
     settings = import_module("llama_cpp.server.settings")
     # model_construct: these classes would also read environment variables as short as PORT.
-    shared = settings.ServerSettings.model_construct(
-        host=job.host, port=job.port, api_key=job.key, interrupt_requests=False
-    )
+    shared = settings.ServerSettings.model_construct(api_key=job.key, interrupt_requests=False)
     one = settings.ModelSettings.model_construct(
         model=str(job.path),
         model_alias=job.model.name,
@@ -50,8 +81,10 @@ def build_app(job: Job) -> FastAPI:
         logits_all=False,
         verbose=False,
     )
+    server.set_server_settings(shared)
     try:
-        app: FastAPI = server.create_app(server_settings=shared, model_settings=[one])
+        server.set_llama_proxy([one])
     except ValueError as error:
         raise EngineFailed(f"llama.cpp does not load {job.path}.") from error
-    return app
+    router: APIRouter = server.router
+    return router
