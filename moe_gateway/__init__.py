@@ -1,0 +1,1 @@
+"""One OpenAI address for all experts."""

@@ -73,6 +73,7 @@ def serve(
     # uvicorn raises the captured signal again after its clean end; a clean stop exits with 0.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    asyncio.run(server.serve())
+    with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
+        runner.run(server.serve())
     if not server.started:
         raise SystemExit(1)

@@ -1,0 +1,35 @@
+"""`python -m moe_gateway`: run the gateway as its settings say."""
+
+import sys
+
+from hearth.service.health import Health
+from hearth.service.logs import configure_logs
+from hearth.service.names import MOE_GATEWAY
+from hearth.service.server import serve
+from hearth.service.settings import SettingsError
+from hearth.service.version import hearth_version
+from moe_gateway.app import build_app
+from moe_gateway.settings import Settings
+
+
+def main() -> None:
+    """Serve until SIGTERM; exit code 1 and one sentence when the settings are wrong."""
+    configure_logs(MOE_GATEWAY)
+    health = Health(MOE_GATEWAY, version=hearth_version())
+    try:
+        settings = Settings.load()
+        app = build_app(settings, health)
+    except SettingsError as error:
+        sys.exit(str(error))
+    serve(
+        app,
+        host=str(settings.host),
+        port=settings.port,
+        health=health,
+        drain_seconds=settings.drain_seconds,
+        on_stop=app.drain,
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Refusals: what the caller did not get, why, and whether asking again makes sense."""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any, Final
+
+import orjson
+
+from hearth.openai_api.errors import error_body, message_of
+
+Headers = list[tuple[bytes, bytes]]
+
+NO_RETRY: Final = (b"x-should-retry", b"false")
+"""Official clients send 408, 409, 429 and 5xx three times unless this header is there."""
+
+
+class Refused(Exception):
+    """Raise it anywhere before the first byte; the caller gets OpenAI's error body.
+
+    `status` is the HTTP status, `code` what programs look at, `headers` go along.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        code: str | None,
+        message: str,
+        *,
+        param: str | None = None,
+        headers: Headers | None = None,
+    ) -> None:
+        self.status, self.code, self.message, self.param = status, code, message, param
+        self.headers = headers or []
+        super().__init__(message)
+
+    def body(self) -> bytes:
+        """The JSON that OpenAI clients show to people."""
+        kind = type_of(self.status)
+        return orjson.dumps(error_body(self.message, type=kind, code=self.code, param=self.param))
+
+
+def type_of(status: int) -> str:
+    """OpenAI's error type for a status."""
+    if status == 429:
+        return "rate_limit_error"
+    return "server_error" if status >= 500 else "invalid_request_error"
+
+
+def no_key() -> Refused:
+    return Refused(
+        401,
+        "invalid_api_key",
+        "No valid API key: send `Authorization: Bearer <key>` with a key of this gateway.",
+        headers=[(b"www-authenticate", b'Bearer realm="hearth"')],
+    )
+
+
+def stopping() -> Refused:
+    headers = [(b"connection", b"close"), (b"retry-after", b"5")]
+    return Refused(503, "stopping", "The gateway is stopping; ask again soon.", headers=headers)
+
+
+def too_large(limit: int) -> Refused:
+    message = f"The request is larger than {limit} bytes (setting MOE_GATEWAY_MAX_BODY_BYTES)."
+    return Refused(413, "request_too_large", message, headers=[(b"connection", b"close")])
+
+
+def unknown_model(model: str, known: Iterable[str]) -> Refused:
+    names = sorted(known)
+    near = get_close_matches(model, names, n=1)
+    question = f" Did you mean {near[0]!r}?" if near else ""
+    listed = ", ".join(names) or "none yet"
+    message = f"The model {model[:100]!r} does not exist.{question} Known models: {listed}."
+    return Refused(404, "model_not_found", message, param="model")
+
+
+def none_healthy(model: str, reasons: Mapping[str, str]) -> Refused:
+    listed = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+    message = f"No server of {model!r} is ready. {listed or 'There is none.'}"
+    return Refused(503, "model_unavailable", message, headers=[(b"retry-after", b"1")])
+
+
+def none_capable(need: str) -> Refused:
+    message = f"No expert can do this: {need}. Ask a model by its name to send it anyway."
+    return Refused(400, "no_capable_expert", message, param="model")
+
+
+def relayed(status: int, data: bytes) -> bytes:
+    """A server's error in OpenAI's shape, with its own words and fields kept.
+
+    llama-server puts the status into `code`, where clients expect a word or nothing.
+    """
+    try:
+        body: Any = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        body = data.decode("utf-8", "replace")[:1000]
+    inner = body.get("error") if isinstance(body, dict) else None
+    error = error_body(message_of(body) or f"HTTP {status}", type=type_of(status))["error"]
+    if isinstance(inner, dict):
+        error |= inner
+        error["code"] = _code(inner)
+    return orjson.dumps({"error": error})
+
+
+def _code(error: dict[str, Any]) -> str | None:
+    if error.get("type") == "exceed_context_size_error":
+        return "context_length_exceeded"
+    return error["code"] if isinstance(error.get("code"), str) else None

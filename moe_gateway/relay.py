@@ -1,0 +1,277 @@
+"""The caller's side of one request: what goes out, and passing a server's answer on."""
+
+import re
+import time
+from typing import Any, Final
+from uuid import uuid4
+
+import msgspec
+import orjson
+from starlette.types import Message, Receive, Send
+
+from hearth.openai_api.assemble import Assembler
+from hearth.openai_api.errors import error_event
+from hearth.openai_api.sse import DONE, EventTooLong, SseEvent, SseReader
+from hearth.openai_api.usage import StreamTap, TokenCount, count_of
+from moe_gateway.errors import Headers, Refused, relayed, too_large
+from moe_gateway.upstream import Connection, Lost, UpstreamError
+
+MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
+SANE_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
+
+HOP_BY_HOP: Final = frozenset(
+    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer"
+    b" transfer-encoding upgrade".split()
+)
+"""RFC 9110, section 7.6.1."""
+
+NOT_SENT_ON: Final = HOP_BY_HOP | frozenset(
+    b"host authorization cookie content-length content-type expect accept-encoding x-request-id"
+    b" x-conversation-id".split()
+)
+"""`X-Conversation-Id` makes llama-server go on generating when the caller has hung up.
+`Accept-Encoding`: the gateway reads the usage off the answer. The rest it says itself."""
+
+NOT_PASSED_BACK: Final = HOP_BY_HOP | frozenset(
+    b"content-length content-type date server set-cookie x-request-id openai-processing-ms"
+    b" x-hearth-expert x-hearth-model x-hearth-route".split()
+)
+
+
+class CallerGone(Exception):
+    """The caller hung up before the request was whole; there is nobody to answer."""
+
+
+class Reply:
+    """What one caller gets: a head once, then the body; every answer carries the request's id."""
+
+    __slots__ = (
+        "_send",
+        "ended",
+        "facts",
+        "first_byte_at",
+        "gone",
+        "request_id",
+        "started_at",
+        "status",
+    )
+
+    def __init__(self, headers: Headers, send: Send) -> None:
+        self._send = send
+        self.started_at = time.perf_counter()
+        self.first_byte_at = 0.0
+        self.request_id = request_id(headers)
+        self.facts: Headers = []
+        """Headers that say where the answer comes from."""
+        self.status = 0
+        self.ended = False
+        """The whole answer is out."""
+        self.gone = False
+        """The caller hung up before the end."""
+
+    async def start(self, status: int, content_type: bytes, headers: Headers) -> None:
+        self.status, self.first_byte_at = status, time.perf_counter()
+        spent = b"%d" % ((self.first_byte_at - self.started_at) * 1000)
+        head = [
+            (b"content-type", content_type),
+            (b"x-request-id", self.request_id),
+            (b"openai-processing-ms", spent),
+            *self.facts,
+            *headers,
+        ]
+        await self._send({"type": "http.response.start", "status": status, "headers": head})
+
+    async def piece(self, data: bytes) -> None:
+        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+
+    async def end(self, data: bytes = b"") -> None:
+        self.ended = True
+        await self._send({"type": "http.response.body", "body": data})
+
+    async def whole(
+        self, status: int, data: bytes, headers: Headers, content_type: bytes = b"application/json"
+    ) -> None:
+        length = (b"content-length", b"%d" % len(data))
+        await self.start(status, content_type, [length, *headers])
+        await self.end(data)
+
+    async def refuse(self, refused: Refused) -> None:
+        await self.whole(refused.status, refused.body(), refused.headers)
+
+
+def request_id(headers: Headers) -> bytes:
+    """The caller's own, when it is a sane one."""
+    for name, value in headers:
+        if name == b"x-request-id" and SANE_ID.fullmatch(value):
+            return value
+    return b"req_" + uuid4().hex.encode()
+
+
+async def read_body(headers: Headers, receive: Receive, limit: int) -> bytes:
+    """The whole request. Raises `Refused` (413) or `CallerGone`."""
+    length = next((value for name, value in headers if name == b"content-length"), b"0")
+    if length.isdigit() and int(length) > limit:
+        raise too_large(limit)
+    message = await receive()
+    data = _body(message)
+    if not message.get("more_body"):
+        return data
+    pieces, size = [data], len(data)
+    while message.get("more_body"):
+        message = await receive()
+        pieces.append(_body(message))
+        size += len(pieces[-1])
+        if size > limit:
+            raise too_large(limit)
+    return b"".join(pieces)
+
+
+def _body(message: Message) -> bytes:
+    if message["type"] == "http.disconnect":
+        raise CallerGone
+    data: bytes = message.get("body", b"")
+    return data
+
+
+def request_head(
+    path: bytes, fixed: bytes, headers: Headers, request_id: bytes, length: int
+) -> bytes:
+    """The head of the request to a server: the caller's headers, without what is not for it."""
+    named = {
+        token.strip().lower()
+        for name, value in headers
+        if name == b"connection"
+        for token in value.split(b",")
+    }
+    lines = [
+        b"%s: %s\r\n" % (name, value)
+        for name, value in headers
+        if name not in NOT_SENT_ON and name not in named and not name.startswith(b"x-hearth-")
+    ]
+    own = b"X-Request-Id: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (
+        request_id,
+        length,
+    )
+    return b"POST %s HTTP/1.1\r\n%s%s%s" % (path, fixed, b"".join(lines), own)
+
+
+def passed_back(connection: Connection) -> tuple[bytes, Headers]:
+    """The content type of a server's answer, and the headers that the caller gets of it."""
+    content_type, passed = b"application/json", []
+    for name, value in connection.headers:
+        if name == b"content-type":
+            content_type = value
+        elif name not in NOT_PASSED_BACK and not name.startswith(b"access-control-"):
+            passed.append((name, value))
+    return content_type, passed
+
+
+class _Counted(msgspec.Struct):
+    usage: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_COUNTED = msgspec.json.Decoder(_Counted)
+
+
+async def pass_whole(reply: Reply, connection: Connection, idle: float) -> TokenCount | None:
+    """Pass an answer on that is not streamed, an error too; tells what it cost.
+
+    Nothing goes out before all of it is there, so another server can still be asked. Raises
+    `Lost` or `TimedOut`.
+    """
+    data = await connection.body(idle, MAX_ANSWER_BYTES)
+    content_type, headers = passed_back(connection)
+    if connection.status >= 400:
+        data, content_type = relayed(connection.status, data), b"application/json"
+    await reply.whole(connection.status, data, headers, content_type)
+    try:
+        return count_of(orjson.loads(bytes(_COUNTED.decode(data).usage)))
+    except msgspec.DecodeError:
+        return None
+
+
+async def pass_stream(
+    reply: Reply, connection: Connection, idle: float, *, strip: bool
+) -> TokenCount | None:
+    """Pass a streamed answer on, event by event; tells what it cost.
+
+    Once the first event is out, a failure is the last event: clients take a stream that merely
+    ends for a whole answer. Before it, raises `Lost` or `TimedOut`.
+    """
+    tap = StreamTap(strip=strip)
+    try:
+        while data := await connection.piece(idle):
+            out = _fed(tap, data)
+            if out and not reply.status:
+                content_type, headers = passed_back(connection)
+                await reply.start(connection.status, content_type, headers)
+            if out:
+                await reply.piece(out)
+            if tap.done:
+                break
+        if not tap.done and not tap.failed:
+            raise Lost(f"{connection.address.authority}: the answer ended before it was complete.")
+    except UpstreamError as error:
+        if not reply.status:
+            raise
+        await reply.end(error_event(str(error), type="server_error", code=error.code))
+        return tap.usage
+    await reply.end()
+    await connection.linger()
+    return tap.usage
+
+
+def _fed(tap: StreamTap, data: bytes) -> bytes:
+    try:
+        return tap.feed(data)
+    except EventTooLong as error:
+        raise Lost(str(error)) from error
+
+
+async def pass_assembled(reply: Reply, connection: Connection, idle: float) -> TokenCount | None:
+    """Put a streamed answer together for a caller who wants it whole; tells what it cost.
+
+    Raises `Lost` or `TimedOut`: nothing goes out before the end.
+    """
+    reader, whole, size = SseReader(), Assembler(), 0
+    while data := await connection.piece(idle):
+        size += len(data)
+        for event in _events(reader, data, size):
+            if event.data == DONE:
+                body = whole.completion()
+                _, headers = passed_back(connection)
+                await reply.whole(200, orjson.dumps(body), headers)
+                await connection.linger()
+                return count_of(body.get("usage"))
+            chunk = _chunk(event.data)
+            if chunk.get("error"):
+                await reply.whole(_status(chunk), relayed(_status(chunk), event.data.encode()), [])
+                return None
+            whole.add(chunk)
+    raise Lost(f"{connection.address.authority}: the answer ended before it was complete.")
+
+
+def _events(reader: SseReader, data: bytes, size: int) -> list[SseEvent]:
+    if size > MAX_ANSWER_BYTES:
+        raise Lost(f"The answer is larger than {MAX_ANSWER_BYTES} bytes.")
+    try:
+        return reader.feed(data)
+    except EventTooLong as error:
+        raise Lost(str(error)) from error
+
+
+def _chunk(data: str) -> dict[str, Any]:
+    try:
+        chunk = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise Lost("The server sent an event that is no JSON.") from error
+    if not isinstance(chunk, dict):
+        raise Lost("The server sent an event that is no chunk.")
+    return chunk
+
+
+def _status(chunk: dict[str, Any]) -> int:
+    """The HTTP status that an error in a stream would have had; llama-server says it as `code`."""
+    error = chunk["error"]
+    code = error.get("code") if isinstance(error, dict) else None
+    return code if isinstance(code, int) and 400 <= code <= 599 else 500

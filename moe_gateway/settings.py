@@ -1,0 +1,83 @@
+"""Every setting of the gateway. Nothing else in this package reads the environment."""
+
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, model_validator
+from pydantic_settings import SettingsConfigDict
+
+from hearth.service.settings import StrictSettings
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]*$", max_length=100)]
+"""A name that may stand in an HTTP header and in a metric's label."""
+
+
+class InstanceSettings(BaseModel):
+    """One server behind the gateway: of an expert, or one that tells its models itself."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    url: AnyHttpUrl = Field(description="Its address without `/v1`.")
+    expert: Name | None = Field(None, description="The expert it serves.")
+    aliases: tuple[Name, ...] = Field((), description="Other names of the expert.")
+    lists_models: bool = Field(
+        default=False, description="It tells its models by `GET /v1/models`; never part of `auto`."
+    )
+    key_file: Path | None = Field(None, description="File with the key that it demands.")
+    slots: int = Field(1, ge=1, description="Requests that it works on at once.")
+    context: int | None = Field(None, ge=1, description="Tokens that one request may hold.")
+    tools: Literal["native", "grammar", "none"] = Field(
+        "native", description="How its model takes tools, as the catalogue says."
+    )
+    vision: bool = Field(default=False, description="Its model looks at pictures.")
+    embeddings: bool = Field(default=False, description="It answers `/v1/embeddings`.")
+    cost: float = Field(
+        1.0, gt=0, description="What a token costs beside the other experts' tokens."
+    )
+    stops_unary: bool = Field(
+        default=True,
+        description="It ends a request without `stream` when the caller hangs up; where it does"
+        " not, the gateway asks for a stream and puts the answer together.",
+    )
+
+    @model_validator(mode="after")
+    def _is_one_of_both(self) -> Self:
+        if (self.expert is None) != self.lists_models:
+            raise ValueError("an instance has either `expert` or `lists_models: true`")
+        return self
+
+
+class Settings(StrictSettings):
+    """Read once, at the start."""
+
+    model_config = SettingsConfigDict(env_prefix="MOE_GATEWAY_", frozen=True)
+
+    host: IPv4Address = Field(IPv4Address("127.0.0.1"), description="Address it listens on.")
+    port: int = Field(8080, ge=0, le=65535, description="TCP port it listens on.")
+    key_files: tuple[Path, ...] = Field(
+        min_length=1,
+        description="Files with one key each; callers show one of them as Bearer key.",
+    )
+    instances: tuple[InstanceSettings, ...] = Field(
+        (), description="The servers behind the gateway, as a JSON list."
+    )
+    connect_timeout: float = Field(3, gt=0, description="Seconds to wait for a connection.")
+    first_byte_timeout: float = Field(
+        300, gt=0, description="Seconds to wait for the first byte of an answer."
+    )
+    idle_timeout: float = Field(
+        300, gt=0, description="Seconds that an answer may pause once it has begun."
+    )
+    check_interval: float = Field(
+        1, gt=0, description="Seconds between two looks at an instance's health."
+    )
+    models_interval: float = Field(
+        5, gt=0, description="Seconds after which an instance is asked for its models again."
+    )
+    max_body_bytes: int = Field(
+        32 * 1024 * 1024, ge=1024, description="Largest request; a larger one is refused with 413."
+    )
+    drain_seconds: int = Field(
+        10, ge=0, description="Seconds that answers under way may take after SIGTERM."
+    )

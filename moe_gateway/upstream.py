@@ -1,0 +1,397 @@
+"""The client side of the gateway: HTTP/1.1 over pooled connections that carry one answer at a time.
+
+    UpstreamError
+      + Unreachable           no connection, so the request was not sent
+      |   + ConnectTimedOut
+      + Lost                  the connection broke, or what came is no HTTP
+      + TimedOut              silence
+          + FirstByteTimedOut
+          + IdleTimedOut
+
+Why our own: a general client costs more per token than everything else here together
+(docs/decisions/0020-own-upstream-client.md).
+"""
+
+import asyncio
+import os
+import ssl
+from collections import defaultdict, deque
+from dataclasses import dataclass
+from typing import Self
+from urllib.parse import urlsplit
+
+import httptools
+
+HIGH_WATER = 256 * 1024
+"""Bytes that wait for a slow caller before reading from the server pauses."""
+
+MAX_IDLE_SECONDS = 4.0
+"""llama-server closes an idle connection after 5 s; we do so first."""
+
+STALE_SECONDS = 1.0
+"""An idle connection that the server closed under us shows it at once, not after a while."""
+
+LINGER_SECONDS = 0.25
+"""How long the end of a finished answer may take before the connection is given up."""
+
+
+class UpstreamError(Exception):
+    """A server did not answer, or not to the end; the subclass says what is known of it.
+
+    `code` is what programs look at in the error that the caller gets.
+    """
+
+    code = "upstream_lost"
+
+
+class Unreachable(UpstreamError):
+    """Is the server running, and its address right? Another instance may be asked."""
+
+    code = "upstream_unreachable"
+
+
+class ConnectTimedOut(Unreachable):
+    """The machine does not answer. See also the setting that the message names."""
+
+    code = "upstream_connect_timeout"
+
+
+class Lost(UpstreamError):
+    """The server went away in mid-answer: its own log says why."""
+
+
+class TimedOut(UpstreamError):
+    """The server is silent. A longer time may be set with the setting that the message names."""
+
+
+class FirstByteTimedOut(TimedOut):
+    """It took the request, but does not begin to answer."""
+
+    code = "upstream_first_byte_timeout"
+
+
+class IdleTimedOut(TimedOut):
+    """It began to answer, then fell silent."""
+
+    code = "upstream_idle_timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a server listens; `path` stands before every path that is asked there."""
+
+    host: str
+    port: int
+    tls: bool = False
+    path: str = ""
+
+    @classmethod
+    def of(cls, url: str) -> Self:
+        parts = urlsplit(url)
+        tls = parts.scheme == "https"
+        port = parts.port or (443 if tls else 80)
+        return cls(parts.hostname or "", port, tls, parts.path.rstrip("/"))
+
+    @property
+    def authority(self) -> str:
+        """`host:port`, as in a Host header."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+
+class Connection(asyncio.Protocol):
+    """One connection, with the answer that comes on it."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.status = 0
+        self.headers: list[tuple[bytes, bytes]] = []
+        self.complete = True
+        """The answer has come to its end, or none was asked for yet."""
+        self.idle_since = 0.0
+        self._transport: asyncio.Transport | None = None
+        self._parser: httptools.HttpResponseParser | None = None
+        self._pieces: deque[bytes] = deque()
+        self._waiting_bytes = 0
+        self._head = self._paused = self._framed = self._heard = False
+        self._closed = self._keep_alive = False
+        self._error: UpstreamError | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        self._sent_at = 0.0
+
+    # What the gateway does with it.
+
+    def send(self, head: bytes, body: bytes) -> None:
+        """Begin an exchange; the head ends with its blank line."""
+        assert self._transport is not None
+        self._parser = httptools.HttpResponseParser(self)
+        self._pieces.clear()
+        self._waiting_bytes = 0
+        self._head = self._framed = self._heard = self._keep_alive = self.complete = False
+        self._sent_at = self._loop.time()
+        self._transport.writelines((head, body))
+
+    async def answer(self, seconds: float) -> None:
+        """Wait for status and headers. Raises `Lost` or `TimedOut`."""
+        ends = self._loop.time() + seconds
+        while not self._head:
+            if self._error is not None:
+                raise self._error
+            if not await self._event(ends - self._loop.time()):
+                raise first_byte_timeout(self.address, seconds)
+
+    async def piece(self, seconds: float) -> bytes:
+        """What has come of the body since the last time; empty at its end.
+
+        Raises `Lost` or `TimedOut`.
+        """
+        while not self._pieces:
+            if self.complete:
+                return b""
+            if self._error is not None:
+                raise self._error
+            if not await self._event(seconds):
+                raise IdleTimedOut(
+                    f"{self.address.authority} paused for {seconds:g} s in mid-answer"
+                    " (setting MOE_GATEWAY_IDLE_TIMEOUT)."
+                )
+        data = self._pieces.popleft() if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces.clear()
+        self._waiting_bytes = 0
+        if self._paused and self._transport is not None:
+            self._paused = False
+            self._transport.resume_reading()
+        return data
+
+    async def body(self, seconds: float, limit: int) -> bytes:
+        """The whole body. Raises `Lost`, also when it is longer than `limit`, or `TimedOut`."""
+        pieces, size = [], 0
+        while data := await self.piece(seconds):
+            pieces.append(data)
+            size += len(data)
+            if size > limit:
+                raise Lost(f"{self.address.authority}: the answer is larger than {limit} bytes.")
+        return b"".join(pieces)
+
+    async def linger(self) -> None:
+        """Let a finished answer's last bytes come, so that the connection can be used again."""
+        try:
+            while await self.piece(LINGER_SECONDS):
+                pass
+        except UpstreamError:
+            self.abort()
+
+    def abort(self) -> None:
+        """Close it now; the server sees that nobody listens."""
+        self._closed = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def reusable(self) -> bool:
+        return self._keep_alive and self.complete and not self._closed and not self._pieces
+
+    @property
+    def was_stale(self) -> bool:
+        """Whether it broke right after sending, before any answer: it was closed while idle."""
+        return not self._heard and self._loop.time() - self._sent_at < STALE_SECONDS
+
+    async def _event(self, seconds: float) -> bool:
+        """Wait until something happens; False when nothing did."""
+        waiter = self._waiter = self._loop.create_future()
+        timer = self._loop.call_later(seconds, _cancel_wait, waiter)
+        try:
+            await waiter
+        except TimeoutError:
+            return False
+        finally:
+            timer.cancel()
+            self._waiter = None
+        return True
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    def _fail(self, reason: str) -> None:
+        if not self.complete and self._error is None:
+            self._error = Lost(f"{self.address.authority}: {reason}.")
+        self._wake()
+
+    # What the event loop tells it.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport  # type: ignore[assignment]
+
+    def data_received(self, data: bytes) -> None:
+        self._heard = True
+        if self._parser is None or self.complete:
+            self.abort()
+            return
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade):
+            self._fail("what it sent is no HTTP answer")
+            self.abort()
+            return
+        if self._waiting_bytes > HIGH_WATER and not self._paused and self._transport is not None:
+            self._paused = True
+            self._transport.pause_reading()
+        self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._closed = True
+        if self._head and not self._framed and exc is None:
+            self.complete = True
+        self._fail("the connection was reset" if exc else "the connection was closed")
+
+    # What the parser tells it.
+
+    def on_message_begin(self) -> None:
+        if self.complete:
+            self._closed = True  # More than was asked for: what it means is anybody's guess.
+        else:
+            self.headers = []
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        if self.complete:
+            return
+        name = name.lower()
+        if name in (b"content-length", b"transfer-encoding"):
+            self._framed = True
+        self.headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        if self._parser is not None and not self.complete:
+            self.status = self._parser.get_status_code()
+            self._head = self.status >= 200
+
+    def on_body(self, data: bytes) -> None:
+        self._pieces.append(data)
+        self._waiting_bytes += len(data)
+
+    def on_message_complete(self) -> None:
+        if self._parser is not None and self._head and not self.complete:
+            self._keep_alive = self._framed and self._parser.should_keep_alive()
+            self.complete = True
+
+
+class Pool:
+    """Connections to all servers; an answered one is kept for the next request."""
+
+    def __init__(self, connect_timeout: float) -> None:
+        self._connect_timeout = connect_timeout
+        self._idle: defaultdict[Address, list[Connection]] = defaultdict(list)
+
+    async def ask(
+        self, address: Address, head: bytes, body: bytes, *, seconds: float, reuse: bool = True
+    ) -> Connection:
+        """Send a request and wait for status and headers; `release` the connection afterwards.
+
+        `seconds` bound the wait for the answer. `reuse=False` is for requests that must not be
+        sent twice: a kept connection may have been closed by the server in the same moment.
+        Raises `Unreachable`, `Lost` or `TimedOut`.
+        """
+        connection = self._take(address) if reuse else None
+        if connection is not None:
+            try:
+                return await self._answered(connection, head, body, seconds)
+            except Lost:
+                if not connection.was_stale:
+                    raise
+        return await self._answered(await self._connect(address), head, body, seconds)
+
+    async def get(
+        self, address: Address, path: str, *, key: bytes, seconds: float
+    ) -> tuple[int, bytes]:
+        """Status and body of a small `GET`, within so many seconds in all. Raises like `ask`."""
+        head = b"GET %s HTTP/1.1\r\n%sConnection: close\r\n\r\n" % (
+            (address.path + path).encode(),
+            fixed_head(address, key),
+        )
+        try:
+            async with asyncio.timeout(seconds):
+                connection = await self.ask(address, head, b"", seconds=seconds, reuse=False)
+                try:
+                    return connection.status, await connection.body(seconds, HIGH_WATER)
+                finally:
+                    connection.abort()
+        except TimeoutError as error:
+            raise FirstByteTimedOut(
+                f"{address.authority}: no answer within {seconds:g} s."
+            ) from error
+
+    def release(self, connection: Connection) -> None:
+        """Keep the connection when its answer is complete, else close it at once."""
+        if connection.reusable:
+            connection.idle_since = asyncio.get_running_loop().time()
+            self._idle[connection.address].append(connection)
+        else:
+            connection.abort()
+
+    def close(self) -> None:
+        """Close what is idle; what is in use is closed by who uses it."""
+        for connections in self._idle.values():
+            for connection in connections:
+                connection.abort()
+        self._idle.clear()
+
+    async def _answered(
+        self, connection: Connection, head: bytes, body: bytes, seconds: float
+    ) -> Connection:
+        done = False
+        try:
+            connection.send(head, body)
+            await connection.answer(seconds)
+            done = True
+        finally:
+            if not done:
+                connection.abort()
+        return connection
+
+    def _take(self, address: Address) -> Connection | None:
+        """The connection that was used last; those before it that are too old are closed."""
+        idle, oldest = self._idle[address], asyncio.get_running_loop().time() - MAX_IDLE_SECONDS
+        while idle:
+            connection = idle.pop()
+            if connection.reusable and connection.idle_since > oldest:
+                return connection
+            connection.abort()
+        return None
+
+    async def _connect(self, address: Address) -> Connection:
+        loop = asyncio.get_running_loop()
+        context = ssl.create_default_context() if address.tls else None
+        try:
+            async with asyncio.timeout(self._connect_timeout):
+                _, connection = await loop.create_connection(
+                    lambda: Connection(address), address.host, address.port, ssl=context
+                )
+        except TimeoutError as error:
+            raise ConnectTimedOut(
+                f"{address.authority}: no connection within {self._connect_timeout:g} s"
+                " (setting MOE_GATEWAY_CONNECT_TIMEOUT)."
+            ) from error
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else str(error)
+            raise Unreachable(f"{address.authority}: {reason}.") from error
+        return connection
+
+
+def fixed_head(address: Address, key: bytes) -> bytes:
+    """The header lines that every request to this server has."""
+    line = b"Authorization: Bearer %s\r\n" % key if key else b""
+    return b"Host: %s\r\n%s" % (address.authority.encode(), line)
+
+
+def first_byte_timeout(address: Address, seconds: float) -> FirstByteTimedOut:
+    return FirstByteTimedOut(
+        f"{address.authority} did not begin to answer within {seconds:g} s"
+        " (setting MOE_GATEWAY_FIRST_BYTE_TIMEOUT)."
+    )
+
+
+def _cancel_wait(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_exception(TimeoutError())
