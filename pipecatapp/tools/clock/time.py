@@ -15,11 +15,11 @@ LOCAL = "local"
 class Now(BaseModel):
     """One moment, as a person in that zone reads it from the wall."""
 
-    zone: str
+    zone: str = Field(description="The zone that the time is of.")
     iso: str = Field(description="ISO 8601 with the offset from UTC, to the second.")
     date: str = Field(description="Year, month and day, such as 2026-01-31.")
     time: str = Field(description="Hours and minutes of 24, such as 17:05.")
-    weekday: str
+    weekday: str = Field(description="In English.")
 
 
 @tool("time.now", effect="read", version=1)

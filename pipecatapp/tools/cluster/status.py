@@ -1,6 +1,6 @@
 """The state of the whole: machines, services, experts."""
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from pipecatapp.tools.cluster.directory import Directory, ExpertHealth, ServiceHealth
 from pipecatapp.workflow import Context, tool
@@ -13,12 +13,12 @@ class Machine(BaseModel):
 
 
 class ClusterStatus(BaseModel):
-    """`healthy` says that every service and every expert works."""
+    """Everything there is, from the machines up."""
 
-    healthy: bool
-    machines: list[Machine]
-    services: list[ServiceHealth]
-    experts: list[ExpertHealth]
+    healthy: bool = Field(description="Whether every service and every expert works.")
+    machines: list[Machine] = Field(description="The machines, and what stands on each.")
+    services: list[ServiceHealth] = Field(description="Each with since when, and why not.")
+    experts: list[ExpertHealth] = Field(description="Each with the model that really runs.")
 
 
 @tool("cluster.status", effect="read", version=1)

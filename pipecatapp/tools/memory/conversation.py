@@ -24,7 +24,7 @@ class PastMessage(BaseModel):
 class History(BaseModel):
     """The end of a conversation as chat messages, the oldest first."""
 
-    messages: list[PastMessage]
+    messages: list[PastMessage] = Field(description="What user and assistant said in turn.")
     turns: int = Field(description="How many turns the messages hold.")
     left_out: int = Field(description="How many of the turns looked at did not fit the budget.")
 

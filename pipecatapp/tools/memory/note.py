@@ -13,16 +13,16 @@ LONGEST = 4000
 class SavedNote(BaseModel):
     """One note as it is kept."""
 
-    id: str
+    id: str = Field(description="Its name.")
     at: str = Field(description="When it was saved: ISO 8601, UTC.")
-    text: str
-    tags: list[str]
+    text: str = Field(description="What is remembered.")
+    tags: list[str] = Field(description="Words to find it by.")
 
 
 class FoundNotes(BaseModel):
     """The notes that fit, the best first."""
 
-    notes: list[SavedNote]
+    notes: list[SavedNote] = Field(description="Empty when no note fits.")
 
 
 @tool("note.save", effect="external", version=1)

@@ -28,10 +28,10 @@ class CalledTool(BaseModel):
 class Answer(BaseModel):
     """What the model said, and the model that really said it."""
 
-    text: str
-    tool_calls: list[CalledTool] = []
-    finish_reason: str
-    model: str
+    text: str = Field(description="The whole text; empty where it only calls tools.")
+    tool_calls: list[CalledTool] = Field([], description="What the model wants called.")
+    finish_reason: str = Field(description="Why it ended: stop, length, tool_calls …")
+    model: str = Field(description="The model that really answered.")
 
 
 @tool("llm", effect="llm", version=1)

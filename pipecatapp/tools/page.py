@@ -1,0 +1,63 @@
+"""The reference page of the tools, made of their declarations."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from pipecatapp.tools import TOOLS
+from pipecatapp.workflow import Tool
+
+HEAD = """# Tools
+
+Written by `make docs` from the code; do not edit.
+
+What a workflow may `use`, and what an agent may be given. Input is checked before a tool runs and
+output after it. The effect decides what a resumed run does with a call that was cut off: `external`
+is never repeated, everything else here is.
+"""
+
+
+def tools_page() -> str:
+    """The Markdown of `docs/reference/tools.md`."""
+    return "\n".join([HEAD, *(line for tool in TOOLS.values() for line in _section(tool))])
+
+
+def _section(tool: Tool) -> Iterator[str]:
+    yield f"## `{tool.name}`"
+    yield ""
+    yield tool.about
+    yield ""
+    yield f"Effect `{tool.effect}`, version {tool.version}."
+    yield ""
+    taken, given = tool.input_schema(), tool.output_schema()
+    yield from _table("input", taken, with_default=True)
+    yield from _table("output", given, with_default=False)
+
+
+def _table(name: str, schema: dict[str, Any], *, with_default: bool) -> Iterator[str]:
+    properties: dict[str, Any] = schema.get("properties", {})
+    if not properties:
+        yield from (f"No {name}.", "")
+        return
+    heads = [name, "type", *(["default"] if with_default else []), "what"]
+    yield f"| {' | '.join(heads)} |"
+    yield "|" + " --- |" * len(heads)
+    for field, facts in properties.items():
+        required = field in schema.get("required", [])
+        default = "required" if required else f"`{json.dumps(facts.get('default'))}`"
+        cells = [f"`{field}`", type_text(facts), *([default] if with_default else [])]
+        yield f"| {' | '.join([*cells, facts.get('description', '')]).rstrip()} |"
+    yield ""
+
+
+def type_text(schema: dict[str, Any]) -> str:
+    """A JSON Schema's type as people say it: `list of string`, `integer or null`."""
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    if "anyOf" in schema:
+        return " or ".join(type_text(option) for option in schema["anyOf"])
+    kind = str(schema.get("type", "any"))
+    if kind != "array":
+        return kind
+    items = schema.get("items", {})
+    return f"list of {type_text(items)}" if items else "list"

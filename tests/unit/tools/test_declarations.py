@@ -1,0 +1,80 @@
+"""What holds for every tool: declared in full, checked on both sides, tested, documented."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from pipecatapp.tools import TOOLS
+from pipecatapp.tools.page import tools_page
+from pipecatapp.workflow import Context, Tool, ToolFailed
+
+ROOT = Path(__file__).parents[3]
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "llm": {"messages": [{"role": "user", "content": "x"}]},
+    "time.now": {},
+    "cluster.status": {},
+    "note.save": {"text": "x"},
+    "note.find": {},
+    "conversation.recall": {},
+}
+EVERY_TOOL = pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: tool.name)
+
+
+class Nonsense(BaseModel):
+    """What no tool gives."""
+
+    nonsense: int = 1
+
+
+@EVERY_TOOL
+@pytest.mark.proves("001-10")
+async def test_tool_declares_both_sides_and_both_are_checked(tool: Tool) -> None:
+    """A wrong input must not reach the tool, and a wrong output must not reach the workflow."""
+    calls: list[dict[str, Any]] = []
+
+    async def gives_nonsense(ctx: Context, **given: Any) -> BaseModel:
+        calls.append(given)
+        return Nonsense()
+
+    watched = replace(tool, run=gives_nonsense)
+
+    assert tool.input_schema()["type"] == tool.output_schema()["type"] == "object"
+    assert tool.output_schema()["properties"]
+    with pytest.raises(ToolFailed, match="no_such_input"):
+        await watched.check(Context(), {**EXAMPLES[tool.name], "no_such_input": 1})
+    assert calls == []
+    with pytest.raises(ToolFailed, match="Nonsense"):
+        await watched.check(Context(), EXAMPLES[tool.name])
+    assert len(calls) == 1
+
+
+@EVERY_TOOL
+def test_tool_says_what_each_of_its_inputs_and_outputs_is(tool: Tool) -> None:
+    """The model that is offered the tool has nothing else to go by."""
+    assert tool.about.endswith(".")
+    for schema in (tool.input_schema(), tool.output_schema()):
+        for name, facts in schema["properties"].items():
+            assert facts.get("description"), name
+
+
+@EVERY_TOOL
+@pytest.mark.proves("004-39")
+def test_tool_has_unit_tests_of_its_own(tool: Tool) -> None:
+    """A tool touches the world; one that nobody tests will touch it wrongly."""
+    module = Path(*tool.run.__module__.split(".")[2:])
+    tests = ROOT / "tests" / "unit" / "tools" / module.parent / f"test_{module.name}.py"
+
+    text = tests.read_text(encoding="utf-8")
+
+    assert f'TOOLS["{tool.name}"]' in text
+    assert "async def test_" in text
+
+
+def test_reference_page_is_current() -> None:
+    """The page follows from the declarations; `make docs` writes it."""
+    page = ROOT / "docs" / "reference" / "tools.md"
+
+    assert page.read_text(encoding="utf-8") == tools_page()
