@@ -4,11 +4,13 @@ It holds everything a run needs except the tools themselves, so a run that is re
 documents were edited goes on with what it began with. Its canonical JSON is stored with the run.
 """
 
+from collections.abc import Iterator
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pipecatapp.workflow.tool import Effect
+from pipecatapp.workflow.expression import is_expression
+from pipecatapp.workflow.tool import Effect, Json
 
 Kind = Literal["use", "steps", "graph", "workflow", "agent"]
 
@@ -24,23 +26,26 @@ class Frozen(BaseModel):
 
 
 class PlanNode(Frozen):
-    """One node. `hard` and `soft` name the siblings it waits for; a skipped hard one skips it too."""
+    """One node. Names are ids of its scope or of scopes around it."""
 
     id: str
     kind: Kind
     use: str = ""
     version: int = 0
     effect: Effect | None = None
-    when: Any = None
+    when: bool | str = True
     unless: str | None = None
     """The node whose `else` list it stands in: it runs when that one's `if` was false."""
+    waits: tuple[str, ...] = ()
+    """The siblings that must have ended before."""
+    reads: tuple[str, ...] = ()
     hard: tuple[str, ...] = ()
-    soft: tuple[str, ...] = ()
+    """Those it cannot do without: when one is skipped, so is this."""
     needs: tuple[str, ...] = ()
-    given: dict[str, Any] = {}
+    given: Json = {}
     model: str | None = None
-    takes_model: bool = False
-    takes_messages: bool = False
+    messages: bool = False
+    """Whether the tool takes messages, so that system text and `text` are made into some."""
     system: str = ""
     returns: Any = None
     timeout: float | None = None
@@ -50,28 +55,27 @@ class PlanNode(Frozen):
     nodes: tuple["PlanNode", ...] = ()
 
 
+class PlanInput(Frozen):
+    type: Any
+    default: Any = None
+    required: bool = False
+
+
 class PlanOutput(Frozen):
     value: Any
     type: Any = "any"
 
 
 class Body(Frozen):
-    """One workflow of a plan: the scope of its nodes, with typed inputs and outputs."""
+    """One workflow of a plan: a scope of nodes with typed inputs and outputs."""
 
     id: str
     version: int
     about: str = ""
     order: Literal["steps", "graph"]
     nodes: tuple[PlanNode, ...]
-    inputs: dict[str, "PlanInput"]
+    inputs: dict[str, PlanInput]
     outputs: dict[str, PlanOutput]
-
-
-class PlanInput(Frozen):
-    type: Any
-    default: Any = None
-    required: bool = False
-    about: str = ""
 
 
 class Limits(Frozen):
@@ -99,17 +103,120 @@ class GraphEdge(Frozen):
 
 
 class Graph(Frozen):
-    """Nodes by path and what flows between them; for the page."""
+    """Nodes by path, and what flows between them or only comes before; for the page."""
 
     nodes: list[GraphNode]
     edges: list[GraphEdge]
 
 
 class Plan(Frozen):
-    """Frozen; `canonical()` is what a run keeps."""
+    """What runs. `bodies` holds the workflow and every one it uses."""
 
     format: Literal[1] = 1
     workflow: str
     bodies: dict[str, Body]
     roles: dict[str, str]
     limits: Limits
+
+    @property
+    def body(self) -> Body:
+        """The workflow itself."""
+        return self.bodies[self.workflow]
+
+    def model_id(self, role: str) -> str:
+        """The id of the model that plays a role; an id stands for itself."""
+        return self.roles.get(role, role)
+
+    def graph(self) -> Graph:
+        """The nodes of this workflow and of those it uses, each once on every way down."""
+        graph = Graph(nodes=[], edges=[])
+        self._draw(graph, self.body.nodes, "", {}, (self.workflow,))
+        return graph
+
+    def _draw(
+        self,
+        graph: Graph,
+        nodes: tuple[PlanNode, ...],
+        parent: str,
+        outer: dict[str, str],
+        stack: tuple[str, ...],
+    ) -> None:
+        paths = {**outer, **{node.id: _join(parent, node.id) for node in nodes}}
+        for node in nodes:
+            path = paths[node.id]
+            graph.nodes.append(_drawn(node, path, parent))
+            order = [name for name in (*node.waits, *node.needs) if name not in node.reads]
+            for kind, names in (("data", node.reads), ("order", order)):
+                graph.edges.extend(
+                    GraphEdge.model_validate({"from": paths[name], "to": path, "kind": kind})
+                    for name in dict.fromkeys(names)
+                )
+            inner = node.use.removeprefix("workflow/")
+            if node.kind != "workflow":
+                self._draw(graph, node.nodes, path, paths, stack)
+            elif inner not in stack:
+                self._draw(graph, self.bodies[inner].nodes, path, {}, (*stack, inner))
+
+
+def plan_text(plan: Plan) -> str:
+    """A plan for people: what runs in which order, what each tool may do, prompts, limits."""
+    lines: list[str] = []
+    for body in plan.bodies.values():
+        lines += [
+            f"workflow {body.id} (version {body.version})"
+            + (f": {body.about}" if body.about else "")
+        ]
+        lines += [f"  input  {name}: {_type(given)}" for name, given in body.inputs.items()]
+        lines += [f"  {line}" for line in _scope_text(plan, body.order, body.nodes)]
+        lines += [
+            f"  output {name}: {out.type} = {out.value}" for name, out in body.outputs.items()
+        ]
+    limits = [f"{name} {value:g}" for name, value in plan.limits if value is not None]
+    return "\n".join([*lines, f"limits: {', '.join(limits) or 'none'}"]) + "\n"
+
+
+def _scope_text(plan: Plan, order: str, nodes: tuple[PlanNode, ...]) -> Iterator[str]:
+    yield f"{order}:"
+    for node in nodes:
+        yield f"  {node.id}: {node.use or node.kind}" + (f" [{node.effect}]" if node.effect else "")
+        yield from (f"      {line}" for line in _details(plan, node))
+        if node.nodes:
+            yield from (f"    {line}" for line in _scope_text(plan, node.kind, node.nodes))
+
+
+def _details(plan: Plan, node: PlanNode) -> Iterator[str]:
+    if node.unless:
+        yield f"else of {node.unless}"
+    if is_expression(node.when):
+        yield f"if {node.when}"
+    if after := sorted({*node.reads, *node.needs}):
+        yield f"after {', '.join(after)}"
+    if node.model:
+        yield f"model {plan.model_id(node.model)}" + (
+            f" (role {node.model})" if node.model in plan.roles else ""
+        )
+    if node.timeout:
+        yield f"timeout {node.timeout:g} s"
+    yield from (f"with {name}: {value}" for name, value in node.given.items())
+    yield from (f"prompt | {line}" for line in node.system.splitlines())
+
+
+def _type(given: PlanInput) -> str:
+    return f"{given.type}" if given.required else f"{given.type} = {given.default!r}"
+
+
+def _drawn(node: PlanNode, path: str, parent: str) -> GraphNode:
+    kind = "use" if node.kind == "workflow" else node.kind
+    return GraphNode(
+        path=path,
+        id=node.id,
+        label=node.id,
+        kind=kind,
+        use=node.use,
+        parent=parent,
+        about=node.about,
+    )
+
+
+def _join(parent: str, name: str) -> str:
+    return f"{parent}/{name}" if parent else name

@@ -1,6 +1,18 @@
 """The run ledger: one SQLite file that knows everything that has happened."""
 
+from pipecatapp.workflow.ledger.errors import LedgerBusy, LedgerError, LedgerFailed, LedgerTooNew
 from pipecatapp.workflow.ledger.event import Event, EventType, Status
-from pipecatapp.workflow.ledger.store import Ledger, Note
+from pipecatapp.workflow.ledger.notes import Note
+from pipecatapp.workflow.ledger.store import Ledger
 
-__all__ = ["Event", "EventType", "Ledger", "Note", "Status"]
+__all__ = [
+    "Event",
+    "EventType",
+    "Ledger",
+    "LedgerBusy",
+    "LedgerError",
+    "LedgerFailed",
+    "LedgerTooNew",
+    "Note",
+    "Status",
+]

@@ -1,37 +1,89 @@
-"""Signatures; filled in by the next commit."""
+"""The ledger as the engine holds it: one file, any number of readers, one process that executes and writes."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-
-class LedgerTooNew(Exception):
-    """A newer Hearth wrote this ledger. Start that version, or point this one at another state directory."""
-
-
-class LedgerBusy(Exception):
-    """Another process executes runs in this ledger. Stop it, or speak to it over HTTP."""
-
-
-class LedgerFailed(Exception):
-    """The ledger could not be written. Make room on the disk; unfinished runs resume at the next start."""
-
-
-@dataclass(frozen=True)
-class Note:
-    """Something kept across conversations."""
-
-    id: str
-    at: str
-    text: str
-    tags: tuple[str, ...]
+from pipecatapp.workflow.ledger import notes
+from pipecatapp.workflow.ledger.clock import Names
+from pipecatapp.workflow.ledger.errors import LedgerBusy, LedgerFailed
+from pipecatapp.workflow.ledger.event import Event
+from pipecatapp.workflow.ledger.journal import Journal
+from pipecatapp.workflow.ledger.lease import Lease
+from pipecatapp.workflow.ledger.notes import Note
+from pipecatapp.workflow.ledger.reading import Reader
+from pipecatapp.workflow.ledger.schema import connect, prepare
+from pipecatapp.workflow.ledger.values import Statement
+from pipecatapp.workflow.ledger.writer import Draft, Writer
 
 
 class Ledger:
-    def __init__(self, path: Path) -> None: ...
+    """Opening creates the file or brings it up to date, and serves reading. Writing takes `hold()`.
 
-    def close(self) -> None: ...
+    Raises `LedgerTooNew` and `LedgerFailed` on opening, `LedgerBusy` on holding. `patience` is how
+    many seconds a write waits for another program that has locked the file.
+    """
 
-    async def save_note(self, text: str, tags: Sequence[str] = ()) -> Note: ...
+    def __init__(self, path: Path, *, patience: float = 5.0, heartbeat: float = 5.0) -> None:
+        self.path, self._patience, self._heartbeat = path, patience, heartbeat
+        prepare(path, patience=patience)
+        self.read = Reader(path, patience=patience)
+        self.names = Names()
+        self._lease = Lease()
+        self._writer: Writer | None = None
 
-    def find_notes(self, query: str, limit: int = 10) -> list[Note]: ...
+    def close(self) -> None:
+        """End reading. A ledger that is held is let go first, with `let_go()`."""
+        self.read.close()
+
+    async def hold(self, hear: Callable[[Event], None]) -> None:
+        """Become the process that executes; `hear` gets each event once it is on the disk."""
+        if self._writer is not None:
+            raise LedgerBusy(f"{self.path} is already held by an engine of this process.")
+        connection = connect(self.path, patience=self._patience)
+        try:
+            self._lease.take(connection, self.path)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection = connection
+        self.names = Names(self.read.newest())
+        self._writer = Writer(connection, self._lease, heartbeat=self._heartbeat)
+        self._writer.start(hear)
+
+    async def let_go(self) -> None:
+        """Write what is under way and give the lease back."""
+        if self._writer is not None:
+            await self._writer.stop()
+            self._writer = None
+            self._lease.give_back(self._connection)
+            self._connection.close()
+
+    def submit(
+        self,
+        run: str,
+        statements: Sequence[Statement],
+        event: Draft | None = None,
+        *,
+        last: bool = False,
+    ) -> "asyncio.Future[Event | None]":
+        """Queue a write; see `Writer.submit`."""
+        if self._writer is None:
+            raise LedgerFailed(
+                f"{self.path} is open for reading only; an engine must hold it to write."
+            )
+        return self._writer.submit(run, statements, event, last=last)
+
+    def journal(self, run: str) -> Journal:
+        """What the run `run` writes through."""
+        return Journal(self.submit, run)
+
+    async def save_note(self, text: str, tags: Sequence[str] = ()) -> Note:
+        """Keep a note; it is on the disk when this returns."""
+        note, statements = notes.saving(self.names.new(), text, tags)
+        await self.submit("", statements)
+        return note
+
+    def find_notes(self, query: str, limit: int = 10) -> list[Note]:
+        """The notes nearest to a query of plain words; the newest when it has none."""
+        return notes.find(self.read, query, limit)

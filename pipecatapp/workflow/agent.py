@@ -1,0 +1,136 @@
+"""The tool `agent`: a model and tools in turns, until the model answers.
+
+Every model call and every tool call inside is an instance of its own (`reply/turn[1]/llm`,
+`reply/turn[1]/call[0]`), so a resumed agent repeats nothing that has ended.
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+from pydantic import BaseModel, Field
+
+from pipecatapp.workflow.tool import Context, Json, ModelFacts, Tool, ToolFailed, tool
+
+
+class Answer(BaseModel):
+    """What an agent gives."""
+
+    text: str
+    """All the model said to the person, as it was streamed: the texts of its turns, a blank line between."""
+    answer: str
+    """What it said in the last turn."""
+    turns: int
+    finish_reason: str
+    model: str
+
+
+@tool("agent", effect="llm", version=1)
+async def agent(
+    ctx: Context,
+    model: Annotated[str, Field(description="Role or id of the model.")],
+    messages: Annotated[list[Json], Field(description="The conversation so far, in OpenAI form.")],
+    tools: Annotated[list[str], Field(description="Names of the tools it may call.")] = [],  # noqa: B006 (pydantic copies defaults)
+    max_turns: Annotated[int, Field(ge=1, le=100, description="Model calls it may make.")] = 8,
+    temperature: float | None = None,
+    max_tokens: int | None = None,
+) -> Answer:
+    """Let a model work with tools until it answers."""
+    offered = _offered(ctx, model, tools)
+    request: Json = {"model": model, "tools": [_spec(name, offered[name]) for name in offered]}
+    request |= {k: v for k, v in (("temperature", temperature), ("max_tokens", max_tokens)) if v is not None}
+    talk, voice = list(messages), _Voice(ctx.speak)
+    for turn in range(1, max_turns + 1):
+        given = {**request, "messages": talk}
+        said = await ctx.call("llm", given, at=f"turn[{turn}]/llm", say=voice.next_turn())
+        voice.keep(said["text"])
+        if not said["tool_calls"]:
+            return Answer(
+                text=voice.whole,
+                answer=said["text"],
+                turns=turn,
+                finish_reason=str(said["finish_reason"] or "stop"),
+                model=said["model"] or model,
+            )
+        talk += [_assistant(said), *await _results(ctx, offered, said["tool_calls"], turn)]
+    raise ToolFailed(f"No answer after {max_turns} turns: the model still asks for tools.")
+
+
+class _Voice:
+    """Joins the texts of the turns to one, in the stream as in the output."""
+
+    def __init__(self, speak: Callable[[str], None]) -> None:
+        self._speak = speak
+        self.whole = ""
+
+    def next_turn(self) -> Callable[[str], None]:
+        """How the next turn speaks: a blank line before its first word when others have spoken."""
+        before = "\n\n" if self.whole else ""
+
+        def say(text: str) -> None:
+            nonlocal before
+            if text:
+                self._speak(before + text)
+                before = ""
+
+        return say
+
+    def keep(self, text: str) -> None:
+        self.whole = f"{self.whole}\n\n{text}" if self.whole and text else self.whole or text
+
+
+def _offered(ctx: Context, model: str, tools: Sequence[str]) -> dict[str, Tool]:
+    """The tools by the names a model may call them (`time.now` is offered as `time_now`)."""
+    if not tools or not ctx.service(ModelFacts).takes_tools(model):
+        return {}
+    unknown = [name for name in tools if name not in ctx.tools or name == "agent"]
+    if unknown:
+        raise ToolFailed(f"An agent cannot be given {', '.join(unknown)}.")
+    return {name.replace(".", "_"): ctx.tools[name] for name in tools}
+
+
+def _spec(name: str, tool: Tool) -> Json:
+    return {"type": "function", "function": {"name": name, "description": tool.about, "parameters": tool.input_schema()}}
+
+
+def _assistant(said: Json) -> Json:
+    calls = [
+        {
+            "id": call["id"],
+            "type": "function",
+            "function": {"name": call["name"], "arguments": _as_text(call["arguments"])},
+        }
+        for call in said["tool_calls"]
+    ]
+    return {"role": "assistant", "content": said["text"], "tool_calls": calls}
+
+
+async def _results(ctx: Context, offered: dict[str, Tool], calls: Sequence[Json], turn: int) -> list[Json]:
+    """What the calls gave, in their order; at the same time when none of them changes anything."""
+    jobs = [_result(ctx, offered, call, f"turn[{turn}]/call[{index}]") for index, call in enumerate(calls)]
+    known = [offered.get(call["name"]) for call in calls]
+    if all(tool is None or tool.effect in ("pure", "read") for tool in known):
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(job) for job in jobs]
+        return [task.result() for task in tasks]
+    return [await job for job in jobs]
+
+
+async def _result(ctx: Context, offered: dict[str, Tool], call: Json, at: str) -> Json:
+    """One tool's answer, or what was wrong, as a message to the model."""
+    tool, arguments = offered.get(call["name"]), call["arguments"]
+    if tool is None:
+        content = f"Error: there is no tool {call['name']!r}. There is: {', '.join(offered) or 'none'}."
+    elif not isinstance(arguments, dict):
+        content = f"Error: the arguments are not a JSON object: {str(arguments)[:200]!r}"
+    else:
+        try:
+            content = json.dumps(await ctx.call(tool.name, arguments, at=at, say=lambda _text: None), ensure_ascii=False)
+        except ToolFailed as error:
+            content = f"Error: {error}"
+    return {"role": "tool", "tool_call_id": call["id"], "content": content}
+
+
+def _as_text(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)

@@ -1,0 +1,230 @@
+"""From text to a workflow document, with every fault of its form in one go."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from pipecatapp.workflow.document.diagnostic import Diagnostic, InvalidDocument, did_you_mean
+from pipecatapp.workflow.document.model import (
+    LATER,
+    RESERVED,
+    Defaults,
+    Input,
+    LimitsPart,
+    Node,
+    Output,
+    Part,
+    WorkflowDocument,
+)
+from pipecatapp.workflow.document.shapes import shape
+from pipecatapp.workflow.document.yaml_text import Path, Source, read_yaml
+from pipecatapp.workflow.tool import Json
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A text that comes in as system text wherever all its tags are asked for."""
+
+    id: str
+    tags: frozenset[str]
+    text: str
+
+
+@dataclass(frozen=True)
+class Workflow:
+    """A document that has the form of a workflow; `compile_workflow` says whether it can run."""
+
+    document: WorkflowDocument
+    source: Source
+
+    @property
+    def id(self) -> str:
+        return self.document.id
+
+    @property
+    def version(self) -> int:
+        return self.document.version
+
+    @property
+    def about(self) -> str:
+        return self.document.about
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return tuple(self.document.tags)
+
+    def input_schema(self) -> Json:
+        """JSON Schema of its inputs."""
+        inputs = self.document.inputs
+        return _object(
+            {name: _described(given.type, given.about, given) for name, given in inputs.items()},
+            [name for name, given in inputs.items() if given.required],
+        )
+
+    def output_schema(self) -> Json:
+        """JSON Schema of its outputs."""
+        outputs = self.document.outputs
+        return _object(
+            {name: _described(out.type, out.about) for name, out in outputs.items()}, list(outputs)
+        )
+
+
+def load_document(text: str, *, file: str) -> Workflow:
+    """Read a workflow; raises `InvalidDocument`."""
+    value, source = read_yaml(text, file=file)
+    if not isinstance(value, dict):
+        raise InvalidDocument(
+            [source.diagnostic((), "a workflow is an object with `id` and `steps` or `graph`")]
+        )
+    faults = [
+        source.diagnostic(path, message, mend, key=key) for path, message, mend, key in _form(value)
+    ]
+    try:
+        document = WorkflowDocument.model_validate(value)
+    except ValidationError as error:
+        faults += [_explained(fault, value, source) for fault in error.errors(include_url=False)]
+        raise InvalidDocument(faults) from error
+    if faults:
+        raise InvalidDocument(faults)
+    return Workflow(document, source)
+
+
+Fault = tuple[Path, str, str, bool]
+
+
+def _form(document: Mapping[str, Any]) -> Iterator[Fault]:
+    """What the models cannot say: which keys go together, and that names are unique."""
+    yield from _choice((), document, ("steps", "graph"))
+    for name in _mapping(document.get("inputs")):
+        if name in RESERVED:
+            yield (
+                ("inputs", name),
+                f"{name!r} has a meaning of its own",
+                "Choose another name",
+                True,
+            )
+    yield from _scope((), document, {})
+
+
+def _scope(at: Path, holder: Mapping[str, Any], outer: Mapping[str, Path]) -> Iterator[Fault]:
+    seen = dict(outer)
+    for path, node in _nodes(at, holder):
+        yield from _choice(path, node, ("use", "steps", "graph"))
+        name = node.get("id")
+        if isinstance(name, str) and name in RESERVED:
+            yield (*path, "id"), f"{name!r} has a meaning of its own", "Choose another id", False
+        elif isinstance(name, str) and name in seen:
+            yield (*path, "id"), f"the id {name!r} is taken", "Choose another id", False
+        elif isinstance(name, str):
+            seen[name] = path
+        if node.get("else") and "if" not in node:
+            yield (*path, "else"), "`else` needs an `if`", "", True
+        yield from _misplaced(path, node)
+    for path, node in _nodes(at, holder):
+        yield from _scope(path, node, seen)
+
+
+def _misplaced(path: Path, node: Mapping[str, Any]) -> Iterator[Fault]:
+    if "use" not in node:
+        for key in ("with", "model", "prompt", "returns"):
+            if key in node:
+                yield (
+                    (*path, key),
+                    f"`{key}` belongs to a node that uses a tool",
+                    "Move it to a node inside",
+                    True,
+                )
+
+
+def _nodes(at: Path, holder: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """The nodes of one scope, those of `else` lists behind the node they belong to."""
+    for key in ("steps", "graph"):
+        for index, node in enumerate(_list(holder.get(key))):
+            yield from _with_else((*at, key, index), node)
+
+
+def _with_else(path: Path, node: Any) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    if isinstance(node, dict):
+        yield path, node
+        for index, inner in enumerate(_list(node.get("else"))):
+            yield from _with_else((*path, "else", index), inner)
+
+
+def _choice(path: Path, holder: Mapping[str, Any], keys: tuple[str, ...]) -> Iterator[Fault]:
+    given = [key for key in keys if key in holder]
+    choice = ", ".join(f"`{key}`" for key in keys)
+    if not given:
+        yield path, f"exactly one of {choice} must stand here", "", False
+    for key in given[1:]:
+        yield (
+            (*path, key),
+            f"exactly one of {choice} can stand here",
+            f"Remove `{key}` or `{given[0]}`",
+            True,
+        )
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+_MODELS: Mapping[str, type[Part]] = {
+    "inputs": Input,
+    "outputs": Output,
+    "defaults": Defaults,
+    "limits": LimitsPart,
+}
+
+
+def _explained(fault: ErrorDetails, value: Any, source: Source) -> Diagnostic:
+    """A fault that pydantic found, in words for the author of the document."""
+    path = tuple(part for part in fault["loc"] if part != "[key]")
+    name = str(path[-1]) if path else ""
+    if fault["type"] == "extra_forbidden":
+        if name in LATER:
+            return source.diagnostic(
+                path, f"`{name}` is not in this version", "Remove it", key=True
+            )
+        mend = did_you_mean(name, _keys_at(path[:-1]))
+        return source.diagnostic(path, f"unknown key {name!r}", mend, key=True)
+    if fault["type"] == "missing":
+        return source.diagnostic(path[:-1], f"`{name}` is missing", f"Add `{name}: …`")
+    if fault["type"] == "value_error":
+        return source.diagnostic(path, str(fault.get("ctx", {}).get("error", fault["msg"])))
+    return source.diagnostic(path, f"`{name}`: {fault['msg']}")
+
+
+def _keys_at(path: Path) -> list[str]:
+    model = next((_MODELS[str(part)] for part in path[:1] if part in _MODELS), WorkflowDocument)
+    if any(part in ("steps", "graph", "else") for part in path):
+        model = Node
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
+def _described(shorthand: Any, about: str, given: Input | None = None) -> Json:
+    schema = shape(shorthand).schema()
+    if about:
+        schema = {**schema, "description": about}
+    if given is not None and not given.required:
+        schema = {**schema, "default": given.default}
+    return schema
+
+
+def _object(properties: dict[str, Json], required: list[str]) -> Json:
+    definitions: Json = {}
+    for schema in properties.values():
+        definitions.update(schema.pop("$defs", {}))
+    whole: Json = {
+        "type": "object",
+        "properties": properties,
+        "required": required,
+        "additionalProperties": False,
+    }
+    return {**whole, "$defs": definitions} if definitions else whole

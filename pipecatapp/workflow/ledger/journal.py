@@ -1,0 +1,203 @@
+"""What one run writes. Each method is one entry: the event and the state it leads to, in one transaction."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from pipecatapp.workflow.ledger.clock import now
+from pipecatapp.workflow.ledger.event import Event, EventType
+from pipecatapp.workflow.ledger.values import Statement, clean, pack
+from pipecatapp.workflow.ledger.writer import Draft
+
+Ending = Literal["done", "failed", "cancelled"]
+_RUN_ENDS: Mapping[Ending, EventType] = {
+    "done": "run.done",
+    "failed": "run.failed",
+    "cancelled": "run.cancelled",
+}
+_NODE_ENDS: Mapping[str, EventType] = {
+    "done": "node.done",
+    "skipped": "node.skipped",
+    "failed": "node.failed",
+    "cancelled": "node.cancelled",
+}
+
+
+class Submit(Protocol):
+    """`Ledger.submit`."""
+
+    def __call__(
+        self,
+        run: str,
+        statements: list[Statement],
+        event: Draft | None = None,
+        *,
+        last: bool = False,
+    ) -> "asyncio.Future[Event | None]": ...
+
+
+@dataclass(frozen=True)
+class Begun:
+    """An instance that is about to run."""
+
+    path: str
+    node: str
+    tool: str | None = None
+    version: int | None = None
+    effect: str | None = None
+    attempt: int = 1
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How an instance ended, and what is known of it."""
+
+    output: Any = None
+    error: str | None = None
+    model: str | None = None
+    prompt: Any = None
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    facts: Mapping[str, Any] | None = None
+
+
+class Journal:
+    """Entries go to the writer in order; `durable()` waits until all so far are on the disk."""
+
+    def __init__(self, submit: Submit, run: str) -> None:
+        self.run = run
+        self._submit = submit
+        self._newest: asyncio.Future[Event | None] | None = None
+        self.broken: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        """Done, with the reason, when an entry could not be written."""
+
+    async def durable(self) -> None:
+        """Wait for the disk; raises `LedgerFailed` when it cannot."""
+        if self._newest is not None:
+            await asyncio.shield(self._newest)
+
+    def begin(
+        self,
+        *,
+        workflow: str,
+        plan: object,
+        inputs: Mapping[str, Any],
+        request: str,
+        conversation: str | None,
+        caller: str,
+    ) -> None:
+        """The run exists."""
+        plan_column, statements = pack(plan, inline=0)
+        inputs_column, more = pack(dict(inputs))
+        row = (
+            self.run,
+            workflow,
+            "running",
+            conversation,
+            caller,
+            now(),
+            clean(request),
+            plan_column,
+            inputs_column,
+        )
+        insert = """INSERT INTO run (id, workflow, status, conversation, caller, started, request, plan, inputs)
+            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+        statements += [*more, (insert, row)]
+        if conversation is not None:
+            statements.append(_touch(conversation, request))
+        self._add(statements, Draft("run.started", data={"workflow": workflow}))
+
+    def resume(self) -> None:
+        """The run goes on in this process."""
+        self._add([], Draft("run.resumed"))
+
+    def end(
+        self, ending: Ending, *, outputs: Mapping[str, Any] | None = None, error: str | None = None
+    ) -> None:
+        """The run is over."""
+        column, statements = (None, []) if outputs is None else pack(dict(outputs))
+        update = "UPDATE run SET status = ?, ended = ?, outputs = ?, error = ? WHERE id = ?"
+        reason = None if error is None else clean(error)
+        statements = [*statements, (update, (ending, now(), column, reason, self.run))]
+        self._add(statements, Draft(_RUN_ENDS[ending], data=_said(error)), last=True)
+
+    def running(self, step: Begun, given: object) -> None:
+        """An instance starts. Await `durable()` before the call is made."""
+        column, statements = pack(given)
+        insert = """INSERT OR REPLACE INTO step
+            (run, path, node, tool, version, effect, status, attempt, started, input)
+            VALUES (?, ?, ?, ?, ?, ?, 'running', ?, ?, ?)"""
+        row = (
+            self.run,
+            step.path,
+            step.node,
+            step.tool,
+            step.version,
+            step.effect,
+            step.attempt,
+            now(),
+            column,
+        )
+        data = {
+            key: value for key, value in (("tool", step.tool), ("effect", step.effect)) if value
+        }
+        event = Draft("node.running", step.path, step.node, {**data, "attempt": step.attempt})
+        self._add([*statements, (insert, row)], event)
+
+    def skipped(self, path: str, node: str, reason: str) -> None:
+        """An instance will not run."""
+        insert = """INSERT OR REPLACE INTO step (run, path, node, status, attempt, started, ended, error)
+            VALUES (?, ?, ?, 'skipped', 0, ?, ?, ?)"""
+        at = now()
+        event = Draft("node.skipped", path, node, {"reason": reason})
+        self._add([(insert, (self.run, path, node, at, at, clean(reason)))], event)
+
+    def ended(self, path: str, node: str, ending: Ending, what: Ended) -> None:
+        """An instance has ended."""
+        output, statements = pack(what.output) if ending == "done" else (None, [])
+        prompt, more = (None, []) if what.prompt is None else pack(what.prompt)
+        facts, still_more = pack(dict(what.facts)) if what.facts else (None, [])
+        update = """UPDATE step SET status = ?, ended = ?, output = ?, error = ?, model = ?, prompt = ?,
+            prompt_tokens = ?, completion_tokens = ?, facts = ? WHERE run = ? AND path = ?"""
+        reason = None if what.error is None else clean(what.error)
+        row = (
+            ending,
+            now(),
+            output,
+            reason,
+            what.model,
+            prompt,
+            what.prompt_tokens,
+            what.completion_tokens,
+            facts,
+        )
+        statements = [*statements, *more, *still_more, (update, (*row, self.run, path))]
+        tokens = (
+            {"tokens": what.prompt_tokens + what.completion_tokens} if what.prompt_tokens else {}
+        )
+        self._add(
+            statements, Draft(_NODE_ENDS[ending], path, node, {**tokens, **_said(what.error)})
+        )
+
+    def _add(self, statements: list[Statement], event: Draft, *, last: bool = False) -> None:
+        self._newest = self._submit(self.run, statements, event, last=last)
+        self._newest.add_done_callback(self._written)
+
+    def _written(self, write: "asyncio.Future[Event | None]") -> None:
+        error = None if write.cancelled() else write.exception()
+        if error is not None and not self.broken.done():
+            self.broken.set_result(error)
+
+
+def _said(error: str | None) -> dict[str, object]:
+    return {} if error is None else {"error": clean(error)[:500]}
+
+
+def _touch(conversation: str, request: str) -> Statement:
+    at = now()
+    return (
+        """INSERT INTO conversation (id, title, created, updated) VALUES (?, ?, ?, ?)
+        ON CONFLICT (id) DO UPDATE SET updated = excluded.updated""",
+        (conversation, clean(request)[:80], at, at),
+    )

@@ -1,0 +1,93 @@
+"""Who may execute runs in a ledger: one process, named in a row that it keeps fresh."""
+
+import os
+import secrets
+import socket
+import sqlite3
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pipecatapp.workflow.ledger.clock import now
+from pipecatapp.workflow.ledger.errors import LedgerBusy, LedgerFailed
+
+STALE = 30.0
+"""Seconds without a heartbeat after which a process that cannot be looked at counts as dead."""
+
+
+@dataclass(frozen=True)
+class Lease:
+    """This process's claim. Two in one process are two claims."""
+
+    owner: str = field(default_factory=lambda: secrets.token_hex(8))
+
+    def take(self, connection: sqlite3.Connection, path: Path) -> None:
+        """Claim the ledger; raises `LedgerBusy` while another claim lives."""
+        connection.execute("BEGIN IMMEDIATE")
+        holder = connection.execute("SELECT * FROM lease").fetchone()
+        if holder is not None and _lives(holder):
+            connection.execute("ROLLBACK")
+            raise LedgerBusy(
+                f"{path} is in use by process {holder['pid']} on {holder['host']} since {holder['since']}."
+            )
+        connection.execute(
+            "INSERT OR REPLACE INTO lease VALUES (1, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                self.owner,
+                _place(),
+                socket.gethostname(),
+                os.getpid(),
+                _born(os.getpid()),
+                now(),
+                time.time(),
+            ),
+        )
+        connection.execute("COMMIT")
+
+    def beat(self, connection: sqlite3.Connection) -> None:
+        """Inside a transaction: still here. Fails it when the claim was taken over, so nothing stale is written."""
+        told = connection.execute(
+            "UPDATE lease SET heartbeat = ? WHERE owner = ?", (time.time(), self.owner)
+        )
+        if told.rowcount == 0:
+            raise LedgerFailed(
+                "Another process has taken the ledger over; this one was silent for too long."
+            )
+
+    def give_back(self, connection: sqlite3.Connection) -> None:
+        """End the claim."""
+        connection.execute("DELETE FROM lease WHERE owner = ?", (self.owner,))
+
+
+def _lives(holder: sqlite3.Row) -> bool:
+    if holder["place"] == _place():
+        return bool(holder["born"] == _born(holder["pid"]))
+    return bool(time.time() - holder["heartbeat"] < STALE)
+
+
+def _place() -> str:
+    """Where process ids mean what they mean here: this boot of this host, this container."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        return f"{socket.gethostname()} {boot} {Path('/proc/self/ns/pid').readlink()}"
+    except OSError:
+        return socket.gethostname()
+
+
+def _born(pid: int) -> str:
+    """When the process started, in clock ticks, so that a reused id is not taken for it. Empty when there is none."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        return stat.rpartition(")")[2].split()[19]
+    except OSError:
+        return "alive" if not Path("/proc/self").exists() and _answers(pid) else ""
+
+
+def _answers(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,155 @@
+"""Reading a ledger, beside whoever writes it."""
+
+import json
+import sqlite3
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipecatapp.workflow.ledger.errors import LedgerFailed
+from pipecatapp.workflow.ledger.event import Event, Status
+from pipecatapp.workflow.ledger.schema import connect
+from pipecatapp.workflow.ledger.values import unpack
+
+_RUN = """id, workflow, status, conversation, caller, started, ended, request, error, plan, inputs, outputs,
+    (SELECT ifnull(sum(prompt_tokens), 0) FROM step WHERE step.run = run.id) AS prompt_tokens,
+    (SELECT ifnull(sum(completion_tokens), 0) FROM step WHERE step.run = run.id) AS completion_tokens"""
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """One run as it lies in the ledger. Large values are fetched by `Reader.value`."""
+
+    id: str
+    workflow: str
+    status: Status
+    conversation: str | None
+    caller: str
+    started: str
+    ended: str | None
+    request: str
+    error: str | None
+    plan: str
+    inputs: str
+    outputs: str | None
+    prompt_tokens: int
+    completion_tokens: int
+
+
+@dataclass(frozen=True)
+class StepRow:
+    """The present state of one instance."""
+
+    path: str
+    node: str
+    tool: str | None
+    version: int | None
+    effect: str | None
+    status: Status
+    attempt: int
+    started: str
+    ended: str | None
+    prompt_tokens: int
+    completion_tokens: int
+    model: str | None
+    error: str | None
+    input: str | None
+    output: str | None
+    prompt: str | None
+    facts: str | None
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What a run has used so far, restarts included."""
+
+    nodes: int
+    tokens: int
+    seconds: float
+
+
+class Reader:
+    """Queries on a connection of their own; any thread may ask."""
+
+    def __init__(self, path: Path, *, patience: float) -> None:
+        self._connection = connect(path, patience=patience)
+        self._connection.execute("PRAGMA query_only = ON")
+        self._one_at_a_time = threading.Lock()
+
+    def close(self) -> None:
+        """End the connection."""
+        self._connection.close()
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[sqlite3.Row]:
+        """What a query finds; raises `LedgerFailed` where the file cannot be read."""
+        try:
+            with self._one_at_a_time:
+                return self._connection.execute(sql, tuple(values)).fetchall()
+        except sqlite3.Error as error:
+            raise LedgerFailed(f"The ledger could not be read: {error}") from error
+
+    def value(self, column: str | None) -> Any:
+        """A value, wherever it lies."""
+        return unpack(column, self._blob)
+
+    def _blob(self, name: str) -> bytes:
+        found = self.rows("SELECT body FROM blob WHERE sha256 = ?", (name,))
+        if not found:
+            raise LedgerFailed(f"The ledger is damaged: its blob {name} is missing.")
+        return bytes(found[0]["body"])
+
+    def run(self, id: str) -> RunRow | None:
+        """One run."""
+        found = self.rows(f"SELECT {_RUN} FROM run WHERE id = ?", (id,))
+        return RunRow(**dict(found[0])) if found else None
+
+    def runs(
+        self, *, limit: int, before: str | None, workflow: str | None, conversation: str | None
+    ) -> list[RunRow]:
+        """Newest first; `before` is the id that the last page ended with."""
+        wanted = {"id <": before, "workflow =": workflow, "conversation =": conversation}
+        given = {key: value for key, value in wanted.items() if value is not None}
+        where = " AND ".join(f"{key} ?" for key in given) or "1"
+        sql = f"SELECT {_RUN} FROM run WHERE {where} ORDER BY id DESC LIMIT ?"
+        return [RunRow(**dict(row)) for row in self.rows(sql, [*given.values(), limit])]
+
+    def unfinished(self) -> list[str]:
+        """Runs that have begun and not ended, oldest first."""
+        return [
+            row["id"] for row in self.rows("SELECT id FROM run WHERE ended IS NULL ORDER BY id")
+        ]
+
+    def newest(self) -> str:
+        """The last name that was given to a run or a note."""
+        sql = "SELECT max(ifnull((SELECT max(id) FROM run), ''), ifnull((SELECT max(id) FROM note), '')) AS id"
+        return str(self.rows(sql)[0]["id"])
+
+    def steps(self, run: str) -> list[StepRow]:
+        """Its instances, in the order in which they began."""
+        names = ", ".join(StepRow.__dataclass_fields__)
+        sql = f"""SELECT {names} FROM step WHERE run = ? ORDER BY
+            (SELECT min(seq) FROM event WHERE event.run = step.run AND event.path = step.path)"""
+        return [StepRow(**dict(row)) for row in self.rows(sql, (run,))]
+
+    def events(self, run: str, *, after: int, limit: int = 500) -> list[Event]:
+        """The next events of a run."""
+        sql = "SELECT * FROM event WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?"
+        rows = self.rows(sql, (run, after, limit))
+        return [Event(**{**dict(row), "data": json.loads(row["data"])}) for row in rows]
+
+    def spent(self, run: str) -> Spent:
+        """Sums over the run. Time between a crash and the resume is not counted."""
+        sums = self.rows(
+            """SELECT ifnull(sum(attempt), 0) AS nodes, ifnull(sum(prompt_tokens + completion_tokens), 0) AS tokens
+            FROM step WHERE run = ? AND tool IS NOT NULL""",
+            (run,),
+        )[0]
+        time = self.rows(
+            """SELECT ifnull(sum((julianday(at) - julianday(since)) * 86400.0), 0) AS seconds FROM (
+                SELECT type, at, lag(at) OVER (ORDER BY seq) AS since FROM event WHERE run = ?)
+            WHERE since IS NOT NULL AND type != 'run.resumed' AND at > since""",
+            (run,),
+        )[0]
+        return Spent(sums["nodes"], sums["tokens"], time["seconds"])

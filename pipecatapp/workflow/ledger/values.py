@@ -1,0 +1,43 @@
+"""How values lie in a column: canonical JSON, or the name of a blob when they are large."""
+
+import hashlib
+import json
+from collections.abc import Callable
+from typing import Any
+
+Statement = tuple[str, tuple[Any, ...]]
+
+INLINE = 64 * 1024
+"""Characters of JSON up to which a value lies in its row."""
+
+_BLOB = "@sha256:"
+
+
+def canonical(value: object) -> str:
+    """One text for one value: sorted keys, no spaces, ASCII. Refuses what JSON cannot say (ValueError)."""
+    return json.dumps(
+        value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
+    )
+
+
+def pack(value: object, *, inline: int = INLINE) -> tuple[str, list[Statement]]:
+    """The text for the column, and what to write beside it."""
+    text = canonical(value)
+    if len(text) <= inline:
+        return text, []
+    body = text.encode()
+    name = hashlib.sha256(body).hexdigest()
+    statement = "INSERT OR IGNORE INTO blob (sha256, size, body) VALUES (?, ?, ?)"
+    return _BLOB + name, [(statement, (name, len(body), body))]
+
+
+def unpack(text: str | None, blob: Callable[[str], bytes]) -> Any:
+    """The value again; None for an empty column."""
+    if text is None:
+        return None
+    return json.loads(blob(text.removeprefix(_BLOB)) if text.startswith(_BLOB) else text)
+
+
+def clean(text: str) -> str:
+    """Text that a text column can hold: lone surrogates, which models do write, become question marks."""
+    return text.encode("utf-8", "replace").decode()

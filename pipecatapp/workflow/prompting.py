@@ -1,0 +1,71 @@
+"""What a model is told besides the messages of the document, and how a typed answer is read."""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pipecatapp.workflow.document.shapes import ShapeError, shape
+from pipecatapp.workflow.plan import PlanNode
+from pipecatapp.workflow.tool import Json, ToolFailed
+
+LONGEST_REQUEST = 4000
+"""Characters of the request that every model call of the run is told."""
+
+_FENCE = re.compile(r"\A\s*```[a-z]*\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
+
+
+def request_of(inputs: Mapping[str, Any]) -> str:
+    """The task as the person wrote it: the input `request` or `text`, or the last message of a user."""
+    for name in ("request", "text"):
+        if isinstance(found := inputs.get(name), str) and found:
+            return found
+    for message in reversed(inputs.get("messages") or []):
+        if message.get("role") == "user":
+            return _plain(message.get("content"))
+    return ""
+
+
+def with_messages(node: PlanNode, given: Json, request: str) -> Json:
+    """The input of a model call: `text` becomes a message, and one system message comes first."""
+    messages = list(given.get("messages") or [])
+    rest = {key: value for key, value in given.items() if key not in ("messages", "text")}
+    if text := given.get("text"):
+        messages.append({"role": "user", "content": text})
+    told = [node.system, _about_request(request), _about_answer(node)]
+    while messages and messages[0].get("role") == "system":
+        told.append(_plain(messages.pop(0).get("content")))
+    if system := "\n\n".join(part for part in told if part):
+        messages.insert(0, {"role": "system", "content": system})
+    return {**rest, "messages": messages}
+
+
+def typed_answer(node: PlanNode, output: Json) -> Json:
+    """The object that a model was asked for; raises `ToolFailed` when it gave something else."""
+    text = str(output.get("text", ""))
+    fenced = _FENCE.match(text)
+    try:
+        found: Json = shape(node.returns).check(json.loads(fenced[1] if fenced else text))
+    except (json.JSONDecodeError, RecursionError) as error:
+        raise ToolFailed(f"the answer is not JSON ({error}): {text[:200]!r}") from error
+    except ShapeError as error:
+        raise ToolFailed(f"the answer has another form than `returns` ({error}): {text[:200]!r}") from error
+    return found
+
+
+def _about_request(request: str) -> str:
+    return f"The task all of this is for:\n{request[:LONGEST_REQUEST]}" if request else ""
+
+
+def _about_answer(node: PlanNode) -> str:
+    if node.returns is None:
+        return ""
+    schema = json.dumps(shape(node.returns).schema())
+    return f"Answer with JSON of this schema and nothing else:\n{schema}"
+
+
+def _plain(content: Any) -> str:
+    """The text of a message, whose content may be a list of parts."""
+    if isinstance(content, list):
+        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return "" if content is None else str(content)
