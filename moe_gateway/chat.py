@@ -34,7 +34,6 @@ from moe_gateway.routing import (
     Route,
     changed,
     choose,
-    known_models,
     look_at,
     needs_of,
 )
@@ -172,10 +171,9 @@ class HotRoutes:
     def _route(self, asked: Asked) -> Route[Instance]:
         model = asked.look.model
         needs = needs_of(asked.body, asked.kind) if model == AUTO else Needs()
-        try:
-            return choose(model, needs, self.instances)
-        finally:
-            asked.model = model if model in known_models(self.instances) else UNKNOWN
+        if model == AUTO or any(model in instance.names for instance in self.instances):
+            asked.model = model
+        return choose(model, needs, self.instances)
 
     async def _first_that_can(self, asked: Asked, reply: Reply, route: Route[Instance]) -> None:
         """Ask one instance after the other, as long as the caller has got no byte."""

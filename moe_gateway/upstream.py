@@ -268,8 +268,9 @@ class Connection(asyncio.Protocol):
             self._head = self.status >= 200
 
     def on_body(self, data: bytes) -> None:
-        self._pieces.append(data)
-        self._waiting_bytes += len(data)
+        if not self.complete:
+            self._pieces.append(data)
+            self._waiting_bytes += len(data)
 
     def on_message_complete(self) -> None:
         if self._parser is not None and self._head and not self.complete:

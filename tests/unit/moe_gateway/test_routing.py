@@ -1,0 +1,182 @@
+"""Who answers what: facts in, decision out."""
+
+import json
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from moe_gateway.errors import Refused
+from moe_gateway.routing import Needs, changed, choose, known_models, look_at, needs_of
+
+
+@dataclass(frozen=True)
+class Server:
+    """An instance as routing sees it."""
+
+    label: str
+    expert: str | None
+    names: tuple[str, ...]
+    healthy: bool = True
+    reason: str = ""
+    load: float = 0.0
+    cost: float = 1.0
+    context: int | None = None
+    tools: str = "native"
+    vision: bool = False
+    embeddings: bool = False
+
+
+SMALL = Server("s1", "small", ("small", "tiny"), context=2048, tools="none")
+SMALL_2 = replace(SMALL, label="s2")
+BIG = Server("b1", "big", ("big",), cost=20, context=32_768)
+EYES = Server("e1", "eyes", ("eyes",), cost=10, context=8192, vision=True)
+VECTORS = Server("v1", "vectors", ("vectors",), cost=0.1, embeddings=True, context=512)
+AGENT = Server("a1", None, ("agent", "workflow/x"), cost=0.01)
+ALL = [SMALL, SMALL_2, BIG, EYES, AGENT]
+
+
+def sick(server: Server) -> Server:
+    return replace(server, healthy=False, reason="loading")
+
+
+@pytest.mark.parametrize(
+    ("model", "needs", "instances", "order", "reason"),
+    [
+        ("big", Needs(), ALL, ["b1"], "asked by name"),
+        ("tiny", Needs(), ALL, ["s1", "s2"], "alias of small"),
+        ("agent", Needs(), ALL, ["a1"], "asked by name"),
+        ("workflow/x", Needs(), ALL, ["a1"], "asked by name"),
+        ("small", Needs(tools=True), ALL, ["s1", "s2"], "asked by name"),
+        ("small", Needs(), [replace(SMALL, load=0.5), SMALL_2], ["s2", "s1"], "asked by name"),
+        ("small", Needs(), [sick(SMALL), SMALL_2], ["s2"], "asked by name"),
+        ("auto", Needs(), ALL, ["s1", "s2", "e1", "b1"], "auto: cheapest of 3"),
+        ("auto", Needs(tools=True), ALL, ["e1", "b1"], "auto: cheapest of 2"),
+        ("auto", Needs(vision=True), ALL, ["e1"], "auto: the only one that can"),
+        ("auto", Needs(tokens=2000), ALL, ["e1", "b1"], "auto: cheapest of 2"),
+        ("auto", Needs(tokens=8000), ALL, ["e1", "b1"], "auto: cheapest of 2"),
+        ("auto", Needs(tokens=9000), ALL, ["b1"], "auto: the only one that can"),
+        ("auto", Needs(tokens=99_000), ALL, ["b1", "e1", "s1", "s2"], "auto: largest context"),
+        ("auto", Needs(), [sick(SMALL), BIG], ["b1"], "auto: cheapest of 2"),
+        ("auto", Needs(embeddings=True), [BIG, VECTORS], ["v1"], "auto: the only one that can"),
+        ("auto", Needs(), [replace(BIG, cost=1), SMALL], ["b1", "s1"], "auto: cheapest of 2"),
+        ("auto", Needs(), [replace(SMALL, load=9), BIG], ["s1", "b1"], "auto: cheapest of 2"),
+    ],
+)
+def test_route_is_chosen_by_name_need_cost_and_load(
+    model: str, needs: Needs, instances: list[Server], order: list[str], reason: str
+) -> None:
+    """A name is obeyed; `auto` takes the cheapest expert that can, and never the agent."""
+    route = choose(model, needs, instances)
+
+    assert [instance.label for instance in route.order] == order
+    assert route.reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("model", "needs", "instances", "status", "words"),
+    [
+        ("smal", Needs(), ALL, 404, "Did you mean 'small'?"),
+        ("gpt-5", Needs(), ALL, 404, "Known models: agent, auto, big, eyes, small"),
+        ("x", Needs(), [], 404, "none yet"),
+        ("big", Needs(), [sick(BIG)], 503, "b1: loading"),
+        ("auto", Needs(), [sick(SMALL), sick(BIG), AGENT], 503, "s1: loading; b1: loading"),
+        ("auto", Needs(), [AGENT], 503, "There is none"),
+        ("auto", Needs(tools=True), [SMALL], 400, "small takes no tools"),
+        ("auto", Needs(vision=True), [SMALL, BIG], 400, "big takes no pictures"),
+        ("auto", Needs(embeddings=True), [BIG], 400, "big takes no embeddings"),
+    ],
+)
+def test_refusal_says_what_is_missing(
+    model: str, needs: Needs, instances: list[Server], status: int, words: str
+) -> None:
+    """A wrong name, nobody ready and nobody able are three different things to mend."""
+    with pytest.raises(Refused) as caught:
+        choose(model, needs, instances)
+
+    assert caught.value.status == status
+    assert words in caught.value.message
+
+
+def test_known_models_begin_with_auto_when_there_are_experts() -> None:
+    """An agent alone cannot be chosen from."""
+    assert known_models(ALL) == ["auto", "small", "tiny", "big", "eyes", "agent", "workflow/x"]
+    assert known_models([AGENT]) == ["agent", "workflow/x"]
+
+
+def chat(content: Any, **fields: Any) -> bytes:
+    messages = [{"role": "user", "content": content}]
+    return json.dumps({"model": "auto", "messages": messages, **fields}).encode()
+
+
+TOOL = {"type": "function", "function": {"name": "f"}}
+PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 9000}}
+
+
+@pytest.mark.parametrize(
+    ("body", "needs"),
+    [
+        (chat("x" * 300), Needs(tokens=100)),
+        (chat([{"type": "text", "text": "x" * 300}, PICTURE]), Needs(tokens=100, vision=True)),
+        (chat(None, tools=[]), Needs()),
+        (chat(None, tools=None), Needs(tokens=1)),
+        (chat("", tools=[TOOL], tool_choice="none"), Needs(tokens=16)),
+        (chat("", tools=[TOOL]), Needs(tokens=16, tools=True)),
+        (b'{"messages": 7, "model": "auto"}', Needs(tokens=10)),
+    ],
+)
+def test_needs_are_read_off_the_body(body: bytes, needs: Needs) -> None:
+    """Pictures are no text: their bytes must not count as tokens."""
+    assert needs_of(body, "chat") == needs
+
+
+@pytest.mark.parametrize(
+    ("body", "param", "words"),
+    [
+        (b"", None, "no valid JSON"),
+        (b"{", None, "no valid JSON"),
+        (b'{"model": "x"} y', None, "no valid JSON"),
+        (b"[]", None, "Expected `object`"),
+        (b"{}", "model", "`model`"),
+        (b'{"model": 7}', "model", "Expected `str`"),
+        (b'{"model": "x", "stream": "yes"}', "stream", "bool"),
+        (b'{"model": "x", "stream_options": []}', "stream_options", "object"),
+    ],
+)
+def test_body_that_does_not_fit_is_refused_with_its_place(
+    body: bytes, param: str | None, words: str
+) -> None:
+    """400 names the field, as clients show it; nothing of the request is repeated."""
+    with pytest.raises(Refused, match=words) as caught:
+        look_at(body)
+
+    assert caught.value.status == 400
+    assert caught.value.param == param
+
+
+def test_change_keeps_every_other_byte() -> None:
+    """Numbers, escapes and unknown fields reach the server as the caller wrote them."""
+    body = b'{"model": "auto", "n": 1.50, "big": 123456789012345678901234567890, "t": "\\u00e9 "}'
+
+    after = changed(body, model="small", stream=True)
+
+    assert after == (
+        b'{"model":"small","n":1.50,"big":123456789012345678901234567890,"t":"\\u00e9 ",'
+        b'"stream":true}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("null", {"include_usage": True}),
+        ('{"include_usage": false, "x": 1}', {"include_usage": True, "x": 1}),
+    ],
+)
+def test_stream_options_are_added_to(before: str, after: dict[str, Any]) -> None:
+    """Other options of the caller stay."""
+    body = b'{"model": "m", "stream_options": %s}' % before.encode()
+
+    found = json.loads(changed(body, stream_options={"include_usage": True}))
+
+    assert found["stream_options"] == after

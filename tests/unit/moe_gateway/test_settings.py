@@ -1,0 +1,64 @@
+"""The gateway's settings."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hearth.service.settings import SettingsError
+from moe_gateway.settings import Settings
+
+EXPERT = {
+    "url": "http://127.0.0.1:8081",
+    "expert": "smollm2",
+    "aliases": [],
+    "key_file": "/x/service_key",
+    "slots": 4,
+    "context": 2048,
+    "tools": "none",
+    "stops_unary": False,
+}
+AGENT = {"url": "http://127.0.0.1:8000", "key_file": "/x/service_key", "lists_models": True}
+
+
+def load(monkeypatch: pytest.MonkeyPatch, *instances: dict[str, object]) -> Settings:
+    monkeypatch.setenv("MOE_GATEWAY_KEY_FILES", '["/x/key"]')
+    monkeypatch.setenv("MOE_GATEWAY_INSTANCES", json.dumps(instances))
+    return Settings.load()
+
+
+def test_instances_come_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This is what `hearth up` passes."""
+    settings = load(monkeypatch, EXPERT, AGENT)
+
+    assert settings.key_files == (Path("/x/key"),)
+    assert settings.instances[0].expert == "smollm2"
+    assert not settings.instances[0].stops_unary
+    assert settings.instances[1].lists_models
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"expert": None},
+        {"lists_models": True},
+        {"slot": 3},
+        {"url": "nowhere"},
+        {"expert": "two\nlines"},
+        {"slots": 0},
+    ],
+)
+def test_instance_that_makes_no_sense_stops_the_start(
+    monkeypatch: pytest.MonkeyPatch, change: dict[str, object]
+) -> None:
+    """A gateway that starts is one that was understood."""
+    with pytest.raises(SettingsError, match="MOE_GATEWAY_INSTANCES"):
+        load(monkeypatch, {**EXPERT, **change})
+
+
+def test_gateway_never_runs_without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An open gateway must not happen by leaving something out."""
+    monkeypatch.setenv("MOE_GATEWAY_INSTANCES", "[]")
+
+    with pytest.raises(SettingsError, match="KEY_FILES is not set"):
+        Settings.load()

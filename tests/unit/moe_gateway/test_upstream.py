@@ -1,0 +1,300 @@
+"""The gateway's own HTTP client against a server that does exactly what a test says."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import ExitStack, asynccontextmanager
+
+import pytest
+
+from moe_gateway.upstream import (
+    Address,
+    Connection,
+    ConnectTimedOut,
+    FirstByteTimedOut,
+    IdleTimedOut,
+    Lost,
+    Pool,
+    Unreachable,
+)
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
+
+Script = Callable[[int, asyncio.StreamWriter], Awaitable[None]]
+
+
+class Server:
+    """Calls the script for each request, with its number counted from 1."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.connections = self.requests = 0
+        self.address = Address("", 0)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        try:
+            while await reader.readuntil(b"\r\n\r\n"):
+                self.requests += 1
+                await self.script(self.requests, writer)
+                await writer.drain()
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass  # The client has what it wanted.
+        finally:
+            writer.close()
+
+
+@asynccontextmanager
+async def serving(script: Script) -> AsyncIterator[Server]:
+    server = Server(script)
+    listener = await asyncio.start_server(server.serve, "127.0.0.1", 0)
+    server.address = Address("127.0.0.1", listener.sockets[0].getsockname()[1])
+    async with listener:
+        yield server
+
+
+def always(*pieces: bytes) -> Script:
+    async def write(number: int, writer: asyncio.StreamWriter) -> None:
+        for piece in pieces:
+            writer.write(piece)
+            await writer.drain()
+            await asyncio.sleep(0)
+
+    return write
+
+
+@pytest.fixture
+async def pool() -> AsyncIterator[Pool]:
+    pool = Pool(connect_timeout=1)
+    yield pool
+    pool.close()
+
+
+async def ask(pool: Pool, server: Server, *, seconds: float = 5, reuse: bool = True) -> Connection:
+    return await pool.ask(server.address, HEAD, b"", seconds=seconds, reuse=reuse)
+
+
+async def answered(pool: Pool, server: Server) -> bytes:
+    """The body of one whole exchange."""
+    connection = await ask(pool, server)
+    body = await connection.body(5, 1000)
+    pool.release(connection)
+    return body
+
+
+async def test_connection_is_used_again(pool: Pool) -> None:
+    """A new connection for each request costs more than the request."""
+    async with serving(always(OK)) as server:
+        bodies = [await answered(pool, server) for _ in range(3)]
+
+    assert bodies == [b"ok"] * 3
+    assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\nok",
+        b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\nok",
+        OK + b"surplus",
+        OK + OK,
+    ],
+)
+async def test_connection_is_not_used_again_when_its_state_is_in_doubt(
+    pool: Pool, answer: bytes
+) -> None:
+    """One caller's bytes must never become another caller's answer."""
+    async with serving(always(answer)) as server:
+        first = await answered(pool, server)
+        second = await answered(pool, server)
+
+    assert (first, second) == (b"ok", b"ok")
+    assert server.connections == 2
+
+
+async def test_request_goes_over_a_new_connection_when_the_kept_one_was_closed(
+    pool: Pool,
+) -> None:
+    """Servers close idle connections in the very moment in which we use them."""
+
+    async def close_the_second(number: int, writer: asyncio.StreamWriter) -> None:
+        if number == 2:
+            writer.close()
+        else:
+            writer.write(OK)
+
+    async with serving(close_the_second) as server:
+        await answered(pool, server)
+        assert await answered(pool, server) == b"ok"
+
+    assert (server.connections, server.requests) == (2, 3)
+
+
+async def test_new_connection_that_breaks_is_not_asked_again(pool: Pool) -> None:
+    """The server may have begun to work on it."""
+
+    async def close(number: int, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    async with serving(close) as server:
+        with pytest.raises(Lost, match="closed"):
+            await ask(pool, server)
+
+    assert server.requests == 1
+
+
+async def test_requests_with_effects_never_use_a_kept_connection(pool: Pool) -> None:
+    """They could be sent twice."""
+    async with serving(always(OK)) as server:
+        await answered(pool, server)
+        await ask(pool, server, reuse=False)
+
+    assert server.connections == 2
+
+
+async def test_body_without_length_ends_with_the_connection(pool: Pool) -> None:
+    """HTTP/1.0 servers answer so."""
+
+    async def until_close(number: int, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\nall of it")
+        writer.close()
+
+    async with serving(until_close) as server:
+        assert await answered(pool, server) == b"all of it"
+
+
+async def test_interim_answer_is_passed_over(pool: Pool) -> None:
+    """`100 Continue` is no answer."""
+    async with serving(always(b"HTTP/1.1 100 Continue\r\n\r\n", OK)) as server:
+        assert await answered(pool, server) == b"ok"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"],
+)
+async def test_what_is_no_http_is_lost(pool: Pool, answer: bytes) -> None:
+    """A wrong port in the settings must not hang callers."""
+    async with serving(always(answer)) as server:
+        with pytest.raises(Lost, match="no HTTP"):
+            await ask(pool, server)
+
+
+async def test_chunked_body_that_breaks_off_is_lost(pool: Pool) -> None:
+    """Half an answer is not an answer."""
+
+    async def half(number: int, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n")
+        writer.close()
+
+    async with serving(half) as server:
+        connection = await ask(pool, server)
+        assert await connection.piece(5) == b"ok"
+        with pytest.raises(Lost):
+            await connection.piece(5)
+        pool.release(connection)
+
+
+async def test_endless_answer_is_given_up(pool: Pool) -> None:
+    """An answer that is not streamed is held in memory: it has a limit."""
+    big = b"HTTP/1.1 200 OK\r\nContent-Length: 5000\r\n\r\n" + b"x" * 5000
+    async with serving(always(big)) as server:
+        connection = await ask(pool, server)
+        with pytest.raises(Lost, match="larger than 1000 bytes"):
+            await connection.body(5, 1000)
+        connection.abort()
+
+
+async def test_silence_has_its_own_error_in_each_phase(pool: Pool) -> None:
+    """Who reads it knows which setting to look at."""
+    async with serving(always()) as server:
+        with pytest.raises(FirstByteTimedOut, match="FIRST_BYTE_TIMEOUT"):
+            await ask(pool, server, seconds=0.05)
+    async with serving(always(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n")) as server:
+        connection = await ask(pool, server)
+        with pytest.raises(IdleTimedOut, match="IDLE_TIMEOUT"):
+            await connection.piece(0.05)
+        connection.abort()
+
+
+async def test_nobody_there_is_unreachable(pool: Pool) -> None:
+    """The message names the address and the reason."""
+    with pytest.raises(Unreachable, match=r"127\.0\.0\.1:9: Connection refused"):
+        await pool.ask(Address("127.0.0.1", 9), HEAD, b"", seconds=1)
+
+
+async def test_full_listener_runs_into_the_connect_timeout() -> None:
+    """A machine that swallows packets answers nothing at all; a full queue does the same."""
+    with ExitStack() as sockets:
+        full = sockets.enter_context(socket.socket())
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        for _ in range(4):
+            waiting = sockets.enter_context(socket.socket())
+            waiting.settimeout(0)
+            waiting.connect_ex(full.getsockname())
+
+        address = Address(*full.getsockname())
+        with pytest.raises(ConnectTimedOut, match="CONNECT_TIMEOUT"):
+            await Pool(connect_timeout=0.2).ask(address, HEAD, b"", seconds=1)
+
+
+async def test_slow_reader_holds_the_server_back(pool: Pool) -> None:
+    """A caller on a bad line must not fill the gateway's memory."""
+    size, sent = 64 * 1024 * 1024, asyncio.Event()
+
+    async def much(number: int, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size)
+        for _ in range(64):
+            writer.write(b"x" * (size // 64))
+            await writer.drain()
+        sent.set()
+
+    async with serving(much) as server:
+        connection = await ask(pool, server)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(sent.wait(), 0.3)
+        first = await connection.piece(5)
+        rest = await connection.body(5, size)
+        pool.release(connection)
+
+    assert len(first) < 1024 * 1024
+    assert len(first) + len(rest) == size
+
+
+async def test_cancelled_wait_closes_the_connection(pool: Pool) -> None:
+    """That is how a hang-up reaches a server that still reads the prompt."""
+    asked, gone = asyncio.Event(), asyncio.Event()
+
+    async def never_answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        asked.set()
+        assert await reader.read() == b""
+        gone.set()
+        writer.close()
+
+    async with await asyncio.start_server(never_answer, "127.0.0.1", 0) as listener:
+        address = Address("127.0.0.1", listener.sockets[0].getsockname()[1])
+        task = asyncio.ensure_future(pool.ask(address, HEAD, b"", seconds=5))
+        await asked.wait()
+        task.cancel()
+        await asyncio.wait_for(gone.wait(), 5)
+
+
+@pytest.mark.parametrize(
+    ("url", "address", "authority"),
+    [
+        ("http://127.0.0.1:8081/", Address("127.0.0.1", 8081), "127.0.0.1:8081"),
+        (
+            "https://example.org/llm/",
+            Address("example.org", 443, tls=True, path="/llm"),
+            "example.org:443",
+        ),
+        ("http://[::1]:81", Address("::1", 81), "[::1]:81"),
+    ],
+)
+def test_address_is_read_off_a_url(url: str, address: Address, authority: str) -> None:
+    """Settings have URLs, connections need hosts and ports."""
+    assert Address.of(url) == address
+    assert address.authority == authority
