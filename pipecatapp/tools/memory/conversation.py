@@ -1,7 +1,8 @@
 """The history of a conversation: a query over its finished runs."""
 
-from collections.abc import Sequence
-from typing import Annotated, Protocol
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated
 
 from pydantic import BaseModel, Field
 
@@ -10,10 +11,11 @@ from pipecatapp.workflow import Context, Turn, tool
 MOST_TURNS = 50
 
 
-class Conversations(Protocol):
-    """Gives the last finished turns of a conversation, the oldest first; the engine does."""
+@dataclass(frozen=True)
+class Conversations:
+    """`turns(id, limit)` gives the last finished turns of a conversation, the oldest first."""
 
-    def conversation(self, id: str, limit: int = 20) -> Sequence[Turn]: ...
+    turns: Callable[[str, int], Sequence[Turn]]
 
 
 class PastMessage(BaseModel):
@@ -41,8 +43,7 @@ async def recall(
     """Give the latest turns of a conversation, as many whole ones as fit the budget."""
     if not conversation:
         return History(messages=[], turns=0, left_out=0)
-    # The key is a protocol: mypy wants a concrete type where a type is asked for.
-    past = ctx.service(Conversations).conversation(conversation, limit=turns)  # type: ignore[type-abstract]
+    past = ctx.service(Conversations).turns(conversation, turns)
     kept = fitting(past, budget)
     messages = [
         PastMessage(role=role, content=text)

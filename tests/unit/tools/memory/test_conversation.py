@@ -9,17 +9,16 @@ from pipecatapp.workflow import Context, Turn
 RECALL = TOOLS["conversation.recall"]
 
 
-class Log:
-    """Three turns of ten characters each."""
+TURNS = [Turn(run=str(n), at="", user=f"ask {n}", assistant=f"say {n}") for n in range(3)]
+"""Ten characters each."""
 
-    turns = [Turn(run=str(n), at="", user=f"ask {n}", assistant=f"say {n}") for n in range(3)]  # noqa: RUF012
 
-    def conversation(self, id: str, limit: int = 20) -> Sequence[Turn]:
-        return self.turns[-limit:] if id == "known" else []
+def turns(id: str, limit: int) -> Sequence[Turn]:
+    return TURNS[-limit:] if id == "known" else []
 
 
 def context() -> Context:
-    return Context(services={Conversations: Log()})
+    return Context(services={Conversations: Conversations(turns)})
 
 
 async def test_recall_gives_the_turns_as_chat_messages_oldest_first() -> None:

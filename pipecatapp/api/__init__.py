@@ -1,0 +1,1 @@
+"""What the agent service answers over HTTP: one module per noun."""

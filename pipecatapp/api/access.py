@@ -1,0 +1,112 @@
+"""Who may call: a key in the header, or the cookie of a login from our own page."""
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from typing import Annotated, Final
+from urllib.parse import urlsplit
+
+from fastapi import Depends, Request
+
+from pipecatapp.api.errors import Refused
+
+COOKIE: Final = "hearth_session"
+SESSION_SECONDS: Final = 30 * 24 * 3600
+SLOWEST_REFUSAL: Final = 2.0
+FORGIVEN_AFTER: Final = 60.0
+
+
+class Access:
+    """The keys of this service and the sessions signed with the first of them.
+
+    A session is `v1.<expiry>.<nonce>.<signature>`: nothing is stored, and a new key ends them all.
+    `public_origin` is the address of a proxy before this service, such as `https://home.lan`.
+    """
+
+    def __init__(
+        self,
+        keys: Sequence[str],
+        *,
+        public_origin: str | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._keys = [key.encode() for key in keys]
+        self._secret = hmac.digest(self._keys[0], b"hearth session v1", "sha256")
+        self._public_origin, self._clock = public_origin, clock
+        self._wrong: list[float] = []
+
+    def opens(self, key: str) -> bool:
+        """Whether `key` is one of ours; the time it takes says nothing about which."""
+        given = hashlib.sha256(key.encode()).digest()
+        found = [hmac.compare_digest(given, hashlib.sha256(k).digest()) for k in self._keys]
+        return any(found)
+
+    def new_session(self) -> str:
+        claim = f"v1.{int(self._clock()) + SESSION_SECONDS}.{secrets.token_urlsafe(12)}"
+        return f"{claim}.{self._sign(claim)}"
+
+    def knows_session(self, cookie: str) -> bool:
+        claim, _, signature = cookie.rpartition(".")
+        if not hmac.compare_digest(signature.encode(), self._sign(claim).encode()):
+            return False
+        return int(claim.split(".")[1]) > self._clock()
+
+    def own_page(self, request: Request) -> bool:
+        """Whether a browser says that our own page sent this; programs say nothing and pass."""
+        if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return False
+        origin = request.headers.get("origin")
+        if origin is None or origin == self._public_origin:
+            return True
+        return bool(origin) and urlsplit(origin).netloc == request.headers.get("host")
+
+    async def punish_wrong_key(self) -> None:
+        """Answer guesses ever more slowly; whoever has the key is never held up."""
+        now = self._clock()
+        recent = [at for at in self._wrong if now - at < FORGIVEN_AFTER]
+        self._wrong = [*recent[-10:], now]
+        await asyncio.sleep(min(SLOWEST_REFUSAL, 0.05 * 2 ** (len(self._wrong) - 1)))
+
+    def _sign(self, claim: str) -> str:
+        return hmac.new(self._secret, claim.encode(), "sha256").hexdigest()
+
+
+def access_of(request: Request) -> Access:
+    access = request.app.state.access
+    assert isinstance(access, Access)
+    return access
+
+
+def known_caller(request: Request, access: Annotated[Access, Depends(access_of)]) -> None:
+    """Let the request pass, or raise `Refused`: 401 without a key, 403 from another's page."""
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        if access.opens(key.strip()):
+            return
+        raise unknown_key()
+    if not access.knows_session(request.cookies.get(COOKIE, "")):
+        raise Refused(
+            401,
+            "missing_api_key",
+            "No key. Send it as 'Authorization: Bearer …' or log in at the web page.",
+            headers={"www-authenticate": "Bearer"},
+        )
+    own_page_only(request, access)
+
+
+def own_page_only(request: Request, access: Annotated[Access, Depends(access_of)]) -> None:
+    """Refuse what another site's page sends with the browser of somebody who is logged in."""
+    if not access.own_page(request):
+        raise Refused(403, "foreign_origin", "This was sent by a page of another origin.")
+
+
+def unknown_key() -> Refused:
+    return Refused(
+        401,
+        "invalid_api_key",
+        "That is not this instance's key. `hearth status` says which file holds it.",
+        headers={"www-authenticate": "Bearer"},
+    )

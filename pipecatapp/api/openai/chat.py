@@ -1,0 +1,88 @@
+"""`POST /v1/chat/completions`: start a run, give its answer to its caller and to nobody else."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import Field
+from starlette.responses import JSONResponse, Response, StreamingResponse
+
+from hearth.openai_api.chat import ChatRequest, Message
+from pipecatapp.api.access import known_caller
+from pipecatapp.api.errors import Refused
+from pipecatapp.api.openai.answer import Answer
+from pipecatapp.api.openai.offers import workflow_for
+from pipecatapp.api.parts import Parts, WithParts
+from pipecatapp.runs import Document
+from pipecatapp.workflow import Listener, Workflow
+
+router = APIRouter(dependencies=[Depends(known_caller)])
+
+PASSED_ON = ("temperature", "max_tokens")
+"""Fields that reach a workflow which has an input of that name."""
+
+
+class AgentRequest(ChatRequest):
+    """With `conversation` the history is ours and only the last message of the user counts;
+    without it the history is what the caller sends.
+    """
+
+    messages: Annotated[list[Message], Field(min_length=1)]
+    conversation: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+
+
+@router.post("/v1/chat/completions")
+async def chat(body: AgentRequest, request: Request, parts: WithParts) -> Response:
+    """Answer with the text of a run of the workflow that the model name stands for."""
+    workflow = workflow_for(parts.runs.engine.workflows, body.model)
+    inputs = inputs_for(workflow, body)
+    listener = Listener()
+    run = await parts.start(
+        Document(workflow=workflow.id),
+        inputs,
+        conversation=body.conversation,
+        caller="chat",
+        listener=listener,
+    )
+    parts.spawn(_cancel_when_gone(request, parts, run))
+    answer = Answer(parts.runs.engine, run, body.model, listener)
+    if not body.stream:
+        return JSONResponse(await answer.whole(), headers=answer.headers)
+    wants_usage = bool(body.stream_options and body.stream_options.include_usage)
+    stream = await answer.opened(include_usage=wants_usage)
+    return StreamingResponse(stream, media_type="text/event-stream", headers=answer.headers)
+
+
+def inputs_for(workflow: Workflow, body: AgentRequest) -> dict[str, Any]:
+    """The inputs of a run from a request, as far as the workflow has inputs of these names.
+
+    Raises `Refused` for what a workflow cannot honour, rather than to leave it out in silence.
+    """
+    if body.tools:
+        raise Refused(
+            400,
+            "unsupported_field",
+            f"{body.model!r} brings its own tools; to give some, ask an expert or 'auto'.",
+            param="tools",
+        )
+    takes = workflow.input_schema().get("properties", {})
+    text = body.last_user_text
+    if not text:
+        raise Refused(400, "no_user_message", "No message of the user has text.", param="messages")
+    ours = body.conversation is not None
+    inputs: dict[str, Any] = {"messages": [] if ours else [m.body() for m in body.messages]}
+    if ours and "conversation" not in takes:
+        inputs["messages"] = [{"role": "user", "content": text}]
+    inputs["text"] = text
+    inputs |= {name: getattr(body, name) for name in PASSED_ON if getattr(body, name) is not None}
+    return {name: value for name, value in inputs.items() if name in takes}
+
+
+async def _cancel_when_gone(request: Request, parts: Parts, run: str) -> None:
+    """Stop the run when its caller hangs up; a stop of the service leaves it to be resumed.
+
+    The server says `http.disconnect` after a complete answer too; the run has ended by then.
+    """
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    if not parts.stop.asked:
+        await parts.runs.engine.cancel(run)

@@ -1,0 +1,118 @@
+"""What the routes work with; put together in `pipecatapp.app`."""
+
+import asyncio
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+import structlog
+from fastapi import Depends, Request
+
+from pipecatapp.metrics import RunMetrics
+from pipecatapp.runs import Document, Runs
+from pipecatapp.tools.cluster.directory import Directory
+from pipecatapp.workflow import Listener
+
+log = structlog.get_logger()
+
+
+class Stop:
+    """Tells endless answers that the service is asked to stop. Callable from a signal handler."""
+
+    def __init__(self) -> None:
+        self._asked = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._at = 0.0
+
+    def bind(self) -> None:
+        """Belong to the running event loop."""
+        self._loop = asyncio.get_running_loop()
+
+    def __call__(self) -> None:
+        if self._loop is not None:
+            self._at = time.monotonic()
+            self._loop.call_soon_threadsafe(self._asked.set)
+
+    @property
+    def asked(self) -> bool:
+        return self._asked.is_set()
+
+    async def wait(self) -> None:
+        await self._asked.wait()
+
+    def left(self, seconds: float) -> float:
+        """What is left of `seconds` that began when the stop was asked for."""
+        return max(0.0, self._at + seconds - time.monotonic()) if self._at else seconds
+
+
+@dataclass
+class Parts:
+    """The runs and what stands around them."""
+
+    runs: Runs
+    directory: Directory
+    metrics: RunMetrics
+    stop: Stop
+    _running: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    @property
+    def runs_running(self) -> int:
+        return len(self._running)
+
+    async def start(
+        self,
+        document: Document,
+        inputs: dict[str, Any],
+        *,
+        conversation: str | None = None,
+        caller: str = "",
+        listener: Listener | None = None,
+    ) -> str:
+        """`Runs.start`, counted."""
+        run = await self.runs.start(
+            document, inputs, conversation=conversation, caller=caller, listener=listener
+        )
+        self.watch(run)
+        return run
+
+    def watch(self, run: str) -> None:
+        """Count a run when it ends."""
+        self._running[run] = self.spawn(self._count(run))
+        self.metrics.running.set(len(self._running))
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Do something beside the requests; it ends with the service at the latest."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def drain(self, seconds: float) -> None:
+        """Give running runs their time to end; what is left goes on after the next start."""
+        if self._running:
+            await asyncio.wait(list(self._running.values()), timeout=self.stop.left(seconds))
+        for run in self._running:
+            log.info("run_left_unfinished", run=run)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _count(self, run: str) -> None:
+        await self.runs.engine.wait(run)
+        del self._running[run]
+        self.metrics.running.set(len(self._running))
+        view = self.runs.view(run)
+        known = view.workflow in self.runs.engine.workflows
+        self.metrics.ended(view, workflow=view.workflow if known else "document")
+        log.info("run_ended", run=run, workflow=view.workflow, status=view.status)
+
+
+def parts_of(request: Request) -> Parts:
+    parts = request.app.state.parts
+    assert isinstance(parts, Parts)
+    return parts
+
+
+WithParts = Annotated[Parts, Depends(parts_of)]

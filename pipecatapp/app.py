@@ -1,0 +1,93 @@
+"""The agent service: the engine behind its HTTP interface."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import structlog
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+
+from hearth.service.health import Health
+from hearth.service.metrics import new_registry
+from hearth.service.names import PIPECATAPP
+from hearth.service.server import service_routes
+from hearth.service.version import hearth_version
+from pipecatapp.api import conversations, events, plan, runs, session, status, workflows
+from pipecatapp.api.access import Access
+from pipecatapp.api.edge import Edge
+from pipecatapp.api.errors import answer_errors_as_openai
+from pipecatapp.api.openai import chat, models
+from pipecatapp.api.parts import Parts, Stop
+from pipecatapp.api.static import static_routes
+from pipecatapp.metrics import RunMetrics
+from pipecatapp.settings import Settings
+from pipecatapp.wiring import caller_keys, open_engine
+
+log = structlog.get_logger()
+
+STATIC: Final = Path(__file__).parent / "static"
+ROUTERS: Final = (
+    chat.router,
+    models.router,
+    session.router,
+    runs.router,
+    events.router,
+    workflows.router,
+    plan.router,
+    status.router,
+    conversations.router,
+)
+
+
+def build_app(
+    settings: Settings,
+    *,
+    health: Health | None = None,
+    registry: CollectorRegistry | None = None,
+    stop: Stop | None = None,
+    static: Path = STATIC,
+) -> FastAPI:
+    """Everything that is served. The ledger is opened, and its lease held, from start to stop.
+
+    Raises `SettingsError` when a key file is missing.
+    """
+    health = health or Health(PIPECATAPP, version=hearth_version())
+    registry = registry or new_registry()
+    stop = stop or Stop()
+    metrics = RunMetrics(registry)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        stop.bind()
+        async with open_engine(settings) as assembly:
+            parts = Parts(assembly.runs, assembly.directory, metrics, stop)
+            app.state.parts = parts
+            await resume(parts)
+            health.started()
+            yield
+            await parts.drain(settings.drain_seconds)
+
+    app = FastAPI(
+        title="Hearth agent",
+        version=hearth_version(),
+        lifespan=lifespan,
+        openapi_url=None,
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.access = Access(caller_keys(settings), public_origin=settings.public_origin)
+    app.add_middleware(Edge, max_body_bytes=settings.max_body_bytes)
+    answer_errors_as_openai(app)
+    for router in ROUTERS:
+        app.include_router(router)
+    app.router.routes.extend([*service_routes(health, registry), *static_routes(static)])
+    return app
+
+
+async def resume(parts: Parts) -> None:
+    """Go on with the runs that the last stop, or a crash, left unfinished."""
+    for run in await parts.runs.engine.resume_unfinished():
+        log.info("run_resumed", run=run)
+        parts.watch(run)

@@ -1,0 +1,78 @@
+"""Where a command's work is done: in the running instance, or in the state directory itself."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+from hearth.service.settings import read_key
+from hearth.service.state import StateDir, read_instance
+from hearth.settings import Settings as HearthSettings
+from pipecatapp.cli.failure import CommandFailed
+from pipecatapp.cli.remote import RemoteDesk
+from pipecatapp.runs import Document, Runs
+from pipecatapp.settings import Settings
+from pipecatapp.wiring import open_engine
+
+Json = dict[str, Any]
+
+
+class Desk(Protocol):
+    """The same answers, JSON as the API gives it, wherever they come from."""
+
+    async def plan(self, document: Document) -> Json: ...
+
+    async def start(self, document: Document, inputs: Json, conversation: str | None) -> str: ...
+
+    def follow(self, run: str) -> AsyncIterator[Json]:
+        """Events, and text as `{"type": "delta", "path", "text", "offset"}`, until the run ends."""
+        ...
+
+    async def show(self, run: str) -> Json: ...
+
+    async def page(self, limit: int) -> Json: ...
+
+    async def cancel(self, run: str) -> Json: ...
+
+
+class OwnDesk:
+    """The engine in this process, on the ledger of the state directory."""
+
+    def __init__(self, runs: Runs) -> None:
+        self._runs = runs
+
+    async def plan(self, document: Document) -> Json:
+        return self._runs.planned(document).model_dump(mode="json")
+
+    async def start(self, document: Document, inputs: Json, conversation: str | None) -> str:
+        return await self._runs.start(document, inputs, conversation=conversation, caller="cli")
+
+    async def follow(self, run: str) -> AsyncIterator[Json]:
+        async for item in self._runs.engine.listen(run, after=0):
+            yield item.model_dump(mode="json")
+
+    async def show(self, run: str) -> Json:
+        return self._runs.view(run).model_dump(mode="json")
+
+    async def page(self, limit: int) -> Json:
+        return self._runs.page(limit=limit).model_dump(mode="json")
+
+    async def cancel(self, run: str) -> Json:
+        return (await self._runs.cancel(run)).model_dump(mode="json")
+
+
+@asynccontextmanager
+async def open_desk(state_dir: Path | None) -> AsyncIterator[Desk]:
+    """The running instance of the state directory; without one, its ledger under its lease."""
+    state = StateDir(state_dir or HearthSettings.load().state_dir)
+    instance = read_instance(state)
+    if instance is not None:
+        async with RemoteDesk(instance.web, read_key(instance.key_file)) as remote:
+            yield remote
+        return
+    if not state.root.is_dir():
+        raise CommandFailed(f"There is no instance in {state.root}. `hearth up` makes one.")
+    settings = Settings.load().model_copy(update={"state_dir": state.root})
+    async with open_engine(settings) as assembly:
+        await assembly.facts.refresh()
+        yield OwnDesk(assembly.runs)

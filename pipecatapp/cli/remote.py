@@ -1,0 +1,119 @@
+"""The running instance, over HTTP."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from types import TracebackType
+from typing import Any, Final, Self
+
+import httpx2
+
+from hearth.openai_api.errors import message_of
+from hearth.openai_api.sse import SseReader
+from pipecatapp.cli.failure import FAILED, INVALID, CommandFailed
+from pipecatapp.runs import Document
+
+Json = dict[str, Any]
+
+CONNECT_AGAIN_SECONDS: Final = 0.5
+CONNECT_AGAIN_TIMES: Final = 60
+QUIET_SECONDS: Final = 45.0
+"""The service says something each 15 seconds."""
+
+
+class RemoteDesk:
+    """Speaks to the agent service at `address`, such as `http://127.0.0.1:8000`."""
+
+    def __init__(self, address: str, key: str) -> None:
+        self._http = httpx2.AsyncClient(
+            base_url=address,
+            headers={"authorization": f"Bearer {key}"},
+            timeout=httpx2.Timeout(30.0, connect=5.0),
+            trust_env=False,
+        )
+        self._address = address
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._http.aclose()
+
+    async def plan(self, document: Document) -> Json:
+        return await self._ask("POST", "/api/plan", document.model_dump(exclude_none=True))
+
+    async def start(self, document: Document, inputs: Json, conversation: str | None) -> str:
+        body = document.model_dump(exclude_none=True) | {"inputs": inputs}
+        if conversation is not None:
+            body["conversation"] = conversation
+        return str((await self._ask("POST", "/api/runs", body))["run"])
+
+    async def follow(self, run: str) -> AsyncIterator[Json]:
+        """Connects again, after the last event that came, when the service is started anew."""
+        after = failures = 0
+        while True:
+            try:
+                async for event in self._events(run, after):
+                    failures = 0
+                    if event["type"] == "end":
+                        return
+                    after = event.get("seq", after)
+                    yield event
+            except httpx2.TransportError as error:
+                if failures == CONNECT_AGAIN_TIMES:
+                    raise self._unreachable(error) from error
+            failures += 1
+            await asyncio.sleep(CONNECT_AGAIN_SECONDS)
+
+    async def show(self, run: str) -> Json:
+        return await self._ask("GET", f"/api/runs/{run}")
+
+    async def page(self, limit: int) -> Json:
+        return await self._ask("GET", f"/api/runs?limit={limit}")
+
+    async def cancel(self, run: str) -> Json:
+        return await self._ask("POST", f"/api/runs/{run}/cancel")
+
+    async def _events(self, run: str, after: int) -> AsyncIterator[Json]:
+        reader = SseReader()
+        timeout = httpx2.Timeout(QUIET_SECONDS, connect=5.0)
+        address = f"/api/runs/{run}/events?after={after}"
+        async with self._http.stream("GET", address, timeout=timeout) as answer:
+            if not answer.is_success:
+                await answer.aread()
+                raise _refusal(answer)
+            async for data in answer.aiter_bytes():
+                for event in reader.feed(data):
+                    yield {**json.loads(event.data), "type": event.event}
+
+    async def _ask(self, method: str, path: str, body: Json | None = None) -> Json:
+        try:
+            answer = await self._http.request(method, path, json=body)
+        except httpx2.TransportError as error:
+            raise self._unreachable(error) from error
+        if not answer.is_success:
+            raise _refusal(answer)
+        told: Json = answer.json()
+        return told
+
+    def _unreachable(self, error: Exception) -> CommandFailed:
+        reason = str(error) or type(error).__name__
+        return CommandFailed(f"The instance at {self._address} does not answer: {reason}.")
+
+
+def _refusal(answer: httpx2.Response) -> CommandFailed:
+    """404 and 422 say that a document, a name or an input is wrong; the rest that it failed."""
+    try:
+        body = answer.json()
+    except ValueError:
+        body = answer.text
+    wrong = isinstance(body, dict) and body.get("error", {}).get("code") in WRONG
+    return CommandFailed(message_of(body), code=INVALID if wrong else FAILED)
+
+
+WRONG: Final = ("workflow_not_found", "invalid_document", "invalid_inputs")

@@ -1,0 +1,156 @@
+"""`hearth runs`: the list, one run as a tree, cancel."""
+
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree
+
+from pipecatapp.cli.desk import open_desk
+from pipecatapp.cli.failure import DONE, FAILED, CommandFailed, finish
+from pipecatapp.cli.options import JsonOption, StateOption
+
+COLOURS = {
+    "running": "blue",
+    "waiting": "yellow",
+    "done": "green",
+    "failed": "red",
+    "cancelled": "magenta",
+    "skipped": "dim",
+    "queued": "dim",
+}
+PIPE_WIDTH = 160
+"""Columns where nobody looks: nothing is cut for a narrow window that is not there."""
+
+RunArgument = Annotated[str, typer.Argument(metavar="ID", help="A run that `hearth runs` lists.")]
+
+
+def list_runs(
+    context: typer.Context,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="How many at most.")] = 20,
+    state_dir: StateOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """List the last runs, newest first; `show` and `cancel` take the id of one."""
+    if context.invoked_subcommand is None:
+        finish(_list(limit, state_dir, as_json=as_json))
+
+
+def show_run(
+    run: RunArgument, state_dir: StateOption = None, *, as_json: JsonOption = False
+) -> None:
+    """Show one run: its steps as a tree with status, seconds and tokens."""
+    finish(_show(run, state_dir, as_json=as_json))
+
+
+def cancel_run(run: RunArgument, state_dir: StateOption = None) -> None:
+    """Stop a run; exit code 1 when it had ended before."""
+    finish(_cancel(run, state_dir))
+
+
+async def _list(limit: int, state_dir: Path | None, *, as_json: bool) -> int:
+    async with open_desk(state_dir) as desk:
+        page = await desk.page(limit)
+    if as_json:
+        typer.echo(json.dumps(page, indent=2, ensure_ascii=False))
+    elif page["runs"]:
+        _console().print(table_of(page["runs"]))
+    else:
+        typer.echo("No runs yet. Start one: hearth run agent-turn --input text='Hello'")
+    return DONE
+
+
+async def _show(run: str, state_dir: Path | None, *, as_json: bool) -> int:
+    async with open_desk(state_dir) as desk:
+        view = await desk.show(run)
+    if as_json:
+        typer.echo(json.dumps(view, indent=2, ensure_ascii=False))
+    else:
+        _console().print(tree_of(view))
+    return DONE
+
+
+async def _cancel(run: str, state_dir: Path | None) -> int:
+    async with open_desk(state_dir) as desk:
+        before = (await desk.show(run))["status"]
+        after = (await desk.cancel(run))["status"]
+    if before in ("done", "failed", "cancelled"):
+        raise CommandFailed(f"Run {run} had ended before: {after}.", code=FAILED)
+    typer.echo(f"Run {run} is {after}.")
+    return DONE
+
+
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=PIPE_WIDTH)
+
+
+def table_of(runs: Iterable[dict[str, Any]]) -> Table:
+    """One line a run."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("run", "workflow", "status", "started"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("seconds", justify="right", no_wrap=True)
+    table.add_column("tokens", justify="right", no_wrap=True)
+    table.add_column("request", overflow="ellipsis", no_wrap=True, ratio=1)
+    for run in runs:
+        started = datetime.fromisoformat(run["started"]).astimezone()
+        table.add_row(
+            run["id"],
+            run["workflow"],
+            status_text(run["status"]),
+            f"{started:%Y-%m-%d %H:%M:%S}",
+            seconds_text(run["seconds"]),
+            str(run["tokens"]["prompt"] + run["tokens"]["completion"]),
+            Text(" ".join(run["title"].split())),
+        )
+    return table
+
+
+def tree_of(view: dict[str, Any]) -> Tree:
+    """The run with its steps; a step inside another hangs below it."""
+    root = Tree(_line(view["workflow"], view) + Text(f"  {view['id']}", style="dim"))
+    branches: dict[str, Tree] = {}
+    for step in view["steps"]:
+        outer = nearest(step["path"], branches)
+        label = step["path"].removeprefix(f"{outer}/") if outer else step["path"]
+        parent = branches[outer] if outer else root
+        branches[step["path"]] = parent.add(_line(label, step))
+    return root
+
+
+def nearest(path: str, known: Iterable[str]) -> str:
+    """The longest of the known paths that `path` lies in; empty when none."""
+    return max((one for one in known if path.startswith(f"{one}/")), key=len, default="")
+
+
+def _line(label: str, what: dict[str, Any]) -> Text:
+    line = Text(label) + Text("  ") + status_text(what["status"])
+    tool = what.get("tool")
+    facts = [tool] if tool and tool != label else []
+    if what["seconds"] is not None:
+        facts.append(f"{seconds_text(what['seconds'])} s")
+    tokens = what["tokens"]["prompt"] + what["tokens"]["completion"]
+    if tokens:
+        facts.append(f"{tokens} tokens")
+    if what.get("model"):
+        facts.append(what["model"])
+    line.append("".join(f"  {fact}" for fact in facts), style="dim")
+    if what["error"]:
+        line.append(f"  {what['error']}", style="red")
+    return line
+
+
+def status_text(status: str) -> Text:
+    return Text(status, style=COLOURS.get(status, ""))
+
+
+def seconds_text(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds:.2f}"

@@ -1,0 +1,74 @@
+"""The figures of runs and their steps. Labels are bounded: shipped workflows and known tools."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from pipecatapp.workflow import RunView
+
+SECONDS = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800)
+
+
+class RunMetrics:
+    """Counts what ends: runs, nodes, calls of tools, tokens."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.runs = Counter(
+            "pipecatapp_runs_total",
+            "Runs that ended, by workflow and status.",
+            ["workflow", "status"],
+            registry=registry,
+        )
+        self.run_seconds = Histogram(
+            "pipecatapp_run_seconds",
+            "Seconds from the start of a run to its end.",
+            ["workflow"],
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self.node_seconds = Histogram(
+            "pipecatapp_node_seconds",
+            "Seconds that one node instance took, by tool and status.",
+            ["tool", "status"],
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self.tool_calls = Counter(
+            "pipecatapp_tool_calls_total",
+            "Calls of tools that ended, by tool and status.",
+            ["tool", "status"],
+            registry=registry,
+        )
+        self.tokens = Counter(
+            "pipecatapp_tokens_total",
+            "Tokens of models, read (prompt) and written (completion).",
+            ["kind"],
+            registry=registry,
+        )
+        self.running = Gauge(
+            "pipecatapp_runs_running", "Runs that are under way now.", registry=registry
+        )
+        self.listeners = Gauge(
+            "pipecatapp_event_listeners", "Open event streams of runs.", registry=registry
+        )
+
+    def ended(self, view: RunView, *, workflow: str) -> None:
+        """Count a run that has ended, and all that happened in it."""
+        self.runs.labels(workflow, view.status).inc()
+        self.run_seconds.labels(workflow).observe(view.seconds or 0)
+        self.tokens.labels("prompt").inc(view.tokens.prompt)
+        self.tokens.labels("completion").inc(view.tokens.completion)
+        for step in view.steps:
+            if step.tool is not None:
+                self.tool_calls.labels(step.tool, step.status).inc()
+                self.node_seconds.labels(step.tool, step.status).observe(step.seconds or 0)
+
+    @contextmanager
+    def listening(self) -> Iterator[None]:
+        """Counts one event stream while it is open."""
+        self.listeners.inc()
+        try:
+            yield
+        finally:
+            self.listeners.dec()
