@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+import psutil
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 STATE_VERSION = 1
@@ -104,14 +105,11 @@ def read_instance(state: StateDir) -> Instance | None:
 
 
 def process_runs(pid: int) -> bool:
-    """Whether a process has this id now."""
+    """Whether a process has this id now; one that has ended and waits for its parent has not."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
         return False
-    except PermissionError:
-        return True
-    return True
 
 
 def is_locked(path: Path) -> bool:

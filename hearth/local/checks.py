@@ -1,0 +1,114 @@
+"""What must be true before anything is started."""
+
+import errno
+import os
+import pwd
+import shutil
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from tempfile import TemporaryFile
+
+import psutil
+
+from hearth.local.errors import DiskFull, PortTaken, StateUnusable
+from hearth.service.names import PORT_OFFSETS
+
+NEEDED_BYTES = 64 << 20
+"""For ledger, logs and backups; a model that is fetched counts for itself."""
+
+HIGHEST_PORT_BASE = 65000
+
+
+def make_usable(root: Path) -> None:
+    """Create the state directory (for its owner only) if need be, and write in it."""
+    try:
+        root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with TemporaryFile(dir=root) as file:
+            file.write(b"\0" * 4096)
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise disk_full(root) from error
+        raise StateUnusable(root, _why_unusable(root, error)) from error
+
+
+def check_room(root: Path) -> None:
+    """Raise `DiskFull` unless `NEEDED_BYTES` are free for us."""
+    if shutil.disk_usage(root).free < NEEDED_BYTES:
+        raise disk_full(root)
+
+
+def disk_full(root: Path) -> DiskFull:
+    """The error that tells how full the disk of this directory is."""
+    existing = next(folder for folder in (root, *root.parents) if folder.exists())
+    return DiskFull(root, free=shutil.disk_usage(existing).free, needed=NEEDED_BYTES)
+
+
+def check_ports(ports: Mapping[str, int], port_base: int) -> None:
+    """Raise `PortTaken` for the first service whose port is not free."""
+    for service, port in ports.items():
+        if not is_free(port):
+            raise PortTaken(
+                port, service, holder=port_holder(port), free_base=_free_base(port_base)
+            )
+
+
+def is_free(port: int) -> bool:
+    """Whether a server can listen on this port of 127.0.0.1 now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # As servers do: connections that linger after a stop do not keep the port.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            return error.errno != errno.EADDRINUSE
+    return True
+
+
+def port_holder(port: int) -> str:
+    """Who listens there, as far as we may know: `nginx (pid 712)`."""
+    try:
+        listening = [
+            connection
+            for connection in psutil.net_connections(kind="tcp")
+            if connection.status == psutil.CONN_LISTEN
+            and connection.laddr
+            and connection.laddr.port == port
+        ]
+    except psutil.Error:
+        listening = []
+    for connection in listening:
+        if connection.pid is not None:
+            return _process(connection.pid)
+    return "another program" if os.geteuid() == 0 else "a program of another user"
+
+
+def _process(pid: int) -> str:
+    try:
+        return f"{psutil.Process(pid).name()} (pid {pid})"
+    except psutil.Error:
+        return f"pid {pid}"
+
+
+def _free_base(port_base: int) -> int | None:
+    """A port base whose ports are all free, tried in steps of a hundred."""
+    for base in range(port_base + 100, HIGHEST_PORT_BASE, 100):
+        if all(is_free(base + offset) for offset in PORT_OFFSETS.values()):
+            return base
+    return None
+
+
+def _why_unusable(root: Path, error: OSError) -> str:
+    reason = (error.strerror or str(error)).lower()
+    if isinstance(error, PermissionError) and root.exists():
+        return f"{reason} for {_user(os.geteuid())}; it belongs to {_user(root.stat().st_uid)}"
+    if error.filename and Path(error.filename) != root and not root.exists():
+        return f"{reason}: {error.filename}"
+    return reason
+
+
+def _user(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user {number}"

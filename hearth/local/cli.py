@@ -1,0 +1,170 @@
+"""`hearth up`, `down`, `status`, `doctor`, `logs`: one instance on this machine."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from hearth.local.commands import detach, logs
+from hearth.local.commands.doctor import examine, show_findings
+from hearth.local.commands.down import down
+from hearth.local.commands.screen import Screen, Terminal
+from hearth.local.commands.status import NOTHING, Exit, show_status, status_of
+from hearth.local.commands.up import INTERRUPTED, up
+from hearth.local.errors import LocalError, ServiceError
+from hearth.local.options import Options
+from hearth.models.errors import ModelError
+from hearth.service.settings import SettingsError
+from hearth.service.state import is_locked, read_instance
+from hearth.settings import Engine, Settings
+
+StateOption = Annotated[
+    Path | None,
+    typer.Option("--state-dir", help="State directory of the instance.", show_default=False),
+]
+PortOption = Annotated[
+    int | None,
+    typer.Option(
+        "--port-base",
+        min=1024,
+        max=65000,
+        help="First port (8000): web page there, API 80 higher, expert 81 higher.",
+        show_default=False,
+    ),
+]
+EngineOption = Annotated[
+    Engine | None,
+    typer.Option("--engine", help="What serves the model (xllamacpp).", show_default=False),
+]
+
+
+def commands(app: typer.Typer) -> None:
+    """Add the commands that run one instance on this machine."""
+    app.command("up")(up_command)
+    app.command("down")(down_command)
+    app.command("status")(status_command)
+    app.command("doctor")(doctor_command)
+    app.command("logs")(logs_command)
+
+
+def up_command(
+    state_dir: StateOption = None,
+    port_base: PortOption = None,
+    engine: EngineOption = None,
+    *,
+    detached: Annotated[
+        bool, typer.Option("--detach", help="Return when all is healthy; it runs on.")
+    ] = False,
+) -> None:
+    """Start Hearth on this machine and show its logs; Ctrl-C stops it."""
+    with told():
+        options = Options.of(
+            Settings.load(), state_dir=state_dir, port_base=port_base, engine=engine
+        )
+    console = Terminal()
+    if not detached:
+        raise typer.Exit(exit_code_of(lambda: up(options, console)))
+    code = detach.detached(
+        lambda let_go: exit_code_of(lambda: up(options, console, let_go=let_go)),
+        options.state.logs / "hearth.log",
+    )
+    raise typer.Exit(code)
+
+
+def down_command(state_dir: StateOption = None) -> None:
+    """Stop the instance that runs on the state directory."""
+    with told():
+        state = Options.of(Settings.load(), state_dir=state_dir).state
+        stopped = down(state)
+    typer.echo("Stopped." if stopped else f"Nothing runs on {state.root}.")
+
+
+def status_command(
+    state_dir: StateOption = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Show every service; exit code 0 all healthy, 1 some not, 3 nothing runs."""
+    with told():
+        state = Options.of(Settings.load(), state_dir=state_dir).state
+    instance = read_instance(state)
+    status = status_of(instance) if instance is not None else NOTHING
+    code = status.exit_code
+    if code is Exit.NOTHING_RUNS and is_locked(state.lock_file):
+        code = Exit.UNHEALTHY
+    if as_json:
+        typer.echo(status.model_dump_json(indent=2))
+    elif instance is not None:
+        show_status(status, Console())
+    elif code is Exit.UNHEALTHY:
+        typer.echo(f"The instance on {state.root} is starting or stopping.")
+    else:
+        typer.echo(f"Nothing runs on {state.root}.")
+    raise typer.Exit(code)
+
+
+def doctor_command(state_dir: StateOption = None, port_base: PortOption = None) -> None:
+    """Check everything that Hearth needs here; exit code 1 when something fails."""
+    with told():
+        options = Options.of(Settings.load(), state_dir=state_dir, port_base=port_base)
+    findings = examine(options)
+    show_findings(findings, Console())
+    raise typer.Exit(any(finding.verdict == "fail" for finding in findings))
+
+
+def logs_command(
+    service: Annotated[
+        str | None, typer.Argument(help="Name of one service; all of them without it.")
+    ] = None,
+    state_dir: StateOption = None,
+    *,
+    lines: Annotated[
+        int, typer.Option("--lines", "-n", min=0, help="How many of the last lines to show.")
+    ] = 50,
+    following: Annotated[
+        bool, typer.Option("--follow", "-f", help="Go on with what is written from now on.")
+    ] = False,
+) -> None:
+    """Show what the services wrote, in the order in which they wrote it."""
+    with told():
+        state = Options.of(Settings.load(), state_dir=state_dir).state
+        files = logs.logs_of(state, service)
+    screen = Screen(Terminal())
+    screen.ready()
+    logs.show_last(files, lines, screen.line)
+    if following:
+        try:
+            logs.follow(files, screen.line)
+        except KeyboardInterrupt:
+            raise typer.Exit from None
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """What a person can mend is said in one sentence on standard error; exit code 1."""
+    try:
+        yield
+    except ServiceError as error:
+        for line in error.evidence:
+            typer.echo(Text.assemble(f"{error.service} | ", Text.from_ansi(line)), err=True)
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from error
+    except (LocalError, ModelError, SettingsError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from error
+
+
+def exit_code_of(work: Callable[[], int]) -> int:
+    """The exit code of a start, whose errors have been told."""
+    try:
+        with told():
+            return work()
+    except typer.Exit as exit_:
+        return exit_.exit_code
+    except KeyboardInterrupt:
+        typer.echo("Stopped before anything was started.", err=True)
+        return INTERRUPTED

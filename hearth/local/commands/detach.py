@@ -1,0 +1,52 @@
+"""`hearth up --detach`: the start is watched from the terminal, the instance outlives it."""
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from hearth.local.process.logfile import MAX_BYTES
+
+READY = b"1"
+
+
+def detached(work: Callable[[Callable[[], None]], int], log: Path) -> int:
+    """Run `work(let_go)` in a session of its own; return when it lets go, or its exit code.
+
+    Until it lets go it shows its progress on our terminal; from then on what it still says, which
+    is why it ended, goes to `log`. Interrupting us stops it.
+    """
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.close(reading)
+        os.setsid()
+        os._exit(_run(work, writing, log))
+    os.close(writing)
+    try:
+        with os.fdopen(reading, "rb") as pipe:
+            if pipe.read(1) == READY:
+                return 0
+    except KeyboardInterrupt:
+        os.kill(pid, signal.SIGTERM)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def _run(work: Callable[[Callable[[], None]], int], writing: int, log: Path) -> int:
+    def let_go() -> None:
+        _leave_terminal(log)
+        os.write(writing, READY)
+        os.close(writing)
+
+    return work(let_go)
+
+
+def _leave_terminal(log: Path) -> None:
+    """Standard input from nowhere, output and errors to the end of the log."""
+    mode = os.O_APPEND if log.exists() and log.stat().st_size < MAX_BYTES else os.O_TRUNC
+    output = os.open(log, os.O_WRONLY | os.O_CREAT | mode, 0o600)
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    for target, source in ((0, nowhere), (1, output), (2, output)):
+        os.dup2(source, target)
+    os.close(output)
+    os.close(nowhere)

@@ -1,0 +1,93 @@
+"""`hearth logs`: what the services wrote, merged by time, and what they write from now on."""
+
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from heapq import merge
+from pathlib import Path
+
+from hearth.local.errors import NoLog
+from hearth.local.process.logfile import KEPT
+from hearth.service.state import StateDir
+
+POLL_SECONDS = 0.2
+MOMENT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
+
+Show = Callable[[str, str], None]
+"""Takes the service's name and a line."""
+
+
+def logs_of(state: StateDir, service: str | None) -> list[Path]:
+    """The newest log file of one service or of all; raises `NoLog` for an unknown name."""
+    found = {path.stem: path for path in sorted(state.logs.glob("*.log"))}
+    if service is None:
+        return list(found.values())
+    if service not in found:
+        raise NoLog(service, known=sorted(found))
+    return [found[service]]
+
+
+def show_last(files: Sequence[Path], count: int, show: Show) -> None:
+    """The last `count` lines of these logs together, in the order in which they were written."""
+    together = merge(*(_lines_of(file) for file in files))
+    for _moment, service, text in deque(together, maxlen=count):
+        show(service, text)
+
+
+def follow(files: Sequence[Path], show: Show) -> None:
+    """Show what is appended to these logs, until interrupted; rotation is noticed."""
+    tails = [Tail(file) for file in files]
+    while True:
+        for _moment, service, text in sorted(line for tail in tails for line in tail.read()):
+            show(service, text)
+        time.sleep(POLL_SECONDS)
+
+
+class Tail:
+    """The end of a log file that grows, from the moment that this is made."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._stream = path.open("rb")
+        self._stream.seek(0, 2)
+        self._rest = b""
+
+    def read(self) -> Iterator[tuple[str, str, str]]:
+        """The whole lines that are new: moment, service, text."""
+        yield from self._new_lines()
+        if self._was_rotated():
+            yield from self._new_lines()
+            self._stream.close()
+            self._stream = self.path.open("rb")
+            yield from self._new_lines()
+
+    def _new_lines(self) -> Iterator[tuple[str, str, str]]:
+        *lines, self._rest = (self._rest + self._stream.read()).split(b"\n")
+        for line in lines:
+            yield _parse(self.path, line)
+
+    def _was_rotated(self) -> bool:
+        try:
+            return not self.path.samefile(f"/proc/self/fd/{self._stream.fileno()}")
+        except FileNotFoundError:
+            return False
+
+
+def _lines_of(file: Path) -> Iterator[tuple[str, str, str]]:
+    """All lines of a log, those of its rotated files first."""
+    for path in (*(Path(f"{file}.{number}") for number in range(KEPT, 0, -1)), file):
+        if path.exists():
+            with path.open("rb") as stream:
+                for line in stream:
+                    yield _parse(file, line.rstrip(b"\n"))
+
+
+def _parse(log: Path, line: bytes) -> tuple[str, str, str]:
+    """Split a line of `LogFile`; one that came past it counts as written last."""
+    moment, _, text = line.decode(errors="replace").partition(" ")
+    if MOMENT.fullmatch(moment):
+        return moment, log.stem, text
+    written = datetime.fromtimestamp(log.stat().st_mtime, UTC).isoformat()
+    return written, log.stem, line.decode(errors="replace")

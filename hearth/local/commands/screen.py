@@ -1,0 +1,94 @@
+"""What `hearth up` shows: what it waits for, where to go, and the logs with a prefix each."""
+
+import os
+import sys
+from typing import Self
+
+from rich.console import Console
+from rich.status import Status
+from rich.text import Text
+
+COLOURS = ("cyan", "magenta", "green", "yellow", "blue")
+
+
+class Terminal(Console):
+    """A console that falls silent when nobody reads it any more, as in `hearth up | head`."""
+
+    def on_broken_pipe(self) -> None:
+        """Go on without output; Rich would end the program."""
+        self.quiet = True
+        # What the interpreter flushes at its end must go somewhere, too.
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+class Screen:
+    """What `hearth up` shows on a terminal; elsewhere, plain lines."""
+
+    def __init__(self, console: Console) -> None:
+        self.console = console
+        self._conditions: dict[str, str] = {}
+        self._colours: dict[str, str] = {}
+        self._status: Status | None = None
+        self._phase, self._streams = "Starting", False
+
+    def __enter__(self) -> Self:
+        if self.console.is_terminal:
+            self._status = self.console.status(self._phase)
+            self._status.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._end_status()
+
+    def condition(self, service: str, detail: str) -> None:
+        """Show how a service is while all of them start or stop."""
+        if self._conditions.get(service) == detail:
+            return
+        self._conditions[service] = detail
+        if self._status is not None:
+            words = (f"{name} ({state})" for name, state in self._conditions.items())
+            self._status.update(Text(f"{self._phase}: {', '.join(words)}"))
+        else:
+            self.say(f"{service}: {detail}")
+
+    def line(self, service: str, text: str) -> None:
+        """Show one line of a service's log, from the moment that all are ready."""
+        if self._streams:
+            self._print(self._prefixed(service, text))
+
+    def say(self, text: str) -> None:
+        """Show one line of our own, unwrapped, so that it can be copied."""
+        self._print(Text(text))
+
+    def ready(self, *lines: str) -> None:
+        """Everything is healthy: show where to go, and the logs from now on."""
+        self._end_status()
+        for line in lines:
+            self.say(line)
+        self._phase, self._streams = "Stopping", True
+        self._conditions.clear()
+
+    def go_dark(self) -> None:
+        """Show nothing from now on: the person has the terminal back."""
+        self._end_status()
+        self._streams = False
+        self.console.quiet = True
+
+    def _end_status(self) -> None:
+        if self._status is not None:
+            self._status.stop()
+        self._status = None
+
+    def _prefixed(self, service: str, text: str) -> Text:
+        colour = self._colours.setdefault(service, COLOURS[len(self._colours) % len(COLOURS)])
+        width = max(map(len, self._colours))
+        return Text.assemble((f"{service:<{width}} | ", colour), Text.from_ansi(text))
+
+    def _print(self, text: Text) -> None:
+        try:
+            self.console.print(text, soft_wrap=True)
+        except OSError:
+            # The terminal is gone; its hang-up signal follows.
+            self.console.quiet = True

@@ -1,0 +1,111 @@
+"""`hearth up`: check, prepare, start, show where to go, run until somebody stops it."""
+
+import asyncio
+import json
+import os
+import shlex
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from rich.console import Console
+
+from hearth.local.commands.screen import Screen
+from hearth.local.embedded import Plan, embedded
+from hearth.local.environment import command_name
+from hearth.local.instance import STOP_SIGNALS, prepared, supervise
+from hearth.local.options import Options
+from hearth.local.process.keeper import Patience
+from hearth.service.settings import read_key
+from hearth.service.state import Instance
+
+INTERRUPTED = 130
+"""Exit code of a start that was stopped before everything was healthy."""
+
+
+def up(
+    options: Options,
+    console: Console,
+    *,
+    plan: Callable[[Options, Console], Plan] = embedded,
+    let_go: Callable[[], None] | None = None,
+) -> int:
+    """Run one instance of what `plan` names, from start to stop; the exit code.
+
+    With `let_go`, that is called when all is healthy and nothing is shown from then on. Raises
+    the errors of `hearth.local.errors` and `hearth.models.errors`.
+    """
+    # Whatever we or our services write is for the owner only.
+    os.umask(0o077)
+    with _signals_interrupt(), prepared(options) as migrated:
+        screen = Screen(console)
+        if migrated is not None:
+            screen.say(
+                f"The state directory was of version {migrated.found} and has been migrated "
+                f"({'; '.join(migrated.steps)}); as it was, it is in {migrated.backup}."
+            )
+        planned = plan(options, console)
+        closing = "Ctrl-C stops it." if let_go is None else f"`{_stop(options)}` stops it."
+
+        def show(instance: Instance) -> None:
+            screen.ready(*_welcome(instance), *planned.hints, closing)
+            if let_go is not None:
+                screen.go_dark()
+                let_go()
+
+        with screen:
+            was_ready = asyncio.run(
+                supervise(
+                    options,
+                    planned.services,
+                    screen,
+                    show,
+                    patience=Patience(),
+                )
+            )
+        screen.say("Stopped." if was_ready else "Stopped before everything was ready.")
+    return 0 if was_ready else INTERRUPTED
+
+
+def _welcome(instance: Instance) -> list[str]:
+    key = read_key(instance.key_file)
+    return [
+        "Hearth runs.",
+        f"  Web page  {instance.web}",
+        f"  API       {instance.api}",
+        f"  Key       {key}  (kept in {instance.key_file})",
+        f"  Try it    {curl_line(instance.api, key)}",
+    ]
+
+
+def curl_line(api: str, key: str) -> str:
+    """A request to the agent that can be pasted into a shell as it stands."""
+    body = {"model": "agent", "messages": [{"role": "user", "content": "Who are you?"}]}
+    return shlex.join(
+        [
+            "curl", f"{api}/chat/completions",
+            "-H", f"Authorization: Bearer {key}",
+            "-H", "Content-Type: application/json",
+            "-d", json.dumps(body),
+        ]
+    )  # fmt: skip
+
+
+def _stop(options: Options) -> str:
+    return f"{command_name()} down{options.state_option}"
+
+
+@contextmanager
+def _signals_interrupt() -> Iterator[None]:
+    """Until the services are supervised, every signal to stop is a `KeyboardInterrupt`."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in STOP_SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,132 @@
+"""The services of an instance on one machine, and what each of them is told."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+
+from hearth.local.environment import child_environment
+from hearth.local.expert import better_model, ready_models
+from hearth.local.options import Options
+from hearth.local.process.service import Service
+from hearth.models.catalogue import Catalogue, Model
+from hearth.models.engines import stops_unary
+from hearth.service.names import LLAMA_EXPERT, MOE_GATEWAY, PIPECATAPP, expert_service, port_of
+
+HOST = "127.0.0.1"
+SLOTS = 4
+"""How many callers the embedded expert serves at once."""
+
+LOAD_SECONDS = 900.0
+"""A large model on a slow disk takes long; the expert may have to try each of its list."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an instance shall run, and what is worth saying once it does."""
+
+    services: list[Service]
+    hints: tuple[str, ...] = ()
+
+
+def embedded(options: Options, console: Console) -> Plan:
+    """The embedded mode; fetches the models that are missing, with their progress on `console`."""
+    catalogue = Catalogue.load()
+    models = ready_models(options.state, catalogue, console)
+    better = better_model(models, catalogue, options)
+    return Plan(embedded_services(options, models), (better,) if better is not None else ())
+
+
+def embedded_services(options: Options, models: Sequence[Model]) -> list[Service]:
+    """Expert, gateway and agent, in the order in which they start.
+
+    `models` are what the expert tries, best first; it is named for the first of them.
+    """
+    return [_expert(options, models), _gateway(options, models), _agent(options, models[0])]
+
+
+def _expert(options: Options, models: Sequence[Model]) -> Service:
+    environment = {
+        "LLAMA_EXPERT_NAME": models[0].name,
+        "LLAMA_EXPERT_HOST": HOST,
+        "LLAMA_EXPERT_PORT": str(port_of(LLAMA_EXPERT, options.port_base)),
+        "LLAMA_EXPERT_MODELS": json.dumps([model.name for model in models]),
+        "LLAMA_EXPERT_MODEL_DIR": str(options.state.models),
+        "LLAMA_EXPERT_ENGINE": options.engine,
+        "LLAMA_EXPERT_KEY_FILE": str(options.state.service_key_file),
+        "LLAMA_EXPERT_SLOTS": str(SLOTS),
+    }
+    if options.llama_server_binary is not None:
+        environment["LLAMA_EXPERT_LLAMA_SERVER_BINARY"] = str(options.llama_server_binary)
+    return Service(
+        name=expert_service(models[0].name),
+        command=_module("llama_expert"),
+        port=port_of(LLAMA_EXPERT, options.port_base),
+        environment=child_environment(environment),
+        start_seconds=LOAD_SECONDS * len(models),
+    )
+
+
+def _gateway(options: Options, models: Sequence[Model]) -> Service:
+    state, model = options.state, models[0]
+    instances: list[dict[str, Any]] = [
+        {
+            "url": options.expert,
+            "expert": model.name,
+            "aliases": [],
+            "key_file": str(state.service_key_file),
+            "slots": SLOTS,
+            "context": model.context,
+            "tools": model.tools,
+            "stops_unary": stops_unary(options.engine),
+        },
+        {
+            "url": options.web,
+            "key_file": str(state.service_key_file),
+            "lists_models": True,
+            "stops_unary": True,
+        },
+    ]
+    environment = {
+        "MOE_GATEWAY_HOST": HOST,
+        "MOE_GATEWAY_PORT": str(port_of(MOE_GATEWAY, options.port_base)),
+        "MOE_GATEWAY_KEY_FILES": json.dumps([str(state.key_file), str(state.service_key_file)]),
+        "MOE_GATEWAY_INSTANCES": json.dumps(instances),
+    }
+    return Service(
+        name=MOE_GATEWAY,
+        command=_module("moe_gateway"),
+        port=port_of(MOE_GATEWAY, options.port_base),
+        environment=child_environment(environment),
+        # It is ready when the expert is.
+        start_seconds=LOAD_SECONDS * len(models) + 30,
+    )
+
+
+def _agent(options: Options, model: Model) -> Service:
+    state = options.state
+    known = {MOE_GATEWAY: options.gateway, expert_service(model.name): options.expert}
+    environment = {
+        "PIPECATAPP_HOST": HOST,
+        "PIPECATAPP_PORT": str(port_of(PIPECATAPP, options.port_base)),
+        "PIPECATAPP_STATE_DIR": str(state.root),
+        "PIPECATAPP_GATEWAY_URL": options.api,
+        "PIPECATAPP_GATEWAY_KEY_FILE": str(state.service_key_file),
+        "PIPECATAPP_KEY_FILES": json.dumps([str(state.key_file), str(state.service_key_file)]),
+        "PIPECATAPP_MODEL_ROLES": json.dumps({"default": "auto"}),
+        "PIPECATAPP_SERVICES": json.dumps(known),
+    }
+    return Service(
+        name=PIPECATAPP,
+        command=_module("pipecatapp"),
+        port=port_of(PIPECATAPP, options.port_base),
+        environment=child_environment(environment),
+    )
+
+
+def _module(package: str) -> tuple[str, ...]:
+    # -P: what lies in the folder where the service runs must not be imported in place of ours.
+    return (sys.executable, "-P", "-m", package)

@@ -1,0 +1,154 @@
+"""What can keep an instance from running on this machine.
+
+LocalError
+├── StateError
+│   ├── StateUnusable    the state directory cannot be written
+│   ├── StateTooNew      a newer Hearth wrote it
+│   └── StateDamaged     its version or its ledger cannot be read
+├── AlreadyRuns          an instance runs on this state directory
+├── PortTaken            another program listens where a service must
+├── DiskFull             no room for what must be written
+├── ModelUnusable        the model's file is not what the catalogue says, or cannot be had
+└── ServiceError
+    ├── StartFailed      a service ended, or did not become healthy, while starting
+    └── ServiceGaveUp    a service ended again and again
+
+Every message is one sentence with its remedy: it is all that a person sees. What can go wrong with
+a model's file is told by `hearth.models.errors`.
+"""
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+from pathlib import Path
+
+
+class LocalError(Exception):
+    """Do what the message says; `hearth doctor` checks everything else."""
+
+
+class StateError(LocalError):
+    """Choose another directory with `--state-dir`, or mend this one as the message says."""
+
+
+class StateUnusable(StateError):
+    """Give the directory to the user who runs Hearth, or choose another with `--state-dir`."""
+
+    def __init__(self, root: Path, reason: str) -> None:
+        self.root = root
+        super().__init__(
+            f"The state directory {root} cannot be used ({reason}): make it writable for the user "
+            "who runs Hearth, or choose another one with --state-dir."
+        )
+
+
+class StateTooNew(StateError):
+    """Update Hearth, or choose another directory with `--state-dir`; nothing was changed."""
+
+    def __init__(self, root: Path, *, found: int, known: int) -> None:
+        self.root, self.found, self.known = root, found, known
+        super().__init__(
+            f"The state directory {root} was written by a newer Hearth (its version is {found}, "
+            f"this Hearth knows {known}): update Hearth, or choose another directory with "
+            "--state-dir."
+        )
+
+
+class StateDamaged(StateError):
+    """Restore the named file, from `backups/` if need be, or choose another directory."""
+
+    def __init__(self, file: Path, reason: str) -> None:
+        self.file = file
+        super().__init__(
+            f"The file {file} is damaged ({reason}): restore it, from {file.parent / 'backups'} if "
+            "there is one, or choose another state directory with --state-dir."
+        )
+
+
+class AlreadyRuns(LocalError):
+    """Use the instance that runs, stop it with `hearth down`, or start another one beside it."""
+
+    def __init__(self, root: Path, *, where: str, stop: str) -> None:
+        self.root = root
+        super().__init__(
+            f"Hearth runs already on {root} ({where}): use it, stop it with `{stop}`, or start "
+            "another one with its own --state-dir and --port-base."
+        )
+
+
+class PortTaken(LocalError):
+    """Stop the program that listens there, or start on other ports with `--port-base`."""
+
+    def __init__(self, port: int, service: str, *, holder: str, free_base: int | None) -> None:
+        self.port, self.service = port, service
+        other = f"--port-base {free_base}" if free_base is not None else "another --port-base"
+        super().__init__(
+            f"Port {port}, which {service} needs, is taken by {holder}: stop that program, or "
+            f"start Hearth with {other}."
+        )
+
+
+class StopFailed(LocalError):
+    """End the named process yourself, then run `hearth doctor`."""
+
+    def __init__(self, root: Path, reason: str) -> None:
+        self.root = root
+        super().__init__(
+            f"The instance on {root} cannot be stopped ({reason}): end it yourself, then run "
+            "`hearth doctor`."
+        )
+
+
+class NoLog(LocalError):
+    """Name a service that has run on this state directory, or none to see all."""
+
+    def __init__(self, service: str, *, known: Sequence[str]) -> None:
+        self.service = service
+        near = get_close_matches(service, known, n=1)
+        question = f"did you mean {near[0]}?" if near else f"there are {', '.join(known) or 'none'}"
+        super().__init__(f"There is no log of {service!r}: {question}")
+
+
+class DiskFull(LocalError):
+    """Free some space, or choose a directory on another disk with `--state-dir`."""
+
+    def __init__(self, root: Path, *, free: int, needed: int) -> None:
+        self.root, self.free, self.needed = root, free, needed
+        super().__init__(
+            f"The disk of {root} has {free / 1e6:.0f} MB free and Hearth needs "
+            f"{needed / 1e6:.0f} MB: free some space, or choose a directory on another disk with "
+            "--state-dir."
+        )
+
+
+class ServiceError(LocalError):
+    """Read the service's last lines, which are shown above, and its log: `hearth logs NAME`."""
+
+    def __init__(self, message: str, service: str, evidence: Sequence[str]) -> None:
+        self.service, self.evidence = service, tuple(evidence)
+        super().__init__(message)
+
+
+class StartFailed(ServiceError):
+    """Mend what the service's last lines say; everything that was started is stopped again."""
+
+    def __init__(self, service: str, reason: str, *, log: Path, evidence: Sequence[str]) -> None:
+        super().__init__(
+            f"{service} did not start ({reason}), so everything was stopped: mend what its last "
+            f"lines say; all of them are in {log}.",
+            service,
+            evidence,
+        )
+
+
+class ServiceGaveUp(ServiceError):
+    """Mend what the service's last lines say; restarting it did not help."""
+
+    def __init__(
+        self, service: str, reason: str, *, deaths: int, log: Path, evidence: Sequence[str]
+    ) -> None:
+        super().__init__(
+            f"{service} ended {deaths} times within a minute (last: {reason}), so everything was "
+            f"stopped: mend what its last lines say; all of them are in {log}.",
+            service,
+            evidence,
+        )

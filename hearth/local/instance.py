@@ -1,0 +1,127 @@
+"""An instance from its checks to its end: prepared, supervised, recorded in its directory."""
+
+import asyncio
+import errno
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+
+from hearth.local.checks import check_ports, check_room, disk_full, make_usable
+from hearth.local.environment import command_name
+from hearth.local.errors import AlreadyRuns
+from hearth.local.options import Options
+from hearth.local.process.keeper import Audience, Patience
+from hearth.local.process.service import Service
+from hearth.local.process.supervisor import StopRequest, Supervisor
+from hearth.local.state.keys import ensure_key
+from hearth.local.state.lock import InstanceLock, LockHeld, lock_holder
+from hearth.local.state.migrations import Migrated, bring_up_to_date
+from hearth.service.names import PIPECATAPP, PORT_OFFSETS, port_of
+from hearth.service.state import Instance, RunningService, StateDir, read_instance
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def prepared(options: Options) -> Iterator[Migrated | None]:
+    """Hold the state directory: usable, ours alone, of this version, with keys and room.
+
+    Yields what was migrated. Raises the errors of `hearth.local.errors`; nothing of the instance
+    is left in the directory afterwards but its state.
+    """
+    state = options.state
+    make_usable(state.root)
+    try:
+        with InstanceLock(state), _full_disk_told(state):
+            state.instance_file.unlink(missing_ok=True)
+            migrated = bring_up_to_date(state)
+            check_ports(
+                {name: port_of(name, options.port_base) for name in PORT_OFFSETS},
+                options.port_base,
+            )
+            check_room(state.root)
+            for key_file in (state.key_file, state.service_key_file):
+                ensure_key(key_file)
+            state.logs.mkdir(mode=0o700, exist_ok=True)
+            try:
+                yield migrated
+            finally:
+                state.instance_file.unlink(missing_ok=True)
+    except LockHeld as error:
+        stop = f"{command_name()} down{options.state_option}"
+        raise AlreadyRuns(state.root, where=_who_runs(state), stop=stop) from error
+
+
+async def supervise(
+    options: Options,
+    services: Sequence[Service],
+    audience: Audience,
+    on_ready: Callable[[Instance], None],
+    *,
+    patience: Patience,
+) -> bool:
+    """Run the services until a signal asks to stop; whether all of them were ever healthy.
+
+    The first of SIGINT, SIGTERM and SIGHUP stops gracefully, the next at once.
+    """
+    stop, loop = StopRequest(), asyncio.get_running_loop()
+    for number in STOP_SIGNALS:
+        loop.add_signal_handler(number, stop.ask)
+    started = datetime.now(UTC)
+    supervisor = Supervisor(
+        services,
+        folder=options.state.root,
+        logs=options.state.logs,
+        audience=audience,
+        patience=patience,
+    )
+
+    def record() -> Instance:
+        instance = _instance(options, started, supervisor.running())
+        write_instance(options.state, instance)
+        return instance
+
+    def record_again() -> None:
+        try:
+            record()
+        except OSError as error:
+            audience.line(PIPECATAPP, f"hearth: instance.json is not written: {error.strerror}")
+
+    return await supervisor.run(stop, on_ready=lambda: on_ready(record()), on_restart=record_again)
+
+
+def write_instance(state: StateDir, instance: Instance) -> None:
+    """Replace `instance.json` in one step."""
+    draft = state.instance_file.with_name(".instance.json")
+    draft.write_text(instance.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    draft.replace(state.instance_file)
+
+
+def _instance(options: Options, started: datetime, services: list[RunningService]) -> Instance:
+    return Instance(
+        pid=os.getpid(),
+        started=started,
+        web=options.web,
+        api=options.api,
+        key_file=options.state.key_file,
+        services=services,
+    )
+
+
+def _who_runs(state: StateDir) -> str:
+    instance = read_instance(state)
+    if instance is not None:
+        return f"{instance.web}, process {instance.pid}"
+    return f"process {lock_holder(state)}, which is starting or stopping"
+
+
+@contextmanager
+def _full_disk_told(state: StateDir) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise disk_full(state.root) from error

@@ -1,0 +1,60 @@
+"""What the user asked of `hearth up`: the settings, overruled by the command's options."""
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from hearth.service.names import LLAMA_EXPERT, MOE_GATEWAY, PIPECATAPP, port_of
+from hearth.service.state import StateDir
+from hearth.settings import Engine, Settings
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run one instance."""
+
+    state: StateDir
+    port_base: int
+    engine: Engine
+    llama_server_binary: Path | None
+    state_option: str
+    """` --state-dir DIR` where another command needs it to find this instance, else nothing."""
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        *,
+        state_dir: Path | None = None,
+        port_base: int | None = None,
+        engine: Engine | None = None,
+    ) -> Self:
+        """The settings, except where an option was given."""
+        usual = settings.state_dir.expanduser().absolute()
+        root = state_dir.expanduser().absolute() if state_dir is not None else usual
+        return cls(
+            state=StateDir(root),
+            port_base=port_base if port_base is not None else settings.port_base,
+            engine=engine if engine is not None else settings.engine,
+            llama_server_binary=settings.llama_server_binary,
+            state_option="" if root == usual else f" --state-dir {shlex.quote(str(root))}",
+        )
+
+    @property
+    def web(self) -> str:
+        """The address of the web page."""
+        return f"http://127.0.0.1:{port_of(PIPECATAPP, self.port_base)}"
+
+    @property
+    def gateway(self) -> str:
+        return f"http://127.0.0.1:{port_of(MOE_GATEWAY, self.port_base)}"
+
+    @property
+    def api(self) -> str:
+        """The address that OpenAI clients take as their base URL."""
+        return f"{self.gateway}/v1"
+
+    @property
+    def expert(self) -> str:
+        return f"http://127.0.0.1:{port_of(LLAMA_EXPERT, self.port_base)}"

@@ -1,0 +1,95 @@
+"""One run of a service: a process group of its own, its output line by line, an end in bounds."""
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+from hearth.local.process.service import Service
+from hearth.local.process.warden import Warden
+
+OUTPUT_SECONDS = 1.0
+"""How long we read on after the end of a service whose output something else keeps open."""
+
+
+class Child:
+    """A started service. `pid` is also the id of its process group and of its session."""
+
+    def __init__(
+        self,
+        service: Service,
+        process: asyncio.subprocess.Process,
+        warden: Warden,
+        on_line: Callable[[str], None],
+    ) -> None:
+        self.service, self.pid, self.since = service, process.pid, datetime.now(UTC)
+        self._process, self._warden = process, warden
+        self._reader = asyncio.create_task(self._read(on_line))
+
+    @classmethod
+    async def start(
+        cls, service: Service, warden: Warden, on_line: Callable[[str], None], *, folder: Path
+    ) -> Self:
+        """Start the service's command in `folder`; each line of its output goes to `on_line`."""
+        process = await asyncio.create_subprocess_exec(
+            *warden.enrolling(service.command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            pass_fds=(warden.descriptor,),
+            env=dict(service.environment),
+            cwd=folder,
+        )
+        warden.took(process.pid)
+        return cls(service, process, warden, on_line)
+
+    async def wait(self) -> str:
+        """Wait until its process has ended and nothing of its group is left; say how it ended."""
+        code = await self._process.wait()
+        kill_group(self.pid)
+        await asyncio.wait({self._reader}, timeout=OUTPUT_SECONDS)
+        self._reader.cancel()
+        self._warden.release(self.pid)
+        return ending(code)
+
+    async def stop(self, hurry: asyncio.Event) -> None:
+        """SIGTERM; when its time is up or `hurry` is set, SIGKILL for all of its group."""
+        ended = asyncio.create_task(self.wait())
+        hurried = asyncio.create_task(hurry.wait())
+        with suppress(ProcessLookupError):
+            self._process.terminate()
+        await asyncio.wait(
+            {ended, hurried},
+            timeout=self.service.stop_seconds,
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        hurried.cancel()
+        kill_group(self.pid)
+        await ended
+
+    async def _read(self, on_line: Callable[[str], None]) -> None:
+        assert self._process.stdout is not None
+        rest = b""
+        while data := await self._process.stdout.read(65536):
+            *lines, rest = (rest + data).split(b"\n")
+            for line in lines:
+                on_line(line.decode(errors="replace").rstrip("\r"))
+        if rest:
+            on_line(rest.decode(errors="replace"))
+
+
+def kill_group(group: int) -> None:
+    """End what is left of a process group; nothing may be left."""
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def ending(code: int) -> str:
+    """How a process ended, in words: `exit code 1`, `SIGKILL`."""
+    return f"exit code {code}" if code >= 0 else signal.Signals(-code).name

@@ -1,0 +1,134 @@
+"""Keeping one service running: until it is healthy at first, then through its ends."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import httpx2
+
+from hearth.local.errors import ServiceGaveUp, StartFailed
+from hearth.local.process.child import Child
+from hearth.local.process.health import ask
+from hearth.local.process.logfile import LogFile
+from hearth.local.process.service import Service
+from hearth.local.process.warden import Warden
+
+POLL_SECONDS = 0.1
+EVIDENCE_LINES = 12
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How often a service may end within `window` seconds, and the pauses before its restarts."""
+
+    deaths: int = 5
+    window: float = 60.0
+    first_pause: float = 0.5
+    longest_pause: float = 8.0
+
+    def pause(self, deaths: int) -> float:
+        """Seconds to wait after this many recent deaths: doubled each time."""
+        return float(min(self.first_pause * 2 ** (deaths - 1), self.longest_pause))
+
+
+class Audience(Protocol):
+    """Who is told what happens to the services."""
+
+    def line(self, service: str, text: str) -> None:
+        """One line that a service wrote, or that is about it."""
+
+    def condition(self, service: str, detail: str) -> None:
+        """How a starting service is."""
+
+
+class Keeper:
+    """Starts one service, waits until it is healthy, and starts it again when it ends."""
+
+    def __init__(
+        self,
+        service: Service,
+        *,
+        folder: Path,
+        logs: Path,
+        warden: Warden,
+        audience: Audience,
+        patience: Patience,
+        restarted: Callable[[], None],
+    ) -> None:
+        self.service = service
+        self.child: Child | None = None
+        self._folder, self._warden, self._audience = folder, warden, audience
+        self._patience, self._restarted = patience, restarted
+        self._log = LogFile(logs / f"{service.name}.log")
+        self._tail: deque[str] = deque(maxlen=EVIDENCE_LINES)
+
+    async def start(self) -> None:
+        self.child = await Child.start(self.service, self._warden, self._heard, folder=self._folder)
+
+    async def become_healthy(self, client: httpx2.AsyncClient) -> None:
+        """Wait for the first `200` of its health; raises `StartFailed` when that cannot come."""
+        assert self.child is not None
+        ended = asyncio.create_task(self.child.wait())
+        deadline = time.monotonic() + self.service.start_seconds
+        detail = "starting"
+        try:
+            while not ended.done():
+                condition = await ask(client, self.service.url)
+                if condition.healthy:
+                    self._audience.condition(self.service.name, "ready")
+                    return
+                detail = condition.detail
+                self._audience.condition(self.service.name, detail)
+                if time.monotonic() > deadline:
+                    raise self._failed(f"not ready in {self.service.start_seconds:.0f} s: {detail}")
+                await asyncio.wait({ended}, timeout=POLL_SECONDS)
+            raise self._failed(f"it ended with {ended.result()}")
+        finally:
+            ended.cancel()
+
+    async def keep(self) -> None:
+        """Start the service again whenever it ends; raises `ServiceGaveUp` when that is no use."""
+        assert self.child is not None
+        deaths: deque[float] = deque(maxlen=self._patience.deaths)
+        while True:
+            how = await self.child.wait()
+            now = time.monotonic()
+            if len(deaths) == deaths.maxlen and now - deaths[0] < self._patience.window:
+                raise ServiceGaveUp(
+                    self.service.name, how, deaths=len(deaths) + 1,
+                    log=self._log.path, evidence=list(self._tail),
+                )  # fmt: skip
+            deaths.append(now)
+            recent = sum(now - death < self._patience.window for death in deaths)
+            pause = self._patience.pause(recent)
+            self.tell(f"ended with {how}; starting it again in {pause:g} s")
+            await asyncio.sleep(pause)
+            await self.start()
+            self._restarted()
+
+    async def stop(self, hurry: asyncio.Event) -> None:
+        """Stop it if it runs, and close its log."""
+        if self.child is not None:
+            await self.child.stop(hurry)
+        self._log.close()
+
+    def tell(self, text: str) -> None:
+        """Put a line of the supervisor's own among those of the service."""
+        self._log.write(f"hearth: {text}")
+        self._audience.line(self.service.name, f"hearth: {text}")
+
+    def _heard(self, text: str) -> None:
+        self._tail.append(text)
+        self._audience.line(self.service.name, text)
+        was_fine = self._log.failure is None
+        self._log.write(text)
+        if was_fine and self._log.failure is not None:
+            reason = self._log.failure.strerror
+            self._audience.line(self.service.name, f"hearth: its log is not written: {reason}")
+
+    def _failed(self, reason: str) -> StartFailed:
+        return StartFailed(self.service.name, reason, log=self._log.path, evidence=list(self._tail))

@@ -1,0 +1,23 @@
+"""What it takes to run one service on this machine: data, no behaviour."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Service:
+    """One service as a child process that serves HTTP on loopback."""
+
+    name: str
+    command: tuple[str, ...]
+    port: int
+    environment: Mapping[str, str]
+    """All of its environment, not an addition to ours."""
+    start_seconds: float = 60
+    """How long it may take until it is healthy for the first time."""
+    stop_seconds: float = 15
+    """How long it may take to finish what is under way after SIGTERM."""
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"

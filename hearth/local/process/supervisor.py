@@ -1,0 +1,130 @@
+"""All services of an instance together: started, kept, stopped in reverse order."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from pathlib import Path
+
+from hearth.local.process.health import health_client
+from hearth.local.process.keeper import Audience, Keeper, Patience
+from hearth.local.process.service import Service
+from hearth.local.process.warden import Warden
+from hearth.service.state import RunningService
+
+
+class StopRequest:
+    """Who asks once gets a graceful stop; who asks again gets it at once."""
+
+    def __init__(self) -> None:
+        self.asked, self.hurry = asyncio.Event(), asyncio.Event()
+
+    def ask(self) -> None:
+        if self.asked.is_set():
+            self.hurry.set()
+        self.asked.set()
+
+
+class Supervisor:
+    """`await Supervisor(services, …).run(stop, …)` returns when all services are gone."""
+
+    def __init__(
+        self,
+        services: Sequence[Service],
+        *,
+        folder: Path,
+        logs: Path,
+        audience: Audience,
+        patience: Patience,
+    ) -> None:
+        self._services, self._audience, self._patience = services, audience, patience
+        self._folder, self._logs = folder, logs
+        self._keepers: list[Keeper] = []
+
+    def running(self) -> list[RunningService]:
+        """The processes of the services as they are now."""
+        return [
+            RunningService(
+                name=keeper.service.name,
+                pid=keeper.child.pid,
+                port=keeper.service.port,
+                url=keeper.service.url,
+                since=keeper.child.since,
+            )
+            for keeper in self._keepers
+            if keeper.child is not None
+        ]
+
+    async def run(
+        self,
+        stop: StopRequest,
+        *,
+        on_ready: Callable[[], None],
+        on_restart: Callable[[], None],
+    ) -> bool:
+        """Start all, keep them until `stop` is asked for; whether they ever were all healthy.
+
+        Calls `on_ready` when all are healthy at first, `on_restart` when one has another process.
+        Whatever ends this, no process of any service is left when it returns. Raises
+        `StartFailed` and `ServiceGaveUp`.
+        """
+        async with Warden() as warden:
+            self._keepers = [
+                Keeper(
+                    service,
+                    folder=self._folder,
+                    logs=self._logs,
+                    warden=warden,
+                    audience=self._audience,
+                    patience=self._patience,
+                    restarted=on_restart,
+                )
+                for service in self._services
+            ]
+            try:
+                if not await _unless(stop.asked, self._start()):
+                    return False
+                on_ready()
+                await _unless(stop.asked, _together(keeper.keep() for keeper in self._keepers))
+                return True
+            finally:
+                await self._stop(stop)
+
+    async def _stop(self, stop: StopRequest) -> None:
+        for keeper in reversed(self._keepers):
+            self._audience.condition(keeper.service.name, "stopping")
+            await keeper.stop(stop.hurry)
+            self._audience.condition(keeper.service.name, "stopped")
+
+    async def _start(self) -> None:
+        for keeper in self._keepers:
+            await keeper.start()
+        async with health_client() as client:
+            await _together(keeper.become_healthy(client) for keeper in self._keepers)
+
+
+async def _together(coroutines: Iterable[Coroutine[None, None, None]]) -> None:
+    """Run all until each has ended or one has failed; the failure is raised."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for task in tasks:
+            if task.done():
+                task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+async def _unless(event: asyncio.Event, coroutine: Coroutine[None, None, None]) -> bool:
+    """Run the coroutine unless the event comes first; whether it came to its own end."""
+    task, waiting = asyncio.create_task(coroutine), asyncio.create_task(event.wait())
+    try:
+        await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        if task.done():
+            task.result()
+            return True
+        return False
+    finally:
+        waiting.cancel()
+        task.cancel()
+        await asyncio.wait({task})

@@ -1,0 +1,142 @@
+"""State directories of older versions: backed up, then brought to this version step by step.
+
+A directory without a version file that holds state of ours is of version 0.
+"""
+
+import errno
+import shutil
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hearth.local.errors import StateDamaged, StateTooNew
+from hearth.service.state import STATE_VERSION, StateDir
+
+NOT_BACKED_UP = ("backups", "models", "logs", "lock", "instance.json", "*-wal", "*-shm")
+"""Model files can be fetched again, and a write-ahead log is part of its database's copy."""
+
+NOT_YET_STATE = ("models", "logs", "backups", "lock", "expert.json")
+"""What commands may make in a directory before an instance first runs on it."""
+
+
+@dataclass(frozen=True)
+class Migration:
+    """One step: from version `to - 1` to version `to`. Applied twice, it changes nothing more."""
+
+    to: int
+    about: str
+    apply: Callable[[StateDir], None]
+
+
+@dataclass(frozen=True)
+class Migrated:
+    """What was done to a state directory of an older version."""
+
+    found: int
+    backup: Path
+    steps: tuple[str, ...]
+
+
+def make_private(state: StateDir) -> None:
+    """Version 1: keys and ledger belong to their owner only, and logs have their folder."""
+    state.root.chmod(0o700)
+    state.logs.mkdir(mode=0o700, exist_ok=True)
+    for log in state.root.glob("*.log"):
+        log.rename(state.logs / log.name)
+    for file in (state.key_file, state.service_key_file, *state.root.glob("ledger.db*")):
+        if file.exists():
+            file.chmod(0o600)
+
+
+MIGRATIONS: tuple[Migration, ...] = (
+    Migration(1, "keys and ledger are private, logs have their folder", make_private),
+)
+
+
+def bring_up_to_date(
+    state: StateDir, migrations: Sequence[Migration] = MIGRATIONS
+) -> Migrated | None:
+    """Make an existing directory one of the newest version; None when it is (or is empty).
+
+    The caller holds the instance lock. The version is written after each step, so a step that
+    was interrupted is done again at the next start. Raises `StateTooNew` and `StateDamaged`.
+    """
+    newest = migrations[-1].to if migrations else STATE_VERSION
+    found = state_version(state)
+    if found is None:
+        write_version(state, newest)
+        return None
+    if found > newest:
+        raise StateTooNew(state.root, found=found, known=newest)
+    steps = [migration for migration in migrations if migration.to > found]
+    if not steps:
+        return None
+    backup = back_up(state, found)
+    for migration in steps:
+        migration.apply(state)
+        write_version(state, migration.to)
+    return Migrated(found, backup, tuple(step.about for step in steps))
+
+
+def state_version(state: StateDir) -> int | None:
+    """The version of a state directory; None when there is no state in it yet."""
+    try:
+        text = state.version_file.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        held = {entry.name for entry in state.root.iterdir()} if state.root.is_dir() else set()
+        return 0 if held.difference(NOT_YET_STATE) else None
+    except UnicodeDecodeError as error:
+        raise StateDamaged(state.version_file, "it is no text") from error
+    if not text.isdecimal():
+        raise StateDamaged(state.version_file, f"it says {text[:20]!r} instead of a number")
+    return int(text)
+
+
+def write_version(state: StateDir, version: int) -> None:
+    """Replace the version file in one step."""
+    draft = state.version_file.with_name(".version")
+    draft.write_text(f"{version}\n", encoding="ascii")
+    draft.replace(state.version_file)
+
+
+def back_up(state: StateDir, version: int) -> Path:
+    """Copy what cannot be had again into `backups/`; a copy that fails leaves nothing behind."""
+    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
+    backups = state.root / "backups"
+    backups.mkdir(mode=0o700, exist_ok=True)
+    draft, target = backups / f".{moment}", backups / f"version-{version}-{moment}"
+    try:
+        shutil.copytree(
+            state.root,
+            draft,
+            symlinks=True,
+            ignore=shutil.ignore_patterns(*NOT_BACKED_UP),
+            copy_function=_copy,
+        )
+    except shutil.Error as error:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise OSError(errno.EIO, str(error.args[0][0][2]), str(state.root)) from error
+    except (OSError, StateDamaged):
+        shutil.rmtree(draft, ignore_errors=True)
+        raise
+    draft.rename(target)
+    return target
+
+
+def _copy(source: str, target: str) -> str:
+    """Copy one file; a database as one consistent snapshot, whoever else reads it."""
+    if not source.endswith(".db"):
+        return str(shutil.copy2(source, target))
+    try:
+        with (
+            closing(sqlite3.connect(f"file:{source}?mode=ro", uri=True)) as original,
+            closing(sqlite3.connect(target)) as copy,
+        ):
+            original.backup(copy)
+    except sqlite3.DatabaseError as error:
+        raise StateDamaged(Path(source), str(error)) from error
+    Path(target).chmod(0o600)
+    return target
