@@ -25,7 +25,7 @@ async def run(settings: Settings) -> None:
 
 def main() -> None:
     """Exit code 0 after a signal; 1 and one sentence when there is nothing to serve."""
-    end_with_parent()
+    end_with_parent(signal.SIGTERM)
     try:
         settings = Settings.load()
         configure_logs(expert_service(settings.name))

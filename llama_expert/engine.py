@@ -4,6 +4,7 @@ The launcher starts it and watches it. A model that brings its process down take
 it, so the next model of the list can still be tried.
 """
 
+import signal
 import sys
 
 import structlog
@@ -44,7 +45,8 @@ def serve(settings: Settings, model: str) -> None:
 
 def main() -> None:
     """Serve the model that the launcher names, and end when the launcher ends."""
-    end_with_parent()
+    # At once: an engine has nothing to save, and whoever comes next needs its port.
+    end_with_parent(signal.SIGKILL)
     settings = Settings.load()
     configure_logs(expert_service(settings.name))
     try:

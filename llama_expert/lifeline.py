@@ -9,13 +9,13 @@ PR_SET_PDEATHSIG = 1
 """See prctl(2); the setting survives execve(2)."""
 
 
-def end_with_parent() -> None:
-    """Let the kernel send SIGTERM to this process when its parent is gone (Linux only)."""
+def end_with_parent(number: signal.Signals) -> None:
+    """Let the kernel send a signal to this process when its parent is gone (Linux only)."""
     if sys.platform != "linux":
         return
     parent = os.getppid()
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0) != 0:
+    if libc.prctl(PR_SET_PDEATHSIG, number, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
     if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), number)

@@ -177,7 +177,8 @@ def _read_yaml(path: Path) -> CommentedMap:
 
 
 def _first_problem(path: Path, data: CommentedMap, error: ValidationError) -> CatalogueInvalid:
-    problem = error.errors()[0]
+    # A misspelt key is one extra and one missing; the extra one stands where the mistake is.
+    problem = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
     where = [str(part) for part in problem["loc"]]
     return CatalogueInvalid(path, _line_of(data, where), f"{'.'.join(where)}: {problem['msg']}.")
 

