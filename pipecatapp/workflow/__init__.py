@@ -24,7 +24,15 @@ from pipecatapp.workflow.tool import (
     ToolMistake,
     tool,
 )
-from pipecatapp.workflow.views import ConversationSummary, RunResult, RunSummary, RunView, StepView, Tokens, Turn
+from pipecatapp.workflow.views import (
+    ConversationSummary,
+    RunResult,
+    RunSummary,
+    RunView,
+    StepView,
+    Tokens,
+    Turn,
+)
 
 __all__ = [
     "Context",

@@ -1,4 +1,7 @@
-"""Live text and events of a run, in memory, to any number of listeners. Nothing here ever waits for a listener."""
+"""Live text and events of a run, in memory, to any number of listeners.
+
+Nothing here ever waits for a listener.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator

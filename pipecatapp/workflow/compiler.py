@@ -1,18 +1,16 @@
 """Compile = validate = dry run: from documents to a plan, or to every fault at once."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import ValidationError
-
+from pipecatapp.workflow import checks
 from pipecatapp.workflow.document import Diagnostic, InvalidDocument, Prompt, Workflow
 from pipecatapp.workflow.document.diagnostic import did_you_mean
 from pipecatapp.workflow.document.model import Node
 from pipecatapp.workflow.document.shapes import ShapeError, fits, look_up, shape
 from pipecatapp.workflow.document.yaml_text import Path
-from pipecatapp.workflow.expression import Read, expression, expressions
-from pipecatapp.workflow.filters import ExpressionError
+from pipecatapp.workflow.expressions import ExpressionError, Read, expression, expressions
 from pipecatapp.workflow.plan import Body, Kind, Limits, Plan, PlanInput, PlanNode, PlanOutput
 from pipecatapp.workflow.tool import Json, Tool
 
@@ -131,8 +129,9 @@ class _WorkflowCompiler:
             visible = _Scope({**outer.known, **gives}, {**outer.barred, **barred})
             before = entries[index - 1].node.id if order == "steps" and index else None
             nodes.append(self._node(entry, visible, set(gives), before))
-        self._check_cycles(entries, nodes)
-        self._check_reachable(entries, nodes)
+        places = {entry.node.id: entry.path for entry in entries}
+        for found in (*checks.cycles(nodes), *checks.never(nodes)):
+            self._fault((*places[str(found.path[0])], "id"), found.message, found.mend)
         return tuple(nodes), gives
 
     def _node(
@@ -198,25 +197,14 @@ class _WorkflowCompiler:
     def _use_workflow(self, entry: _Entry, visible: _Scope) -> dict[str, Any]:
         node, path = entry.node, entry.path
         used = self.library.workflows.get(str(node.use).removeprefix("workflow/"))
-        for key, value in (
-            ("model", node.model),
-            ("prompt", node.prompt),
-            ("returns", node.returns),
-        ):
-            if value:
-                self._fault(
-                    (*path, key),
-                    f"`{key}` does not reach into a workflow",
-                    "Give it as an input",
-                    key=True,
-                )
+        self._check_modifiers(entry, "a workflow", takes=())
         if used is None:
             mend = did_you_mean(str(node.use), [f"workflow/{id}" for id in self.library.workflows])
             self._fault((*path, "use"), f"there is no {node.use!r}", mend)
             return {"kind": "workflow", "use": node.use}
         self.library.add(used)
         schema = used.input_schema()
-        self._check_keys(path, node.given, schema, filled=set())
+        self._found(path, checks.keys(node.given, schema, filled=(), short=()))
         for name, value in node.given.items():
             if name in used.document.inputs and not list(expressions(value)):
                 self._typed((*path, "with", name), used.document.inputs[name].type, value)
@@ -231,29 +219,14 @@ class _WorkflowCompiler:
             or self.document.defaults.model
             or ("default" if "default" in self.library.roles else None)
         )
-        for key, value, fine in (
-            ("model", node.model, "model" in fields),
-            ("prompt", node.prompt, messages),
-            ("returns", node.returns, messages),
-        ):
-            if value and not fine:
-                self._fault(
-                    (*path, key),
-                    f"the tool {tool.name!r} does not take `{key}`",
-                    "Remove it",
-                    key=True,
-                )
-        filled = {"model"} if "model" in fields and model else set()
+        modifiers = {"model": "model" in fields, "prompt": messages, "returns": messages}
+        taken = [key for key, fine in modifiers.items() if fine]
+        self._check_modifiers(entry, f"the tool {tool.name!r}", takes=taken)
         short = {"text"} if messages and "text" not in fields else set()
         schema = tool.input_schema()
-        self._check_keys(
-            path,
-            node.given,
-            schema,
-            filled=filled | ({"messages"} if messages else set()),
-            short=short,
-        )
-        self._check_literals(path, node.given, tool, filled | short)
+        filled = {name for name, fine in (("model", model), ("messages", messages)) if fine}
+        self._found(path, checks.keys(node.given, schema, filled=filled, short=short))
+        self._found(path, checks.literals(node.given, tool.takes, short))
         self._check_kinds(path, node.given, schema, visible)
         self._check_tools(path, tool, node.given)
         return {
@@ -328,40 +301,12 @@ class _WorkflowCompiler:
                     (*entry.path, "needs", index), f"{name!r} cannot be needed here: {reason}"
                 )
 
-    def _check_keys(
-        self,
-        path: Path,
-        given: Json,
-        schema: Json,
-        *,
-        filled: set[str],
-        short: set[str] | None = None,
-    ) -> None:
-        known = {*schema.get("properties", {}), *(short or set())}
-        for name in given:
-            if name not in known:
-                mend = did_you_mean(name, known, otherwise="It takes nothing")
-                self._fault((*path, "with", name), f"there is no input {name!r}", mend, key=True)
-        for name in schema.get("required", []):
-            if name not in given and name not in filled:
-                at = (*path, "with") if given else (*path, "use")
-                self._fault(at, f"the input {name!r} is missing", f"Add `{name}: …` to `with`")
-
-    def _check_literals(self, path: Path, given: Json, tool: Tool, aside: set[str]) -> None:
-        """What is written out is checked in full; what is an expression when its value is there."""
-        open_places = [at for at, _ in expressions(given)]
-        try:
-            tool.takes.model_validate(
-                {name: value for name, value in given.items() if name not in aside}
-            )
-        except ValidationError as error:
-            for fault in error.errors(include_url=False):
-                at = fault["loc"]
-                unknown = any(
-                    place[: len(at)] == at or at[: len(place)] == place for place in open_places
+    def _check_modifiers(self, entry: _Entry, what: str, *, takes: Collection[str]) -> None:
+        for key in ("model", "prompt", "returns"):
+            if getattr(entry.node, key) and key not in takes:
+                self._fault(
+                    (*entry.path, key), f"{what} does not take `{key}`", "Remove it", key=True
                 )
-                if at and at[0] in given and not unknown and fault["type"] != "extra_forbidden":
-                    self._fault((*path, "with", *at), f"{'.'.join(map(str, at))}: {fault['msg']}")
 
     def _check_kinds(self, path: Path, given: Json, schema: Json, visible: _Scope) -> None:
         """An expression whose kind is known must fit the input it fills."""
@@ -372,7 +317,8 @@ class _WorkflowCompiler:
             except (ShapeError, ExpressionError):
                 continue
             if not fits(kind, wanted, given_root=root, wanted_root=schema):
-                told = f"{at[-1]!r} takes {wanted.get('type', 'another type')}, but this gives {kind.get('type')}"
+                takes, gives = wanted.get("type", "another type"), kind.get("type")
+                told = f"{at[-1]!r} takes {takes}, but this gives {gives}"
                 self._fault((*path, "with", *at), told)
 
     def _kind(self, source: str, visible: _Scope) -> tuple[Json, Json]:
@@ -413,60 +359,18 @@ class _WorkflowCompiler:
             )
         return "\n\n".join(chosen)
 
-    def _check_cycles(self, entries: list[_Entry], nodes: list[PlanNode]) -> None:
-        waits = {node.id: node.waits for node in nodes}
-        done: set[str] = set()
-        for entry in entries:
-            if cycle := _cycle(entry.node.id, waits, done, ()):
-                self._fault(
-                    (*entry.path, "id"),
-                    f"a cycle: {' → '.join(cycle)}",
-                    "Remove one of these reads",
-                )
-                done.update(cycle)
-
-    def _check_reachable(self, entries: list[_Entry], nodes: list[PlanNode]) -> None:
-        unless = {node.id: node.unless for node in nodes}
-        for entry, node in zip(entries, nodes, strict=True):
-            wanted = {*node.hard, *node.needs}
-            sides = [node.id, *wanted]
-            clash = next(
-                (
-                    f"{side!r} runs only when {up!r} does not"
-                    for side in sides
-                    for up in _above(side, unless)
-                    if up in wanted
-                ),
-                None,
-            )
-            if clash:
-                self._fault(
-                    (*entry.path, "id"),
-                    f"{node.id!r} can never run: {clash}",
-                    "Join them with first(a, b)",
-                )
-            elif node.when is False:
-                self._fault(
-                    (*entry.path, "if"),
-                    f"{node.id!r} can never run: its `if` is false",
-                    "Remove the node",
-                )
-
     def _typed(self, path: Path, shorthand: Any, value: Any) -> None:
         try:
             shape(shorthand).check(value)
         except ShapeError as error:
             self._fault(path, str(error))
 
+    def _found(self, path: Path, findings: Iterable[checks.Finding]) -> None:
+        for found in findings:
+            self._fault((*path, *found.path), found.message, found.mend, key=found.key)
+
     def _fault(self, path: Path, message: str, mend: str = "", *, key: bool = False) -> None:
         self.library.faults.append(self.workflow.source.diagnostic(path, message, mend, key=key))
-
-
-def _above(name: str, unless: Mapping[str, str | None]) -> Iterator[str]:
-    above = unless.get(name)
-    while above is not None:
-        yield above
-        above = unless.get(above)
 
 
 def _all_reads(nodes: Iterable[PlanNode]) -> Iterator[str]:
@@ -474,18 +378,3 @@ def _all_reads(nodes: Iterable[PlanNode]) -> Iterator[str]:
         yield from node.reads
         inner = {child.id for child in node.nodes}
         yield from (name for name in _all_reads(node.nodes) if name not in inner)
-
-
-def _cycle(
-    name: str, waits: Mapping[str, Sequence[str]], done: set[str], trail: tuple[str, ...]
-) -> tuple[str, ...]:
-    """The first cycle met on the way from `name`, as the names along it."""
-    if name in trail:
-        return (*trail[trail.index(name) :], name)
-    if name in done:
-        return ()
-    for other in waits.get(name, ()):
-        if found := _cycle(other, waits, done, (*trail, name)):
-            return found
-    done.add(name)
-    return ()

@@ -9,18 +9,18 @@ import structlog
 from pydantic import ValidationError
 
 from pipecatapp.workflow import views
-from pipecatapp.workflow.agent import agent
 from pipecatapp.workflow.channel import Channel, Delta, Listener
 from pipecatapp.workflow.compiler import compile_workflow
 from pipecatapp.workflow.document import Prompt, Workflow
 from pipecatapp.workflow.document.diagnostic import did_you_mean
 from pipecatapp.workflow.document.shapes import ShapeError
-from pipecatapp.workflow.execution import Execution, checked_inputs
-from pipecatapp.workflow.instance import Instances
 from pipecatapp.workflow.ledger import Event, Ledger
 from pipecatapp.workflow.ledger.reading import RunRow, Spent
-from pipecatapp.workflow.plan import Plan, PlanNode
-from pipecatapp.workflow.prompting import request_of
+from pipecatapp.workflow.plan import Plan
+from pipecatapp.workflow.running.agent import agent
+from pipecatapp.workflow.running.execution import Execution, checked_inputs
+from pipecatapp.workflow.running.instance import Instances
+from pipecatapp.workflow.running.prompting import request_of
 from pipecatapp.workflow.tool import Tool
 from pipecatapp.workflow.views import ConversationSummary, RunResult, RunSummary, RunView, Turn
 
@@ -51,7 +51,8 @@ class _Live:
 class Engine:
     """`async with Engine(ledger, tools=…) as engine`: holds the ledger's lease while it is open.
 
-    Runs that are unfinished when it closes stay so and go on with `resume_unfinished()` of the next one.
+    Runs that are unfinished when it closes stay so; `resume_unfinished()` of the next one
+    goes on with them.
     """
 
     def __init__(
@@ -67,7 +68,11 @@ class Engine:
         self.ledger = ledger
         self.tools: Mapping[str, Tool] = {tool.name: tool for tool in (agent, *tools)}
         self.workflows: Mapping[str, Workflow] = {workflow.id: workflow for workflow in workflows}
-        self._prompts, self._services, self._roles = tuple(prompts), dict(services or {}), dict(roles or {})
+        self._prompts, self._services, self._roles = (
+            tuple(prompts),
+            dict(services or {}),
+            dict(roles or {}),
+        )
         self._live: dict[str, _Live] = {}
 
     async def __aenter__(self) -> Self:
@@ -84,9 +89,13 @@ class Engine:
         """Compile a workflow; raises `UnknownWorkflow` and `InvalidDocument`."""
         if isinstance(workflow, str):
             if workflow not in self.workflows:
-                raise UnknownWorkflow(f"There is no workflow {workflow!r}. {did_you_mean(workflow, self.workflows)}")
+                raise UnknownWorkflow(
+                    f"There is no workflow {workflow!r}. {did_you_mean(workflow, self.workflows)}"
+                )
             workflow = self.workflows[workflow]
-        return compile_workflow(workflow, self.tools, self._prompts, workflows=self.workflows, roles=self._roles)
+        return compile_workflow(
+            workflow, self.tools, self._prompts, workflows=self.workflows, roles=self._roles
+        )
 
     async def start(
         self,
@@ -97,7 +106,10 @@ class Engine:
         caller: str = "",
         listener: Listener | None = None,
     ) -> str:
-        """Start a run; its id is on the disk when this returns. `listener` hears it from its first event."""
+        """Start a run; its id is on the disk when this returns.
+
+        `listener` hears it from its first event.
+        """
         plan = workflow if isinstance(workflow, Plan) else self.plan(workflow)
         try:
             checked = checked_inputs(plan.body, inputs)
@@ -133,7 +145,7 @@ class Engine:
                 yield item
 
     async def listen(self, run: str, *, after: int | None = None) -> AsyncIterator[Delta | Event]:
-        """Text and events as they come; with `after` first the events that came before. Ends with the run.
+        """Text and events as they come, until the run ends; with `after` first the events before.
 
         One who comes late first hears, at offset 0, what streaming nodes have said so far.
         """
@@ -144,10 +156,9 @@ class Engine:
             last = after or 0
             if after is not None:
                 self._row(run)
-                while page := self.ledger.read.events(run, after=last):
-                    for event in page:
-                        yield event
-                    last = page[-1].seq
+                for event in self.ledger.read.all_events(run, after=last):
+                    yield event
+                    last = event.seq
             if live is not None:
                 async for item in listener:
                     if isinstance(item, Delta) or item.seq > last:
@@ -157,7 +168,10 @@ class Engine:
                 live.channel.leave(listener)
 
     async def cancel(self, run: str) -> None:
-        """End a run; returns when nothing of it runs any more. One that has ended stays as it is."""
+        """End a run; returns when nothing of it runs any more.
+
+        One that has ended stays as it is.
+        """
         if live := self._live.get(run):
             live.execution.cancel()
             await asyncio.shield(live.ended)
@@ -182,7 +196,9 @@ class Engine:
         conversation: str | None = None,
     ) -> list[RunSummary]:
         """Runs, newest first; `before` is the last id of the page before."""
-        rows = self.ledger.read.runs(limit=limit, before=before, workflow=workflow, conversation=conversation)
+        rows = self.ledger.read.runs(
+            limit=limit, before=before, workflow=workflow, conversation=conversation
+        )
         return [views.summary(row) for row in rows]
 
     def run(self, run: str) -> RunView:
@@ -216,7 +232,9 @@ class Engine:
             spent=spent,
         )
 
-    def _launch(self, plan: Plan, inputs: dict[str, Any], instances: Instances, listener: Listener | None) -> None:
+    def _launch(
+        self, plan: Plan, inputs: dict[str, Any], instances: Instances, listener: Listener | None
+    ) -> None:
         channel = Channel(instances.run)
         if listener is not None:
             channel.join(listener)
@@ -229,13 +247,10 @@ class Engine:
     async def _resume(self, row: RunRow) -> None:
         try:
             plan = Plan.model_validate(self.ledger.read.value(row.plan))
-        except ValidationError:
-            plan, trouble = None, "its plan is of another version of Hearth"
-        else:
-            trouble = _gone(plan, self.tools)
-        if plan is None or trouble:
+            plan.check_tools(self.tools)
+        except (ValidationError, LookupError) as error:
             journal = self.ledger.journal(row.id)
-            journal.end("failed", error=f"cannot be resumed: {trouble}")
+            journal.end("failed", error=f"cannot be resumed: {error}")
             await journal.durable()
             return
         instances = self._instances(row.id, row.request, plan, self.ledger.read.spent(row.id))
@@ -251,20 +266,3 @@ class Engine:
         self._live.pop(run).channel.close()
         if not ended.cancelled() and (error := ended.exception()) is not None:
             _log.error("run_end_not_written", run=run, exc_info=error)
-
-
-def _gone(plan: Plan, tools: Mapping[str, Tool]) -> str:
-    """Which tool of a plan is no longer what it was; empty when all are."""
-
-    def used(nodes: Iterable[PlanNode]) -> Iterable[PlanNode]:
-        for node in nodes:
-            yield node
-            yield from used(node.nodes)
-
-    for body in plan.bodies.values():
-        for node in used(body.nodes):
-            if node.kind in ("use", "agent") and (
-                node.use not in tools or tools[node.use].version != node.version
-            ):
-                return f"the tool {node.use} (version {node.version}) is no longer there"
-    return ""

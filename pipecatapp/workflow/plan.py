@@ -4,13 +4,13 @@ It holds everything a run needs except the tools themselves, so a run that is re
 documents were edited goes on with what it began with. Its canonical JSON is stored with the run.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pipecatapp.workflow.expression import is_expression
-from pipecatapp.workflow.tool import Effect, Json
+from pipecatapp.workflow.expressions import is_expression
+from pipecatapp.workflow.tool import Effect, Json, Tool
 
 Kind = Literal["use", "steps", "graph", "workflow", "agent"]
 
@@ -126,6 +126,16 @@ class Plan(Frozen):
     def model_id(self, role: str) -> str:
         """The id of the model that plays a role; an id stands for itself."""
         return self.roles.get(role, role)
+
+    def check_tools(self, tools: Mapping[str, Tool]) -> None:
+        """Whether every tool is still what it was; raises LookupError naming one that is not."""
+        nodes = [node for body in self.bodies.values() for node in body.nodes]
+        while nodes:
+            node = nodes.pop()
+            nodes += node.nodes
+            gone = node.use not in tools or tools[node.use].version != node.version
+            if node.kind in ("use", "agent") and gone:
+                raise LookupError(f"the tool {node.use} (version {node.version}) is not there")
 
     def graph(self) -> Graph:
         """The nodes of this workflow and of those it uses, each once on every way down."""

@@ -14,10 +14,16 @@ from typing import Any, Literal, Protocol, TypeVar, cast, get_type_hints
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 Effect = Literal["pure", "llm", "read", "workspace", "exec", "net", "external", "human"]
-"""What a call does to the world. It alone decides what happens when a call was cut off (see `REPEATABLE`)."""
+"""What a call does to the world.
+
+It alone decides what happens when a call was cut off (see `REPEATABLE`).
+"""
 
 REPEATABLE: frozenset[Effect] = frozenset({"pure", "llm", "read", "workspace", "exec", "net"})
-"""Effects that a resumed run may have again. A tool that changes something outside says `external`."""
+"""Effects that a resumed run may have again.
+
+A tool that changes something outside says `external`.
+"""
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -25,11 +31,17 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*")
 
 
 class ToolFailed(Exception):
-    """A tool cannot do its job. Raise it with a sentence for the person who reads the run: its node fails with it."""
+    """A tool cannot do its job.
+
+    Raise it with a sentence for the person who reads the run: its node fails with it.
+    """
 
 
 class InputRefused(ToolFailed):
-    """The input does not fit the tool's input schema. Nothing was called; correct the `with` of the node."""
+    """The input does not fit the tool's input schema.
+
+    Nothing was called; correct the `with` of the node.
+    """
 
 
 class OutputRefused(ToolFailed):
@@ -37,19 +49,22 @@ class OutputRefused(ToolFailed):
 
 
 class ToolMistake(TypeError):
-    """A tool is declared wrongly. It shows when the program starts; correct the function that is named."""
+    """A tool is declared wrongly.
+
+    It shows when the program starts; correct the function that is named.
+    """
 
 
 class ServiceMissing(LookupError):
     """A tool asked for an object the engine was not given. Pass it in `Engine(services={...})`."""
 
 
-class ModelFacts(Protocol):
+class ModelFacts:
     """What the application knows of models; give one as `services={ModelFacts: ...}`."""
 
     def takes_tools(self, model: str) -> bool:
-        """Whether this model (an id, not a role) can be offered tools."""
-        ...
+        """Whether this model (an id, not a role) can be offered tools. Not, unless it is known."""
+        return False
 
 
 class Facts(BaseModel):
@@ -84,7 +99,10 @@ def _unheard(_text: str) -> None:
 
 @dataclass
 class Context:
-    """What a tool sees of the run it works for. With its defaults it serves to call a tool by hand."""
+    """What a tool sees of the run it works for.
+
+    With its defaults it serves to call a tool by hand.
+    """
 
     run: str = ""
     path: str = ""
@@ -107,7 +125,10 @@ class Context:
             ) from None
 
     async def say(self, text: str) -> None:
-        """Stream a piece of text to whoever listens now. It is never stored; give the whole text as output."""
+        """Stream a piece of text to whoever listens now.
+
+        It is never stored; give the whole text as output.
+        """
         self.speak(text)
 
     def record(
@@ -119,7 +140,10 @@ class Context:
         completion_tokens: int | None = None,
         **facts: Any,
     ) -> None:
-        """Keep facts with this step. Later values replace earlier ones; None leaves what is there."""
+        """Keep facts with this step.
+
+        Later values replace earlier ones; None leaves what is there.
+        """
         told = {
             "model": model,
             "prompt": prompt,
@@ -141,7 +165,8 @@ class Context:
     ) -> Json:
         """Call another tool as the instance `<path>/<at>`, journaled on its own.
 
-        A finished instance is never repeated: after a resume its stored output (or `ToolFailed`) comes back.
+        A finished instance is never repeated: after a resume its stored output (or
+        `ToolFailed`) comes back.
         What it says goes to `say`, or is said by this call itself.
         """
         return await self.inner(tool, given, at=at, say=say or self.speak)
@@ -193,7 +218,9 @@ class Tool:
 
 
 def complaints(error: ValidationError) -> str:
-    """What pydantic found, in one line: `zone: Input should be a valid string; days: Field required`."""
+    """What pydantic found, in one line: `zone: Input should be a valid string; days: Field
+    required`.
+    """
     return "; ".join(
         f"{'.'.join(str(part) for part in e['loc']) or 'input'}: {e['msg']}"
         for e in error.errors(include_url=False)

@@ -120,7 +120,9 @@ def summary(row: RunRow) -> RunSummary:
 def result(reader: Reader, row: RunRow) -> RunResult:
     """How a run that has ended ended."""
     status = cast("Literal['done', 'failed', 'cancelled']", row.status)
-    return RunResult(run=row.id, status=status, outputs=reader.value(row.outputs) or {}, error=row.error)
+    return RunResult(
+        run=row.id, status=status, outputs=reader.value(row.outputs) or {}, error=row.error
+    )
 
 
 def view(reader: Reader, row: RunRow) -> RunView:
@@ -151,14 +153,21 @@ def turns(reader: Reader, conversation: str, limit: int) -> list[Turn]:
         ORDER BY id DESC LIMIT ?"""
     rows = reader.rows(sql, (conversation, limit))
     return [
-        Turn(run=row["id"], at=row["ended"], user=row["request"], assistant=_answer(reader.value(row["outputs"])))
+        Turn(
+            run=row["id"],
+            at=row["ended"],
+            user=row["request"],
+            assistant=_answer(reader.value(row["outputs"])),
+        )
         for row in reversed(rows)
     ]
 
 
 def conversations(reader: Reader, limit: int) -> list[ConversationSummary]:
     """The conversations, the newest first."""
-    rows = reader.rows("SELECT id, title, updated FROM conversation ORDER BY updated DESC, id LIMIT ?", (limit,))
+    rows = reader.rows(
+        "SELECT id, title, updated FROM conversation ORDER BY updated DESC, id LIMIT ?", (limit,)
+    )
     return [ConversationSummary(**dict(row)) for row in rows]
 
 
@@ -169,7 +178,9 @@ def _answer(outputs: dict[str, Any]) -> str:
 
 def _step(reader: Reader, row: StepRow, all_rows: list[StepRow]) -> StepView:
     """A step; what was spent inside it counts as spent by it."""
-    inside = [step for step in all_rows if step.path == row.path or step.path.startswith(f"{row.path}/")]
+    inside = [
+        step for step in all_rows if step.path == row.path or step.path.startswith(f"{row.path}/")
+    ]
     return StepView(
         path=row.path,
         node=row.node,

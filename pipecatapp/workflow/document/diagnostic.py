@@ -22,7 +22,10 @@ class Diagnostic:
 
 
 class InvalidDocument(Exception):
-    """A document is not a workflow that can run. `diagnostics` says where, why and how to mend it, all at once."""
+    """A document is not a workflow that can run.
+
+    `diagnostics` says where, why and how to mend it, all at once.
+    """
 
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:
         self.diagnostics = sorted(set(diagnostics))
@@ -30,7 +33,9 @@ class InvalidDocument(Exception):
 
 
 def did_you_mean(word: str, known: Iterable[str], *, otherwise: str = "") -> str:
-    """`Did you mean 'x'?`, or what is known when nothing is near, or `otherwise` when nothing is known."""
+    """`Did you mean 'x'?`, or what is known when nothing is near, or `otherwise` when nothing is
+    known.
+    """
     names = sorted(known)
     if near := get_close_matches(word, names, n=1, cutoff=0.6):
         return f"Did you mean {near[0]!r}?"

@@ -36,7 +36,10 @@ LATER_IN_NODE = {
 }
 LATER_ELSEWHERE = {"depth", "cost", "retry", "cache"}
 LATER = LATER_IN_WORKFLOW | LATER_IN_NODE | LATER_ELSEWHERE
-"""Keys of the format that this version does not execute. They are refused by name, never ignored."""
+"""Keys of the format that this version does not execute.
+
+They are refused by name, never ignored.
+"""
 
 RESERVED = {
     "inputs",
@@ -185,7 +188,7 @@ class Node(Part):
         description="Type of the answer a model must give; the node's output is then that object.",
     )
     timeout: Seconds | None = Field(None, description="Time it may take.")
-    stream: bool = Field(False, description="Whether its text streams to who listens.")
+    stream: bool = Field(default=False, description="Whether its text streams to who listens.")
     tags: list[str] = Field([], description="For people and searches.")
     about: str = Field("", description="What it is for.")
 
@@ -199,8 +202,13 @@ class WorkflowDocument(Part):
     tags: list[str] = Field([], description="For people and searches.")
     about: str = Field("", description="What it does.")
     inputs: dict[Name, Input] = Field({}, description="What it takes.")
-    defaults: Defaults = Field(default_factory=Defaults, description="What holds for every node.")
-    limits: LimitsPart = Field(default_factory=LimitsPart, description="What a run may use.")
+    defaults: Defaults = Field(
+        default_factory=lambda: Defaults.model_validate({}),
+        description="What holds for every node.",
+    )
+    limits: LimitsPart = Field(
+        default_factory=lambda: LimitsPart.model_validate({}), description="What a run may use."
+    )
     steps: list[Node] | None = Field(None, description="Nodes that run one after another.")
     graph: list[Node] | None = Field(
         None, description="Nodes that run as soon as what they read is there."

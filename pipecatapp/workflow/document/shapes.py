@@ -145,7 +145,10 @@ def fits(given: Json, wanted: Json, *, given_root: Json, wanted_root: Json) -> b
 
 
 def look_up(schema: Json, path: tuple[str | int, ...], root: Json) -> Json:
-    """The schema of an item inside; `{}` where nothing is known. Raises `ShapeError` for one that cannot be there."""
+    """The schema of an item inside; `{}` where nothing is known.
+
+    Raises `ShapeError` for one that cannot be there.
+    """
     for part in path:
         schema = _resolved(schema, root)
         if any(key in schema for key in ("anyOf", "oneOf", "allOf")):

@@ -33,7 +33,9 @@ class Source:
     def diagnostic(
         self, path: Path, message: str, mend: str = "", *, key: bool = False
     ) -> Diagnostic:
-        """A fault at the value that `path` leads to (or at its key); at the nearest thing around it when it has none."""
+        """A fault at the value that `path` leads to (or at its key); at the nearest thing around it
+        when it has none.
+        """
         places = self.keys if key else self.values
         while path and path not in places:
             path, places = path[:-1], self.values
@@ -46,7 +48,7 @@ class Source:
 
 
 def read_yaml(text: str, *, file: str) -> tuple[Any, Source]:
-    """The values of a document and their places; raises `InvalidDocument` with every fault found."""
+    """The values of a document and their places; raises `InvalidDocument` with every fault."""
     source = Source(file, text.splitlines())
     if len(text) > LARGEST:
         raise InvalidDocument(

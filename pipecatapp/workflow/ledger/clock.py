@@ -21,7 +21,7 @@ def seconds_between(start: str, end: str) -> float:
 
 
 class Names:
-    """New 26-character names (48 bits of milliseconds, 80 random bits); each sorts after the one before.
+    """New 26-character names (48 bits of milliseconds, 80 random), each after the one before.
 
     They are ULIDs (https://github.com/ulid/spec) with the monotonic rule, which also holds over
     restarts with a clock that was put back when `last` is the newest known name.

@@ -14,4 +14,7 @@ class LedgerBusy(LedgerError):
 
 
 class LedgerFailed(LedgerError):
-    """The ledger could not be read or written. Make room or mend the file; unfinished runs resume at the next start."""
+    """The ledger could not be read or written.
+
+    Make room or mend the file; unfinished runs resume at the next start.
+    """

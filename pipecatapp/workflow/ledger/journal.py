@@ -1,4 +1,7 @@
-"""What one run writes. Each method is one entry: the event and the state it leads to, in one transaction."""
+"""What one run writes.
+
+Each method is one entry: the event and the state it leads to, in one transaction.
+"""
 
 import asyncio
 from collections.abc import Mapping
@@ -101,7 +104,8 @@ class Journal:
             plan_column,
             inputs_column,
         )
-        insert = """INSERT INTO run (id, workflow, status, conversation, caller, started, request, plan, inputs)
+        insert = """INSERT INTO run
+            (id, workflow, status, conversation, caller, started, request, plan, inputs)
             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
         statements += [*more, (insert, row)]
         if conversation is not None:
@@ -147,7 +151,8 @@ class Journal:
 
     def skipped(self, path: str, node: str, reason: str) -> None:
         """An instance will not run."""
-        insert = """INSERT OR REPLACE INTO step (run, path, node, status, attempt, started, ended, error)
+        insert = """INSERT OR REPLACE INTO step
+            (run, path, node, status, attempt, started, ended, error)
             VALUES (?, ?, ?, 'skipped', 0, ?, ?, ?)"""
         at = now()
         event = Draft("node.skipped", path, node, {"reason": reason})
@@ -158,7 +163,8 @@ class Journal:
         output, statements = pack(what.output) if ending == "done" else (None, [])
         prompt, more = (None, []) if what.prompt is None else pack(what.prompt)
         facts, still_more = pack(dict(what.facts)) if what.facts else (None, [])
-        update = """UPDATE step SET status = ?, ended = ?, output = ?, error = ?, model = ?, prompt = ?,
+        update = """UPDATE step SET status = ?, ended = ?, output = ?, error = ?,
+            model = ?, prompt = ?,
             prompt_tokens = ?, completion_tokens = ?, facts = ? WHERE run = ? AND path = ?"""
         reason = None if what.error is None else clean(what.error)
         row = (

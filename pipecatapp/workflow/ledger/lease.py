@@ -28,7 +28,8 @@ class Lease:
         if holder is not None and _lives(holder):
             connection.execute("ROLLBACK")
             raise LedgerBusy(
-                f"{path} is in use by process {holder['pid']} on {holder['host']} since {holder['since']}."
+                f"{path} is in use by process {holder['pid']} on {holder['host']} "
+                f"since {holder['since']}."
             )
         connection.execute(
             "INSERT OR REPLACE INTO lease VALUES (1, ?, ?, ?, ?, ?, ?, ?)",
@@ -45,7 +46,10 @@ class Lease:
         connection.execute("COMMIT")
 
     def beat(self, connection: sqlite3.Connection) -> None:
-        """Inside a transaction: still here. Fails it when the claim was taken over, so nothing stale is written."""
+        """Inside a transaction: still here.
+
+        Fails it when the claim was taken over, so nothing stale is written.
+        """
         told = connection.execute(
             "UPDATE lease SET heartbeat = ? WHERE owner = ?", (time.time(), self.owner)
         )
@@ -75,7 +79,10 @@ def _place() -> str:
 
 
 def _born(pid: int) -> str:
-    """When the process started, in clock ticks, so that a reused id is not taken for it. Empty when there is none."""
+    """When the process started, in clock ticks, so that a reused id is not taken for it.
+
+    Empty when there is none.
+    """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
         return stat.rpartition(")")[2].split()[19]

@@ -38,7 +38,9 @@ def saving(id: str, text: str, tags: Sequence[str]) -> tuple[Note, list[Statemen
 
 
 def find(reader: Reader, query: str, limit: int) -> list[Note]:
-    """Notes that hold a word of the query or begin one with it, best first; without words the newest."""
+    """Notes that hold a word of the query or begin one with it, best first; without words the
+    newest.
+    """
     words = _WORD.findall(clean(query))
     if words:
         asked = " OR ".join(f'"{word}"*' for word in words)

@@ -3,7 +3,7 @@
 import json
 import sqlite3
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,9 +13,11 @@ from pipecatapp.workflow.ledger.event import Event, Status
 from pipecatapp.workflow.ledger.schema import connect
 from pipecatapp.workflow.ledger.values import unpack
 
-_RUN = """id, workflow, status, conversation, caller, started, ended, request, error, plan, inputs, outputs,
+_RUN = """id, workflow, status, conversation, caller, started, ended, request, error,
+    plan, inputs, outputs,
     (SELECT ifnull(sum(prompt_tokens), 0) FROM step WHERE step.run = run.id) AS prompt_tokens,
-    (SELECT ifnull(sum(completion_tokens), 0) FROM step WHERE step.run = run.id) AS completion_tokens"""
+    (SELECT ifnull(sum(completion_tokens), 0) FROM step WHERE step.run = run.id)
+        AS completion_tokens"""
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class Reader:
 
     def newest(self) -> str:
         """The last name that was given to a run or a note."""
-        sql = "SELECT max(ifnull((SELECT max(id) FROM run), ''), ifnull((SELECT max(id) FROM note), '')) AS id"
+        sql = "SELECT ifnull(max(id), '') AS id FROM (SELECT id FROM run UNION SELECT id FROM note)"
         return str(self.rows(sql)[0]["id"])
 
     def steps(self, run: str) -> list[StepRow]:
@@ -139,10 +141,17 @@ class Reader:
         rows = self.rows(sql, (run, after, limit))
         return [Event(**{**dict(row), "data": json.loads(row["data"])}) for row in rows]
 
+    def all_events(self, run: str, *, after: int) -> Iterator[Event]:
+        """All events of a run after one, read page by page."""
+        while page := self.events(run, after=after):
+            yield from page
+            after = page[-1].seq
+
     def spent(self, run: str) -> Spent:
         """Sums over the run. Time between a crash and the resume is not counted."""
         sums = self.rows(
-            """SELECT ifnull(sum(attempt), 0) AS nodes, ifnull(sum(prompt_tokens + completion_tokens), 0) AS tokens
+            """SELECT ifnull(sum(attempt), 0) AS nodes,
+                ifnull(sum(prompt_tokens + completion_tokens), 0) AS tokens
             FROM step WHERE run = ? AND tool IS NOT NULL""",
             (run,),
         )[0]

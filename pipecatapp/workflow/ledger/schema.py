@@ -15,50 +15,64 @@ Migration = Sequence[str]
 
 _FIRST: Migration = (
     """CREATE TABLE run (
-        id TEXT PRIMARY KEY, workflow TEXT NOT NULL, status TEXT NOT NULL, conversation TEXT, caller TEXT NOT NULL,
-        started TEXT NOT NULL, ended TEXT, request TEXT NOT NULL, error TEXT,
+        id TEXT PRIMARY KEY, workflow TEXT NOT NULL, status TEXT NOT NULL,
+        conversation TEXT, caller TEXT NOT NULL, started TEXT NOT NULL, ended TEXT,
+        request TEXT NOT NULL, error TEXT,
         plan TEXT NOT NULL, inputs TEXT NOT NULL, outputs TEXT) WITHOUT ROWID""",
     "CREATE INDEX run_conversation ON run (conversation, id) WHERE conversation IS NOT NULL",
     "CREATE INDEX run_workflow ON run (workflow, id)",
     "CREATE INDEX run_unfinished ON run (id) WHERE ended IS NULL",
     """CREATE TABLE step (
-        run TEXT NOT NULL, path TEXT NOT NULL, node TEXT NOT NULL, tool TEXT, version INTEGER, effect TEXT,
-        status TEXT NOT NULL, attempt INTEGER NOT NULL, started TEXT NOT NULL, ended TEXT,
-        prompt_tokens INTEGER NOT NULL DEFAULT 0, completion_tokens INTEGER NOT NULL DEFAULT 0, model TEXT,
-        error TEXT, input TEXT, output TEXT, prompt TEXT, facts TEXT, PRIMARY KEY (run, path)) WITHOUT ROWID""",
+        run TEXT NOT NULL, path TEXT NOT NULL, node TEXT NOT NULL, tool TEXT,
+        version INTEGER, effect TEXT, status TEXT NOT NULL, attempt INTEGER NOT NULL,
+        started TEXT NOT NULL, ended TEXT,
+        prompt_tokens INTEGER NOT NULL DEFAULT 0, completion_tokens INTEGER NOT NULL DEFAULT 0,
+        model TEXT, error TEXT, input TEXT, output TEXT, prompt TEXT, facts TEXT,
+        PRIMARY KEY (run, path)) WITHOUT ROWID""",
     """CREATE TABLE event (
-        seq INTEGER PRIMARY KEY AUTOINCREMENT, v INTEGER NOT NULL, run TEXT NOT NULL, at TEXT NOT NULL,
-        type TEXT NOT NULL, path TEXT NOT NULL, node TEXT NOT NULL, data TEXT NOT NULL)""",
+        seq INTEGER PRIMARY KEY AUTOINCREMENT, v INTEGER NOT NULL, run TEXT NOT NULL,
+        at TEXT NOT NULL, type TEXT NOT NULL, path TEXT NOT NULL, node TEXT NOT NULL,
+        data TEXT NOT NULL)""",
     "CREATE INDEX event_run ON event (run, seq)",
     """CREATE TABLE inbox (
-        id TEXT PRIMARY KEY, run TEXT NOT NULL, path TEXT NOT NULL, at TEXT NOT NULL, kind TEXT NOT NULL,
-        body TEXT NOT NULL, taken TEXT) WITHOUT ROWID""",
+        id TEXT PRIMARY KEY, run TEXT NOT NULL, path TEXT NOT NULL, at TEXT NOT NULL,
+        kind TEXT NOT NULL, body TEXT NOT NULL, taken TEXT) WITHOUT ROWID""",
     "CREATE INDEX inbox_run ON inbox (run, path)",
     "CREATE TABLE blob (sha256 TEXT PRIMARY KEY, size INTEGER NOT NULL, body BLOB NOT NULL)",
     """CREATE TABLE cache (
-        key TEXT PRIMARY KEY, family TEXT NOT NULL, output TEXT NOT NULL, run TEXT NOT NULL, path TEXT NOT NULL,
-        at TEXT NOT NULL) WITHOUT ROWID""",
+        key TEXT PRIMARY KEY, family TEXT NOT NULL, output TEXT NOT NULL, run TEXT NOT NULL,
+        path TEXT NOT NULL, at TEXT NOT NULL) WITHOUT ROWID""",
     """CREATE TABLE fix (
         id TEXT PRIMARY KEY, signature TEXT NOT NULL, language TEXT NOT NULL, pattern TEXT NOT NULL,
-        edit TEXT NOT NULL, verified TEXT, offered INTEGER NOT NULL DEFAULT 0, worked INTEGER NOT NULL DEFAULT 0
-        ) WITHOUT ROWID""",
+        edit TEXT NOT NULL, verified TEXT,
+        offered INTEGER NOT NULL DEFAULT 0, worked INTEGER NOT NULL DEFAULT 0) WITHOUT ROWID""",
     "CREATE INDEX fix_signature ON fix (signature, language)",
-    "CREATE TABLE conversation (id TEXT PRIMARY KEY, title TEXT NOT NULL, created TEXT NOT NULL, updated TEXT NOT NULL) WITHOUT ROWID",
+    """CREATE TABLE conversation (
+        id TEXT PRIMARY KEY, title TEXT NOT NULL, created TEXT NOT NULL, updated TEXT NOT NULL
+        ) WITHOUT ROWID""",
     "CREATE INDEX conversation_updated ON conversation (updated)",
-    "CREATE TABLE note (id TEXT PRIMARY KEY, at TEXT NOT NULL, text TEXT NOT NULL, tags TEXT NOT NULL) WITHOUT ROWID",
+    """CREATE TABLE note (
+        id TEXT PRIMARY KEY, at TEXT NOT NULL, text TEXT NOT NULL, tags TEXT NOT NULL
+        ) WITHOUT ROWID""",
     """CREATE VIRTUAL TABLE doc_fts USING fts5 (
         kind UNINDEXED, ref UNINDEXED, body, tags, tokenize = 'unicode61 remove_diacritics 2')""",
     """CREATE TABLE lease (
-        id INTEGER PRIMARY KEY CHECK (id = 1), owner TEXT NOT NULL, place TEXT NOT NULL, host TEXT NOT NULL,
-        pid INTEGER NOT NULL, born TEXT NOT NULL, since TEXT NOT NULL, heartbeat REAL NOT NULL)""",
+        id INTEGER PRIMARY KEY CHECK (id = 1), owner TEXT NOT NULL, place TEXT NOT NULL,
+        host TEXT NOT NULL, pid INTEGER NOT NULL, born TEXT NOT NULL, since TEXT NOT NULL,
+        heartbeat REAL NOT NULL)""",
 )
 
 MIGRATIONS: Sequence[Migration] = (_FIRST,)
-"""Number n brings a file from format n to format n + 1. Never edit one that was released; append."""
+"""Number n brings a file from format n to format n + 1.
+
+Never edit one that was released; append.
+"""
 
 
 def connect(path: Path, *, patience: float) -> sqlite3.Connection:
-    """A connection as all of ours are: WAL, every commit on the disk, transactions only where they are said."""
+    """A connection as all of ours are: WAL, every commit on the disk, transactions only where they
+    are said.
+    """
     connection = sqlite3.connect(
         path, timeout=patience, isolation_level=None, check_same_thread=False
     )
@@ -73,7 +87,9 @@ def connect(path: Path, *, patience: float) -> sqlite3.Connection:
 
 
 def prepare(path: Path, *, patience: float, migrations: Sequence[Migration] = MIGRATIONS) -> None:
-    """Make the file at `path` a ledger of the current format: create it, migrate it, or say why not."""
+    """Make the file at `path` a ledger of the current format: create it, migrate it, or say why
+    not.
+    """
     if not path.exists():
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
     with closing(connect(path, patience=patience)) as connection:

@@ -1,4 +1,6 @@
-"""The ledger as the engine holds it: one file, any number of readers, one process that executes and writes."""
+"""The ledger as the engine holds it: one file, any number of readers, one process that executes and
+writes.
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence

@@ -14,7 +14,10 @@ _BLOB = "@sha256:"
 
 
 def canonical(value: object) -> str:
-    """One text for one value: sorted keys, no spaces, ASCII. Refuses what JSON cannot say (ValueError)."""
+    """One text for one value: sorted keys, no spaces, ASCII.
+
+    Refuses what JSON cannot say (ValueError).
+    """
     return json.dumps(
         value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
     )
@@ -39,5 +42,7 @@ def unpack(text: str | None, blob: Callable[[str], bytes]) -> Any:
 
 
 def clean(text: str) -> str:
-    """Text that a text column can hold: lone surrogates, which models do write, become question marks."""
+    """Text that a text column can hold: lone surrogates, which models do write, become question
+    marks.
+    """
     return text.encode("utf-8", "replace").decode()

@@ -1,4 +1,7 @@
-"""The one thread that writes a ledger. Many runs share a commit; nobody is told of what is not on the disk."""
+"""The one thread that writes a ledger.
+
+Many runs share a commit; nobody is told of what is not on the disk.
+"""
 
 import asyncio
 import sqlite3
@@ -48,7 +51,7 @@ class Write:
 
 
 class Writer:
-    """Takes writes on the event loop, commits them in a thread, and tells of each once it is durable.
+    """Takes writes on the event loop, commits them in a thread, tells of each once it is durable.
 
     Writes that are submitted without an `await` between them share a transaction. After a write of
     a run has failed, later ones of that run fail too, so what is in the ledger is always a true
@@ -84,7 +87,10 @@ class Writer:
         *,
         last: bool = False,
     ) -> "asyncio.Future[Event | None]":
-        """Queue a write. The future is done once it is on the disk, or has failed with `LedgerFailed`."""
+        """Queue a write.
+
+        The future is done once it is on the disk, or has failed with `LedgerFailed`.
+        """
         write = Write(run, statements, event, self._loop.create_future(), last)
         if not self._tick:
             self._loop.call_soon(self._flush)
@@ -106,7 +112,9 @@ class Writer:
                 self._loop.call_soon_threadsafe(self._tell, batch)
 
     def _next(self) -> list[Write] | None:
-        """All that waits, up to a batch; an empty one when it is time for a heartbeat; None at the end."""
+        """All that waits, up to a batch; an empty one when it is time for a heartbeat; None at the
+        end.
+        """
         try:
             batch = self._queue.get(timeout=self._heartbeat)
         except Empty:

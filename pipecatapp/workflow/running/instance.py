@@ -13,7 +13,15 @@ from pipecatapp.workflow.ledger.journal import Begun, Ended, Journal
 from pipecatapp.workflow.ledger.reading import Reader, Spent, StepRow
 from pipecatapp.workflow.ledger.values import canonical
 from pipecatapp.workflow.plan import Limits
-from pipecatapp.workflow.tool import REPEATABLE, Context, Facts, InputRefused, Json, Tool, ToolFailed
+from pipecatapp.workflow.tool import (
+    REPEATABLE,
+    Context,
+    Facts,
+    InputRefused,
+    Json,
+    Tool,
+    ToolFailed,
+)
 
 _log = structlog.get_logger()
 
@@ -56,13 +64,19 @@ class Instances:
         self._nodes, self._tokens = self.spent.nodes, self.spent.tokens
 
     async def call(
-        self, tool: Tool, place: Place, given: Json, finish: Callable[[Json], Json] = lambda output: output
+        self,
+        tool: Tool,
+        place: Place,
+        given: Json,
+        finish: Callable[[Json], Json] = lambda output: output,
     ) -> Json:
-        """Call a tool as the instance at `place`; its start is on the disk before the call is made."""
+        """Call a tool as the instance at `place`; its start is on the disk before."""
         attempt = self._attempt(tool, place)
         self._count(place.path, nodes=1)
         facts = Facts()
-        self.begin(Begun(place.path, place.node, tool.name, tool.version, tool.effect, attempt), given)
+        self.begin(
+            Begun(place.path, place.node, tool.name, tool.version, tool.effect, attempt), given
+        )
         await self.journal.durable()
         async with _Recording(self, place, facts) as recording:
             context = self._context(place, attempt, facts)
@@ -71,7 +85,9 @@ class Instances:
         self._count(place.path, tokens=facts.prompt_tokens + facts.completion_tokens)
         return recording.output
 
-    async def _inner(self, outer: Place, name: str, given: Mapping[str, Any], at: str, say: Callable[[str], None]) -> Json:
+    async def _inner(
+        self, outer: Place, name: str, given: Mapping[str, Any], at: str, say: Callable[[str], None]
+    ) -> Json:
         """`Context.call`: an instance inside another one."""
         place = Place(f"{outer.path}/{at}", outer.node, say)
         plain: Json = dict(given)
@@ -100,7 +116,9 @@ class Instances:
             raise
 
     def _context(self, place: Place, attempt: int, facts: Facts) -> Context:
-        async def inner(tool: str, given: Mapping[str, Any], *, at: str, say: Callable[[str], None]) -> Json:
+        async def inner(
+            tool: str, given: Mapping[str, Any], *, at: str, say: Callable[[str], None]
+        ) -> Json:
             return await self._inner(place, tool, given, at, say)
 
         return Context(
@@ -124,7 +142,8 @@ class Instances:
             self.open[place.path] = place.node
             raise RunStopped(
                 place.path,
-                f"unknown outcome: the run was cut off while {tool.name} ({tool.effect}) was under way; "
+                f"unknown outcome: the run was cut off while {tool.name} ({tool.effect}) "
+                "was under way; "
                 "it is not called again. Look whether it took effect, then start a new run.",
             )
         return past.attempt + 1
@@ -156,13 +175,17 @@ class Instances:
         del self.open[path]
 
     def close(self, failed: str | None, reason: str) -> None:
-        """Note the end of everything still open: what holds the failed path fails with it, the rest is cancelled."""
+        """Note the end of everything still open: what holds the failed path fails with it, the rest
+        is cancelled.
+        """
         for path in sorted(self.open, key=len, reverse=True):
             if failed is not None and (path == failed or failed.startswith(f"{path}/")):
                 self.failed(path, reason if path == failed else f"{failed}: {reason}")
             else:
                 node = self.open.pop(path)
-                self.journal.ended(path, node, "cancelled", Ended(error="cut off; what it did until then stands"))
+                self.journal.ended(
+                    path, node, "cancelled", Ended(error="cut off; what it did until then stands")
+                )
 
 
 class _Recording:
@@ -177,12 +200,19 @@ class _Recording:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        _trace: TracebackType | None,
     ) -> None:
         path = self._place.path
         if error is None:
             self._instances.done(path, self.output, self._facts)
-        elif isinstance(error, TimeoutError) and self.deadline is not None and self.deadline.expired():
+        elif (
+            isinstance(error, TimeoutError)
+            and self.deadline is not None
+            and self.deadline.expired()
+        ):
             reason = f"took longer than {self._place.timeout:g} s"
             self._instances.failed(path, reason, self._facts)
             raise ToolFailed(reason) from error

@@ -1,7 +1,8 @@
 """One run being executed.
 
-Deciding what comes next is plain synchronous code: when a node ends, whatever it made ready begins in
-the same moment, so the end of one and the start of the next share a commit. Only calls of tools wait.
+Deciding what comes next is plain synchronous code: when a node ends, whatever it made ready begins
+in the same moment, so the end of one and the start of the next share a commit. Only calls of tools
+wait.
 """
 
 import asyncio
@@ -12,13 +13,18 @@ from typing import Any, Literal
 
 from pipecatapp.workflow.channel import Channel
 from pipecatapp.workflow.document.shapes import ShapeError, shape
-from pipecatapp.workflow.expression import expression, expressions, render
-from pipecatapp.workflow.filters import ExpressionError, Missing
-from pipecatapp.workflow.instance import Instances, Place, place_of, reason_of
+from pipecatapp.workflow.expressions import (
+    ExpressionError,
+    Missing,
+    expression,
+    expressions,
+    render,
+)
 from pipecatapp.workflow.ledger.journal import Begun
 from pipecatapp.workflow.ledger.values import canonical
 from pipecatapp.workflow.plan import Body, Plan, PlanNode
-from pipecatapp.workflow.prompting import typed_answer, with_messages
+from pipecatapp.workflow.running.instance import Instances, Place, place_of, reason_of
+from pipecatapp.workflow.running.prompting import typed_answer, with_messages
 from pipecatapp.workflow.tool import Json
 from pipecatapp.workflow.views import RunResult
 
@@ -53,10 +59,18 @@ class _Scope:
         stack: tuple[str, ...],
         ended: Callable[["_Scope"], None],
     ) -> None:
-        self.path, self.nodes, self.stream, self.stack, self.ended = path, nodes, stream, stack, ended
+        self.path, self.nodes, self.stream, self.stack, self.ended = (
+            path,
+            nodes,
+            stream,
+            stack,
+            ended,
+        )
         self.around = around
         self.values: Json = {}
-        self.names = around.names.new_child(self.values) if around else ChainMap(self.values, given)
+        self.names: ChainMap[str, Any] = (
+            around.names.new_child(self.values) if around else ChainMap(self.values, given)
+        )
         self.state: dict[str, Settled] = {}
         self.waits = {node.id: set(node.waits) for node in nodes}
 
@@ -94,13 +108,19 @@ class Execution:
         self._calls: set[asyncio.Task[None]] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._ending: asyncio.Future[_Ending] = asyncio.get_running_loop().create_future()
-        self._journal.broken.add_done_callback(lambda broken: self._fail(None, str(broken.result())))
+        self._journal.broken.add_done_callback(
+            lambda broken: self._fail(None, str(broken.result()))
+        )
 
     def begin(self) -> None:
         """Start what can start."""
         wall = self._instances.limits.wall
         if wall is not None:
-            self._later("", wall - self._instances.spent.seconds, f"limits.wall is {wall:g} s, and they are over")
+            self._later(
+                "",
+                wall - self._instances.spent.seconds,
+                f"limits.wall is {wall:g} s, and they are over",
+            )
         self._open_body(self._plan.body, "", self._inputs, (), self._end_run, stream=True)
         self._pump()
 
@@ -119,7 +139,9 @@ class Execution:
         self._instances.close(ending.path, ending.reason)
         self._journal.end(ending.status, outputs=ending.outputs, error=error or None)
         await self._journal.durable()
-        return RunResult(run=self._journal.run, status=ending.status, outputs=ending.outputs, error=error or None)
+        return RunResult(
+            run=self._journal.run, status=ending.status, outputs=ending.outputs, error=error or None
+        )
 
     def cancel(self) -> None:
         """End the run as cancelled."""
@@ -145,7 +167,9 @@ class Execution:
     def _later(self, path: str, seconds: float | None, reason: str) -> None:
         if seconds is not None:
             loop = asyncio.get_running_loop()
-            self._timers[path] = loop.call_later(max(0.0, seconds), self._fail, path or None, reason)
+            self._timers[path] = loop.call_later(
+                max(0.0, seconds), self._fail, path or None, reason
+            )
 
     def _open_body(
         self,
@@ -160,7 +184,17 @@ class Execution:
         run = {"id": self._journal.run, "request": self._instances.request}
         given = {"inputs": inputs, "run": run}
         mark = f"{body.id} {canonical(inputs)}"
-        self._open(_Scope(path, body.nodes, None, given=given, stream=stream, stack=(*stack, mark), ended=ended))
+        self._open(
+            _Scope(
+                path,
+                body.nodes,
+                None,
+                given=given,
+                stream=stream,
+                stack=(*stack, mark),
+                ended=ended,
+            )
+        )
 
     def _open(self, scope: _Scope) -> None:
         self._ready.extend((scope, node) for node in scope.nodes if not node.waits)
@@ -219,13 +253,23 @@ class Execution:
         stream = scope.stream and node.stream
         if node.kind != "workflow":
             self._open(
-                _Scope(path, node.nodes, scope, given={}, stream=stream, stack=scope.stack, ended=self._end_scope(scope, node))
+                _Scope(
+                    path,
+                    node.nodes,
+                    scope,
+                    given={},
+                    stream=stream,
+                    stack=scope.stack,
+                    ended=self._end_scope(scope, node),
+                )
             )
             return
         body = self._plan.bodies[node.use.removeprefix("workflow/")]
         inputs = checked_inputs(body, given)
         self._guard(body, inputs, scope.stack)
-        self._open_body(body, path, inputs, scope.stack, self._end_workflow(scope, node, body), stream=stream)
+        self._open_body(
+            body, path, inputs, scope.stack, self._end_workflow(scope, node, body), stream=stream
+        )
 
     def _end_scope(self, outer: _Scope, node: PlanNode) -> Callable[[_Scope], None]:
         def ended(scope: _Scope) -> None:
@@ -249,7 +293,9 @@ class Execution:
 
     def _guard(self, body: Body, inputs: Json, stack: tuple[str, ...]) -> None:
         if f"{body.id} {canonical(inputs)}" in stack:
-            raise ShapeError(f"the workflow {body.id!r} would run inside itself with the same inputs")
+            raise ShapeError(
+                f"the workflow {body.id!r} would run inside itself with the same inputs"
+            )
         if len(stack) >= DEEPEST:
             raise ShapeError(f"workflows stand more than {DEEPEST} deep inside each other")
 
@@ -261,7 +307,12 @@ class Execution:
 
     def _call(self, scope: _Scope, node: PlanNode, path: str, given: Json) -> None:
         streams = scope.stream and node.stream
-        place = Place(path, path, (lambda text: self._channel.say(path, text)) if streams else _silent, node.timeout)
+        place = Place(
+            path,
+            path,
+            (lambda text: self._channel.say(path, text)) if streams else _silent,
+            node.timeout,
+        )
         call = asyncio.create_task(self._called(scope, node, place, given), name=path)
         self._calls.add(call)
         call.add_done_callback(self._call_ended)
@@ -282,15 +333,21 @@ class Execution:
 def checked_inputs(body: Body, given: Mapping[str, Any]) -> Json:
     """The inputs of a workflow, typed and with defaults; raises `ShapeError` naming the input."""
     unknown = [name for name in given if name not in body.inputs]
-    missing = [name for name, wanted in body.inputs.items() if wanted.required and name not in given]
+    missing = [
+        name for name, wanted in body.inputs.items() if wanted.required and name not in given
+    ]
     if unknown or missing:
         known = ", ".join(body.inputs) or "none"
-        wrong = [f"there is no input {name!r}" for name in unknown] + [f"the input {name!r} is missing" for name in missing]
+        wrong = [f"there is no input {name!r}" for name in unknown] + [
+            f"the input {name!r} is missing" for name in missing
+        ]
         raise ShapeError(f"{body.id}: {'; '.join(wrong)}. Its inputs: {known}")
     inputs: Json = {}
     for name, wanted in body.inputs.items():
         try:
-            inputs[name] = shape(wanted.type).check(given[name]) if name in given else wanted.default
+            inputs[name] = (
+                shape(wanted.type).check(given[name]) if name in given else wanted.default
+            )
         except ShapeError as error:
             raise ShapeError(f"the input {name!r} of {body.id}: {error}") from error
     return inputs
@@ -301,7 +358,9 @@ def _outputs(body: Body, names: Mapping[str, Any]) -> Json:
     outputs: Json = {}
     for name, out in body.outputs.items():
         reads = [read for _, source in expressions(out.value) for read in expression(source).reads]
-        skipped = any(not read.soft and isinstance(names.get(str(read.path[0])), Missing) for read in reads)
+        skipped = any(
+            not read.soft and isinstance(names.get(str(read.path[0])), Missing) for read in reads
+        )
         try:
             outputs[name] = shape(out.type).check(None if skipped else render(out.value, names))
         except (ExpressionError, ShapeError) as error:
@@ -310,7 +369,10 @@ def _outputs(body: Body, names: Mapping[str, Any]) -> Json:
 
 
 def _skipped(scope: _Scope, node: PlanNode) -> tuple[Settled, str] | None:
-    """Whether a node is skipped, and why. An `if` is evaluated only when everything it reads is there."""
+    """Whether a node is skipped, and why.
+
+    An `if` is evaluated only when everything it reads is there.
+    """
     if node.unless is not None and scope.state[node.unless] != "unmet":
         return "skipped", f"it is the else of {node.unless!r}"
     for name in (*node.hard, *node.needs):

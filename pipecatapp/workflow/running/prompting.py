@@ -16,7 +16,9 @@ _FENCE = re.compile(r"\A\s*```[a-z]*\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
 
 
 def request_of(inputs: Mapping[str, Any]) -> str:
-    """The task as the person wrote it: the input `request` or `text`, or the last message of a user."""
+    """The task as the person wrote it: the input `request` or `text`, or the last message of a
+    user.
+    """
     for name in ("request", "text"):
         if isinstance(found := inputs.get(name), str) and found:
             return found
@@ -49,7 +51,9 @@ def typed_answer(node: PlanNode, output: Json) -> Json:
     except (json.JSONDecodeError, RecursionError) as error:
         raise ToolFailed(f"the answer is not JSON ({error}): {text[:200]!r}") from error
     except ShapeError as error:
-        raise ToolFailed(f"the answer has another form than `returns` ({error}): {text[:200]!r}") from error
+        raise ToolFailed(
+            f"the answer has another form than `returns` ({error}): {text[:200]!r}"
+        ) from error
     return found
 
 

@@ -10,14 +10,20 @@ from typing import Any
 from pipecatapp.workflow.document.diagnostic import did_you_mean
 
 BUDGET = 1_000_000
-"""Units one evaluation may use; a unit is about 64 characters or one item looked at. Far below a second."""
+"""Units one evaluation may use; a unit is about 64 characters or one item looked at.
+
+Far below a second.
+"""
 LONGEST_TEXT = 1_000_000
 LONGEST_LIST = 100_000
 WIDEST_NUMBER = 256
 
 
 class ExpressionError(ValueError):
-    """An expression is not allowed or has no value. Correct the string that the message stands for."""
+    """An expression is not allowed or has no value.
+
+    Correct the string that the message stands for.
+    """
 
 
 @dataclass(frozen=True)
@@ -97,6 +103,12 @@ def _items(value: Any) -> list[Any]:
     return list(value)
 
 
+def _object(value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ExpressionError(f"needs an object, not {type(value).__name__}")
+    return value
+
+
 def _field(value: Any, name: Any) -> Any:
     if not isinstance(value, dict) or name not in value:
         raise ExpressionError(f"an item has no {name!r}")
@@ -107,15 +119,15 @@ def _key(attribute: str | None) -> Callable[[Any], Any]:
     return (lambda item: item) if attribute is None else (lambda item: _field(item, attribute))
 
 
-def _default(_meter: Meter, value: Any, other: Any = "", boolean: Any = False) -> Any:  # noqa: FBT002 (Jinja's own signature)
+def _default(_meter: Meter, value: Any, other: Any = "", boolean: Any = None) -> Any:
     return other if isinstance(value, Missing) or (boolean and not value) else value
 
 
 def _replace(meter: Meter, value: Any, old: str, new: str) -> str:
-    value, old, new = _text(value), _text(old), _text(new)
-    if len(value) + value.count(old) * len(new) > LONGEST_TEXT:
+    text = _text(value)
+    if len(text) + text.count(_text(old)) * len(_text(new)) > LONGEST_TEXT:
         raise ExpressionError(f"a text of more than {LONGEST_TEXT} characters")
-    return value.replace(old, new)
+    return text.replace(old, new)
 
 
 def _join(meter: Meter, value: Any, between: str = "", attribute: str | None = None) -> str:
@@ -125,9 +137,7 @@ def _join(meter: Meter, value: Any, between: str = "", attribute: str | None = N
     return between.join(texts)
 
 
-def _sort(
-    meter: Meter, value: Any, reverse: Any = False, attribute: str | None = None
-) -> list[Any]:  # noqa: FBT002 (Jinja's own signature)
+def _sort(meter: Meter, value: Any, reverse: Any = None, attribute: str | None = None) -> list[Any]:
     items = _items(value)
     for _ in range(len(items).bit_length()):
         meter.weigh(items)
@@ -172,14 +182,21 @@ def _picked(
 
 
 def _truncate(_meter: Meter, value: Any, length: int = 255, end: str = "…") -> str:
-    value = _text(value)
-    return value if len(value) <= length else value[: max(0, length - len(end))] + end
+    text = _text(value)
+    return text if len(text) <= length else text[: max(0, length - len(end))] + end
 
 
-def _number(value: Any) -> Any:
+def number(value: Any) -> Any:
+    """The value, which must be a number; true and false are none."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ExpressionError(f"needs a number, not {type(value).__name__}")
     return value
+
+
+def _inside(part: Any, whole: Any) -> bool:
+    if isinstance(whole, str):
+        return _text(part) in whole
+    return part in _items(whole)
 
 
 def _to_int(_meter: Meter, value: Any) -> int:
@@ -201,19 +218,15 @@ def _refuse(reason: str) -> Any:
 Filter = Callable[..., Any]
 
 FILTERS: Mapping[str, Filter] = {
-    "abs": lambda _m, v: abs(_number(v)),
+    "abs": lambda _m, v: abs(number(v)),
     "default": _default,
     "first": lambda _m, v: _items(v)[0],
     "float": lambda _m, v: float(v),
     "fromjson": _from_json,
     "int": _to_int,
-    "items": lambda _m, v: (
-        [[key, inner] for key, inner in v.items()]
-        if isinstance(v, dict)
-        else _refuse("needs an object")
-    ),
+    "items": lambda _m, v: [list(pair) for pair in _object(v).items()],
     "join": _join,
-    "keys": lambda _m, v: list(v) if isinstance(v, dict) else _refuse("needs an object"),
+    "keys": lambda _m, v: list(_object(v)),
     "last": lambda _m, v: _items(v)[-1],
     "length": lambda _m, v: len(_items(v)),
     "lines": lambda _m, v: _text(v).splitlines(),
@@ -228,7 +241,7 @@ FILTERS: Mapping[str, Filter] = {
     ),
     "replace": _replace,
     "reverse": lambda _m, v: v[::-1] if isinstance(v, str) else _items(v)[::-1],
-    "round": lambda _m, v, digits=0: round(_number(v), max(-20, min(20, digits))),
+    "round": lambda _m, v, digits=0: round(number(v), max(-20, min(20, digits))),
     "select": lambda m, v, test=None, *given: _picked(m, v, None, test, given, wanted=True),
     "selectattr": lambda m, v, attribute, test=None, *given: _picked(
         m, v, attribute, test, given, wanted=True
@@ -236,31 +249,34 @@ FILTERS: Mapping[str, Filter] = {
     "sort": _sort,
     "split": lambda _m, v, at=None: _text(v).split(at),
     "string": lambda m, v: text_of(v, m),
-    "sum": lambda _m, v: sum(_number(item) for item in _items(v)),
+    "sum": lambda _m, v: sum(number(item) for item in _items(v)),
     "tojson": lambda _m, v: json.dumps(v, ensure_ascii=False),
     "trim": lambda _m, v: _text(v).strip(),
     "truncate": _truncate,
     "unique": _unique,
     "upper": lambda _m, v: _text(v).upper(),
-    "values": lambda _m, v: list(v.values()) if isinstance(v, dict) else _refuse("needs an object"),
+    "values": lambda _m, v: list(_object(v).values()),
 }
 
 TESTS: Mapping[str, Filter] = {
     "boolean": lambda _m, v: isinstance(v, bool),
-    "containing": lambda _m, v, part: part in v,
+    "containing": lambda _m, v, part: _inside(part, v),
     "eq": lambda _m, v, other: v == other,
-    "even": lambda _m, v: _number(v) % 2 == 0,
+    "even": lambda _m, v: number(v) % 2 == 0,
     "false": lambda _m, v: v is False,
     "ge": lambda _m, v, other: v >= other,
     "gt": lambda _m, v, other: v > other,
-    "in": lambda _m, v, many: v in many,
+    "gteq": lambda _m, v, other: v >= other,
+    "in": lambda _m, v, many: _inside(v, many),
     "le": lambda _m, v, other: v <= other,
+    "lteq": lambda _m, v, other: v <= other,
     "lt": lambda _m, v, other: v < other,
     "mapping": lambda _m, v: isinstance(v, dict),
     "ne": lambda _m, v, other: v != other,
+    "notin": lambda _m, v, many: not _inside(v, many),
     "none": lambda _m, v: v is None,
     "number": lambda _m, v: isinstance(v, int | float) and not isinstance(v, bool),
-    "odd": lambda _m, v: _number(v) % 2 == 1,
+    "odd": lambda _m, v: number(v) % 2 == 1,
     "sequence": lambda _m, v: isinstance(v, list),
     "string": lambda _m, v: isinstance(v, str),
     "true": lambda _m, v: v is True,

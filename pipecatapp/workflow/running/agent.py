@@ -18,7 +18,9 @@ class Answer(BaseModel):
     """What an agent gives."""
 
     text: str
-    """All the model said to the person, as it was streamed: the texts of its turns, a blank line between."""
+    """All the model said to the person, as it was streamed: the texts of its turns, a blank line
+    between.
+    """
     answer: str
     """What it said in the last turn."""
     turns: int
@@ -39,7 +41,9 @@ async def agent(
     """Let a model work with tools until it answers."""
     offered = _offered(ctx, model, tools)
     request: Json = {"model": model, "tools": [_spec(name, offered[name]) for name in offered]}
-    request |= {k: v for k, v in (("temperature", temperature), ("max_tokens", max_tokens)) if v is not None}
+    request |= {
+        k: v for k, v in (("temperature", temperature), ("max_tokens", max_tokens)) if v is not None
+    }
     talk, voice = list(messages), _Voice(ctx.speak)
     for turn in range(1, max_turns + 1):
         given = {**request, "messages": talk}
@@ -91,7 +95,10 @@ def _offered(ctx: Context, model: str, tools: Sequence[str]) -> dict[str, Tool]:
 
 
 def _spec(name: str, tool: Tool) -> Json:
-    return {"type": "function", "function": {"name": name, "description": tool.about, "parameters": tool.input_schema()}}
+    return {
+        "type": "function",
+        "function": {"name": name, "description": tool.about, "parameters": tool.input_schema()},
+    }
 
 
 def _assistant(said: Json) -> Json:
@@ -106,9 +113,14 @@ def _assistant(said: Json) -> Json:
     return {"role": "assistant", "content": said["text"], "tool_calls": calls}
 
 
-async def _results(ctx: Context, offered: dict[str, Tool], calls: Sequence[Json], turn: int) -> list[Json]:
+async def _results(
+    ctx: Context, offered: dict[str, Tool], calls: Sequence[Json], turn: int
+) -> list[Json]:
     """What the calls gave, in their order; at the same time when none of them changes anything."""
-    jobs = [_result(ctx, offered, call, f"turn[{turn}]/call[{index}]") for index, call in enumerate(calls)]
+    jobs = [
+        _result(ctx, offered, call, f"turn[{turn}]/call[{index}]")
+        for index, call in enumerate(calls)
+    ]
     known = [offered.get(call["name"]) for call in calls]
     if all(tool is None or tool.effect in ("pure", "read") for tool in known):
         async with asyncio.TaskGroup() as group:
@@ -121,12 +133,17 @@ async def _result(ctx: Context, offered: dict[str, Tool], call: Json, at: str) -
     """One tool's answer, or what was wrong, as a message to the model."""
     tool, arguments = offered.get(call["name"]), call["arguments"]
     if tool is None:
-        content = f"Error: there is no tool {call['name']!r}. There is: {', '.join(offered) or 'none'}."
+        content = (
+            f"Error: there is no tool {call['name']!r}. There is: {', '.join(offered) or 'none'}."
+        )
     elif not isinstance(arguments, dict):
         content = f"Error: the arguments are not a JSON object: {str(arguments)[:200]!r}"
     else:
         try:
-            content = json.dumps(await ctx.call(tool.name, arguments, at=at, say=lambda _text: None), ensure_ascii=False)
+            content = json.dumps(
+                await ctx.call(tool.name, arguments, at=at, say=lambda _text: None),
+                ensure_ascii=False,
+            )
         except ToolFailed as error:
             content = f"Error: {error}"
     return {"role": "tool", "tool_call_id": call["id"], "content": content}

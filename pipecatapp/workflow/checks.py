@@ -1,0 +1,99 @@
+"""What the compiler checks of a single node's input, and of the nodes of a scope together."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import BaseModel, ValidationError
+
+from pipecatapp.workflow.document.diagnostic import did_you_mean
+from pipecatapp.workflow.document.yaml_text import Path
+from pipecatapp.workflow.expressions import expressions
+from pipecatapp.workflow.plan import PlanNode
+from pipecatapp.workflow.tool import Json
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A fault at a place of the document; `key` when it is the key there that is wrong."""
+
+    path: Path
+    message: str
+    mend: str = ""
+    key: bool = False
+
+
+def keys(
+    given: Json, schema: Json, *, filled: Collection[str], short: Collection[str]
+) -> Iterator[Finding]:
+    """Inputs that do not exist, and ones that are missing though nothing fills them in."""
+    known = {*schema.get("properties", {}), *short}
+    for name in given:
+        if name not in known:
+            mend = did_you_mean(name, known, otherwise="It takes nothing")
+            yield Finding(("with", name), f"there is no input {name!r}", mend, key=True)
+    for name in schema.get("required", []):
+        if name not in given and name not in filled:
+            place: Path = ("with",) if given else ("use",)
+            yield Finding(place, f"the input {name!r} is missing", f"Add `{name}: …` to `with`")
+
+
+def literals(given: Json, takes: type[BaseModel], aside: Collection[str]) -> Iterator[Finding]:
+    """What is written out is checked in full; what holds an expression, when its value is there."""
+    unknown = [place for place, _ in expressions(given)]
+    try:
+        takes.model_validate({name: value for name, value in given.items() if name not in aside})
+    except ValidationError as error:
+        for fault in error.errors(include_url=False):
+            at = fault["loc"]
+            told = at and at[0] in given and fault["type"] != "extra_forbidden"
+            if told and not any(_overlap(at, place) for place in unknown):
+                yield Finding(("with", *at), f"{'.'.join(map(str, at))}: {fault['msg']}")
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    shorter = min(len(one), len(other))
+    return one[:shorter] == other[:shorter]
+
+
+def cycles(nodes: Sequence[PlanNode]) -> Iterator[Finding]:
+    """Nodes that wait for each other, each cycle once, found at its first node."""
+    waits = {node.id: node.waits for node in nodes}
+    done: set[str] = set()
+    for node in nodes:
+        if cycle := _cycle(node.id, waits, done, ()):
+            yield Finding((node.id,), f"a cycle: {' → '.join(cycle)}", "Remove one of these reads")
+            done.update(cycle)
+
+
+def _cycle(
+    name: str, waits: Mapping[str, Sequence[str]], done: set[str], trail: tuple[str, ...]
+) -> tuple[str, ...]:
+    if name in trail:
+        return (*trail[trail.index(name) :], name)
+    if name in done:
+        return ()
+    for other in waits.get(name, ()):
+        if found := _cycle(other, waits, done, (*trail, name)):
+            return found
+    done.add(name)
+    return ()
+
+
+def never(nodes: Sequence[PlanNode]) -> Iterator[Finding]:
+    """Nodes that cannot run, because two they need exclude each other or their `if` is false."""
+    unless = {node.id: node.unless for node in nodes}
+    for node in nodes:
+        needed = {*node.hard, *node.needs}
+        for side in (node.id, *sorted(needed)):
+            for up in needed.intersection(_above(side, unless)):
+                reason = f"{node.id!r} can never run: {side!r} runs only when {up!r} does not"
+                yield Finding((node.id,), reason, "Join them with first(a, b)")
+        if node.when is False:
+            yield Finding((node.id,), f"{node.id!r} can never run: its `if` is false", "Remove it")
+
+
+def _above(name: str, unless: Mapping[str, str | None]) -> Iterator[str]:
+    above = unless.get(name)
+    while above is not None:
+        yield above
+        above = unless.get(above)
