@@ -31,7 +31,6 @@ class Assembly:
 
     runs: Runs
     directory: Directory
-    facts: ExpertFacts
 
 
 def library_of(settings: Settings) -> Library:
@@ -75,9 +74,10 @@ async def open_engine(settings: Settings) -> AsyncIterator[Assembly]:
         )
         tell_invalid(engine)
         await stack.enter_async_context(engine)
+        await facts.refresh()
         refreshing = asyncio.create_task(facts.keep_fresh())
         stack.callback(refreshing.cancel)
-        yield Assembly(Runs(engine), directory, facts)
+        yield Assembly(Runs(engine), directory)
 
 
 def tell_invalid(engine: Engine) -> None:

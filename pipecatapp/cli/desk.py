@@ -74,5 +74,4 @@ async def open_desk(state_dir: Path | None) -> AsyncIterator[Desk]:
         raise CommandFailed(f"There is no instance in {state.root}. `hearth up` makes one.")
     settings = Settings.load().model_copy(update={"state_dir": state.root})
     async with open_engine(settings) as assembly:
-        await assembly.facts.refresh()
         yield OwnDesk(assembly.runs)

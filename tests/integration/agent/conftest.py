@@ -1,7 +1,7 @@
 """An agent service on a real socket, with a scripted model behind it as its gateway."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,12 @@ class House:
             }
         )
 
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """The agent service in this process."""
+        with served(build_app(self.settings())) as self.address:
+            yield
+
     def environment(self) -> dict[str, str]:
         """What `hearth up` gives the service; port 0 is to be replaced."""
         return {
@@ -90,6 +96,5 @@ def empty_house(tmp_path: Path, serve: Serve) -> House:
 @pytest.fixture
 def house(empty_house: House) -> Iterator[House]:
     """The same with the agent service in this process."""
-    with ExitStack() as running:
-        empty_house.address = running.enter_context(served(build_app(empty_house.settings())))
+    with empty_house.running():
         yield empty_house
