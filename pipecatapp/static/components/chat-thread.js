@@ -1,0 +1,62 @@
+import "./chat-turn.js"
+import { h } from "../dom.js"
+import { flame, icon } from "../icons.js"
+
+const IDEAS = ["What can you do for me?", "Explain what a home lab is in two sentences", "Write three lines about a quiet evening by the fire"]
+
+/** <chat-thread>: the turns of a conversation. Follows the newest text until one scrolls up. Tells "idea" with detail.text. */
+class ChatThread extends HTMLElement {
+  #turns = []
+  #follows = true
+
+  connectedCallback() {
+    if (this.log) return
+    this.log = h("div", { class: "thread-log", role: "log", "aria-label": "Conversation", "aria-live": "off", testid: "thread" })
+    this.latest = h("button", { type: "button", class: "latest", hidden: true, onclick: () => this.#follow() }, icon("down"), "Newest")
+    this.scroller = h("div", { class: "thread-scroll", tabindex: "0", role: "region", "aria-label": "Messages", onscroll: this.#scrolled }, this.log)
+    this.append(this.scroller, this.latest)
+    new ResizeObserver(() => this.#follows && this.#toEnd()).observe(this.log)
+  }
+
+  /** Shows these turns; the ones already there are kept and only told what is new. */
+  show(conversation) {
+    const turns = conversation.turns
+    if (this.conversation !== conversation || turns.length < this.#turns.length || turns.some((turn, i) => this.#turns[i] && this.#turns[i] !== turn)) this.#clear(conversation)
+    if (turns.length > this.#turns.length) this.#follows = true
+    for (const turn of turns.slice(this.#turns.length)) this.log.append(h("chat-turn"))
+    if (turns.length && this.log.firstChild?.matches(".welcome")) this.log.firstChild.remove()
+    this.#turns = [...turns]
+    const elements = this.log.querySelectorAll("chat-turn")
+    turns.forEach((turn, i) => elements[i].show(turn))
+    if (!turns.length && !this.log.children.length) this.log.append(this.#welcome())
+  }
+
+  #clear(conversation) {
+    this.conversation = conversation
+    this.#turns = []
+    this.#follows = true
+    this.log.replaceChildren()
+  }
+
+  #welcome() {
+    const idea = (text) => h("button", { type: "button", class: "idea", onclick: () => this.dispatchEvent(new CustomEvent("idea", { detail: { text } })) }, text)
+    return h("div", { class: "welcome" }, h("div", { class: "welcome-mark" }, flame()), h("h2", {}, "What is on your mind?"), h("p", {}, "Everything you write stays on your own machines."), h("div", { class: "ideas" }, IDEAS.map(idea)))
+  }
+
+  #scrolled = () => {
+    const { scrollTop, scrollHeight, clientHeight } = this.scroller
+    this.#follows = scrollHeight - scrollTop - clientHeight < 48
+    this.latest.hidden = this.#follows
+  }
+
+  #follow() {
+    this.#follows = true
+    this.#toEnd()
+  }
+
+  #toEnd() {
+    this.scroller.scrollTop = this.scroller.scrollHeight
+  }
+}
+
+customElements.define("chat-thread", ChatThread)

@@ -1,0 +1,66 @@
+// Hearth's own icons: one stroke on a 24-unit grid. Decoration only; the words beside them carry the meaning.
+import { s } from "./dom.js"
+
+const STROKES = {
+  chat: "M6.5 4h11A2.5 2.5 0 0 1 20 6.5v7a2.5 2.5 0 0 1-2.5 2.5H11.5L7 19.8V16h-.5A2.5 2.5 0 0 1 4 13.5v-7A2.5 2.5 0 0 1 6.5 4z",
+  runs: "M9.5 6H20M9.5 12H20M9.5 18H20M4 6l1 1 1.7-2M4 12l1 1 1.7-2M4 18l1 1 1.7-2",
+  workflows: "M4 4h6v5H4zM14 15h6v5h-6zM7 9v5.5a3 3 0 0 0 3 3h4M14 6.5h3.5A2.5 2.5 0 0 1 20 9v2.5",
+  status: "M3 12.5h4L9.5 5l5 14 2.5-6.5h4",
+  plus: "M12 5v14M5 12h14",
+  minus: "M5 12h14",
+  fit: "M4 9V4h5M20 9V4h-5M4 15v5h5M20 15v5h-5",
+  send: "M12 19V5M6 11l6-6 6 6",
+  down: "M12 5v14M6 13l6 6 6-6",
+  check: "M5 12.5l4.5 4.5L19 7.5",
+  cross: "M6 6l12 12M18 6L6 18",
+  forward: "M9 6l6 6-6 6",
+  back: "M15 6l-6 6 6 6",
+  copy: "M9 8h8.5A1.5 1.5 0 0 1 19 9.5V19a1.5 1.5 0 0 1-1.5 1.5h-7A1.5 1.5 0 0 1 9 19zM6 16a1 1 0 0 1-1-1V5a1.5 1.5 0 0 1 1.5-1.5H14a1 1 0 0 1 1 1",
+  light: "M12 8a4 4 0 1 0 0 8 4 4 0 0 0 0-8zM12 2.5v2M12 19.5v2M2.5 12h2M19.5 12h2M5.3 5.3l1.4 1.4M17.3 17.3l1.4 1.4M5.3 18.7l1.4-1.4M17.3 6.7l1.4-1.4",
+  dark: "M20 14.5A8 8 0 1 1 9.5 4 6.5 6.5 0 0 0 20 14.5z",
+  auto: "M12 4a8 8 0 1 0 0 16 8 8 0 0 0 0-16zM12 4v16M12 8h5.8M12 12h7.5M12 16h5.8",
+  leave: "M10 4H6.5A1.5 1.5 0 0 0 5 5.5v13A1.5 1.5 0 0 0 6.5 20H10M15 8l4 4-4 4M19 12H9.5",
+  graph: "M9 3.5h6v5H9zM3 15.5h6v5H3zM15 15.5h6v5h-6zM12 8.5V12M6 15.5V12h12v3.5",
+  list: "M4 7h16M4 12h16M4 17h10",
+  play: "M8 5.5v13l10.5-6.5z",
+  eye: "M2.5 12S6 5.5 12 5.5 21.5 12 21.5 12 18 18.5 12 18.5 2.5 12 2.5 12zM12 9.5a2.5 2.5 0 1 0 0 5 2.5 2.5 0 0 0 0-5z",
+  retry: "M19.5 12A7.5 7.5 0 1 1 17 6.4l2.5 2.3M19.5 4v4.7h-4.7",
+  warning: "M12 4l9 16H3zM12 10v4.5M12 17.3v.1",
+  search: "M10.5 4a6.5 6.5 0 1 0 0 13 6.5 6.5 0 0 0 0-13zM15.5 15.5L20 20",
+}
+
+const STATES = {
+  idle: ["ring", ""],
+  queued: ["ring dashed", "M12 8v4l2.5 2"],
+  running: ["ring", ""],
+  waiting: ["disc", "M9.5 8.5v7M14.5 8.5v7"],
+  done: ["disc", "M7.5 12.5l3 3 6-6.5"],
+  skipped: ["ring", "M8 12h8"],
+  failed: ["gem", "M9 9l6 6M15 9l-6 6"],
+  cancelled: ["ring", "M9 9h6v6H9z"],
+}
+
+/** A plain icon by name; follows the text's size and colour. */
+export function icon(name) {
+  return s("svg", { class: "icon", viewBox: "0 0 24 24", "aria-hidden": "true" }, s("path", { d: STROKES[name] }))
+}
+
+/** The icon of a state: each has its own shape, so that colour is never the only difference. */
+export function stateIcon(state) {
+  const [shape, mark] = STATES[state] ?? STATES.idle
+  const outline = shape === "gem" ? s("path", { class: "gem", d: "M8 2.5h8L21.5 8v8L16 21.5H8L2.5 16V8z" }) : s("circle", { class: shape, cx: 12, cy: 12, r: 9 })
+  const svg = s("svg", { class: "icon state-icon", viewBox: "0 0 24 24", "aria-hidden": "true" }, outline)
+  if (state === "running") svg.append(s("path", { class: "arc", d: "M12 3a9 9 0 0 1 9 9" }))
+  if (mark) svg.append(s("path", { class: "mark", d: mark }))
+  return svg
+}
+
+/** The sign of Hearth: a flame. */
+export function flame() {
+  return s(
+    "svg",
+    { class: "flame", viewBox: "0 0 32 32", "aria-hidden": "true" },
+    s("path", { class: "flame-outer", d: "M16.6 2.6c.6 4 2.6 5.9 4.9 8.6 2.1 2.5 3.9 5 3.9 8.7 0 5.7-4.2 9.7-9.4 9.7s-9.4-4-9.4-9.6c0-3.5 1.6-6.2 3.8-8.6.6 2 1.5 3.2 3 4-.5-4.9.3-9.4 3.2-12.8z" }),
+    s("path", { class: "flame-inner", d: "M16.2 16.4c.4 2.2 3.7 3.9 3.7 7 0 2.4-1.7 4-3.9 4s-3.9-1.6-3.9-3.9c0-2.9 3-4 4.1-7.1z" }),
+  )
+}

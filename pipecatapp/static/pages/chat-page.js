@@ -1,0 +1,102 @@
+import "../components/chat-composer.js"
+import "../components/chat-thread.js"
+import "../components/conversation-list.js"
+import "../components/model-picker.js"
+import "../components/run-panel.js"
+import { conversation, newConversation } from "../conversation.js"
+import { announce, h } from "../dom.js"
+import { icon } from "../icons.js"
+import { chatAddress, rewrite } from "../router.js"
+
+const WIDE = matchMedia("(min-width: 1100px)")
+
+/** The conversation, with the list of others on one side and the run behind the answer on the other. */
+class ChatPage extends HTMLElement {
+  #current = null
+  #state = ""
+
+  connectedCallback() {
+    this.thread = h("chat-thread", { onidea: (event) => this.composer.fill(event.detail.text), onretry: () => this.#current.retry(), oninspect: (event) => this.#inspect(event.detail.run) })
+    this.composer = h("chat-composer", { onsay: (event) => this.#say(event.detail.text), onstop: () => this.#current.stop() })
+    this.models = h("model-picker")
+    this.list = h("conversation-list")
+    this.panel = h("run-panel")
+    this.side = h("aside", { class: "chat-side", id: "chat-side", "aria-label": "Conversations" }, this.list)
+    this.runs = h("aside", { class: "chat-run", id: "chat-run", "aria-label": "Run behind the answer", testid: "run-panel" }, this.panel)
+    this.sideToggle = this.#toggle("list", "Conversations", "chat-side", "side")
+    this.runToggle = this.#toggle("graph", "Steps", "chat-run", "run")
+    const head = h("header", { class: "chat-head" }, this.sideToggle, h("h1", { tabindex: "-1" }, "Chat"), this.models, this.runToggle)
+    this.append(this.side, h("section", { class: "chat-main", "aria-label": "Chat" }, head, this.thread, this.composer), this.runs)
+    this.addEventListener("keydown", this.#escape)
+    this.#open("run", WIDE.matches && localStorage.getItem("hearth.panel") !== "closed")
+    this.#open("side", false)
+    this.enter(this.params ?? {})
+  }
+
+  disconnectedCallback() {
+    this.#current?.removeEventListener("change", this.#show)
+  }
+
+  /** Called with new parameters while this page stays. */
+  enter({ conversation: id }) {
+    this.#current?.removeEventListener("change", this.#show)
+    this.#current = id ? conversation(id) : newConversation()
+    this.#current.addEventListener("change", this.#show)
+    this.#state = ""
+    if (!WIDE.matches) this.#open("run", false)
+    this.#open("side", false)
+    this.panel.follow(this.#current.turns.at(-1)?.run ?? null)
+    this.list.setAttribute("current", this.#current.id)
+    this.#show()
+    if (matchMedia("(hover: hover)").matches) requestAnimationFrame(() => this.composer.field.focus())
+  }
+
+  #say(text) {
+    rewrite(chatAddress(this.#current.id))
+    this.#current.send(text, this.models.value)
+  }
+
+  #show = () => {
+    const last = this.#current.turns.at(-1)
+    this.thread.show(this.#current)
+    this.composer.busy = this.#current.busy
+    const state = last ? `${last.state} ${last.run}` : ""
+    if (state !== this.#state) this.#turned(last)
+    this.#state = state
+  }
+
+  #turned(last) {
+    if (last?.run) this.panel.follow(last.run)
+    if (this.#state === "" && last?.state !== "running") return
+    if (last?.state === "done") announce(`Hearth answered: ${last.text}`)
+    if (last?.state === "running" && !last.run) announce("Hearth is thinking")
+  }
+
+  #inspect(run) {
+    this.panel.follow(run)
+    this.#open("run", true)
+  }
+
+  #toggle(name, label, controls, what) {
+    const flip = () => {
+      const open = this.dataset[what] !== "open"
+      this.#open(what, open)
+      if (what === "run" && WIDE.matches) localStorage.setItem("hearth.panel", open ? "open" : "closed")
+    }
+    return h("button", { type: "button", class: "icon-button toggle", "aria-label": label, title: label, "aria-controls": controls, testid: `toggle-${what}`, onclick: flip }, icon(name))
+  }
+
+  #open(what, open) {
+    this.dataset[what] = open ? "open" : "closed"
+    const button = what === "side" ? this.sideToggle : this.runToggle
+    button.setAttribute("aria-expanded", String(open))
+  }
+
+  #escape = (event) => {
+    if (event.key !== "Escape" || WIDE.matches) return
+    this.#open("side", false)
+    this.#open("run", false)
+  }
+}
+
+customElements.define("chat-page", ChatPage)

@@ -1,0 +1,35 @@
+// Hash routes: the server knows only `/`. A page is a custom element; its parameters are attributes-free properties.
+
+const ROUTES = [
+  [/^#\/chat(?:\/([^/?]+))?$/, "chat-page", "Chat", ["conversation"]],
+  [/^#\/runs$/, "runs-page", "Runs", []],
+  [/^#\/runs\/([^/?]+)(?:\?step=(.+))?$/, "run-page", "Run", ["run", "step"]],
+  [/^#\/workflows$/, "workflows-page", "Workflows", []],
+  [/^#\/workflows\/([^?]+)$/, "workflow-page", "Workflow", ["workflow"]],
+  [/^#\/status$/, "status-page", "Status", []],
+]
+
+/** The route of a hash: {page, title, section, params}; null for an address that nobody serves. */
+export function match(hash) {
+  const address = hash === "" || hash === "#" || hash === "#/" ? "#/chat" : hash
+  for (const [pattern, page, title, names] of ROUTES) {
+    const found = pattern.exec(address)
+    if (!found) continue
+    const params = Object.fromEntries(names.map((name, i) => [name, found[i + 1] && decodeURIComponent(found[i + 1])]))
+    return { page, title, section: address.split(/[/?]/)[1], params }
+  }
+  return null
+}
+
+export const runAddress = (run, step) => `#/runs/${encodeURIComponent(run)}${step ? `?step=${encodeURIComponent(step)}` : ""}`
+export const workflowAddress = (id) => `#/workflows/${encodeURIComponent(id)}`
+export const chatAddress = (id) => `#/chat/${encodeURIComponent(id)}`
+
+/** Changes the address without a new page: for what a page shows of itself (an open conversation, a chosen step). */
+export function rewrite(address) {
+  history.replaceState(null, "", address)
+}
+
+export function setTitle(title) {
+  document.title = `${title} · Hearth`
+}
