@@ -73,6 +73,7 @@ class Engine:
             dict(services or {}),
             dict(roles or {}),
         )
+        self._plans: dict[int, Plan] = {}
         self._live: dict[str, _Live] = {}
 
     async def __aenter__(self) -> Self:
@@ -93,9 +94,13 @@ class Engine:
                     f"There is no workflow {workflow!r}. {did_you_mean(workflow, self.workflows)}"
                 )
             workflow = self.workflows[workflow]
-        return compile_workflow(
-            workflow, self.tools, self._prompts, workflows=self.workflows, roles=self._roles
-        )
+        if (plan := self._plans.get(id(workflow))) is None:
+            plan = compile_workflow(
+                workflow, self.tools, self._prompts, workflows=self.workflows, roles=self._roles
+            )
+            if self.workflows.get(workflow.id) is workflow:
+                self._plans[id(workflow)] = plan
+        return plan
 
     async def start(
         self,
