@@ -112,18 +112,15 @@ async def read_body(headers: Headers, receive: Receive, limit: int) -> bytes:
     length = next((value for name, value in headers if name == b"content-length"), b"0")
     if length.isdigit() and int(length) > limit:
         raise too_large(limit)
-    message = await receive()
-    data = _body(message)
-    if not message.get("more_body"):
-        return data
-    pieces, size = [data], len(data)
-    while message.get("more_body"):
+    pieces, size, more = [], 0, True
+    while more:
         message = await receive()
         pieces.append(_body(message))
         size += len(pieces[-1])
         if size > limit:
             raise too_large(limit)
-    return b"".join(pieces)
+        more = message.get("more_body", False)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
 
 def _body(message: Message) -> bytes:
