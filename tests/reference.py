@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import typer
+from typer.core import TyperGroup
 from typer.main import get_command
 
 from hearth.cli import build_cli
@@ -12,6 +13,7 @@ from hearth.settings import Settings as HearthSettings
 from llama_expert.settings import Settings as ExpertSettings
 from moe_gateway.settings import Settings as GatewaySettings
 from pipecatapp.settings import Settings as AgentSettings
+from pipecatapp.tools.page import tools_page
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 HEAD = "Written by `make docs` from the code; do not edit.\n"
@@ -45,26 +47,31 @@ def _default(value: object) -> str:
 def commands() -> str:
     """Every command with its options."""
     root = get_command(build_cli())
-    context = typer.Context(root, info_name="hearth")
+    assert isinstance(root, TyperGroup)
     lines = ["# Commands", "", HEAD]
-    return "\n".join([*lines, *_describe(root, context)])
+    return "\n".join([*lines, *_describe(root, typer.Context(root, info_name="hearth"))])
 
 
-def _describe(command: typer.core.click.Command, context: typer.core.click.Context) -> list[str]:
+def _describe(group: TyperGroup, context: typer.Context) -> list[str]:
     lines: list[str] = []
-    for name in getattr(command, "commands", {}):
-        child = command.commands[name]  # type: ignore[attr-defined]
+    for name, child in group.commands.items():
         inner = typer.Context(child, info_name=name, parent=context)
         lines += [f"## {inner.command_path}", "", (child.help or "").strip(), ""]
         for parameter in child.params:
             record = parameter.get_help_record(inner)
             if record and record[0] != "--help":
-                lines.append(f"* `{record[0]}` {record[1]}")
-        lines += ["", *_describe(child, inner)]
+                lines.append(f"* `{record[0]}` {record[1]}".rstrip())
+        lines.append("")
+        if isinstance(child, TyperGroup):
+            lines += _describe(child, inner)
     return lines
 
 
-PAGES: dict[str, Callable[[], str]] = {"settings.md": settings, "commands.md": commands}
+PAGES: dict[str, Callable[[], str]] = {
+    "commands.md": commands,
+    "settings.md": settings,
+    "tools.md": tools_page,
+}
 
 
 def main() -> None:
