@@ -270,4 +270,4 @@ class Engine:
     def _forget(self, run: str, ended: "asyncio.Task[RunResult]") -> None:
         self._live.pop(run).channel.close()
         if not ended.cancelled() and (error := ended.exception()) is not None:
-            _log.error("run_end_not_written", run=run, exc_info=error)
+            _log.error("run_end_not_written", run=run, error=repr(error))

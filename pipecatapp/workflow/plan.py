@@ -208,7 +208,7 @@ def _details(plan: Plan, node: PlanNode) -> Iterator[str]:
     if node.timeout:
         yield f"timeout {node.timeout:g} s"
     yield from (f"with {name}: {value}" for name, value in node.given.items())
-    yield from (f"prompt | {line}" for line in node.system.splitlines())
+    yield from (f"prompt | {line}".rstrip() for line in node.system.splitlines())
 
 
 def _type(given: PlanInput) -> str:

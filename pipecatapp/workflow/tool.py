@@ -218,12 +218,10 @@ class Tool:
 
 
 def complaints(error: ValidationError) -> str:
-    """What pydantic found, in one line: `zone: Input should be a valid string; days: Field
-    required`.
-    """
+    """What pydantic found, in one line: `zone: Input should be a valid string; days: …`."""
     return "; ".join(
-        f"{'.'.join(str(part) for part in e['loc']) or 'input'}: {e['msg']}"
-        for e in error.errors(include_url=False)
+        ": ".join(part for part in (".".join(map(str, fault["loc"])), fault["msg"]) if part)
+        for fault in error.errors(include_url=False)
     )
 
 

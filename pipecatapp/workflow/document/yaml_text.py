@@ -17,6 +17,9 @@ from pipecatapp.workflow.document.diagnostic import Diagnostic, InvalidDocument
 
 Path = tuple[str | int, ...]
 LARGEST = 256 * 1024
+"""Characters a document may have."""
+DEEPEST = 100
+"""Brackets that may be open at a place."""
 _TAG = "tag:yaml.org,2002:"
 _CONFUSED = {"on", "off", "yes", "no"}
 
@@ -50,15 +53,8 @@ class Source:
 def read_yaml(text: str, *, file: str) -> tuple[Any, Source]:
     """The values of a document and their places; raises `InvalidDocument` with every fault."""
     source = Source(file, text.splitlines())
-    if len(text) > LARGEST:
-        raise InvalidDocument(
-            [source.at(0, 0, f"the document is longer than {LARGEST} characters")]
-        )
-    if any(line.startswith("%") for line in source.lines):
-        line = next(number for number, line in enumerate(source.lines) if line.startswith("%"))
-        raise InvalidDocument(
-            [source.at(line, 0, "YAML directives are not allowed", "Remove the line")]
-        )
+    if fault := _unreadable(text, source):
+        raise InvalidDocument([fault])
     reading = _Reading(source)
     try:
         node = YAML(typ="safe", pure=True).compose(text)
@@ -76,6 +72,23 @@ def read_yaml(text: str, *, file: str) -> tuple[Any, Source]:
     if reading.faults:
         raise InvalidDocument(reading.faults)
     return value, source
+
+
+def _unreadable(text: str, source: Source) -> Diagnostic | None:
+    """What keeps a text from being read at all: its size, its depth (which the scanner takes
+    quadratic time for), or a directive that would change how it is read.
+    """
+    if len(text) > LARGEST:
+        return source.at(0, 0, f"the document is longer than {LARGEST} characters")
+    for number, line in enumerate(source.lines):
+        if line.startswith("%"):
+            return source.at(number, 0, "YAML directives are not allowed", "Remove the line")
+    depth = 0
+    for letter in text:
+        depth += (letter in "[{") - (letter in "]}")
+        if depth > DEEPEST:
+            return source.at(0, 0, "nested too deeply")
+    return None
 
 
 class _Reading:
@@ -98,6 +111,8 @@ class _Reading:
         if id(node) in self._seen:
             return None
         self._seen.add(id(node))
+        if not isinstance(node, ScalarNode) and node.tag not in (_TAG + "map", _TAG + "seq"):
+            self._fault(node, f"the tag {node.tag} is not allowed", "Write the plain value")
         if isinstance(node, MappingNode):
             return self._mapping(node, path)
         if isinstance(node, SequenceNode):

@@ -23,7 +23,7 @@ from pipecatapp.workflow.expressions import (
 from pipecatapp.workflow.ledger.journal import Begun
 from pipecatapp.workflow.ledger.values import canonical
 from pipecatapp.workflow.plan import Body, Plan, PlanNode
-from pipecatapp.workflow.running.instance import Instances, Place, place_of, reason_of
+from pipecatapp.workflow.running.instance import Instances, Place, log_bug, place_of, reason_of
 from pipecatapp.workflow.running.prompting import typed_answer, with_messages
 from pipecatapp.workflow.tool import Json
 from pipecatapp.workflow.views import RunResult
@@ -327,6 +327,7 @@ class Execution:
     def _call_ended(self, call: asyncio.Task[None]) -> None:
         self._calls.discard(call)
         if not call.cancelled() and (error := call.exception()) is not None:
+            log_bug(error, call.get_name())
             self._fail(place_of(error, call.get_name()), reason_of(error))
 
 

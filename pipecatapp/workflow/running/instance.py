@@ -1,6 +1,7 @@
 """One call of a tool inside a run: journaled, limited, recorded, and resumed by its effect."""
 
 import asyncio
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -225,7 +226,6 @@ def reason_of(error: BaseException) -> str:
     first = next(_leaves(error))
     if isinstance(first, ToolFailed | RunStopped | LedgerFailed):
         return str(first)
-    _log.error("tool_broke", exc_info=first)
     return f"the tool broke: {type(first).__name__}: {first}"
 
 
@@ -233,6 +233,14 @@ def place_of(error: BaseException, path: str) -> str:
     """Where an error belongs: the inner instance it names, or the one it came out of."""
     first = next(_leaves(error))
     return first.path if isinstance(first, RunStopped) else path
+
+
+def log_bug(error: BaseException, path: str) -> None:
+    """Tell who runs this of a tool with a bug; its message may hold private text, so not that."""
+    first = next(_leaves(error))
+    if not isinstance(first, ToolFailed | RunStopped | LedgerFailed):
+        frames = traceback.format_tb(first.__traceback__)
+        _log.error("tool_broke", path=path, error=type(first).__name__, at="".join(frames))
 
 
 def _leaves(error: BaseException) -> Iterator[BaseException]:

@@ -314,7 +314,7 @@ async def test_cancelled_run_leaves_nothing_running(open_engine: OpenEngine) -> 
     ("inputs", "message"),
     [
         ({}, "the input 'n' is missing"),
-        ({"n": "many"}, "the input 'n' of outer: input: Input should be a valid integer"),
+        ({"n": "many"}, "the input 'n' of outer: Input should be a valid integer"),
         ({"n": 1, "m": 2}, "there is no input 'm'"),
     ],
 )

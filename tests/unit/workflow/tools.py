@@ -48,7 +48,8 @@ class Gates:
         )
 
 
-Reply = str | list[tuple[str, dict[str, Any] | str]] | tuple[str, list[tuple[str, Any]]]
+Calls = list[tuple[str, Any]]
+Reply = str | Calls | tuple[str, Calls]
 
 
 class Script:
@@ -88,13 +89,14 @@ async def fail(ctx: Context, text: str) -> Text:
 @tool("text.break", effect="pure")
 async def broken(ctx: Context) -> Text:
     """Break like a tool with a bug."""
-    return Text(text={}["no such key"])
+    answers: dict[str, str] = {}
+    return Text(text=answers["no such key"])
 
 
 @tool("text.lie", effect="pure")
 async def lie(ctx: Context) -> Text:
     """Give what its schema does not allow."""
-    return Text.model_construct(text=3)  # type: ignore[arg-type]
+    return Text.model_construct(text=3)
 
 
 @tool("number.double", effect="pure")

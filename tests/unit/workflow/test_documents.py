@@ -1,0 +1,216 @@
+"""Documents: what is wrong in one is said at its place, all at once, with a way to mend it."""
+
+import pytest
+
+from pipecatapp.workflow import InvalidDocument, load_document
+
+
+def faults(text: str) -> list[str]:
+    with pytest.raises(InvalidDocument) as caught:
+        load_document(text.lstrip("\n"), file="w.yaml")
+    return [str(diagnostic).removeprefix("w.yaml:") for diagnostic in caught.value.diagnostics]
+
+
+def test_every_fault_of_form_is_told_in_one_go() -> None:
+    """Whoever mends a document, a person or a model, does not find its faults one by one."""
+    found = faults("""
+kind: workflow
+id: Two Words
+inputs: {text: txt, n: {type: integer, default: 3, abuot: x}, run: text}
+defaults: {modle: fast}
+limits: {node: 3, wall: soon}
+steps:
+  - id: a
+    use: time.now
+    wiht: {zone: UTC}
+  - {id: a, use: x, if: inputs.n > 3}
+  - {id: b, steps: [], use: c, timeout: 5x, with: [1]}
+  - {use: b, needs: a}
+  - {id: c, graph: [{id: a, use: x}], model: fast, else: [{id: first, use: d}]}
+outputs: {t: "{{ a.x }}", z: {type: text, vlaue: 3}}
+varaints: 2
+""")
+
+    assert found == [
+        "2:5: `id`: String should match pattern '^[a-z][a-z0-9-]*$'",
+        "3:16: there is no type 'txt'. Did you mean 'text'?",
+        "3:52: unknown key 'abuot'. Did you mean 'about'?",
+        "3:63: 'run' has a meaning of its own. Choose another name",
+        "4:12: unknown key 'modle'. Did you mean 'model'?",
+        "5:10: unknown key 'node'. Did you mean 'nodes'?",
+        "5:25: 'soon' is not a duration such as 500ms, 30s, 5m or 1h30m",
+        "9:5: unknown key 'wiht'. Did you mean 'with'?",
+        "10:10: the id 'a' is taken. Choose another id",
+        '10:25: a condition is true, false or one expression: "{{ inputs.n > 3 }}"',
+        "11:13: exactly one of `use`, `steps`, `graph` can stand here. Remove `steps` or `use`",
+        "11:41: '5x' is not a duration such as 500ms, 30s, 5m or 1h30m",
+        "11:51: `with`: Input should be a valid dictionary",
+        "12:5: `id` is missing. Add `id: …`",
+        "13:26: the id 'a' is taken. Choose another id",
+        "13:39: `model` belongs to a node that uses a tool. Move it to a node inside",
+        "13:52: `else` needs an `if`",
+        "13:64: 'first' has a meaning of its own. Choose another id",
+        "14:30: `value` is missing. Add `value: …`",
+        "14:43: unknown key 'vlaue'. Did you mean 'value'?",
+        "15:1: unknown key 'varaints'. Known: about, defaults, graph, id, inputs, kind, limits,"
+        " outputs, steps, tags, version",
+    ]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "goto",
+        "for",
+        "while",
+        "until",
+        "max",
+        "on_max",
+        "stuck_on",
+        "check",
+        "retry",
+        "on_error",
+        "cache",
+        "workspace",
+        "where",
+    ],
+)
+def test_key_of_a_later_version_is_refused_by_name(key: str) -> None:
+    """A document that needs more than this engine has must not run half."""
+    found = faults(f"id: x\nsteps:\n  - {{id: a, use: b, {key}: 1}}\n")
+
+    assert found == [f"3:21: `{key}` is not in this version. Remove it"]
+
+
+@pytest.mark.parametrize(
+    "key", ["schedule", "extends", "select", "variants", "project", "workspace", "allow"]
+)
+def test_workflow_key_of_a_later_version_is_refused_by_name(key: str) -> None:
+    """The same for the head of a document."""
+    assert faults(f"id: x\n{key}: 1\nsteps: []\n") == [
+        f"2:1: `{key}` is not in this version. Remove it"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            "id: x\nid: y\nsteps: []",
+            "2:1: the key 'id' stands here twice. Keep one of them",
+        ),
+        (
+            "id: x\nsteps: &all []\ngraph: *all",
+            "2:8: anchors and aliases are not allowed: &all. Write the value out where it is used",
+        ),
+        (
+            "id: x\nsteps: *all",
+            "2:8: not YAML: found undefined alias 'all'",
+        ),
+        (
+            "id: x\ndefaults:\n  <<: {model: a}",
+            "3:3: merge keys are not allowed. Write the keys out",
+        ),
+        (
+            "id: x\non: push",
+            "2:1: no key is called 'on': many YAML programs read it as true or false."
+            " Choose another name",
+        ),
+        (
+            "id: x\ntags: !!python/object:os.system [a]",
+            "2:7: the tag tag:yaml.org,2002:python/object:os.system is not allowed."
+            " Write the plain value",
+        ),
+        (
+            "id: x\nabout: {{ inputs.text }}",
+            '2:9: an object cannot be a key. An expression stands in quotes: "{{ … }}"',
+        ),
+        ("id: x\n1: 2", "2:1: the key '1' is not a text. Choose a name that is a word"),
+        ("id: x\nversion: .nan", "2:10: '.nan' is not a number that JSON knows."
+         " Quote it if it is a text"),
+        ("%YAML 1.1\n---\nid: x", "1:1: YAML directives are not allowed. Remove the line"),
+        ("id: x\n---\nid: y", "2:1: not YAML: but found another document"),
+        ("id: [", "1:6: not YAML: expected the node content, but found '<stream end>'"),
+        ("id: x\n\tsteps: []", "2:1: not YAML: found character '\\t' that cannot start any token"),
+        ("[" * 5000, "1:1: nested too deeply"),
+        ("", "1:1: a workflow is an object with `id` and `steps` or `graph`"),
+        ("- a", "1:1: a workflow is an object with `id` and `steps` or `graph`"),
+        ("id: x", "1:1: exactly one of `steps`, `graph` must stand here"),
+        ("a" * 300_000, "1:1: the document is longer than 262144 characters"),
+    ],
+)  # fmt: skip
+def test_yaml_that_surprises_is_refused(text: str, found: str) -> None:
+    """One way to read a document: none of YAML's traps, and nothing that grows when it is read."""
+    assert found in faults(text)
+
+
+def test_billion_laughs_are_not_unfolded() -> None:
+    """A document of a few lines must not become gigabytes."""
+    bomb = "a: &a [x, x]\n" + "".join(
+        f"{chr(98 + i)}: &{chr(98 + i)} [{', '.join([f'*{chr(97 + i)}'] * 9)}]\n" for i in range(20)
+    )
+
+    assert all("anchors and aliases" in fault for fault in faults(bomb))
+
+
+def test_diagnostic_carries_the_offending_text() -> None:
+    """The page shows the line itself, not only its number."""
+    with pytest.raises(InvalidDocument) as caught:
+        load_document("id: x\nsteps:\n  - {id: a, ues: b}\n", file="w.yaml")
+
+    assert [(d.line, d.column, d.text) for d in caught.value.diagnostics] == [
+        (3, 5, "{id: a, ues: b}"),
+        (3, 13, "ues: b}"),
+    ]
+
+
+def test_values_are_those_of_yaml_1_2() -> None:
+    """`0o17` is a number, `12:30` and `2026-01-01` are texts; nothing becomes true by accident."""
+    workflow = load_document(
+        """
+id: x
+steps:
+  - id: a
+    use: b
+    with: {list: [y, Off, 0o17, 0x1f, 010, 12:30, 2026-01-01, 1e3, ~, true, "true"]}
+""",
+        file="w.yaml",
+    )
+
+    steps = workflow.document.steps or []
+    assert steps[0].given["list"] == [
+        "y", "Off", 15, 31, 10, "12:30", "2026-01-01", 1000.0, None, True, "true",
+    ]  # fmt: skip
+
+
+def test_schemas_tell_what_a_workflow_takes_and_gives() -> None:
+    """The page builds its form from them, the shell its help, and other workflows their checks."""
+    workflow = load_document(
+        """
+id: x
+version: 2
+tags: [chat]
+about: Says things.
+inputs:
+  text: text
+  size: {type: "one of small, large", default: small, about: How much.}
+  extra: {type: {title: text, pages: integer?, "of": [number]}}
+  note: text?
+steps: []
+outputs: {text: {type: text, value: a}, any: 1}
+""",
+        file="w.yaml",
+    )
+
+    assert (workflow.id, workflow.version, workflow.tags) == ("x", 2, ("chat",))
+    schema = workflow.input_schema()
+    assert schema["required"] == ["text", "extra"]
+    assert schema["properties"]["text"] == {"type": "string"}
+    assert schema["properties"]["size"] == {
+        "enum": ["small", "large"],
+        "type": "string",
+        "description": "How much.",
+        "default": "small",
+    }
+    assert schema["properties"]["extra"]["required"] == ["title", "of"]
+    assert workflow.output_schema()["properties"]["text"] == {"type": "string"}
