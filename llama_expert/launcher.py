@@ -48,8 +48,8 @@ class Launcher:
                 return
             self.skipped[name] = reason
             log.warning("model_skipped", model=name, reason=reason)
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in self.skipped.items())
-        raise ExpertFailed(f"No model of the expert {self.settings.name} works: {reasons}")
+        reasons = " ".join(f"{name}: {reason}" for name, reason in self.skipped.items())
+        raise ExpertFailed(f"No model of the expert {self.settings.name} works. {reasons}")
 
     async def _unfit(self, name: str) -> str | None:
         """Why the model need not even be loaded."""

@@ -155,3 +155,13 @@ def test_missing_catalogue_is_said_in_one_line(tmp_path: Path) -> None:
 def test_only_https_and_this_machine_are_safe_sources(url: str, *, safe: bool) -> None:
     """Over plain http anybody on the way sees which model a home runs."""
     assert safe_url(url) is safe
+
+
+def test_model_of_the_guide_can_be_added(tmp_path: Path) -> None:
+    """The block in the guide is what people copy; it must be accepted where it is pasted."""
+    guide = shipped_catalogue().parents[2] / "docs" / "howto" / "models.md"
+    (block,) = re.findall(r"```yaml\n(.*?)```", guide.read_text(encoding="utf-8"), re.DOTALL)
+    file = tmp_path / "models.yaml"
+    file.write_text(shipped_catalogue().read_text(encoding="utf-8") + block, encoding="utf-8")
+
+    assert Catalogue.load(file)["my-model"].source.kind == "file"
