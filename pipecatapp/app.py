@@ -23,11 +23,14 @@ from pipecatapp.api.parts import Parts, Stop
 from pipecatapp.api.static import static_routes
 from pipecatapp.metrics import RunMetrics
 from pipecatapp.settings import Settings
+from pipecatapp.tools.model.facts import ExpertFacts
 from pipecatapp.wiring import caller_keys, open_engine
 
 log = structlog.get_logger()
 
 STATIC: Final = Path(__file__).parent / "static"
+RESUME_PATIENCE: Final = 120.0
+"""Seconds that the gateway and its experts get to come up before unfinished runs go on."""
 ROUTERS: Final = (
     chat.router,
     models.router,
@@ -64,7 +67,7 @@ def build_app(
         async with open_engine(settings) as assembly:
             parts = Parts(assembly.runs, assembly.directory, metrics, stop)
             app.state.parts = parts
-            await resume(parts)
+            parts.spawn(resume(parts, assembly.facts))
             health.started()
             yield
             await parts.drain(settings.drain_seconds)
@@ -86,8 +89,16 @@ def build_app(
     return app
 
 
-async def resume(parts: Parts) -> None:
-    """Go on with the runs that the last stop, or a crash, left unfinished."""
+async def resume(parts: Parts, facts: ExpertFacts) -> None:
+    """Go on with the runs that the last stop, or a crash, left unfinished.
+
+    After a power failure everything starts at once, and this service is the quickest: a run that
+    went on before a model can answer would fail, so the others get a time to come up.
+    """
+    if not parts.runs.unfinished():
+        return
+    if not await facts.wait_for_an_expert(RESUME_PATIENCE):
+        log.warning("resumed_without_expert", waited_seconds=RESUME_PATIENCE)
     for run in await parts.runs.engine.resume_unfinished():
         log.info("run_resumed", run=run)
         parts.watch(run)

@@ -119,6 +119,14 @@ class Runs:
         """Everything about one run; raises `UnknownRun`."""
         return self.engine.run(run)
 
+    def unfinished(self) -> list[str]:
+        """Runs that have begun and not ended, in this process or one before it."""
+        return self.engine.ledger.read.unfinished()
+
+    def has_ended(self, run: str) -> bool:
+        row = self.engine.ledger.read.run(run)
+        return row is not None and row.ended is not None
+
     async def cancel(self, run: str) -> RunView:
         """Stop a run; one that has ended stays as it ended."""
         self.view(run)

@@ -31,6 +31,7 @@ class Assembly:
 
     runs: Runs
     directory: Directory
+    facts: ExpertFacts
 
 
 def library_of(settings: Settings) -> Library:
@@ -77,7 +78,7 @@ async def open_engine(settings: Settings) -> AsyncIterator[Assembly]:
         await facts.refresh()
         refreshing = asyncio.create_task(facts.keep_fresh())
         stack.callback(refreshing.cancel)
-        yield Assembly(Runs(engine), directory)
+        yield Assembly(Runs(engine), directory, facts)
 
 
 def tell_invalid(engine: Engine) -> None:

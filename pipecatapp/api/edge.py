@@ -2,14 +2,18 @@
 
 import re
 import uuid
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hearth.openai_api.errors import error_body
+from pipecatapp.workflow import InvalidDocument, LedgerBusy, LedgerFailed, LedgerTooNew
+
+log = structlog.get_logger()
 
 REQUEST_ID: Final = re.compile(r"[\w.-]{1,128}", re.ASCII)
 
@@ -24,51 +28,65 @@ SECURITY_HEADERS: Final = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
+START_ERRORS: Final = (LedgerBusy, LedgerFailed, LedgerTooNew, InvalidDocument)
 PRIVATE: Final = ("/api/", "/v1/")
 
 
-class BodyTooLarge(Exception):
+class BodyTooLarge(HTTPException):
     """Send less, or raise PIPECATAPP_MAX_BODY_BYTES."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(413, f"The request body is larger than {limit} bytes.")
+
+    def body(self) -> dict[str, Any]:
+        return error_body(self.detail, type="invalid_request_error", code="body_too_large")
 
 
 class Edge:
-    """ASGI middleware around the whole service; it never holds an answer back.
-
-    A body is counted while it is read, so a caller who names no length cannot send without end.
-    """
+    """ASGI middleware around the whole service; it never holds an answer back."""
 
     def __init__(self, app: ASGIApp, *, max_body_bytes: int) -> None:
         self.app, self.max_body_bytes = app, max_body_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
+        if scope["type"] == "lifespan":
+            await self._live(scope, receive, send)
             return
         answer = _Answer(scope, send)
-        structlog.contextvars.bind_contextvars(request_id=answer.request_id)
-        try:
-            await self.app(scope, self._counted(scope, receive), answer.send)
-        except BodyTooLarge as error:
-            if answer.started:
-                raise
-            refusal = JSONResponse(
-                error_body(str(error), type="invalid_request_error", code="body_too_large"), 413
-            )
-            await refusal(scope, receive, answer.send)
-        finally:
-            structlog.contextvars.unbind_contextvars("request_id")
+        with structlog.contextvars.bound_contextvars(request_id=answer.request_id):
+            if self._declared(scope) > self.max_body_bytes:
+                refusal = JSONResponse(BodyTooLarge(self.max_body_bytes).body(), 413)
+                await refusal(scope, receive, answer.send)
+            else:
+                await self.app(scope, self._counted(receive), answer.send)
 
-    def _counted(self, scope: Scope, receive: Receive) -> Receive:
+    async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Say in one sentence, without a traceback, why the service cannot start."""
+
+        async def without_traceback(message: Message) -> None:
+            if message["type"] == "lifespan.startup.failed":
+                message = {"type": message["type"], "message": ""}
+            await send(message)
+
+        try:
+            await self.app(scope, receive, without_traceback)
+        except START_ERRORS as error:
+            log.error("start_refused", reason=str(error))
+
+    def _declared(self, scope: Scope) -> int:
         length = Headers(scope=scope).get("content-length", "")
-        declared = int(length) if length.isascii() and length.isdigit() else 0
+        return int(length) if length.isascii() and length.isdigit() else 0
+
+    def _counted(self, receive: Receive) -> Receive:
+        """Count what comes, so that a caller who names no length cannot send without end."""
         seen = 0
 
         async def counted() -> Message:
             nonlocal seen
             message = await receive()
             seen += len(message.get("body", b""))
-            if max(declared, seen) > self.max_body_bytes:
-                raise BodyTooLarge(f"The request body is larger than {self.max_body_bytes} bytes.")
+            if seen > self.max_body_bytes:
+                raise BodyTooLarge(self.max_body_bytes)
             return message
 
         return counted
@@ -81,12 +99,10 @@ class _Answer:
         given = Headers(scope=scope).get("x-request-id", "")
         self.request_id = given if REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
         self.private = scope["path"].startswith(PRIVATE)
-        self.started = False
         self._send = send
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            self.started = True
             headers = MutableHeaders(scope=message)
             headers["x-request-id"] = self.request_id
             for name, value in SECURITY_HEADERS.items():

@@ -10,6 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
 from hearth.openai_api.errors import error_body
+from pipecatapp.api.edge import BodyTooLarge
 from pipecatapp.runs import shown
 from pipecatapp.workflow import (
     InvalidDocument,
@@ -66,6 +67,7 @@ def answer_errors_as_openai(app: FastAPI) -> None:
     for kind, (status, code, param) in ENGINE_REFUSALS.items():
         app.add_exception_handler(kind, _engine_refusal(status, code, param))
     app.add_exception_handler(HTTPException, _plain)
+    app.add_exception_handler(BodyTooLarge, _too_large)
     app.add_exception_handler(Exception, _broken)
 
 
@@ -112,6 +114,11 @@ async def _plain(request: Request, error: Exception) -> JSONResponse:
     message = f"{error.detail}: {request.method} {request.url.path}."
     body = error_body(message, type=error_type(error.status_code))
     return JSONResponse(body, error.status_code, headers=error.headers)
+
+
+async def _too_large(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, BodyTooLarge)
+    return JSONResponse(error.body(), error.status_code)
 
 
 async def _broken(request: Request, error: Exception) -> JSONResponse:

@@ -28,6 +28,8 @@ async def follow_run(
 ) -> StreamingResponse:
     """Every event after `after` (or after the header `Last-Event-ID`, which browsers send when
     they connect again), then live ones and text, until the run ends with the event `end`.
+
+    Without `end` the run has not ended: the service stops, or waits to go on with it. Come back.
     """
     parts.runs.view(run)
     return StreamingResponse(
@@ -51,7 +53,7 @@ async def _stream(parts: Parts, run: str, after: int) -> AsyncIterator[bytes]:
         heard = parts.runs.engine.listen(run, after=after)
         async for item in until_stop(heard, parts.stop):
             yield KEEP_ALIVE if item is None else encoded(item)
-    if not parts.stop.asked:
+    if parts.runs.has_ended(run):
         yield sse_event({"run": run}, event="end")
 
 

@@ -22,6 +22,7 @@ class ExpertFacts:
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
         self._experts: list[ExpertHealth] = []
+        self._one_works = asyncio.Event()
 
     def takes_tools(self, model: str) -> bool:
         """Whether this model (an id, not a role) can be offered tools."""
@@ -33,6 +34,18 @@ class ExpertFacts:
     async def refresh(self) -> None:
         """Ask the gateway once."""
         self._experts = await self._directory.experts()
+        if any(expert.healthy for expert in self._experts):
+            self._one_works.set()
+        else:
+            self._one_works.clear()
+
+    async def wait_for_an_expert(self, seconds: float) -> bool:
+        """Wait until `keep_fresh` sees a healthy expert; tells whether it did in time."""
+        try:
+            await asyncio.wait_for(self._one_works.wait(), seconds)
+        except TimeoutError:
+            return False
+        return True
 
     async def keep_fresh(self, *, every: float = 5.0, until_known: float = 0.5) -> None:
         """Refresh until cancelled: often while no expert is known, then every five seconds."""

@@ -140,14 +140,16 @@ async def _result(ctx: Context, offered: dict[str, Tool], call: Json, at: str) -
         content = f"Error: the arguments are not a JSON object: {str(arguments)[:200]!r}"
     else:
         try:
-            content = json.dumps(
-                await ctx.call(tool.name, arguments, at=at, say=lambda _text: None),
-                ensure_ascii=False,
-            )
+            content = _stable(await ctx.call(tool.name, arguments, at=at, say=lambda _text: None))
         except ToolFailed as error:
             content = f"Error: {error}"
     return {"role": "tool", "tool_call_id": call["id"], "content": content}
 
 
 def _as_text(arguments: Any) -> str:
-    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return arguments if isinstance(arguments, str) else _stable(arguments)
+
+
+def _stable(value: Any) -> str:
+    """The same text before and after a restart: the ledger gives objects back in another order."""
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)

@@ -11,6 +11,7 @@ import pytest
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from hearth.openai_api.sse import SseEvent, SseReader
 from hearth.openai_api.testing import ScriptedModel
 from pipecatapp.app import build_app
 from pipecatapp.settings import Settings
@@ -80,6 +81,17 @@ class House:
         body = {"model": model, "messages": [{"role": "user", "content": text}], **more}
         with self.client() as client:
             return client.post("/v1/chat/completions", json=body)
+
+
+def follow(answer: httpx2.Response, *, until: str = "") -> list[SseEvent]:
+    """The events of a stream, up to and with the first of that type."""
+    reader, found = SseReader(), list[SseEvent]()
+    for data in answer.iter_bytes():
+        for event in reader.feed(data):
+            found.append(event)
+            if event.event == until:
+                return found
+    return found
 
 
 @pytest.fixture

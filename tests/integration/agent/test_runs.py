@@ -6,8 +6,8 @@ from typing import Any
 import httpx2
 import pytest
 
-from hearth.openai_api.sse import SseEvent, SseReader
-from tests.integration.agent.conftest import House
+from hearth.openai_api.sse import SseEvent
+from tests.integration.agent.conftest import House, follow
 
 DRAFTS = """
 id: drafts
@@ -18,17 +18,6 @@ graph:
 outputs:
   both: "{{ one.text }} | {{ two.text }}"
 """
-
-
-def follow(answer: httpx2.Response, *, until: str = "") -> list[SseEvent]:
-    """The events of a stream, up to and with the first of that type."""
-    reader, found = SseReader(), list[SseEvent]()
-    for data in answer.iter_bytes():
-        for event in reader.feed(data):
-            found.append(event)
-            if event.event == until:
-                return found
-    return found
 
 
 def start(client: httpx2.Client, text: str = "hello", **more: Any) -> str:

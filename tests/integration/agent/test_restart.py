@@ -1,0 +1,174 @@
+"""The agent service as a process: killed, stopped, started again."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from hearth.openai_api.sse import SseEvent
+from tests.integration.agent.conftest import House, follow
+
+SECONDS_TO_START = 30
+EFFECTS = ("PIPECATAPP_", "HEARTH_")
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def process(house: House, log: Path, **more: str) -> Iterator[subprocess.Popen[bytes]]:
+    """`python -m pipecatapp` on the house's state directory; killed at the end if it still runs."""
+    port = free_port()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(EFFECTS)}
+    house.address = f"http://127.0.0.1:{port}"
+    environment = {**kept, **house.environment(), "PIPECATAPP_PORT": str(port), **more}
+    with log.open("ab") as output:
+        running = subprocess.Popen(
+            [sys.executable, "-m", "pipecatapp"], env=environment, stdout=output, stderr=output
+        )
+    try:
+        wait_until_ready(house, running, log)
+        yield running
+    finally:
+        running.kill()
+        running.wait()
+
+
+def wait_until_ready(house: House, running: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + SECONDS_TO_START
+    while running.poll() is None and time.monotonic() < deadline:
+        try:
+            if httpx2.get(f"{house.address}/health").status_code == 200:
+                return
+        except httpx2.TransportError:
+            time.sleep(0.05)
+    raise AssertionError(f"The service did not start:\n{log.read_text(encoding='utf-8')}")
+
+
+def start(client: httpx2.Client, text: str) -> str:
+    body = {"workflow": "agent-turn", "inputs": {"text": text}}
+    return str(client.post("/api/runs", json=body).json()["run"])
+
+
+def ended(client: httpx2.Client, run: str) -> dict[str, Any]:
+    """Follow the run to its end, then look at it; without `end` one comes back."""
+    events: list[SseEvent] = []
+    while not events or events[-1].event != "end":
+        with client.stream("GET", f"/api/runs/{run}/events") as answer:
+            events = follow(answer)
+    view: dict[str, Any] = client.get(f"/api/runs/{run}").json()
+    return view
+
+
+def test_killed_agent_goes_on_after_its_restart_and_saves_no_note_twice(
+    empty_house: House, tmp_path: Path
+) -> None:
+    """The power fails while the model writes its answer; the note it saved before is kept once."""
+    log = tmp_path / "log"
+    model = empty_house.model
+    model.when("remember").call_tool("note_save", {"text": "The cat is fed at six."})
+    model.when("fed at six").hang("I have", after=1).say("I have noted it.")
+
+    with process(empty_house, log) as first, empty_house.client() as client:
+        run = start(client, "please remember the cat")
+        model.wait_until(lambda model: len(model.requests) == 2 and model.requests[1].words == 1)
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+    with process(empty_house, log), empty_house.client() as client:
+        view = ended(client, run)
+        found = client.post(
+            "/api/runs",
+            json={
+                "document": "id: look\nsteps: [{id: n, use: note.find}]\n"
+                "outputs: {notes: '{{ n.notes }}'}"
+            },
+        ).json()["run"]
+        notes = ended(client, found)["outputs"]["notes"]
+
+    assert (view["status"], view["outputs"]) == ("done", {"text": "I have noted it."})
+    assert [note["text"] for note in notes] == ["The cat is fed at six."]
+    attempts = {step["path"]: step["attempt"] for step in view["steps"]}
+    assert attempts["reply/turn[1]/llm"] == 1
+    assert attempts["reply/turn[1]/call[0]"] == 1
+    assert attempts["reply/turn[2]/llm"] == 2
+    assert len(model.requests) == 3
+    assert f"run={run}" in log.read_text(encoding="utf-8")
+
+
+def test_stop_ends_open_event_streams_and_leaves_the_run_to_be_resumed(
+    empty_house: House, tmp_path: Path
+) -> None:
+    """An update of the service must neither hang on a page that looks at it nor lose work."""
+    log = tmp_path / "log"
+    empty_house.model.when("hello").hang("one", after=1).say("one two")
+
+    with process(empty_house, log) as first, empty_house.client() as client:
+        run = start(client, "hello")
+        with client.stream("GET", f"/api/runs/{run}/events") as answer:
+            lines = answer.iter_lines()
+            assert "event: delta" in lines
+            first.send_signal(signal.SIGTERM)
+            rest = list(lines)
+        assert first.wait(timeout=10) == 0
+    with process(empty_house, log), empty_house.client() as client:
+        view = ended(client, run)
+
+    assert "event: end" not in rest
+    assert (view["status"], view["outputs"]) == ("done", {"text": "one two"})
+
+
+def test_stop_lets_a_run_end_that_needs_less_than_the_drain_time(
+    empty_house: House, tmp_path: Path
+) -> None:
+    """Most answers take seconds; they are finished, not thrown away."""
+    empty_house.model.when("hello").say("one two three", pause=0.3)
+
+    with process(empty_house, tmp_path / "log", PIPECATAPP_DRAIN_SECONDS="20") as service:
+        with empty_house.client() as client:
+            body = {"model": "agent", "messages": [{"role": "user", "content": "hello"}]}
+            with client.stream(
+                "POST", "/v1/chat/completions", json={**body, "stream": True}
+            ) as answer:
+                lines = answer.iter_lines()
+                next(lines)
+                service.send_signal(signal.SIGTERM)
+                text = "".join(lines)
+        assert service.wait(timeout=10) == 0
+
+    assert text.endswith("data: [DONE]")
+    assert len(empty_house.model.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("spoil", "said"),
+    [
+        (lambda house: (house.state / "key").unlink(), "cannot be read"),
+        (lambda house: (house.state / "ledger.db").write_bytes(b"no database" * 99), "ledger"),
+    ],
+)
+def test_start_that_cannot_work_ends_with_one_sentence(
+    empty_house: House, tmp_path: Path, spoil: Any, said: str
+) -> None:
+    """Whoever starts it reads what is wrong, not a traceback."""
+    spoil(empty_house)
+    log = tmp_path / "log"
+
+    with pytest.raises(AssertionError, match="did not start"), process(empty_house, log):
+        pass
+
+    text = log.read_text(encoding="utf-8")
+    assert "start_refused" in text
+    assert said in text
+    assert "Traceback" not in text
