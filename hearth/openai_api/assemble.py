@@ -37,14 +37,12 @@ class Assembler:
 
     def _add_choice(self, piece: Json) -> None:
         index = piece.get("index", 0)
-        choice = self._choices.setdefault(
-            index, {"index": index, "finish_reason": None, "logprobs": None}
-        )
+        choice = self._choices.setdefault(index, {"index": index, "finish_reason": None})
         for name, value in piece.items():
             if name == "delta":
                 _add_delta(choice.setdefault("message", {"role": "assistant"}), value or {})
             elif name == "logprobs":
-                choice["logprobs"] = _joined_lists(choice["logprobs"], value)
+                choice["logprobs"] = _joined_lists(choice.get("logprobs"), value)
             elif name == "text":
                 choice["text"] = choice.get("text", "") + (value or "")
             elif value is not None:

@@ -44,7 +44,6 @@ def test_text_is_joined_and_the_frame_kept() -> None:
             {
                 "index": 0,
                 "finish_reason": "stop",
-                "logprobs": None,
                 "message": {"role": "assistant", "content": "Good day"},
             }
         ],

@@ -1,0 +1,136 @@
+"""The gateway in front of the real small model in the real engine."""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import httpx2
+import openai
+import pytest
+
+from hearth.models.catalogue import FALLBACK, Catalogue
+from hearth.models.pull import pull
+from hearth.models.store import ModelStore
+from tests.integration.expert import build_engines
+from tests.integration.expert.running import KEY as EXPERT_KEY
+from tests.integration.expert.running import LONG, Expert, Starter, until
+from tests.integration.gateway.conftest import CHAT, KEY, Json, Lab, chat, events, send_raw, text_of
+
+SOON = 6.0
+"""Seconds. The engine notices at its next token; a whole answer would take far longer."""
+ENDLESS: Json = {"max_tokens": 2000, "ignore_eos": True}
+
+
+@pytest.fixture(scope="module")
+def expert(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Expert]:
+    """SmolLM2 in the embedded engine."""
+    store = ModelStore(build_engines.REPOSITORY / ".cache" / "models")
+    pull(Catalogue.load()[FALLBACK], store)
+    with Starter("xllamacpp", tmp_path_factory.mktemp("expert"), store.root).running() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def gateway(expert: Expert, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
+    folder = tmp_path_factory.mktemp("gateway")
+    (folder / "expert_key").write_text(EXPERT_KEY)
+    with ExitStack() as stack:
+        instance: Json = {
+            "url": str(expert.client.base_url),
+            "expert": "smollm2",
+            "key_file": folder / "expert_key",
+            "slots": 4,
+            "tools": "none",
+            "stops_unary": False,
+        }
+        yield Lab(stack, folder).gateway(instance)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_generation_stops_on_the_engine_when_the_caller_hangs_up(
+    expert: Expert, gateway: httpx2.Client, *, stream: bool
+) -> None:
+    """By the engine's own account: its slot is free again, long before the answer was whole."""
+    until(lambda: expert.busy_slots() == 0, 60, "an idle engine")
+    connection = send_raw(gateway, chat(LONG, "smollm2", stream=stream, **ENDLESS))
+    until(lambda: expert.busy_slots() == 1, 30, "a busy slot")
+
+    connection.close()
+
+    until(lambda: expert.busy_slots() == 0, SOON, "a free slot after the hang-up")
+
+
+def test_assembled_answer_is_what_the_engine_itself_would_say(
+    expert: Expert, gateway: httpx2.Client
+) -> None:
+    """The caller of a whole answer must not be able to tell that it was streamed."""
+    fixed: Json = {"temperature": 0, "seed": 1, "max_tokens": 24, "cache_prompt": False}
+
+    assembled = gateway.post(CHAT, json=chat("Name a river.", "smollm2", **fixed)).json()
+    direct = expert.chat("Name a river.", **fixed)
+
+    assert assembled["choices"] == direct["choices"]
+    assert assembled["usage"]["total_tokens"] == direct["usage"]["total_tokens"]
+    assert assembled.keys() >= direct.keys()
+
+
+def test_stream_has_the_same_words_as_the_whole_answer(gateway: httpx2.Client) -> None:
+    """Both ways lead to the same model."""
+    fixed: Json = {"temperature": 0, "seed": 1, "max_tokens": 24, "cache_prompt": False}
+    whole = gateway.post(CHAT, json=chat("Name a river.", "auto", **fixed)).json()
+    with gateway.stream(
+        "POST", CHAT, json=chat("Name a river.", "auto", stream=True, **fixed)
+    ) as answer:
+        found = events(answer)
+
+    assert text_of(found) == whole["choices"][0]["message"]["content"]
+    assert answer.headers["x-hearth-expert"] == "smollm2"
+    assert answer.headers["x-hearth-model"] == "smollm2"
+    assert all(event == "[DONE]" or event["choices"] for event in found)
+
+
+@pytest.mark.proves("004-14")
+def test_official_client_talks_with_the_real_model(gateway: httpx2.Client) -> None:
+    """Whole and streamed, with usage."""
+    with openai.OpenAI(base_url=f"{gateway.base_url}/v1", api_key=KEY, max_retries=0) as client:
+        whole = client.chat.completions.create(
+            model="smollm2", messages=[{"role": "user", "content": "Say hello."}], max_tokens=16
+        )
+        with client.chat.completions.create(
+            model="auto",
+            messages=[{"role": "user", "content": "Say hello."}],
+            max_tokens=16,
+            stream=True,
+            stream_options={"include_usage": True},
+        ) as stream:
+            chunks = list(stream)
+
+    assert whole.choices[0].message.content
+    assert whole.usage is not None
+    assert whole.usage.completion_tokens > 0
+    assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+    assert chunks[-1].usage is not None
+    assert chunks[-1].usage.completion_tokens > 0
+
+
+def test_errors_of_the_engine_come_in_openais_shape(gateway: httpx2.Client) -> None:
+    """A prompt that is too long is the most common one."""
+    answer = gateway.post(CHAT, json=chat("word " * 9000, "smollm2"))
+
+    assert answer.status_code == 400
+    error = answer.json()["error"]
+    assert error["code"] == "context_length_exceeded"
+    assert "context" in error["message"]
+
+
+def test_more_callers_than_slots_all_get_answers(gateway: httpx2.Client) -> None:
+    """Those who wait in the engine's queue must not make it look dead."""
+    start = time.monotonic()
+    connections = [send_raw(gateway, chat("Hi", "smollm2", max_tokens=8)) for _ in range(12)]
+    answers = []
+    for connection in connections:
+        answers.append(connection.recv(65536))
+        connection.close()
+
+    assert all(answer.startswith(b"HTTP/1.1 200") for answer in answers)
+    assert time.monotonic() - start < 120
