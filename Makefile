@@ -35,6 +35,7 @@ bench:  ## measure against named peers; writes docs/reference/benchmarks.*
 lock:  ## resolve the dependencies anew into requirements/*.lock
 	.tools/uv/bin/uv pip compile -q --upgrade pyproject.toml --extra local --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -o requirements/local.lock
 	.tools/uv/bin/uv pip compile -q --upgrade pyproject.toml --extra local --group dev --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements/local.lock -o requirements/dev.lock
+	.tools/uv/bin/uv pip compile -q --upgrade --group tools --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements/dev.lock -o requirements/tools.lock
 
 wheel:  ## build the distribution into dist/
 	.tools/uv/bin/uv build --wheel -q

@@ -1,6 +1,7 @@
 """What the embedded mode takes from its environment, and what it hands on to its children."""
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Mapping
@@ -26,10 +27,10 @@ def child_environment(own: Mapping[str, str]) -> dict[str, str]:
 
 
 def command_name() -> str:
-    """How the user can call this command: `hearth` where that is on PATH, else its path."""
+    """How this command is called in a shell: `hearth` where that is on PATH, else its path."""
     own = Path(sys.executable).parent / "hearth"
     found = shutil.which("hearth")
     if not own.exists() or (found is not None and os.path.realpath(found) == os.path.realpath(own)):
         return "hearth"
     here = Path.cwd()
-    return str(own.relative_to(here)) if own.is_relative_to(here) else str(own)
+    return shlex.quote(str(own.relative_to(here) if own.is_relative_to(here) else own))
