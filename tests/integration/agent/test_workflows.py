@@ -1,0 +1,74 @@
+"""Every shipped workflow: it compiles, it runs, and it does what it says."""
+
+from typing import Any
+
+import pytest
+
+from hearth.openai_api.chat import ChatRequest
+from pipecatapp.library.documents import SHIPPED, Library
+from tests.integration.agent.conftest import House
+
+EVERY_WORKFLOW = sorted(path.stem for path in (SHIPPED / "workflows").glob("*.yaml"))
+
+
+def user_text(body: dict[str, Any]) -> str:
+    return str([m["content"] for m in body["messages"] if m["role"] == "user"][-1])
+
+
+def test_ids_of_shipped_documents_are_the_names_of_their_files() -> None:
+    """Whoever looks for the workflow of a run finds its file."""
+    assert sorted(Library.shipped().workflows) == EVERY_WORKFLOW
+
+
+@pytest.mark.parametrize("name", EVERY_WORKFLOW)
+def test_shipped_workflow_answers_as_a_model_and_starts_by_its_text(
+    house: House, name: str
+) -> None:
+    """A shipped document that does not run would be the first that a person tries."""
+    answer = house.ask("What is snow?", model=f"workflow/{name}")
+    with house.client() as client:
+        planned = client.post("/api/plan", json={"workflow": name}).json()
+        body = {"workflow": name, "inputs": {"text": "What is snow?"}}
+        started = client.post("/api/runs", json=body)
+
+    assert (planned["diagnostics"], started.status_code) == ([], 201)
+    assert answer.status_code == 200, answer.text
+    assert "What is snow?" in answer.json()["choices"][0]["message"]["content"]
+
+
+def test_summarize_gives_the_text_as_data_and_its_length_as_a_wish(house: House) -> None:
+    """A text that says 'ignore this and …' must be read, not obeyed."""
+    with house.client() as client:
+        body = {"workflow": "summarize", "inputs": {"text": "Snow fell.", "sentences": 2}}
+        client.post("/api/runs", json=body)
+        house.model.wait_until(lambda model: model.answered == 1)
+
+    asked = house.model.requests[0].body
+    assert "in 2 sentences" in user_text(asked)
+    assert "<text>\nSnow fell.\n</text>" in user_text(asked)
+    assert asked["messages"][0]["content"].startswith("Summarise what you are given.")
+
+
+def test_two_drafts_are_written_at_the_same_time_and_joined(house: House) -> None:
+    """Two experts work while one person waits once; each draft reaches the third call."""
+
+    def draft(temperature: float) -> Any:
+        def fits(request: ChatRequest) -> bool:
+            return request.temperature == temperature
+
+        return fits
+
+    house.model.when(draft(0.2)).say("A careful answer.", wait=0.5)
+    house.model.when(draft(1.0)).say("A bold answer.", wait=0.5)
+    house.model.when("<question>").say("The best of both.")
+
+    answer = house.ask("What is snow?", model="workflow/two-drafts", stream=True)
+
+    first, second, third = house.model.requests
+    assert first.ended is not None
+    assert second.started < first.ended
+    joined = user_text(third.body)
+    assert "A careful answer." in joined
+    assert "A bold answer." in joined
+    assert "careful" not in answer.text
+    assert "The " in answer.text
