@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from hearth.service.logs import configure_logs
 from hearth.service.settings import read_key
 from hearth.service.state import StateDir, read_instance
 from hearth.settings import Settings as HearthSettings
@@ -72,6 +73,7 @@ async def open_desk(state_dir: Path | None) -> AsyncIterator[Desk]:
         return
     if not state.root.is_dir():
         raise CommandFailed(f"There is no instance in {state.root}. `hearth up` makes one.")
+    configure_logs("hearth", level="error")
     settings = Settings.load().model_copy(update={"state_dir": state.root})
     async with open_engine(settings) as assembly:
         yield OwnDesk(assembly.runs)

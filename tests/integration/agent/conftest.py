@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx2
 import pytest
+import structlog
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -92,6 +93,12 @@ def follow(answer: httpx2.Response, *, until: str = "") -> list[SseEvent]:
             if event.event == until:
                 return found
     return found
+
+
+@pytest.fixture(autouse=True)
+def quiet_logs() -> None:
+    """A service in this process must not write into the output of a command in this process."""
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
 
 
 @pytest.fixture
