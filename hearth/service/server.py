@@ -57,7 +57,7 @@ def serve(
     """Serve until SIGTERM or SIGINT, then finish what is under way within `drain_seconds`.
 
     `on_stop` is called at the signal, so that endless answers (event streams) can end themselves.
-    Raises `SystemExit(1)` when the address cannot be bound.
+    Raises `SystemExit` with another code than 0 when the address cannot be bound.
     """
     config = uvicorn.Config(
         app,

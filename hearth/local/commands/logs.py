@@ -4,6 +4,7 @@ import re
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from heapq import merge
 from pathlib import Path
@@ -38,11 +39,12 @@ def show_last(files: Sequence[Path], count: int, show: Show) -> None:
 
 def follow(files: Sequence[Path], show: Show) -> None:
     """Show what is appended to these logs, until interrupted; rotation is noticed."""
-    tails = [Tail(file) for file in files]
-    while True:
-        for _moment, service, text in sorted(line for tail in tails for line in tail.read()):
-            show(service, text)
-        time.sleep(POLL_SECONDS)
+    with ExitStack() as opened:
+        tails = [opened.enter_context(closing(Tail(file))) for file in files]
+        while True:
+            for _moment, service, text in sorted(line for tail in tails for line in tail.read()):
+                show(service, text)
+            time.sleep(POLL_SECONDS)
 
 
 class Tail:
@@ -62,6 +64,9 @@ class Tail:
             self._stream.close()
             self._stream = self.path.open("rb")
             yield from self._new_lines()
+
+    def close(self) -> None:
+        self._stream.close()
 
     def _new_lines(self) -> Iterator[tuple[str, str, str]]:
         *lines, self._rest = (self._rest + self._stream.read()).split(b"\n")

@@ -1,0 +1,98 @@
+"""What each service of the embedded mode is told."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from hearth.local.embedded import embedded_services
+from hearth.local.expert import better_model
+from hearth.local.options import Options
+from hearth.local.process.service import Service
+from hearth.models.catalogue import Catalogue
+from hearth.settings import Settings
+
+
+@pytest.fixture
+def options(tmp_path: Path) -> Options:
+    return Options.of(Settings.model_validate({"state_dir": tmp_path, "port_base": 9000}))
+
+
+@pytest.fixture
+def services(options: Options) -> dict[str, Service]:
+    catalogue = Catalogue.load()
+    return {s.name: s for s in embedded_services(options, [catalogue["smollm2"]])}
+
+
+def test_instance_has_its_ports_from_its_base(services: dict[str, Service]) -> None:
+    """Two instances live side by side when every port follows from one number."""
+    assert {name: service.port for name, service in services.items()} == {
+        "llama-expert-smollm2": 9081, "moe-gateway": 9080, "pipecatapp": 9000,
+    }  # fmt: skip
+    assert next(iter(services)) == "llama-expert-smollm2"
+
+
+def test_gateway_knows_the_expert_and_asks_the_agent_for_its_models(
+    services: dict[str, Service], options: Options
+) -> None:
+    """Facts of the catalogue and of the engine reach the one that routes by them."""
+    environment = services["moe-gateway"].environment
+    expert, agent = json.loads(environment["MOE_GATEWAY_INSTANCES"])
+    smollm2 = Catalogue.load()["smollm2"]
+
+    assert expert["url"] == "http://127.0.0.1:9081"
+    assert expert["expert"] == "smollm2"
+    assert (expert["context"], expert["tools"]) == (smollm2.context, smollm2.tools)
+    assert expert["slots"] == int(
+        services["llama-expert-smollm2"].environment["LLAMA_EXPERT_SLOTS"]
+    )
+    assert expert["stops_unary"] is False
+    assert agent == {
+        "url": "http://127.0.0.1:9000", "key_file": str(options.state.service_key_file),
+        "lists_models": True, "stops_unary": True,
+    }  # fmt: skip
+
+
+def test_agent_knows_every_service_whose_status_it_shows(services: dict[str, Service]) -> None:
+    """The status page and the tool `cluster.status` look into this directory."""
+    known = json.loads(services["pipecatapp"].environment["PIPECATAPP_SERVICES"])
+
+    assert known == {
+        "moe-gateway": "http://127.0.0.1:9080",
+        "llama-expert-smollm2": "http://127.0.0.1:9081",
+    }
+
+
+def test_services_are_told_where_keys_are_and_never_the_keys(
+    services: dict[str, Service], options: Options
+) -> None:
+    """Environments and command lines of processes are shown by `ps` and kept in crash reports."""
+    for service in services.values():
+        for name, value in service.environment.items():
+            assert "sk-hearth-" not in value, name
+        assert not any("key" in word for word in service.command)
+
+
+def test_better_model_is_offered_with_the_commands_that_get_it(options: Options) -> None:
+    """The embedded model is not clever; one line leads to one that is."""
+    catalogue = Catalogue.load()
+    small, best = catalogue["smollm2"], catalogue.best_fit(1 << 50)
+    assert best is not None
+    line = better_model([small], catalogue, options)
+
+    assert line is None or "models pull" in line
+    assert better_model([best], catalogue, options) is None
+
+
+def test_option_overrules_the_setting_and_is_named_in_commands(tmp_path: Path) -> None:
+    """A command that is printed must find the same instance when it is pasted."""
+    settings = Settings.model_validate(
+        {"state_dir": tmp_path / "usual", "port_base": 9000, "engine": "llama-server"}
+    )
+    usual = Options.of(settings)
+    other = Options.of(settings, state_dir=tmp_path / "my own", port_base=9500, engine="xllamacpp")
+
+    assert (usual.engine, usual.port_base, usual.state_option) == ("llama-server", 9000, "")
+    assert (other.engine, other.port_base) == ("xllamacpp", 9500)
+    assert other.state_option == f" --state-dir '{tmp_path}/my own'"
+    assert other.web == "http://127.0.0.1:9500"

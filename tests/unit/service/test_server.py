@@ -1,0 +1,105 @@
+"""The server of every service: a stop that finishes what is under way."""
+
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+
+import httpx2
+import pytest
+
+SERVICE = """
+import asyncio, sys
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+from hearth.service.health import Health
+from hearth.service.metrics import new_registry
+from hearth.service.server import serve, service_routes
+
+health = Health("oven", version="1")
+release = asyncio.Event()
+
+async def slow(request):
+    print("baking", flush=True)
+    await release.wait()
+    return PlainTextResponse(f"done while ready={health.ready}")
+
+async def free(request):
+    release.set()
+    return PlainTextResponse("released")
+
+app = Starlette(routes=[Route("/slow", slow), Route("/free", free),
+                        *service_routes(health, new_registry())])
+health.started()
+serve(app, host="127.0.0.1", port=int(sys.argv[1]), health=health, drain_seconds=10,
+      on_stop=release.set)
+print("ended", flush=True)
+"""
+
+
+def free_port() -> int:
+    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture
+def port() -> int:
+    return free_port()
+
+
+@pytest.fixture
+def service(port: int) -> Iterator[subprocess.Popen[str]]:
+    """The service above, as a process that answers."""
+    with subprocess.Popen(
+        [sys.executable, "-c", SERVICE, str(port)], text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as process:  # fmt: skip
+        while not _answers(port):
+            assert process.poll() is None
+        yield process
+        process.kill()
+
+
+def _answers(port: int) -> bool:
+    try:
+        return httpx2.get(f"http://127.0.0.1:{port}/health").is_success
+    except httpx2.TransportError:
+        return False
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stop_finishes_the_request_under_way_and_exits_with_0(
+    service: subprocess.Popen[str], port: int, number: signal.Signals
+) -> None:
+    """An update must not cut an answer in two, and a clean stop is no failure."""
+    answers: list[str] = []
+    caller = threading.Thread(
+        target=lambda: answers.append(httpx2.get(f"http://127.0.0.1:{port}/slow").text)
+    )
+    caller.start()
+    assert service.stdout is not None
+    assert service.stdout.readline() == "baking\n"
+    service.send_signal(number)
+    caller.join(30)
+    out, err = service.communicate(timeout=30)
+
+    assert answers == ["done while ready=False"]
+    assert service.returncode == 0, err
+    assert out == "ended\n"
+    assert "Traceback" not in err
+
+
+def test_port_that_is_taken_ends_the_service_with_a_failure(port: int) -> None:
+    """A supervisor must see that it did not start."""
+    with socket.create_server(("127.0.0.1", port)):
+        ended = subprocess.run(
+            [sys.executable, "-c", SERVICE, str(port)], capture_output=True, text=True,
+            timeout=60, check=False,
+        )  # fmt: skip
+
+    assert ended.returncode != 0
+    assert "address already in use" in ended.stderr
