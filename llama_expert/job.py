@@ -12,6 +12,9 @@ from hearth.models.store import ModelStore
 from hearth.service.settings import read_key
 from llama_expert.settings import Settings
 
+PROMPT_CACHE_MIB = 256
+"""Room for conversations that lost their slot; llama.cpp's own 8 GiB are not in `ram_bytes`."""
+
 
 class EngineMissing(Exception):
     """Install what the message names, or choose another engine."""

@@ -13,7 +13,7 @@ from hearth.local.expert import better_model, ready_models
 from hearth.local.options import Options
 from hearth.local.process.service import Service
 from hearth.models.catalogue import Catalogue, Model
-from hearth.models.engines import stops_unary
+from hearth.models.engines import slots_of, stops_unary
 from hearth.service.names import LLAMA_EXPERT, MOE_GATEWAY, PIPECATAPP, expert_service, port_of
 
 HOST = "127.0.0.1"
@@ -78,7 +78,7 @@ def _gateway(options: Options, models: Sequence[Model]) -> Service:
             "expert": model.name,
             "aliases": [],
             "key_file": str(state.service_key_file),
-            "slots": SLOTS,
+            "slots": slots_of(options.engine, SLOTS),
             "context": model.context,
             "tools": model.tools,
             "stops_unary": stops_unary(options.engine),

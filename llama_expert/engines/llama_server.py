@@ -4,7 +4,7 @@ import os
 import shutil
 from pathlib import Path
 
-from llama_expert.job import EngineMissing, Job
+from llama_expert.job import PROMPT_CACHE_MIB, EngineMissing, Job
 
 PROGRAM = "llama-server"
 
@@ -31,6 +31,7 @@ def arguments(job: Job) -> list[str]:
         *("--host", job.host, "--port", str(job.port), "--api-key-file", str(job.key_file)),
         *("--parallel", str(job.slots), "--ctx-size", str(job.context * job.slots)),
         *("--threads", str(job.threads), "--threads-batch", str(job.threads)),
+        *("--cache-ram", str(PROMPT_CACHE_MIB)),
         *("--metrics", "--slots", "--no-ui", "--offline"),
         *("--cors-origins", "", "--no-cors-credentials"),
         *("--log-verbosity", "1"),

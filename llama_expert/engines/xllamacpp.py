@@ -5,7 +5,7 @@ import threading
 from importlib import import_module
 from importlib.util import find_spec
 
-from llama_expert.job import EngineFailed, EngineMissing, Job
+from llama_expert.job import PROMPT_CACHE_MIB, EngineFailed, EngineMissing, Job
 
 ERRORS_ONLY = 1
 """llama.cpp's log level. From level 2 on, a complaint about a request quotes the request."""
@@ -30,6 +30,7 @@ def serve(job: Job) -> None:
     params.api_keys = [job.key]
     params.n_parallel, params.n_ctx = job.slots, job.context * job.slots
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = job.threads
+    params.cache_ram_mib = PROMPT_CACHE_MIB
     params.endpoint_metrics = params.endpoint_slots = True
     params.verbosity = ERRORS_ONLY
     params.ui = False

@@ -102,26 +102,27 @@ def test_two_callers_at_once_each_get_their_own_answer(expert: Expert) -> None:
     for thread in threads:
         thread.join()
 
-    assert {word: set(text.split()) for word, text in answers.items()} == {
-        "apple": {"apple"},
-        "river": {"river"},
+    strange = {
+        word: text
+        for word, text in answers.items()
+        if not all(word.startswith(piece) for piece in text.split())
     }
+    assert answers.keys() == {"apple", "river"}
+    assert strange == {}
 
 
 def test_callers_are_answered_at_once_where_the_engine_can(
     expert: Expert, facts: EngineFacts
 ) -> None:
     """The gateway sends as many callers as the facts allow; the others would wait in silence."""
-    if not facts.shows_slots:
-        pytest.skip("this engine has no /slots, and answers one caller at a time")
-    with (
-        expert.stream(LONG, max_tokens=2000) as first,
-        expert.stream(LONG, max_tokens=2000) as second,
-    ):
+    with expert.stream(LONG, max_tokens=3000, ignore_eos=True) as first:
         assert next(first)
-        assert next(second)
-        assert facts.at_once
-        assert expert.busy_slots() == 2
+        if facts.at_once:
+            with expert.stream(LONG, max_tokens=3000, ignore_eos=True) as second:
+                assert next(second)
+                assert expert.busy_slots() == 2
+        else:
+            hang_up(expert, question("Hello", max_tokens=1), after=2)
 
 
 def test_answer_follows_the_schema_where_the_engine_can(expert: Expert, facts: EngineFacts) -> None:

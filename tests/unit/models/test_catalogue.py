@@ -116,7 +116,7 @@ def test_unknown_model_is_answered_with_the_one_that_was_meant(shipped: Catalogu
         ("file: tiny.gguf", "file: ../../tiny.gguf", ":7: models.tiny.file: String should match"),
         ("    license: MIT\n", "", ":2: models.tiny.license: Field required"),
         ("  tiny:\n", "  tiny:\n    about: twice\n", ":4: found duplicate key"),
-        ("models:", "modles:", ":1: modles: Extra inputs"),
+        ("models:", "modelz:", ":1: modelz: Extra inputs"),
         ("models:", "- models", ":"),
     ],
 )
