@@ -46,7 +46,8 @@ def test_hanging_up_stops_the_generation(instance: Instance, model: str, *, stre
     headers = {"Authorization": f"Bearer {instance.key}"}
     with instance.expert() as expert:
         wait(lambda: busy_slots(expert) == 0, 60, "expert idle before")
-        with httpx2.Client(headers=headers, timeout=httpx2.Timeout(60, read=2)) as caller:
+        patience = httpx2.Timeout(60, read=60 if stream else 3)
+        with httpx2.Client(headers=headers, timeout=patience) as caller:
             if stream:
                 with caller.stream("POST", f"{instance.api}/chat/completions", json=body) as answer:
                     next(answer.iter_lines())
