@@ -1,7 +1,7 @@
 """The engine: starts runs, resumes them, and tells what happens in them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -44,7 +44,6 @@ class _Live:
     """A run that this engine executes."""
 
     execution: Execution
-    channel: Channel
     ended: "asyncio.Task[RunResult]"
 
 
@@ -122,7 +121,7 @@ class Engine:
             raise InvalidInputs(str(error)) from error
         run, request = self.ledger.names.new(), request_of(checked)
         instances = self._instances(run, request, plan, Spent(0, 0, 0.0))
-        instances.journal.begin(
+        begun = instances.journal.begin(
             workflow=plan.workflow,
             plan=plan.model_dump(mode="json"),
             inputs=checked,
@@ -130,8 +129,12 @@ class Engine:
             conversation=conversation,
             caller=caller,
         )
-        self._launch(plan, checked, instances, listener)
-        await instances.journal.durable()
+        live = self._launch(begun, Execution(plan, checked, instances, Channel(run)), listener)
+        try:
+            await asyncio.shield(begun)
+        except asyncio.CancelledError:
+            live.execution.cancel()
+            raise
         return run
 
     async def wait(self, run: str) -> RunResult:
@@ -156,7 +159,7 @@ class Engine:
         """
         listener, live = Listener(), self._live.get(run)
         if live is not None:
-            live.channel.join(listener)
+            live.execution.channel.join(listener)
         try:
             last = after or 0
             if after is not None:
@@ -170,7 +173,7 @@ class Engine:
                         yield item
         finally:
             if live is not None:
-                live.channel.leave(listener)
+                live.execution.channel.leave(listener)
 
     async def cancel(self, run: str) -> None:
         """End a run; returns when nothing of it runs any more.
@@ -238,16 +241,15 @@ class Engine:
         )
 
     def _launch(
-        self, plan: Plan, inputs: dict[str, Any], instances: Instances, listener: Listener | None
-    ) -> None:
-        channel = Channel(instances.run)
+        self, begun: Awaitable[object], execution: Execution, listener: Listener | None
+    ) -> _Live:
+        """Execute a run as soon as its beginning is on the disk."""
         if listener is not None:
-            channel.join(listener)
-        execution = Execution(plan, inputs, instances, channel)
-        ended = asyncio.create_task(execution.finish(), name=f"run {instances.run}")
-        self._live[instances.run] = _Live(execution, channel, ended)
-        ended.add_done_callback(lambda task: self._forget(instances.run, task))
-        execution.begin()
+            execution.channel.join(listener)
+        ended = asyncio.create_task(_carry_out(begun, execution), name=f"run {execution.run}")
+        live = self._live[execution.run] = _Live(execution, ended)
+        ended.add_done_callback(lambda task: self._forget(execution.run, task))
+        return live
 
     async def _resume(self, row: RunRow) -> None:
         try:
@@ -258,16 +260,25 @@ class Engine:
             journal.end("failed", error=f"cannot be resumed: {error}")
             await journal.durable()
             return
-        instances = self._instances(row.id, row.request, plan, self.ledger.read.spent(row.id))
-        instances.journal.resume()
-        self._launch(plan, self.ledger.read.value(row.inputs), instances, None)
-        await instances.journal.durable()
+        instances = self._instances(
+            row.id, self.ledger.read.value(row.request), plan, self.ledger.read.spent(row.id)
+        )
+        inputs = self.ledger.read.value(row.inputs)
+        begun = instances.journal.resume()
+        self._launch(begun, Execution(plan, inputs, instances, Channel(row.id)), None)
+        await asyncio.shield(begun)
 
     def _hear(self, event: Event) -> None:
         if live := self._live.get(event.run):
-            live.channel.publish(event)
+            live.execution.channel.publish(event)
 
     def _forget(self, run: str, ended: "asyncio.Task[RunResult]") -> None:
-        self._live.pop(run).channel.close()
+        self._live.pop(run).execution.channel.close()
         if not ended.cancelled() and (error := ended.exception()) is not None:
             _log.error("run_end_not_written", run=run, error=repr(error))
+
+
+async def _carry_out(begun: Awaitable[object], execution: Execution) -> RunResult:
+    await begun
+    execution.begin()
+    return await execution.finish()

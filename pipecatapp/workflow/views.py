@@ -111,7 +111,7 @@ def summary(row: RunRow) -> RunSummary:
         started=row.started,
         ended=row.ended,
         seconds=_seconds(row),
-        title=row.request[:80],
+        title=row.title,
         conversation=row.conversation,
         tokens=Tokens(prompt=row.prompt_tokens, completion=row.completion_tokens),
     )
@@ -135,7 +135,7 @@ def view(reader: Reader, row: RunRow) -> RunView:
         inputs=reader.value(row.inputs),
         outputs=reader.value(row.outputs),
         error=row.error,
-        request=row.request,
+        request=reader.value(row.request),
         conversation=row.conversation,
         caller=row.caller,
         started=row.started,
@@ -156,7 +156,7 @@ def turns(reader: Reader, conversation: str, limit: int) -> list[Turn]:
         Turn(
             run=row["id"],
             at=row["ended"],
-            user=row["request"],
+            user=reader.value(row["request"]),
             assistant=_answer(reader.value(row["outputs"])),
         )
         for row in reversed(rows)

@@ -27,6 +27,10 @@ _NODE_ENDS: Mapping[str, EventType] = {
 }
 
 
+TITLE = 80
+"""Characters of the request that stand for a run or a conversation in a list."""
+
+
 class Submit(Protocol):
     """`Ledger.submit`."""
 
@@ -89,42 +93,43 @@ class Journal:
         request: str,
         conversation: str | None,
         caller: str,
-    ) -> None:
-        """The run exists."""
+    ) -> "asyncio.Future[Event | None]":
+        """The run exists, once the future is done."""
         plan_column, statements = pack(plan, inline=0)
         inputs_column, more = pack(dict(inputs))
-        row = (
-            self.run,
-            workflow,
-            "running",
-            conversation,
-            caller,
-            now(),
-            clean(request),
-            plan_column,
-            inputs_column,
-        )
+        request_column, still_more = pack(request)
         insert = """INSERT INTO run
-            (id, workflow, status, conversation, caller, started, request, plan, inputs)
-            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"""
-        statements += [*more, (insert, row)]
+            (id, workflow, status, conversation, caller, started, title, request, plan, inputs)
+            VALUES (?, ?, 'running', ?, ?, ?, ?, ?, ?, ?)"""
+        row = (self.run, workflow, conversation, caller, now(), clean(request)[:TITLE])
+        columns = (request_column, plan_column, inputs_column)
+        statements += [*more, *still_more, (insert, (*row, *columns))]
         if conversation is not None:
             statements.append(_touch(conversation, request))
-        self._add(statements, Draft("run.started", data={"workflow": workflow}))
+        return self._add(statements, Draft("run.started", data={"workflow": workflow}))
 
-    def resume(self) -> None:
-        """The run goes on in this process."""
-        self._add([], Draft("run.resumed"))
+    def resume(self) -> "asyncio.Future[Event | None]":
+        """The run goes on in this process, once the future is done."""
+        return self._add([], Draft("run.resumed"))
 
     def end(
-        self, ending: Ending, *, outputs: Mapping[str, Any] | None = None, error: str | None = None
+        self,
+        ending: Ending,
+        *,
+        outputs: Mapping[str, Any] | None = None,
+        error: str | None = None,
+        broken: bool = False,
     ) -> None:
-        """The run is over."""
+        """The run is over. `broken`: an entry was lost, so steps may stand open; they end here."""
         column, statements = (None, []) if outputs is None else pack(dict(outputs))
-        update = "UPDATE run SET status = ?, ended = ?, outputs = ?, error = ? WHERE id = ?"
         reason = None if error is None else clean(error)
+        update = "UPDATE run SET status = ?, ended = ?, outputs = ?, error = ? WHERE id = ?"
         statements = [*statements, (update, (ending, now(), column, reason, self.run))]
-        self._add(statements, Draft(_RUN_ENDS[ending], data=_said(error)), last=True)
+        if broken:
+            close = """UPDATE step SET status = 'cancelled', ended = ?, error = ?
+                WHERE run = ? AND ended IS NULL"""
+            statements.append((close, (now(), reason, self.run)))
+        self._add(statements, Draft(_RUN_ENDS[ending], data=_said(error)), last=broken)
 
     def running(self, step: Begun, given: object) -> None:
         """An instance starts. Await `durable()` before the call is made."""
@@ -186,9 +191,12 @@ class Journal:
             statements, Draft(_NODE_ENDS[ending], path, node, {**tokens, **_said(what.error)})
         )
 
-    def _add(self, statements: list[Statement], event: Draft, *, last: bool = False) -> None:
+    def _add(
+        self, statements: list[Statement], event: Draft, *, last: bool = False
+    ) -> "asyncio.Future[Event | None]":
         self._newest = self._submit(self.run, statements, event, last=last)
         self._newest.add_done_callback(self._written)
+        return self._newest
 
     def _written(self, write: "asyncio.Future[Event | None]") -> None:
         error = None if write.cancelled() else write.exception()
@@ -205,5 +213,5 @@ def _touch(conversation: str, request: str) -> Statement:
     return (
         """INSERT INTO conversation (id, title, created, updated) VALUES (?, ?, ?, ?)
         ON CONFLICT (id) DO UPDATE SET updated = excluded.updated""",
-        (conversation, clean(request)[:80], at, at),
+        (conversation, clean(request)[:TITLE], at, at),
     )

@@ -24,13 +24,11 @@ class Lease:
     def take(self, connection: sqlite3.Connection, path: Path) -> None:
         """Claim the ledger; raises `LedgerBusy` while another claim lives."""
         connection.execute("BEGIN IMMEDIATE")
-        holder = connection.execute("SELECT * FROM lease").fetchone()
-        if holder is not None and _lives(holder):
+        try:
+            refuse_if_held(connection, path)
+        except LedgerBusy:
             connection.execute("ROLLBACK")
-            raise LedgerBusy(
-                f"{path} is in use by process {holder['pid']} on {holder['host']} "
-                f"since {holder['since']}."
-            )
+            raise
         connection.execute(
             "INSERT OR REPLACE INTO lease VALUES (1, ?, ?, ?, ?, ?, ?, ?)",
             (
@@ -61,6 +59,14 @@ class Lease:
     def give_back(self, connection: sqlite3.Connection) -> None:
         """End the claim."""
         connection.execute("DELETE FROM lease WHERE owner = ?", (self.owner,))
+
+
+def refuse_if_held(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise `LedgerBusy` while a process holds the ledger."""
+    holder = connection.execute("SELECT * FROM lease").fetchone()
+    if holder is not None and _lives(holder):
+        who = f"process {holder['pid']} on {holder['host']} since {holder['since']}"
+        raise LedgerBusy(f"{path} is in use by {who}.")
 
 
 def _lives(holder: sqlite3.Row) -> bool:

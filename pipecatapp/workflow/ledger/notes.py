@@ -9,6 +9,9 @@ from pipecatapp.workflow.ledger.clock import now
 from pipecatapp.workflow.ledger.reading import Reader
 from pipecatapp.workflow.ledger.values import Statement, clean
 
+PREFIX = 3
+"""Letters from which on a word of a query also finds words that begin with it."""
+
 _WORD = re.compile(r"\w+")
 
 
@@ -43,7 +46,7 @@ def find(reader: Reader, query: str, limit: int) -> list[Note]:
     """
     words = _WORD.findall(clean(query))
     if words:
-        asked = " OR ".join(f'"{word}"*' for word in words)
+        asked = " OR ".join(f'"{word}"' + "*" * (len(word) >= PREFIX) for word in words)
         sql = """SELECT note.* FROM doc_fts JOIN note ON note.id = doc_fts.ref
             WHERE doc_fts MATCH ? AND kind = 'note' ORDER BY rank, note.id DESC LIMIT ?"""
         rows = reader.rows(sql, (asked, limit))

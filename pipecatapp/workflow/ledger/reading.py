@@ -13,8 +13,8 @@ from pipecatapp.workflow.ledger.event import Event, Status
 from pipecatapp.workflow.ledger.schema import connect
 from pipecatapp.workflow.ledger.values import unpack
 
-_RUN = """id, workflow, status, conversation, caller, started, ended, request, error,
-    plan, inputs, outputs,
+_RUN = """id, workflow, status, conversation, caller, started, ended, title, error,
+    request, plan, inputs, outputs,
     (SELECT ifnull(sum(prompt_tokens), 0) FROM step WHERE step.run = run.id) AS prompt_tokens,
     (SELECT ifnull(sum(completion_tokens), 0) FROM step WHERE step.run = run.id)
         AS completion_tokens"""
@@ -31,8 +31,9 @@ class RunRow:
     caller: str
     started: str
     ended: str | None
-    request: str
+    title: str
     error: str | None
+    request: str
     plan: str
     inputs: str
     outputs: str | None

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from pipecatapp.workflow.ledger.errors import LedgerFailed, LedgerTooNew
+from pipecatapp.workflow.ledger.lease import refuse_if_held
 
 APPLICATION_ID = 0x48525448
 """`HRTH`: so that `file` and we know the file for what it is."""
@@ -17,7 +18,7 @@ _FIRST: Migration = (
     """CREATE TABLE run (
         id TEXT PRIMARY KEY, workflow TEXT NOT NULL, status TEXT NOT NULL,
         conversation TEXT, caller TEXT NOT NULL, started TEXT NOT NULL, ended TEXT,
-        request TEXT NOT NULL, error TEXT,
+        title TEXT NOT NULL, error TEXT, request TEXT NOT NULL,
         plan TEXT NOT NULL, inputs TEXT NOT NULL, outputs TEXT) WITHOUT ROWID""",
     "CREATE INDEX run_conversation ON run (conversation, id) WHERE conversation IS NOT NULL",
     "CREATE INDEX run_workflow ON run (workflow, id)",
@@ -93,9 +94,13 @@ def prepare(path: Path, *, patience: float, migrations: Sequence[Migration] = MI
     if not path.exists():
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
     with closing(connect(path, patience=patience)) as connection:
-        if _format(connection, path, len(migrations)) == len(migrations):
+        found = _format(connection, path, len(migrations))
+        if found == len(migrations):
             return
         try:
+            if found:
+                refuse_if_held(connection, path)
+                _copy_beside(connection, path, found)
             connection.execute("BEGIN EXCLUSIVE")
             _migrate(connection, path, migrations)
             connection.execute("COMMIT")
@@ -116,12 +121,16 @@ def _format(connection: sqlite3.Connection, path: Path, latest: int) -> int:
     return found
 
 
+def _copy_beside(connection: sqlite3.Connection, path: Path, found: int) -> None:
+    beside = path.with_name(f"{path.name}.format-{found}")
+    os.close(os.open(beside, os.O_CREAT | os.O_WRONLY, 0o600))
+    with closing(sqlite3.connect(beside)) as copy:
+        connection.backup(copy)
+
+
 def _migrate(connection: sqlite3.Connection, path: Path, migrations: Sequence[Migration]) -> None:
-    """Inside an exclusive transaction: a copy beside the file first, then every missing step."""
+    """Every missing step, inside an exclusive transaction."""
     found = _format(connection, path, len(migrations))
-    if 0 < found < len(migrations):
-        with closing(sqlite3.connect(path.with_name(f"{path.name}.format-{found}"))) as copy:
-            connection.backup(copy)
     for migration in migrations[found:]:
         for statement in migration:
             connection.execute(statement)

@@ -7,8 +7,8 @@ from typing import Any
 
 Statement = tuple[str, tuple[Any, ...]]
 
-INLINE = 64 * 1024
-"""Characters of JSON up to which a value lies in its row."""
+INLINE = 8 * 1024
+"""Characters of JSON up to which a value lies in its row, which is written anew when it changes."""
 
 _BLOB = "@sha256:"
 

@@ -46,7 +46,7 @@ class Write:
     event: Draft | None
     done: "asyncio.Future[Event | None]"
     last: bool = False
-    """The end of its run, which is written even after an earlier write of the run failed."""
+    """The end of a run of which a write has failed; it is tried all the same."""
     result: Event | LedgerFailed | None = None
 
 

@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import structlog
+
 from pipecatapp.workflow.channel import Channel
 from pipecatapp.workflow.document.shapes import ShapeError, shape
 from pipecatapp.workflow.expressions import (
@@ -20,6 +22,7 @@ from pipecatapp.workflow.expressions import (
     expressions,
     render,
 )
+from pipecatapp.workflow.ledger.errors import LedgerFailed
 from pipecatapp.workflow.ledger.journal import Begun
 from pipecatapp.workflow.ledger.values import canonical
 from pipecatapp.workflow.plan import Body, Plan, PlanNode
@@ -27,6 +30,8 @@ from pipecatapp.workflow.running.instance import Instances, Place, log_bug, plac
 from pipecatapp.workflow.running.prompting import typed_answer, with_messages
 from pipecatapp.workflow.tool import Json
 from pipecatapp.workflow.views import RunResult
+
+_log = structlog.get_logger()
 
 DEEPEST = 8
 """How many workflows may stand inside each other."""
@@ -102,7 +107,8 @@ class Execution:
     """Takes a plan from its first node, or from where its ledger stops, to its end."""
 
     def __init__(self, plan: Plan, inputs: Json, instances: Instances, channel: Channel) -> None:
-        self._plan, self._inputs, self._instances, self._channel = plan, inputs, instances, channel
+        self._plan, self._inputs, self._instances = plan, inputs, instances
+        self.run, self.channel = instances.run, channel
         self._journal, self._past = instances.journal, instances.past
         self._ready: deque[tuple[_Scope, PlanNode]] = deque()
         self._calls: set[asyncio.Task[None]] = set()
@@ -134,14 +140,29 @@ class Execution:
         if self._calls:
             await asyncio.wait(self._calls, timeout=GRACE)
         if ending.status == "suspended":
-            return RunResult(run=self._journal.run, status="cancelled", error="left to be resumed")
-        error = ending.reason if ending.path is None else f"{ending.path}: {ending.reason}"
+            return RunResult(run=self.run, status="cancelled", error="left to be resumed")
+        try:
+            return await self._written(ending)
+        except LedgerFailed as error:
+            return await self._unwritten(str(error))
+
+    async def _written(self, ending: _Ending) -> RunResult:
+        """The result, once it is on the disk with everything that led to it."""
+        reason = ending.reason if ending.path is None else f"{ending.path}: {ending.reason}"
         self._instances.close(ending.path, ending.reason)
-        self._journal.end(ending.status, outputs=ending.outputs, error=error or None)
+        status = "cancelled" if ending.status == "suspended" else ending.status
+        self._journal.end(status, outputs=ending.outputs, error=reason or None)
         await self._journal.durable()
-        return RunResult(
-            run=self._journal.run, status=ending.status, outputs=ending.outputs, error=error or None
-        )
+        return RunResult(run=self.run, status=status, outputs=ending.outputs, error=reason or None)
+
+    async def _unwritten(self, reason: str) -> RunResult:
+        """The run fails because its ledger did; if not even that can be written, it will resume."""
+        try:
+            self._journal.end("failed", error=reason, broken=True)
+            await self._journal.durable()
+        except LedgerFailed as error:
+            _log.error("run_end_not_written", run=self.run, error=str(error))
+        return RunResult(run=self.run, status="failed", error=reason)
 
     def cancel(self) -> None:
         """End the run as cancelled."""
@@ -181,7 +202,7 @@ class Execution:
         *,
         stream: bool,
     ) -> None:
-        run = {"id": self._journal.run, "request": self._instances.request}
+        run = {"id": self.run, "request": self._instances.request}
         given = {"inputs": inputs, "run": run}
         mark = f"{body.id} {canonical(inputs)}"
         self._open(
@@ -310,7 +331,7 @@ class Execution:
         place = Place(
             path,
             path,
-            (lambda text: self._channel.say(path, text)) if streams else _silent,
+            (lambda text: self.channel.say(path, text)) if streams else _silent,
             node.timeout,
         )
         call = asyncio.create_task(self._called(scope, node, place, given), name=path)

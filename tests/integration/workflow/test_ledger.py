@@ -1,0 +1,331 @@
+"""The ledger file: who may write it, how it ages, and what a disk that fails does to it."""
+
+import asyncio
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from pipecatapp.workflow import (
+    Engine,
+    Ledger,
+    LedgerBusy,
+    LedgerFailed,
+    LedgerTooNew,
+    load_document,
+)
+from pipecatapp.workflow.ledger import schema
+from tests.unit.workflow.conftest import OpenEngine
+from tests.unit.workflow.tools import TOOLS, Gates
+
+ROOT = Path(__file__).parents[3]
+ECHO = """
+id: echo
+inputs: {text: text}
+steps:
+  - {id: loud, use: text.upper, with: {text: "{{ inputs.text }}"}}
+  - {id: again, use: text.upper, with: {text: "{{ loud.text }}"}}
+outputs: {text: "{{ again.text }}"}
+"""
+HOLD = """
+import asyncio, sys
+from pathlib import Path
+from pipecatapp.workflow import Engine, Ledger
+
+async def main():
+    async with Engine(Ledger(Path(sys.argv[1])), tools=()):
+        print("held", flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+
+asyncio.run(main())
+"""
+
+
+@contextmanager
+def held_by_another(path: Path) -> Iterator["subprocess.Popen[str]"]:
+    """A second process that executes runs in the ledger at `path`."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(path)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        yield other
+        other.kill()
+
+
+async def test_second_process_is_refused_and_told_who_is_there(tmp_path: Path) -> None:
+    """Two processes must never resume the same run; whoever comes second knows what to stop."""
+    path = tmp_path / "ledger.db"
+
+    with held_by_another(path) as other, closing(Ledger(path)) as ledger:
+        with pytest.raises(LedgerBusy, match=rf"in use by process {other.pid} on .* since 20"):
+            async with Engine(ledger, tools=TOOLS):
+                pass
+        assert ledger.find_notes("") == []
+
+
+async def test_lease_of_a_killed_process_ends_at_once(tmp_path: Path) -> None:
+    """After a crash on the same machine nobody waits for a timeout."""
+    path = tmp_path / "ledger.db"
+    with held_by_another(path) as other:
+        other.send_signal(signal.SIGKILL)
+        other.wait()
+
+    with closing(Ledger(path)) as ledger:
+        async with Engine(ledger, tools=TOOLS) as engine:
+            assert await engine.resume_unfinished() == []
+
+
+async def test_lease_from_elsewhere_ends_with_its_heartbeat(tmp_path: Path) -> None:
+    """A process on another host cannot be looked at; its silence has to do."""
+    path = tmp_path / "ledger.db"
+    with closing(Ledger(path)) as ledger:
+        take = """INSERT INTO lease VALUES
+            (1, 'x', 'elsewhere', 'far', 1, '1', '2026-01-01', unixepoch() - ?)"""
+        _change(path, take, (5,))
+        with pytest.raises(LedgerBusy, match="process 1 on far"):
+            async with Engine(ledger, tools=TOOLS):
+                pass
+
+        _change(path, "UPDATE lease SET heartbeat = unixepoch() - 60")
+        async with Engine(ledger, tools=TOOLS):
+            pass
+
+
+async def test_process_that_was_taken_over_writes_nothing_more(open_engine: OpenEngine) -> None:
+    """One that slept too long (a suspended machine) must not write between the lines of another."""
+    gates = Gates()
+    engine: Engine = await open_engine(
+        "id: held\nsteps: [{id: a, use: gate.pass, with: {name: a}}]", services={Gates: gates}
+    )
+    run = await engine.start("held", {})
+    await gates.at("a")[0].wait()
+    _change(engine.ledger.path, "UPDATE lease SET owner = 'somebody else'")
+
+    gates.at("a")[1].set()
+    result = await engine.wait(run)
+
+    assert (result.status, "taken the ledger over" in (result.error or "")) == ("failed", True)
+    assert engine.run(run).status == "running"
+    with pytest.raises(LedgerFailed, match="taken the ledger over"):
+        await engine.ledger.save_note("too late")
+
+
+async def test_ledger_of_a_newer_version_is_refused(tmp_path: Path) -> None:
+    """An older program must not damage what it does not understand."""
+    path = tmp_path / "ledger.db"
+    Ledger(path).close()
+    _change(path, "PRAGMA user_version = 99")
+
+    with pytest.raises(LedgerTooNew, match=r"has format 99 of a newer Hearth; this one knows .* 1"):
+        Ledger(path)
+
+
+def test_older_ledger_is_copied_beside_itself_and_migrated(tmp_path: Path) -> None:
+    """An update never costs a person's history, even if the update itself goes wrong."""
+    path = tmp_path / "ledger.db"
+    Ledger(path).close()
+    _change(path, "INSERT INTO note VALUES ('1', '2026-01-01', 'kept', '[]')")
+    later = (*schema.MIGRATIONS, ("ALTER TABLE note ADD COLUMN pinned INTEGER",))
+
+    schema.prepare(path, patience=1, migrations=later)
+
+    with closing(sqlite3.connect(path)) as new, closing(sqlite3.connect(f"{path}.format-1")) as old:
+        assert new.execute("PRAGMA user_version").fetchone() == (2,)
+        assert new.execute("SELECT text, pinned FROM note").fetchall() == [("kept", None)]
+        assert old.execute("PRAGMA user_version").fetchone() == (1,)
+        assert old.execute("SELECT text FROM note").fetchall() == [("kept",)]
+
+
+def test_migration_that_fails_changes_nothing(tmp_path: Path) -> None:
+    """Half a migration would be a ledger of no version."""
+    path = tmp_path / "ledger.db"
+    Ledger(path).close()
+    wrong = (*schema.MIGRATIONS, ("ALTER TABLE note ADD COLUMN a", "ALTER TABLE absent ADD b"))
+
+    with pytest.raises(LedgerFailed, match="could not be brought up to date: no such table"):
+        schema.prepare(path, patience=1, migrations=wrong)
+
+    Ledger(path).close()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [("This is a letter, not a database. " * 50, "file is not a database"), (None, "another")],
+)
+def test_file_of_another_kind_is_left_alone(
+    tmp_path: Path, content: str | None, message: str
+) -> None:
+    """A wrong path in the settings must not cost somebody's file."""
+    path = tmp_path / "letter"
+    if content is None:
+        with closing(sqlite3.connect(path)) as other:
+            other.execute("CREATE TABLE letters (text)")
+    else:
+        path.write_text(content)
+    before = path.read_bytes()
+
+    with pytest.raises(LedgerFailed, match=message):
+        Ledger(path)
+
+    assert content is None or path.read_bytes() == before
+
+
+def test_ledger_is_readable_by_its_owner_only(tmp_path: Path) -> None:
+    """It holds what people said to their assistant."""
+    mask = os.umask(0)
+    try:
+        with closing(Ledger(tmp_path / "ledger.db")):
+            modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in tmp_path.iterdir()}
+    finally:
+        os.umask(mask)
+
+    assert set(modes.values()) == {0o600}
+
+
+def test_ledger_is_synchronous_and_in_wal_mode(tmp_path: Path) -> None:
+    """`started` on the disk means on the disk, and readers never wait."""
+    with closing(Ledger(tmp_path / "ledger.db")) as ledger:
+        assert ledger.read.rows("PRAGMA journal_mode")[0][0] == "wal"
+        assert ledger.read.rows("PRAGMA synchronous")[0][0] == 2
+        names = {row[0] for row in ledger.read.rows("SELECT name FROM sqlite_master")}
+    wanted = "run step event inbox blob cache fix conversation note doc_fts lease".split()  # noqa: SIM905
+    assert names.issuperset(wanted)
+
+
+async def test_full_disk_fails_the_run_that_needs_the_room(open_engine: OpenEngine) -> None:
+    """The run fails with the reason, and what is in the ledger stays a true beginning of it."""
+    gates = Gates()
+    engine: Engine = await open_engine(
+        """
+id: grow
+inputs: {text: text}
+steps:
+  - {id: wait, use: gate.pass, with: {name: wait}}
+  - {id: loud, use: text.upper, with: {text: "{{ inputs.text }}"}}
+""",
+        services={Gates: gates},
+    )
+    run = await engine.start("grow", {"text": "x" * 50_000})
+    await gates.at("wait")[0].wait()
+    writing = engine.ledger._connection
+    pages = writing.execute("PRAGMA page_count").fetchone()[0]
+    writing.execute(f"PRAGMA max_page_count = {pages + 5}")
+
+    gates.at("wait")[1].set()
+    result = await engine.wait(run)
+
+    assert result.status == "failed"
+    assert result.error == "The ledger could not be written: database or disk is full"
+    view = engine.run(run)
+    assert (view.status, view.error) == ("failed", result.error)
+    assert [(step.path, step.status) for step in view.steps] == [
+        ("wait", "done"),
+        ("loud", "cancelled"),
+    ]
+    writing.execute("PRAGMA max_page_count = 1000000")
+    again = await engine.start("grow", {"text": "small"})
+    assert (await engine.wait(again)).status == "done"
+
+
+async def test_locked_ledger_fails_the_run(tmp_path: Path) -> None:
+    """A backup program that holds the file for too long shows as a failed run, not as silence."""
+    path = tmp_path / "ledger.db"
+    ledger = Ledger(path, patience=0.1)
+    async with Engine(ledger, tools=TOOLS) as engine:
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(LedgerFailed, match="database is locked"):
+                await engine.ledger.save_note("x")
+            other.execute("ROLLBACK")
+        assert (await engine.ledger.save_note("y")).text == "y"
+    ledger.close()
+
+
+async def test_large_values_lie_beside_the_rows_and_once(open_engine: OpenEngine) -> None:
+    """A megabyte that passes through ten nodes is stored once."""
+    engine: Engine = await open_engine(ECHO)
+    text = "HEARTH" * 50_000
+
+    result = await engine.wait(await engine.start("echo", {"text": text}))
+
+    assert result.outputs == {"text": text}
+    view = engine.run(result.run)
+    assert [step.output for step in view.steps] == [{"text": text}] * 2
+    assert view.inputs == view.steps[0].input == {"text": text}
+    sizes = engine.ledger.read.rows("SELECT size FROM blob WHERE size > 100000")
+    assert len(sizes) == 2  # the request, and the value that everything else shares
+    assert engine.ledger.read.rows("SELECT max(length(output)) FROM step")[0][0] < 100
+
+
+async def test_text_that_unicode_forbids_is_kept(open_engine: OpenEngine) -> None:
+    """Models write lone surrogates and nulls; a run does not die of them."""
+    engine: Engine = await open_engine(ECHO)
+
+    result = await engine.wait(await engine.start("echo", {"text": "a\ud800b\x00c"}))
+
+    assert result.outputs == {"text": "A\ud800B\x00C"}
+    assert engine.runs()[0].title == "a?b\x00c"
+
+
+async def test_notes_are_found_by_their_words(open_engine: OpenEngine) -> None:
+    """What a person told the assistant comes back by any of its words, best first."""
+    engine: Engine = await open_engine()
+    ledger = engine.ledger
+    milk = await ledger.save_note("Buy milk and bread", ["shopping"])
+    cafe = await ledger.save_note('The café is called "Zum Löwen"; it opens at 9', ["places"])
+
+    assert ledger.find_notes("MILK") == [milk]
+    assert ledger.find_notes("what do I shop for: shopp") == [milk]
+    assert ledger.find_notes("cafe lowen") == [cafe]
+    assert ledger.find_notes("bread cafe opens") == [cafe, milk]
+    assert ledger.find_notes("rain") == []
+    assert ledger.find_notes("") == [cafe, milk]
+    assert ledger.find_notes("", limit=1) == [cafe]
+
+
+@pytest.mark.parametrize(
+    "query", ['"', "'", "a OR", "NOT", "body:milk", "mi*", "(", "a AND NEAR(b", "; DROP x", "\x00"]
+)  # fmt: skip
+async def test_no_query_is_an_error(open_engine: OpenEngine, query: str) -> None:
+    """People and models write queries in words, never in the language of the index."""
+    engine: Engine = await open_engine()
+    await engine.ledger.save_note("milk")
+
+    assert engine.ledger.find_notes(query) in ([], engine.ledger.find_notes("milk"))
+
+
+def _change(path: Path, sql: str, values: tuple[object, ...] = ()) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(sql, values)
+        connection.commit()
+
+
+async def test_clock_that_goes_back_does_not_disturb_the_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs are listed in the order in which they began, also after the clock was corrected."""
+    path = tmp_path / "ledger.db"
+    started: list[str] = []
+    now = time.time_ns
+    echo = load_document(ECHO, file="echo.yaml")
+    for back in (0, 3600):
+        monkeypatch.setattr(time, "time_ns", lambda back=back: now() - back * 10**9)
+        with closing(Ledger(path)) as ledger:
+            async with Engine(ledger, tools=TOOLS, workflows=[echo]) as engine:
+                for _ in range(3):
+                    started.append(await engine.start("echo", {"text": "x"}))
+                await asyncio.gather(*(engine.wait(run) for run in started[-3:]))
+                assert [run.id for run in engine.runs()] == started[::-1]
