@@ -19,7 +19,7 @@ def detached(work: Callable[[Callable[[], None]], int], log: Path) -> int:
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
-        os.close(reading)
+        _close_all_but(writing)
         os.setsid()
         os._exit(_run(work, writing, log))
     os.close(writing)
@@ -39,6 +39,12 @@ def _run(work: Callable[[Callable[[], None]], int], writing: int, log: Path) -> 
         os.close(writing)
 
     return work(let_go)
+
+
+def _close_all_but(kept: int) -> None:
+    """Close what we inherited: whoever waits for the end of a pipe must not wait for us."""
+    os.closerange(3, kept)
+    os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
 
 
 def _leave_terminal(log: Path) -> None:

@@ -21,13 +21,19 @@ Show = Callable[[str, str], None]
 
 
 def logs_of(state: StateDir, service: str | None) -> list[Path]:
-    """The newest log file of one service or of all; raises `NoLog` for an unknown name."""
+    """The newest log file of one service or of all; raises `NoLog` for an unknown name.
+
+    `llama-expert` stands for every expert: `llama-expert-smollm2` and its kin.
+    """
     found = {path.stem: path for path in sorted(state.logs.glob("*.log"))}
     if service is None:
         return list(found.values())
-    if service not in found:
+    meant = [
+        path for name, path in found.items() if name == service or name.startswith(f"{service}-")
+    ]
+    if not meant:
         raise NoLog(service, known=sorted(found))
-    return [found[service]]
+    return meant
 
 
 def show_last(files: Sequence[Path], count: int, show: Show) -> None:

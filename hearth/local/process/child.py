@@ -25,63 +25,85 @@ class Child:
         service: Service,
         process: asyncio.subprocess.Process,
         warden: Warden,
-        on_line: Callable[[str], None],
+        reading: asyncio.Task[None],
     ) -> None:
         self.service, self.pid, self.since = service, process.pid, datetime.now(UTC)
         self._process, self._warden = process, warden
-        self._reader = asyncio.create_task(self._read(on_line))
+        self._ending = asyncio.create_task(self._end(reading))
 
     @classmethod
     async def start(
         cls, service: Service, warden: Warden, on_line: Callable[[str], None], *, folder: Path
     ) -> Self:
         """Start the service's command in `folder`; each line of its output goes to `on_line`."""
-        process = await asyncio.create_subprocess_exec(
-            *warden.enrolling(service.command),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            pass_fds=(warden.descriptor,),
-            env=dict(service.environment),
-            cwd=folder,
-        )
+        # Not asyncio's own pipe: with that, the end of a process is told only when everybody who
+        # inherited its output has ended as well.
+        reading, writing = os.pipe()
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *warden.enrolling(service.command),
+                stdin=subprocess.DEVNULL,
+                stdout=writing,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=(warden.descriptor,),
+                env=dict(service.environment),
+                cwd=folder,
+            )
+        except BaseException:
+            os.close(reading)
+            raise
+        finally:
+            os.close(writing)
         warden.took(process.pid)
-        return cls(service, process, warden, on_line)
+        return cls(service, process, warden, asyncio.create_task(read_lines(reading, on_line)))
 
     async def wait(self) -> str:
         """Wait until its process has ended and nothing of its group is left; say how it ended."""
-        code = await self._process.wait()
-        kill_group(self.pid)
-        await asyncio.wait({self._reader}, timeout=OUTPUT_SECONDS)
-        self._reader.cancel()
-        self._warden.release(self.pid)
-        return ending(code)
+        return await asyncio.shield(self._ending)
 
     async def stop(self, hurry: asyncio.Event) -> None:
         """SIGTERM; when its time is up or `hurry` is set, SIGKILL for all of its group."""
-        ended = asyncio.create_task(self.wait())
-        hurried = asyncio.create_task(hurry.wait())
-        with suppress(ProcessLookupError):
-            self._process.terminate()
-        await asyncio.wait(
-            {ended, hurried},
-            timeout=self.service.stop_seconds,
-            return_when=asyncio.FIRST_COMPLETED,
-        )
-        hurried.cancel()
-        kill_group(self.pid)
-        await ended
+        if not self._ending.done():
+            with suppress(ProcessLookupError):
+                self._process.terminate()
+            hurried = asyncio.create_task(hurry.wait())
+            await asyncio.wait(
+                {self._ending, hurried},
+                timeout=self.service.stop_seconds,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            hurried.cancel()
+            if not self._ending.done():
+                kill_group(self.pid)
+        await self._ending
 
-    async def _read(self, on_line: Callable[[str], None]) -> None:
-        assert self._process.stdout is not None
-        rest = b""
-        while data := await self._process.stdout.read(65536):
+    async def _end(self, reading: asyncio.Task[None]) -> str:
+        code = await self._process.wait()
+        kill_group(self.pid)
+        await asyncio.wait({reading}, timeout=OUTPUT_SECONDS)
+        reading.cancel()
+        self._warden.release(self.pid)
+        return ending(code)
+
+
+async def read_lines(pipe: int, on_line: Callable[[str], None]) -> None:
+    """Give each line that comes through the pipe to `on_line`, until its last writer is gone."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader(loop=loop)
+    transport, _ = await loop.connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader, loop=loop), os.fdopen(pipe, "rb", buffering=0)
+    )
+    rest = b""
+    try:
+        while data := await reader.read(65536):
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
                 on_line(line.decode(errors="replace").rstrip("\r"))
         if rest:
             on_line(rest.decode(errors="replace"))
+    finally:
+        transport.close()
 
 
 def kill_group(group: int) -> None:

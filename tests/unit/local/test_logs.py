@@ -114,8 +114,10 @@ def test_unknown_service_is_asked_back(tmp_path: Path) -> None:
     """An empty output would say that the service wrote nothing."""
     state = StateDir(tmp_path)
     state.logs.mkdir()
-    (state.logs / "moe-gateway.log").touch()
+    for name in ("moe-gateway", "llama-expert-smollm2"):
+        (state.logs / f"{name}.log").touch()
 
-    assert [path.stem for path in logs_of(state, None)] == ["moe-gateway"]
+    assert [p.stem for p in logs_of(state, None)] == ["llama-expert-smollm2", "moe-gateway"]
+    assert [p.stem for p in logs_of(state, "llama-expert")] == ["llama-expert-smollm2"]
     with pytest.raises(NoLog, match=r"did you mean moe-gateway\?"):
         logs_of(state, "moe-gatway")
