@@ -14,6 +14,7 @@ from llama_expert.settings import Settings as ExpertSettings
 from moe_gateway.settings import Settings as GatewaySettings
 from pipecatapp.settings import Settings as AgentSettings
 from pipecatapp.tools.page import tools_page
+from pipecatapp.workflow.document.page import documents_page
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 HEAD = "Written by `make docs` from the code; do not edit.\n"
@@ -71,6 +72,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands,
     "settings.md": settings,
     "tools.md": tools_page,
+    "workflow-documents.md": documents_page,
 }
 
 

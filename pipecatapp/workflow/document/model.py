@@ -214,6 +214,3 @@ class WorkflowDocument(Part):
         None, description="Nodes that run as soon as what they read is there."
     )
     outputs: dict[Name, Output] = Field({}, description="What it gives.")
-
-
-PARTS: tuple[type[Part], ...] = (WorkflowDocument, Input, Defaults, LimitsPart, Node, Output)

@@ -6,7 +6,7 @@ absent; `list of text` or `[text]`; `one of low, high`; `{title: text, pages: in
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 
@@ -38,6 +38,23 @@ _WORDS: Mapping[str, Any] = {
     "messages": list[Message],
     "any": Any,
 }
+
+
+SHORTHAND: Mapping[str, str] = {
+    "text": "a text",
+    "integer": "a whole number",
+    "number": "any number",
+    "boolean": "`true` or `false`",
+    "object": "an object with any keys",
+    "list": "a list of anything",
+    "messages": "a chat, as messages of the OpenAI API",
+    "any": "anything",
+    "text?": "a text, or nothing; so with every type",
+    "list of text": "a list of one type; `[text]` is the same",
+    "one of low, high": "one of these texts",
+    "{title: text, pages: integer?}": "an object with these keys",
+}
+"""What can be written, and what it stands for."""
 
 
 class Shape:
@@ -189,6 +206,3 @@ def _kind(value: Any) -> str:
         list: "array",
     }
     return names.get(type(value), "object")
-
-
-Shorthand = Annotated[Any, Field(description="A type in short-hand.")]

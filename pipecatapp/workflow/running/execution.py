@@ -23,7 +23,7 @@ from pipecatapp.workflow.expressions import (
     render,
 )
 from pipecatapp.workflow.ledger.errors import LedgerFailed
-from pipecatapp.workflow.ledger.journal import Begun
+from pipecatapp.workflow.ledger.journal import Begun, Ending
 from pipecatapp.workflow.ledger.values import canonical
 from pipecatapp.workflow.plan import Body, Plan, PlanNode
 from pipecatapp.workflow.running.instance import Instances, Place, log_bug, place_of, reason_of
@@ -142,15 +142,14 @@ class Execution:
         if ending.status == "suspended":
             return RunResult(run=self.run, status="cancelled", error="left to be resumed")
         try:
-            return await self._written(ending)
+            return await self._written(ending, ending.status)
         except LedgerFailed as error:
             return await self._unwritten(str(error))
 
-    async def _written(self, ending: _Ending) -> RunResult:
+    async def _written(self, ending: _Ending, status: Ending) -> RunResult:
         """The result, once it is on the disk with everything that led to it."""
         reason = ending.reason if ending.path is None else f"{ending.path}: {ending.reason}"
         self._instances.close(ending.path, ending.reason)
-        status = "cancelled" if ending.status == "suspended" else ending.status
         self._journal.end(status, outputs=ending.outputs, error=reason or None)
         await self._journal.durable()
         return RunResult(run=self.run, status=status, outputs=ending.outputs, error=reason or None)
@@ -169,7 +168,8 @@ class Execution:
         self._end(_Ending("cancelled"))
 
     def suspend(self) -> None:
-        """Stop here and write nothing more; the run resumes with the next engine."""
+        """Stop here; the run resumes with the next engine."""
+        self._instances.suspended = True
         self._end(_Ending("suspended"))
 
     def _end(self, ending: _Ending) -> None:

@@ -60,6 +60,8 @@ class Instances:
     spent: Spent
     open: dict[str, str] = field(default_factory=dict)
     """Instances that have begun and not ended: path to node."""
+    suspended: bool = False
+    """The run goes on in another process: how calls fail that are cut off here says nothing."""
 
     def __post_init__(self) -> None:
         self._nodes, self._tokens = self.spent.nodes, self.spent.tokens
@@ -217,6 +219,8 @@ class _Recording:
             reason = f"took longer than {self._place.timeout:g} s"
             self._instances.failed(path, reason, self._facts)
             raise ToolFailed(reason) from error
+        elif self._instances.suspended:
+            return
         elif isinstance(error, Exception) and not isinstance(error, LedgerFailed):
             self._instances.failed(path, reason_of(error), self._facts)
 

@@ -1,0 +1,109 @@
+"""The reference page of workflow documents, written from the models that read them."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pydantic.fields import FieldInfo
+
+from pipecatapp.workflow.document.model import (
+    LATER_ELSEWHERE,
+    LATER_IN_NODE,
+    LATER_IN_WORKFLOW,
+    Defaults,
+    Input,
+    LimitsPart,
+    Node,
+    Output,
+    Part,
+    WorkflowDocument,
+)
+from pipecatapp.workflow.document.shapes import SHORTHAND
+from pipecatapp.workflow.expressions.filters import FILTERS, TESTS
+
+_HEAD = """# Workflow documents
+
+Written by `make docs` from the code; do not edit.
+
+YAML 1.2. A document says what a workflow takes, which tools it uses, and what it gives. What is not
+listed here is refused, with file, line and column. How to write one:
+[Write a workflow](../howto/write-a-workflow.md).
+"""
+_TITLES: dict[str, type[Part]] = {
+    "Head": WorkflowDocument,
+    "Node": Node,
+    "Input": Input,
+    "Output": Output,
+    "`defaults`": Defaults,
+    "`limits`": LimitsPart,
+}
+_EXPRESSIONS = """## Expressions
+
+A text that is exactly one `{{ … }}` is replaced by the value, whatever its type; in any other text
+the value is written into it. A node's expressions are evaluated once, when it starts; what comes
+out is never evaluated again.
+
+Names: `inputs`, `run.id`, `run.request`, and the ids of nodes, whose outputs stand under them:
+`{{ reply.text }}`. `{{ a.b }}` looks up an item, never anything else. `first(a.x, b.x)` is the
+first of them that ran; `{{ a.x | default('none') }}` says what stands in for a node that did not.
+There are `+ - * / // %`, comparisons, `in`, `and`, `or`, `not`, `~` and `x if y else z`.
+"""
+
+
+def documents_page() -> str:
+    """The Markdown of `docs/reference/workflow-documents.md`."""
+    lines = [_HEAD]
+    for title, model in _TITLES.items():
+        lines += [f"## {title}", "", model.__doc__ or "", "", *_table(model), ""]
+    lines += ["## Types", "", "| type | value |", "| --- | --- |"]
+    lines += [f"| `{word}` | {what} |" for word, what in SHORTHAND.items()]
+    tests = [name for name in TESTS if name not in ("gteq", "lteq", "notin")]
+    lines += ["", _EXPRESSIONS]
+    lines += [f"Filters: {_names(FILTERS)}.", "", f"Tests, for `is` and `select`: {_names(tests)}."]
+    later = sorted(LATER_IN_NODE | LATER_IN_WORKFLOW | LATER_ELSEWHERE)
+    lines += ["", "## Not in this version", "", "Keys that are refused by their name:"]
+    return "\n".join([*lines, f"{_names(later)}.", ""])
+
+
+def _table(model: type[Part]) -> Iterator[str]:
+    yield "| key | value | default | what |"
+    yield "| --- | --- | --- | --- |"
+    for name, field in model.model_fields.items():
+        default = "required" if field.is_required() else _default(field)
+        key = field.alias or name
+        yield f"| `{key}` | {_kind(name, field.annotation)} | {default} | {field.description} |"
+
+
+def _default(field: FieldInfo) -> str:
+    value = field.default
+    shown = value is not None and value not in ([], {}, "") and field.default_factory is None
+    return f"`{str(value).lower() if isinstance(value, bool) else value}`" if shown else ""
+
+
+def _kind(name: str, annotation: Any) -> str:
+    """What a person writes there."""
+    text = re.sub(r"\w+\.|typing\.", "", str(annotation))
+    known = {
+        "WorkflowDocument": "object",
+        "Node": "nodes",
+        "Input": "inputs by name",
+        "Output": "outputs by name",
+        "Defaults": "object",
+        "LimitsPart": "object",
+        "float": "duration",
+        "list[str]": "texts",
+        "dict[str": "object",
+        "bool": "true or false",
+        "int": "number",
+        "str": "text",
+        "Literal": f"`{', '.join(map(str, get_args(annotation)))}`",
+    }
+    if name in ("type", "returns"):
+        return "type"
+    if "bool" in text and "str" in text:
+        return "expression"
+    return next((v for k, v in known.items() if k in text), "any")
+
+
+def _names(names: Any) -> str:
+    return ", ".join(f"`{name}`" for name in names)

@@ -1,0 +1,261 @@
+"""Watching runs: every event once and in order, every word, to any number of listeners."""
+
+import asyncio
+
+import pytest
+
+from pipecatapp.workflow import Delta, Engine, Event, Listener, UnknownRun
+from tests.unit.workflow.conftest import OpenEngine
+from tests.unit.workflow.tools import Gates, Script
+
+GATED = """
+id: gated
+inputs: {text: {type: text, default: hi}}
+steps:
+  - {id: one, use: text.upper, with: {text: "{{ inputs.text }}"}, stream: true}
+  - {id: quiet, use: text.upper, with: {text: unheard}}
+  - {id: wait, use: gate.pass, with: {name: wait}}
+  - id: nested
+    stream: true
+    steps:
+      - {id: two, use: text.upper, with: {text: "two words"}, stream: true}
+  - id: shut
+    steps:
+      - {id: three, use: text.upper, with: {text: unheard}, stream: true}
+outputs: {text: "{{ one.text }}"}
+"""
+UNGATED = GATED.replace("gate.pass, with: {name", "text.upper, with: {text")
+
+
+async def test_listener_from_the_start_hears_everything_in_order(open_engine: OpenEngine) -> None:
+    """A chat caller gets each word between the start and the end of the node that says it."""
+    gates = Gates()
+    engine: Engine = await open_engine(GATED, services={Gates: gates})
+    gates.at("wait")[1].set()
+    listener = Listener()
+
+    run = await engine.start("gated", {}, listener=listener)
+    heard = [
+        f"{item.path}: {item.text}" if isinstance(item, Delta) else f"{item.type} {item.path}"
+        async for item in listener
+    ]
+
+    assert heard == [
+        "run.started ",
+        "node.running one",
+        "one: hi",
+        "node.done one",
+        "node.running quiet",
+        "node.done quiet",
+        "node.running wait",
+        "node.done wait",
+        "node.running nested",
+        "node.running nested/two",
+        "nested/two: two words",
+        "node.done nested/two",
+        "node.done nested",
+        "node.running shut",
+        "node.running shut/three",
+        "node.done shut/three",
+        "node.done shut",
+        "run.done ",
+    ]
+    assert (await engine.wait(run)).status == "done"
+
+
+async def test_followers_have_no_gap_and_no_duplicate(open_engine: OpenEngine) -> None:
+    """A page that reconnects at any event goes on exactly behind it, while the run goes on too."""
+    gates = Gates()
+    reads = ["wait", *(f"n{i}" for i in range(39))]
+    nodes = "\n".join(
+        f"  - {{id: n{i}, use: text.upper, with: {{text: '{{{{ {read}.text }}}}'}}}}"
+        for i, read in enumerate(reads)
+    )
+    engine: Engine = await open_engine(
+        f"id: long\nsteps:\n  - {{id: wait, use: gate.pass, with: {{name: wait}}}}\n{nodes}",
+        services={Gates: gates},
+    )
+    run = await engine.start("long", {})
+    await gates.at("wait")[0].wait()
+
+    async def follow(after: int) -> list[Event]:
+        return [event async for event in engine.follow(run, after=after)]
+
+    async def join_late(turns: int) -> list[Event]:
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        return await follow(0)
+
+    following = [asyncio.create_task(follow(after)) for after in range(60)]
+    following += [asyncio.create_task(join_late(turns)) for turns in range(0, 400, 7)]
+    await asyncio.sleep(0)
+    gates.at("wait")[1].set()
+    found = await asyncio.gather(*following)
+
+    whole = await follow(0)
+    assert len(whole) == 2 + 2 * 41
+    assert whole[-1].type == "run.done"
+    for after, events in enumerate(found[:60]):
+        assert events == [event for event in whole if event.seq > after]
+    assert all(events == whole for events in found[60:])
+
+
+async def test_slow_listener_holds_nobody_up_and_loses_nothing(open_engine: OpenEngine) -> None:
+    """A page in a background tab reads its answer in one piece when it wakes."""
+    text = " ".join(str(i) for i in range(5000))
+    engine: Engine = await open_engine(
+        "id: talk\nsteps: [{id: say, use: llm, with: {text: go}, stream: true}]",
+        services={Script: Script(text)},
+    )
+    listener = Listener()
+
+    run = await engine.start("talk", {}, listener=listener)
+    await engine.wait(run)
+    heard = [item async for item in listener]
+
+    assert [item.text for item in heard if isinstance(item, Delta)] == [text]
+    assert [item.type for item in heard if isinstance(item, Event)][-1] == "run.done"
+
+
+async def test_late_listener_gets_the_text_so_far(open_engine: OpenEngine) -> None:
+    """A page that is loaded in mid-answer shows all of it, and knows that by the offset."""
+    gates = Gates()
+    engine: Engine = await open_engine(GATED, services={Gates: gates})
+    run = await engine.start("gated", {"text": "early"})
+    await gates.at("wait")[0].wait()
+
+    async def listen() -> list[Delta | Event]:
+        return [item async for item in engine.listen(run, after=0)]
+
+    listening = asyncio.create_task(listen())
+    await asyncio.sleep(0)
+    gates.at("wait")[1].set()
+    heard = await listening
+
+    deltas = [(item.path, item.text, item.offset) for item in heard if isinstance(item, Delta)]
+    assert deltas == [("one", "early", 0), ("nested/two", "two words", 0)]
+    events = [item for item in heard if isinstance(item, Event)]
+    assert events == [event async for event in engine.follow(run)]
+
+
+async def test_many_runs_keep_to_themselves(open_engine: OpenEngine) -> None:
+    """Twenty callers at once each get their own answer, and nothing of another's."""
+    engine: Engine = await open_engine(UNGATED)
+
+    async def call(i: int) -> tuple[str, str]:
+        listener = Listener()
+        run = await engine.start("gated", {"text": f"caller {i}"}, listener=listener)
+        heard = [item async for item in listener]
+        assert {item.run for item in heard} == {run}
+        text = "".join(
+            item.text for item in heard if isinstance(item, Delta) and item.path == "one"
+        )
+        return text, (await engine.wait(run)).outputs["text"]
+
+    answers = await asyncio.gather(*(call(i) for i in range(50)))
+
+    assert answers == [(f"caller {i}", f"CALLER {i}") for i in range(50)]
+
+
+async def test_list_pages_and_filters(open_engine: OpenEngine) -> None:
+    """The list of runs shows the newest first, page by page, and one conversation at a time."""
+    other = "id: other\nsteps: []"
+    engine: Engine = await open_engine(UNGATED, other)
+    runs = [
+        await engine.start("gated", {"text": f"question {i}"}, conversation=f"c{i % 2}")
+        for i in range(5)
+    ]
+    runs.append(await engine.start("other", {}))
+    for run in runs:
+        await engine.wait(run)
+
+    first = engine.runs(limit=2)
+    second = engine.runs(limit=3, before=first[-1].id)
+
+    assert [run.id for run in (*first, *second)] == runs[::-1][:5]
+    assert [run.id for run in engine.runs(workflow="other")] == [runs[5]]
+    assert [run.title for run in engine.runs(conversation="c1")] == ["question 3", "question 1"]
+    assert [(turn.user, turn.assistant) for turn in engine.conversation("c0", 2)] == [
+        ("question 2", "QUESTION 2"),
+        ("question 4", "QUESTION 4"),
+    ]
+    assert [(c.id, c.title) for c in engine.conversations()] == [
+        ("c0", "question 0"),
+        ("c1", "question 1"),
+    ]
+
+
+async def test_history_survives_the_engine(open_engine: OpenEngine) -> None:
+    """Yesterday's runs are there today; a run that is over can be waited for and followed."""
+    first: Engine = await open_engine("id: empty\nsteps: []\noutputs: {text: done}")
+    run = await first.start("empty", {})
+    await first.wait(run)
+    view = first.run(run)
+    await first.__aexit__()
+
+    second: Engine = await open_engine()
+
+    assert second.run(run) == view
+    assert (await second.wait(run)).outputs == {"text": "done"}
+    assert [event.type async for event in second.follow(run)] == ["run.started", "run.done"]
+    assert [item async for item in second.listen(run)] == []
+    await second.cancel(run)
+    for ask in (second.wait, second.cancel):
+        with pytest.raises(UnknownRun, match="no run 'nope'"):
+            await ask("nope")
+
+
+async def test_run_that_an_engine_left_goes_on_with_the_next(open_engine: OpenEngine) -> None:
+    """A restart for an update costs nobody a run; limits count on, and the plan is the old one."""
+    gates, after = Gates(), Gates()
+    document = GATED.replace("steps:\n  - {id: one", "limits: {nodes: 9}\nsteps:\n  - {id: one")
+    first: Engine = await open_engine(document, services={Gates: gates})
+    run = await first.start("gated", {"text": "kept"})
+    await gates.at("wait")[0].wait()
+    await first.__aexit__()
+    assert first.run(run).status == "running"
+
+    second: Engine = await open_engine("id: gated\nsteps: []", services={Gates: after})
+    assert await second.resume_unfinished() == [run]
+    await after.at("wait")[0].wait()
+    after.at("wait")[1].set()
+
+    assert (await second.wait(run)).outputs == {"text": "KEPT"}
+    attempts = {step.path: step.attempt for step in second.run(run).steps}
+    assert attempts["wait"] == 2
+    assert attempts["one"] == 1
+    assert await second.resume_unfinished() == []
+
+
+async def test_limits_count_over_a_restart(open_engine: OpenEngine) -> None:
+    """A run that restarts every minute must not get its budget anew each time."""
+    gates, after = Gates(), Gates()
+    document = GATED.replace("steps:\n  - {id: one", "limits: {nodes: 4}\nsteps:\n  - {id: one")
+    first: Engine = await open_engine(document, services={Gates: gates})
+    run = await first.start("gated", {})
+    await gates.at("wait")[0].wait()
+    await first.__aexit__()
+
+    second: Engine = await open_engine(services={Gates: after})
+    await second.resume_unfinished()
+    await after.at("wait")[0].wait()
+    after.at("wait")[1].set()
+
+    error = "nested/two: limits.nodes is 4, and this would be 5"
+    assert (await second.wait(run)).error == error
+
+
+async def test_run_whose_tool_is_gone_fails_clearly(open_engine: OpenEngine) -> None:
+    """An update that drops a tool ends the runs that need it, with the reason."""
+    gates = Gates()
+    first: Engine = await open_engine(GATED, services={Gates: gates})
+    run = await first.start("gated", {})
+    await gates.at("wait")[0].wait()
+    await first.__aexit__()
+
+    async with Engine(first.ledger, tools=()) as second:
+        await second.resume_unfinished()
+        view = second.run(run)
+
+    assert view.status == "failed"
+    assert (view.error or "").startswith("cannot be resumed: the tool ")
