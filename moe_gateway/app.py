@@ -21,10 +21,10 @@ from moe_gateway.errors import Refused, no_key, type_of, unknown_model
 from moe_gateway.instances import Instance, Watch
 from moe_gateway.keys import Keyring
 from moe_gateway.metrics import GatewayMetrics
+from moe_gateway.pool import Pool
 from moe_gateway.relay import Reply
 from moe_gateway.routing import known_models
 from moe_gateway.settings import Settings
-from moe_gateway.upstream import Pool
 
 OPEN: Final = frozenset(("/health", "/metrics"))
 """What needs no key; everything else does, also what does not exist."""

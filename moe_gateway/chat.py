@@ -17,6 +17,7 @@ from moe_gateway.errors import NO_RETRY, Headers, Refused, no_key, stopping
 from moe_gateway.instances import Instance
 from moe_gateway.keys import Keyring
 from moe_gateway.metrics import GONE, NOWHERE, UNKNOWN, GatewayMetrics
+from moe_gateway.pool import Pool
 from moe_gateway.relay import (
     CallerGone,
     Reply,
@@ -42,7 +43,6 @@ from moe_gateway.upstream import (
     Connection,
     ConnectTimedOut,
     Lost,
-    Pool,
     TimedOut,
     Unreachable,
     UpstreamError,
@@ -142,6 +142,8 @@ class HotRoutes:
             await self._answer(asked, reply)
         except asyncio.CancelledError:
             if not reply.gone:
+                if not reply.status:
+                    await reply.refuse(stopping())
                 raise
             task.uncancel()
             log.info("caller_gone", request_id=reply.request_id.decode(), instance=asked.instance)

@@ -12,13 +12,16 @@ import structlog
 from hearth.openai_api.errors import message_of
 from hearth.service.health import Health
 from hearth.service.settings import read_key
+from moe_gateway.pool import Pool, fixed_head
 from moe_gateway.settings import InstanceSettings, Settings
-from moe_gateway.upstream import Address, Pool, TimedOut, UpstreamError, fixed_head
+from moe_gateway.upstream import Address, TimedOut, UpstreamError
 
 log = structlog.get_logger()
 
 CHECK_SECONDS: Final = 2.0
 """How long an answer to a health check may take."""
+
+NOT_ASKED: Final = "not asked yet"
 
 MODEL_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,99}")
 """Ids that may stand in a header and a label; others are not offered."""
@@ -30,14 +33,15 @@ class Instance:
     def __init__(self, settings: InstanceSettings) -> None:
         self.settings = settings
         self.address = Address.of(str(settings.url))
-        self.label = self.address.authority
+        where = self.address.authority
+        self.label = f"{settings.expert}@{where}" if settings.expert else where
         self.key = read_key(settings.key_file).encode() if settings.key_file else b""
         self.fixed_head = fixed_head(self.address, self.key)
         self.expert = settings.expert
         self.names: Sequence[str] = (settings.expert, *settings.aliases) if settings.expert else ()
         self.model: str | None = None
         """The model that really runs there, as the server tells."""
-        self.healthy, self.reason = False, "not asked yet"
+        self.healthy, self.reason = False, NOT_ASKED
         self.since = datetime.now(UTC)
         self.in_flight = 0
         self.slots, self.context = settings.slots, settings.context
@@ -64,17 +68,19 @@ class Instance:
             log.info("instance_ready", instance=self.label, models=list(self.names))
 
     def ill(self, reason: str) -> None:
-        """It does not answer. Said in the log when it did before, or never has."""
-        if self.healthy or self.reason == "not asked yet":
+        """It does not answer. Said in the log when it did before, or has not been asked before."""
+        if self.healthy:
             log.warning("instance_lost", instance=self.label, reason=reason)
             self.since = datetime.now(UTC)
+        elif self.reason == NOT_ASKED:
+            log.info("instance_not_ready_yet", instance=self.label, reason=reason)
         self.healthy, self.reason = False, reason
 
     def facts(self) -> dict[str, Any]:
         """What `/api/experts` tells."""
         return {
             "instance": self.label,
-            "url": str(self.settings.url),
+            "url": self.address.url,
             "healthy": self.healthy,
             "reason": self.reason,
             "since": self.since.isoformat(),

@@ -1,5 +1,6 @@
 """The caller's side of one request: what goes out, and passing a server's answer on."""
 
+import asyncio
 import re
 import time
 from typing import Any, Final
@@ -197,32 +198,36 @@ async def pass_stream(
     """
     tap = StreamTap(strip=strip)
     try:
-        while data := await connection.piece(idle):
-            out = _fed(tap, data)
+        await _copy(reply, connection, idle, tap)
+    except UpstreamError as error:
+        if not reply.status:
+            raise
+        await reply.end(error_event(str(error), type="server_error", code=error.code))
+    except asyncio.CancelledError:
+        if reply.status and not reply.gone:
+            message = "The gateway was stopped before the answer was complete."
+            await reply.end(error_event(message, type="server_error", code="stopping"))
+        raise
+    else:
+        await reply.end()
+        await connection.linger()
+    return tap.usage
+
+
+async def _copy(reply: Reply, connection: Connection, idle: float, tap: StreamTap) -> None:
+    """Pass events on until the last one."""
+    try:
+        while not tap.done and (data := await connection.piece(idle)):
+            out = tap.feed(data)
             if out and not reply.status:
                 content_type, headers = passed_back(connection)
                 await reply.start(connection.status, content_type, headers)
             if out:
                 await reply.piece(out)
-            if tap.done:
-                break
-        if not tap.done and not tap.failed:
-            raise Lost(f"{connection.address.authority}: the answer ended before it was complete.")
-    except UpstreamError as error:
-        if not reply.status:
-            raise
-        await reply.end(error_event(str(error), type="server_error", code=error.code))
-        return tap.usage
-    await reply.end()
-    await connection.linger()
-    return tap.usage
-
-
-def _fed(tap: StreamTap, data: bytes) -> bytes:
-    try:
-        return tap.feed(data)
     except EventTooLong as error:
         raise Lost(str(error)) from error
+    if not tap.done and not tap.failed:
+        raise Lost(f"{connection.address.authority}: the answer ended before it was complete.")
 
 
 async def pass_assembled(reply: Reply, connection: Connection, idle: float) -> TokenCount | None:

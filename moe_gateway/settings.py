@@ -4,7 +4,7 @@ from ipaddress import IPv4Address
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from hearth.service.settings import StrictSettings
@@ -81,3 +81,12 @@ class Settings(StrictSettings):
     drain_seconds: int = Field(
         10, ge=0, description="Seconds that answers under way may take after SIGTERM."
     )
+
+    @field_validator("instances")
+    @classmethod
+    def _are_different(
+        cls, instances: tuple[InstanceSettings, ...]
+    ) -> tuple[InstanceSettings, ...]:
+        if len({(one.url, one.expert) for one in instances}) < len(instances):
+            raise ValueError("two instances have the same url and the same expert")
+        return instances

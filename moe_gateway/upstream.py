@@ -1,4 +1,4 @@
-"""The client side of the gateway: HTTP/1.1 over pooled connections that carry one answer at a time.
+"""The client side of the gateway: HTTP/1.1 connections that carry one answer at a time.
 
     UpstreamError
       + Unreachable           no connection, so the request was not sent
@@ -13,9 +13,7 @@ Why our own: a general client costs more per token than everything else here tog
 """
 
 import asyncio
-import os
-import ssl
-from collections import defaultdict, deque
+from collections import deque
 from dataclasses import dataclass
 from typing import Self
 from urllib.parse import urlsplit
@@ -24,9 +22,6 @@ import httptools
 
 HIGH_WATER = 256 * 1024
 """Bytes that wait for a slow caller before reading from the server pauses."""
-
-MAX_IDLE_SECONDS = 4.0
-"""llama-server closes an idle connection after 5 s; we do so first."""
 
 STALE_SECONDS = 1.0
 """An idle connection that the server closed under us shows it at once, not after a while."""
@@ -97,6 +92,11 @@ class Address:
         """`host:port`, as in a Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+    @property
+    def url(self) -> str:
+        """Without the user and password that a setting may have."""
+        return f"{'https' if self.tls else 'http'}://{self.authority}{self.path}"
 
 
 class Connection(asyncio.Protocol):
@@ -276,114 +276,6 @@ class Connection(asyncio.Protocol):
         if self._parser is not None and self._head and not self.complete:
             self._keep_alive = self._framed and self._parser.should_keep_alive()
             self.complete = True
-
-
-class Pool:
-    """Connections to all servers; an answered one is kept for the next request."""
-
-    def __init__(self, connect_timeout: float) -> None:
-        self._connect_timeout = connect_timeout
-        self._idle: defaultdict[Address, list[Connection]] = defaultdict(list)
-
-    async def ask(
-        self, address: Address, head: bytes, body: bytes, *, seconds: float, reuse: bool = True
-    ) -> Connection:
-        """Send a request and wait for status and headers; `release` the connection afterwards.
-
-        `seconds` bound the wait for the answer. `reuse=False` is for requests that must not be
-        sent twice: a kept connection may have been closed by the server in the same moment.
-        Raises `Unreachable`, `Lost` or `TimedOut`.
-        """
-        connection = self._take(address) if reuse else None
-        if connection is not None:
-            try:
-                return await self._answered(connection, head, body, seconds)
-            except Lost:
-                if not connection.was_stale:
-                    raise
-        return await self._answered(await self._connect(address), head, body, seconds)
-
-    async def get(
-        self, address: Address, path: str, *, key: bytes, seconds: float
-    ) -> tuple[int, bytes]:
-        """Status and body of a small `GET`, within so many seconds in all. Raises like `ask`."""
-        head = b"GET %s HTTP/1.1\r\n%sConnection: close\r\n\r\n" % (
-            (address.path + path).encode(),
-            fixed_head(address, key),
-        )
-        try:
-            async with asyncio.timeout(seconds):
-                connection = await self.ask(address, head, b"", seconds=seconds, reuse=False)
-                try:
-                    return connection.status, await connection.body(seconds, HIGH_WATER)
-                finally:
-                    connection.abort()
-        except TimeoutError as error:
-            raise FirstByteTimedOut(
-                f"{address.authority}: no answer within {seconds:g} s."
-            ) from error
-
-    def release(self, connection: Connection) -> None:
-        """Keep the connection when its answer is complete, else close it at once."""
-        if connection.reusable:
-            connection.idle_since = asyncio.get_running_loop().time()
-            self._idle[connection.address].append(connection)
-        else:
-            connection.abort()
-
-    def close(self) -> None:
-        """Close what is idle; what is in use is closed by who uses it."""
-        for connections in self._idle.values():
-            for connection in connections:
-                connection.abort()
-        self._idle.clear()
-
-    async def _answered(
-        self, connection: Connection, head: bytes, body: bytes, seconds: float
-    ) -> Connection:
-        done = False
-        try:
-            connection.send(head, body)
-            await connection.answer(seconds)
-            done = True
-        finally:
-            if not done:
-                connection.abort()
-        return connection
-
-    def _take(self, address: Address) -> Connection | None:
-        """The connection that was used last; those before it that are too old are closed."""
-        idle, oldest = self._idle[address], asyncio.get_running_loop().time() - MAX_IDLE_SECONDS
-        while idle:
-            connection = idle.pop()
-            if connection.reusable and connection.idle_since > oldest:
-                return connection
-            connection.abort()
-        return None
-
-    async def _connect(self, address: Address) -> Connection:
-        loop = asyncio.get_running_loop()
-        context = ssl.create_default_context() if address.tls else None
-        try:
-            async with asyncio.timeout(self._connect_timeout):
-                _, connection = await loop.create_connection(
-                    lambda: Connection(address), address.host, address.port, ssl=context
-                )
-        except TimeoutError as error:
-            raise ConnectTimedOut(
-                f"{address.authority}: no connection within {self._connect_timeout:g} s"
-                " (setting MOE_GATEWAY_CONNECT_TIMEOUT)."
-            ) from error
-        except OSError as error:
-            reason = os.strerror(error.errno) if error.errno else str(error)
-            raise Unreachable(f"{address.authority}: {reason}.") from error
-        return connection
-
-
-def fixed_head(address: Address, key: bytes) -> bytes:
-    """The header lines that every request to this server has."""
-    line = b"Authorization: Bearer %s\r\n" % key if key else b""
-    return b"Host: %s\r\n%s" % (address.authority.encode(), line)
 
 
 def first_byte_timeout(address: Address, seconds: float) -> FirstByteTimedOut:

@@ -111,6 +111,28 @@ def test_stop_lets_answers_finish(
     assert codes == [0]
 
 
+def test_stop_does_not_wait_for_ever(
+    lab: Lab, start: Callable[..., tuple[Process, httpx2.Client]]
+) -> None:
+    """What is not done by then is told so: the stream with its last event, the other with 503."""
+    model = ScriptedModel()
+    model.when("go").say("word " * 1000, pause=0.05)
+    process, client = start(lab.expert(model), MOE_GATEWAY_DRAIN_SECONDS="1")
+    whole = send_raw(client, chat("go"))
+
+    with client.stream("POST", CHAT, json=chat("go", stream=True)) as answer:
+        model.wait_until(lambda m: m.running == 2 and m.words_sent >= 2)
+        process.child.send_signal(signal.SIGTERM)
+        found = events(answer)
+    refused = whole.recv(65536)
+    whole.close()
+
+    assert found[-1]["error"]["code"] == "stopping"
+    assert refused.startswith(b"HTTP/1.1 503")
+    assert process.child.wait(20) == 0
+    model.wait_until(lambda m: m.aborted == 2)
+
+
 def test_stop_refuses_what_is_new(
     lab: Lab, start: Callable[..., tuple[Process, httpx2.Client]]
 ) -> None:

@@ -56,6 +56,13 @@ def test_instance_that_makes_no_sense_stops_the_start(
         load(monkeypatch, {**EXPERT, **change})
 
 
+def test_instances_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One server may serve two experts, but the same one twice is a slip."""
+    assert len(load(monkeypatch, EXPERT, {**EXPERT, "expert": "coder"}).instances) == 2
+    with pytest.raises(SettingsError, match="the same url and the same expert"):
+        load(monkeypatch, EXPERT, EXPERT)
+
+
 def test_gateway_never_runs_without_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     """An open gateway must not happen by leaving something out."""
     monkeypatch.setenv("MOE_GATEWAY_INSTANCES", "[]")

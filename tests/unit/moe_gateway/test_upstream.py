@@ -7,6 +7,7 @@ from contextlib import ExitStack, asynccontextmanager
 
 import pytest
 
+from moe_gateway.pool import Pool
 from moe_gateway.upstream import (
     Address,
     Connection,
@@ -14,7 +15,6 @@ from moe_gateway.upstream import (
     FirstByteTimedOut,
     IdleTimedOut,
     Lost,
-    Pool,
     Unreachable,
 )
 
