@@ -102,8 +102,10 @@ class Printer:
         """What was not streamed, or why there is nothing."""
         if run["status"] == "done" and not self._printed:
             outputs = run["outputs"]
-            text = outputs.get("text") if list(outputs) == ["text"] else None
-            self._print(text or json.dumps(outputs, indent=2, ensure_ascii=False))
+            text = outputs.get("text")
+            self._print(
+                text if isinstance(text, str) else json.dumps(outputs, indent=2, ensure_ascii=False)
+            )
         self._new_line()
         if run["status"] == "failed":
             typer.echo(f"Run {run['id']} failed: {run['error']}", err=True)
@@ -119,6 +121,12 @@ class Printer:
         if self._line_open:
             typer.echo()
             self._line_open = False
+
+
+def text_of(outputs: dict[str, Any]) -> str:
+    """The output `text` where there is one, else all of them as JSON."""
+    text = outputs.get("text")
+    return text if isinstance(text, str) else json.dumps(outputs, indent=2, ensure_ascii=False)
 
 
 def summary(run: dict[str, Any]) -> dict[str, Any]:

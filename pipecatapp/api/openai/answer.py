@@ -32,11 +32,10 @@ class Answer:
     async def whole(self) -> dict[str, Any]:
         """The body of an answer that is not streamed; `Refused` when the run failed."""
         result = await self.engine.wait(self.run)
-        text = self._text(result)
         choice = {
             "index": 0,
-            "message": {"role": "assistant", "content": text},
-            "finish_reason": "stop",
+            "message": {"role": "assistant", "content": self._text(result)},
+            "finish_reason": finish_reason(result),
             "logprobs": None,
         }
         return self._frame("chat.completion", [choice]) | {"usage": self._usage()}
@@ -60,7 +59,7 @@ class Answer:
         except Refused as error:
             yield error_event(error.message, type=error_type(error.status), code=error.code)
             return
-        yield self._chunk({}, finish="stop")
+        yield self._chunk({}, finish=finish_reason(await self.engine.wait(self.run)))
         if include_usage:
             frame = self._frame("chat.completion.chunk", [])
             yield sse_event(frame | {"usage": self._usage()})
@@ -107,3 +106,11 @@ class Answer:
             "model": self.model,
             "choices": choices,
         }
+
+
+def finish_reason(result: RunResult) -> str:
+    """What the workflow says in its output of that name, as far as OpenAI's clients know it.
+
+    A run has made its calls of tools itself, so it never ends with them.
+    """
+    return "length" if result.outputs.get("finish_reason") == "length" else "stop"

@@ -73,7 +73,7 @@ def test_twenty_callers_at_once_each_get_their_own_answer(house: House) -> None:
     with house.client() as client:
         for number, (run, _) in enumerate(answers):
             view = client.get(f"/api/runs/{run}").json()
-            assert view["outputs"] == {"text": f"my number is {number}"}
+            assert view["outputs"]["text"] == f"my number is {number}"
 
 
 @pytest.mark.parametrize("stream", [True, False])
@@ -233,6 +233,17 @@ def test_sampling_that_the_caller_asks_for_reaches_the_model(house: House) -> No
 
     body = house.model.requests[0].body
     assert (body["max_tokens"], body["temperature"]) == (5, 0.0)
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_answer_that_was_cut_off_says_so(house: House, *, stream: bool) -> None:
+    """A client offers to go on where the limit of tokens ended the answer."""
+    house.model.when("hello").say("Good day to", finish="length")
+
+    answer = house.ask("hello", stream=stream)
+
+    last = events(answer.text)[-2] if stream else answer.json()
+    assert last["choices"][0]["finish_reason"] == "length"
 
 
 def test_cancelled_run_is_told_to_the_caller_who_waits(house: House) -> None:

@@ -97,7 +97,7 @@ def test_killed_agent_goes_on_after_its_restart_and_saves_no_note_twice(
         ).json()["run"]
         notes = ended(client, found)["outputs"]["notes"]
 
-    assert (view["status"], view["outputs"]) == ("done", {"text": "I have noted it."})
+    assert (view["status"], view["outputs"]["text"]) == ("done", "I have noted it.")
     assert [note["text"] for note in notes] == ["The cat is fed at six."]
     attempts = {step["path"]: step["attempt"] for step in view["steps"]}
     assert attempts["reply/turn[1]/llm"] == 1
@@ -126,7 +126,7 @@ def test_stop_ends_open_event_streams_and_leaves_the_run_to_be_resumed(
         view = ended(client, run)
 
     assert "event: end" not in rest
-    assert (view["status"], view["outputs"]) == ("done", {"text": "one two"})
+    assert (view["status"], view["outputs"]["text"]) == ("done", "one two")
 
 
 def test_stop_lets_a_run_end_that_needs_less_than_the_drain_time(
