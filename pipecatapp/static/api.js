@@ -1,9 +1,10 @@
 // The one place that fetches. Errors come as ApiError with a sentence for people; a lost session is told to the app.
 
 export class ApiError extends Error {
-  constructor(message, { status = 0, type = "", code = "" } = {}) {
+  /** `run` is the run that failed, where there is one. */
+  constructor(message, { status = 0, type = "", code = "", run = null } = {}) {
     super(message)
-    Object.assign(this, { status, type, code })
+    Object.assign(this, { status, type, code, run })
   }
 }
 
@@ -83,9 +84,10 @@ export function sessionLost() {
 
 async function refusal(response) {
   const text = await response.text()
+  const run = response.headers.get("x-hearth-run")
   try {
     const { error } = JSON.parse(text)
-    return new ApiError(error.message, { status: response.status, type: error.type, code: error.code })
+    return new ApiError(error.message, { status: response.status, type: error.type, code: error.code, run })
   } catch {
     return new ApiError(`Hearth answered ${response.status} ${response.statusText}`.trim(), { status: response.status })
   }

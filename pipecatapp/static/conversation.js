@@ -40,6 +40,7 @@ class Conversation extends EventTarget {
       turn.state = "done"
     } catch (error) {
       turn.state = error.name === "AbortError" ? "cancelled" : "failed"
+      turn.run ??= error.run ?? null
       turn.error = error.name === "AbortError" ? null : error.message
     } finally {
       stopLooking()

@@ -6,13 +6,13 @@ const TYPES = [
 
 /**
  * Follows a run from its first event. The browser reconnects by itself and sends Last-Event-ID, so nothing is lost
- * or told in the wrong order. `onEvent(event)`, `onText({path, text, offset})` and `onEnd()`; returns the function that stops following.
+ * or told in the wrong order. `onEvent(event)`, `onWords({path, text, offset})` and `onEnd()`; returns the function that stops following.
  */
-export function followRun(id, { onEvent, onText, onEnd }) {
+export function followRun(id, { onEvent, onWords, onEnd }) {
   const source = new EventSource(`/api/runs/${encodeURIComponent(id)}/events`)
   const stop = () => source.close()
   for (const type of TYPES) source.addEventListener(type, (message) => onEvent(JSON.parse(message.data)))
-  source.addEventListener("delta", (message) => onText(JSON.parse(message.data)))
+  source.addEventListener("delta", (message) => onWords(JSON.parse(message.data)))
   source.addEventListener("end", () => {
     stop()
     onEnd()

@@ -1,4 +1,4 @@
-// Hash routes: the server knows only `/`. A page is a custom element; its parameters are attributes-free properties.
+// Hash routes: the server knows only `/`. A page is a custom element; the parts of the address are its `params`.
 
 const ROUTES = [
   [/^#\/chat(?:\/([^/?]+))?$/, "chat-page", "Chat", ["conversation"]],

@@ -14,6 +14,9 @@ export class RunState extends EventTarget {
   #pending = 0
   #closed = false
   #texts = new Map()
+  #byPath = new Map()
+  #byNode = new Map()
+  #scopes = new Set()
 
   constructor(id) {
     super()
@@ -26,7 +29,7 @@ export class RunState extends EventTarget {
   }
 
   #follow() {
-    if (!this.#closed) this.#stop = followRun(this.id, { onEvent: this.#apply, onText: this.#hear, onEnd: this.#ended })
+    if (!this.#closed) this.#stop = followRun(this.id, { onEvent: this.#apply, onWords: this.#hear, onEnd: this.#ended })
   }
 
   /** The events are over: because the run is, or because the service went away for a while. */
@@ -50,13 +53,29 @@ export class RunState extends EventTarget {
     this.#since = []
     try {
       const view = await get(`/api/runs/${encodeURIComponent(this.id)}`)
-      this.view = view
+      this.#take(view)
       this.error = null
       for (const event of this.#since) this.#merge(event)
     } catch (error) {
       this.error = error.message
     }
     this.#tell()
+  }
+
+  #take(view) {
+    const steps = view.steps
+    this.view = { ...view, steps: [] }
+    this.#scopes = new Set(view.graph.nodes.map((node) => node.parent))
+    this.#byPath.clear()
+    this.#byNode.clear()
+    for (const step of steps) this.#add(step)
+  }
+
+  #add(step) {
+    this.view.steps.push(step)
+    this.#byPath.set(step.path, step)
+    if (!this.#byNode.has(step.node)) this.#byNode.set(step.node, [])
+    this.#byNode.get(step.node).push(step)
   }
 
   #apply = (event) => {
@@ -82,7 +101,7 @@ export class RunState extends EventTarget {
     this.#pending ||= setTimeout(async () => {
       await this.refresh()
       this.#pending = 0
-    }, 250)
+    }, 250 + 2 * this.view.steps.length)
   }
 
   #merge(event) {
@@ -99,22 +118,24 @@ export class RunState extends EventTarget {
 
   #mergeStep(status, event) {
     let step = this.step(event.path)
-    if (!step) this.view.steps.push((step = { path: event.path, node: event.node, status, attempt: 1 }))
+    if (!step) this.#add((step = { path: event.path, node: event.node, status, attempt: 1 }))
     const attempt = event.data?.attempt ?? step.attempt
     if (isOlder(status, attempt, step)) return
     Object.assign(step, { status, attempt })
     if (status === "running") Object.assign(step, { started: step.started ?? event.at, ended: null })
     if (ENDED.has(status)) Object.assign(step, { ended: event.at, seconds: step.started ? (Date.parse(event.at) - Date.parse(step.started)) / 1000 : null })
-    for (const name of ["tool", "effect", "error", "model", "seconds", "tokens"]) step[name] = event.data?.[name] ?? step[name]
+    if (status === "skipped") step.error = event.data?.reason
+    for (const name of ["tool", "effect", "error"]) step[name] = event.data?.[name] ?? step[name]
   }
 
   step(path) {
-    return this.view?.steps.find((step) => step.path === path)
+    return this.#byPath.get(path)
   }
 
   /** What a node of the graph shows: {state, started, seconds, tool, inner, error}. */
   node(path) {
-    const steps = this.view.steps.filter((step) => step.node === path || step.node?.startsWith(`${path}/`))
+    const holds = this.#scopes.has(path)
+    const steps = holds ? this.view.steps.filter((step) => step.node === path || step.node?.startsWith(`${path}/`)) : (this.#byNode.get(path) ?? [])
     const own = steps.filter((step) => plain(step.path) === path).at(-1)
     const inner = steps.filter((step) => plain(step.path) !== path)
     const state = own?.status ?? ofMany(inner.map((step) => step.status))

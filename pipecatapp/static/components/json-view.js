@@ -44,11 +44,13 @@ const entries = (value, depth) => Object.entries(value).map(([key, each]) => ent
 function entry(key, value, depth) {
   const name = h("span", { class: "tree-key" }, key)
   if (!value || typeof value !== "object" || !Object.keys(value).length) {
+    if (typeof value === "string" && (value.length > 60 || value.includes("\n"))) return h("div", { class: "tree-block" }, name, long(value))
     const text = typeof value === "string" && value ? long(value) : h("span", { class: "leaf", dataset: { type: typeOf(value) } }, empty(value))
     return h("div", { class: "tree-row" }, name, text)
   }
+  if (isChat(value)) return h("div", { class: "tree-block" }, name, h("div", { class: "value-chat" }, value.map(message)))
   const size = Array.isArray(value) ? `${value.length} ${value.length === 1 ? "item" : "items"}` : Object.keys(value).slice(0, 4).join(", ")
-  const fold = h("details", { class: "tree-fold", open: depth < 2 }, h("summary", {}, name, h("span", { class: "tree-size" }, size)))
+  const fold = h("details", { class: "tree-fold", open: depth < 2 && JSON.stringify(value).length < LONG }, h("summary", {}, name, h("span", { class: "tree-size" }, size)))
   const fill = () => fold.open && fold.children.length === 1 && fold.append(h("div", { class: "tree" }, entries(value, depth + 1)))
   fold.addEventListener("toggle", fill)
   fill()

@@ -21,14 +21,15 @@ class NodeInspector extends HTMLElement {
     if (this.path !== path) this.#begin(path)
     const node = state.view.graph.nodes.find((each) => each.path === path)
     const step = state.step(path) ?? (node && state.node(path).step)
+    const asked = asking(step, state.inside(path))
     const status = step?.status ?? (node ? state.node(path).state : "idle")
     this.#section("head", [path, status], () => this.#head(path, status, node))
-    this.#section("facts", [step?.status, step?.seconds, step?.tokens, step?.model, step?.started, step?.attempt], () => step && facts(step))
-    this.#section("error", step?.error, () => step?.error && problem("This step failed", step.error))
+    this.#section("facts", [step?.status, step?.seconds, step?.tokens, asked?.model, step?.started, step?.attempt], () => step && facts(step, asked?.model))
+    this.#section("error", [status, step?.error], () => step?.error && why(status, step.error))
     this.#section("idle", !step && !state.inside(path).length, () => !step && h("p", { class: "quiet" }, state.ended ? "The run ended before it came to this node." : "The run has not come to this node yet."))
     this.#value("output", "Output", step?.output ?? state.text(path))
     this.#value("input", "Input", step?.input)
-    this.#value("prompt", "Prompt", step?.prompt)
+    this.#value("prompt", "Prompt", asked?.prompt)
     this.#value("facts-more", "Facts", step?.facts && Object.keys(step.facts).length ? step.facts : null)
     this.#inner(state, path)
   }
@@ -75,11 +76,20 @@ class NodeInspector extends HTMLElement {
   }
 }
 
-function facts(step) {
+function why(status, reason) {
+  return status === "skipped" ? h("p", { class: "quiet" }, `Skipped: ${reason}.`) : problem("This step failed", reason)
+}
+
+/** The call of a model that tells most about a step: its own, else the last one inside it. */
+function asking(step, inside) {
+  return step?.prompt || step?.model ? step : inside.findLast((each) => each.prompt)
+}
+
+function facts(step, model) {
   const rows = [
     ["Took", step.started && h("time-taken", { started: step.started, seconds: step.status === "running" ? null : (step.seconds ?? 0) })],
     ["Started", step.started && h("time-since", { at: step.started })],
-    ["Model", step.model],
+    ["Model", model],
     ["Tokens", tokens(step.tokens)],
     ["Tool", step.tool],
     ["Effect", EFFECTS[step.effect] ?? step.effect],

@@ -20,7 +20,7 @@ const WRONG = Symbol("cannot be read")
 /** Follows a local reference, and takes the first real choice of `anyOf` (an optional value is "this or null"). */
 function resolved(property, schema) {
   const target = property.$ref ? { ...schema.$defs?.[property.$ref.split("/").at(-1)], ...property } : property
-  const choice = target.anyOf?.find((each) => each.type !== "null")
+  const choice = target.anyOf?.find((each) => each.type === "number") ?? target.anyOf?.find((each) => each.type !== "null")
   return choice ? { ...choice, ...target, type: choice.type } : target
 }
 

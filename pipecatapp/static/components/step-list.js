@@ -31,7 +31,7 @@ class StepList extends HTMLElement {
       time: h("time-taken", { class: "step-time" }),
     }
     const choose = () => this.dispatchEvent(new CustomEvent("choose", { detail: { path: step.path }, bubbles: true }))
-    const button = h("button", { type: "button", class: "step", testid: "step", onclick: choose, dataset: { path: step.path } }, parts.badge, h("span", { class: "step-words" }, parts.tool, h("span", { class: "step-path" }, words)), parts.fine, parts.time)
+    const button = h("button", { type: "button", class: "step", testid: "step", onclick: choose, dataset: { path: step.path } }, parts.badge, h("span", { class: "step-words" }, parts.tool, h("span", { class: "step-path" }, step.tool || step.path.includes("/") ? words : "scope")), parts.fine, parts.time)
     const item = h("li", { dataset: { depth: Math.min(3, step.path.split("/").length - (below ? below.split("/").length + 1 : 1)) } }, button)
     this.#rows.set(step.path, { item, button, ...parts })
     this.list.append(item)
@@ -40,10 +40,11 @@ class StepList extends HTMLElement {
   #update({ button, badge, tool, fine, time }, step, chosen) {
     put(badge, "state", step.status)
     put(button, "aria-current", step.path === chosen ? "true" : null)
-    write(tool, step.tool ?? step.node?.split("/").at(-1) ?? step.path)
+    write(tool, step.tool ?? step.path.split("/").at(-1))
     write(fine, tokens(step.tokens))
     put(time, "started", step.started)
     put(time, "seconds", step.status === "running" ? null : (step.seconds ?? 0))
+    time.hidden = step.status === "skipped" || step.status === "queued"
   }
 }
 

@@ -43,7 +43,7 @@ function placeScope(scope, plan) {
   const inner = new Map()
   const dagre = new Graph({ multigraph: false })
   const members = plan.children.get(scope) ?? []
-  dagre.setGraph({ rankdir: "TB", nodesep: 24, ranksep: 48, marginx: 8, marginy: 8, ranker: members.length > 150 ? "longest-path" : "network-simplex" })
+  dagre.setGraph({ rankdir: "TB", nodesep: 24, ranksep: 48, marginx: 8, marginy: 8, ranker: members.length > 150 ? "tight-tree" : "network-simplex" })
   dagre.setDefaultEdgeLabel(() => ({}))
   for (const node of members) dagre.setNode(node.path, sized(node, inner, plan))
   const kinds = new Map()

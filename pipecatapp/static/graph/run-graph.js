@@ -7,6 +7,7 @@ import { Viewport } from "./viewport.js"
 import { neighbour } from "./walk.js"
 
 const LEGIBLE = 0.62 // by itself a graph gets no smaller than this; "Show all" does what it says
+const MANY = 80 // nodes; laying out more takes too long for the page to wait
 const KEYS = "Arrow keys go from node to node, Enter opens one, plus and minus zoom, 0 shows all."
 
 /**
@@ -20,6 +21,8 @@ class RunGraph extends HTMLElement {
   #placed = null
   #graph = null
   #view = null
+  #of = () => ({ state: "idle", inner: [] })
+  #chosen = null
   #watch = new ResizeObserver(() => this.#view.touched || this.#view.fit(LEGIBLE))
   #stopTicking = () => {}
 
@@ -46,10 +49,17 @@ class RunGraph extends HTMLElement {
     return h("button", { type: "button", class: "icon-button small", "aria-label": label, title: label, onclick, dataset: { graphTool: name } }, icon(name))
   }
 
-  show(graph) {
+  async show(graph) {
     if (this.#graph === graph || JSON.stringify(this.#graph) === JSON.stringify(graph)) return
     this.#graph = graph
-    this.#placed = layout(graph)
+    this.dataset.busy = graph.nodes.length > MANY
+    const placed = graph.nodes.length > MANY ? await layoutAside(graph) : layout(graph)
+    if (this.#graph === graph) this.#draw(graph, placed)
+  }
+
+  #draw(graph, placed) {
+    this.#placed = placed
+    this.dataset.busy = false
     this.#nodes.clear()
     this.layer.replaceChildren(this.#drawLines(), ...inLayers(graph.nodes).map((node) => this.#drawNode(node)))
     this.layer.style.width = `${this.#placed.width}px`
@@ -58,6 +68,8 @@ class RunGraph extends HTMLElement {
     this.#view.size = this.#placed
     this.#view.fit(LEGIBLE)
     this.#rove(graph.nodes[0]?.path)
+    this.states(this.#of)
+    this.choose(this.#chosen)
   }
 
   #drawLines() {
@@ -86,6 +98,7 @@ class RunGraph extends HTMLElement {
   }
 
   states(of) {
+    this.#of = of
     for (const [path, known] of this.#nodes) this.#paint(known, of(path))
     for (const line of this.#lines) {
       const lit = this.#nodes.get(line.from)?.told.state === "done" && this.#nodes.get(line.to)?.told.state !== "idle"
@@ -104,7 +117,7 @@ class RunGraph extends HTMLElement {
 
   #caption({ element, what, time, node, told }) {
     const running = told.state === "running"
-    const taken = running && told.started ? duration(Math.max(0, (Date.now() - Date.parse(told.started)) / 1000)) : duration(told.seconds)
+    const taken = running && told.started ? duration(Math.max(0, (Date.now() - Date.parse(told.started)) / 1000)) : told.state === "skipped" ? "" : duration(told.seconds)
     write(what, (running && node.kind === "agent" && told.inner?.at(-1)?.tool) || node.use || node.kind)
     write(time, taken)
     const label = [node.label || node.id, STATE_WORDS[told.state].toLowerCase(), taken].filter(Boolean).join(", ")
@@ -117,6 +130,7 @@ class RunGraph extends HTMLElement {
 
   /** Marks the chosen node; null marks none. */
   choose(path) {
+    this.#chosen = path
     for (const [each, { element }] of this.#nodes) element.setAttribute("aria-pressed", String(each === path))
     if (this.#nodes.has(path)) this.#rove(path)
   }
@@ -145,6 +159,15 @@ class RunGraph extends HTMLElement {
     if (tool) tool()
     else this.#nodes.get(next).element.focus()
   }
+}
+
+function layoutAside(graph) {
+  const worker = new Worker(new URL("./layout-worker.js", import.meta.url), { type: "module" })
+  return new Promise((resolve, reject) => {
+    worker.onmessage = ({ data }) => resolve(data)
+    worker.onerror = ({ message }) => reject(new Error(`The graph cannot be laid out: ${message}`))
+    worker.postMessage(graph)
+  }).finally(() => worker.terminate())
 }
 
 /** Scopes before what they hold, so that they lie behind it. */

@@ -28,6 +28,7 @@ class ChatPage extends HTMLElement {
     const head = h("header", { class: "chat-head" }, this.sideToggle, h("h1", { tabindex: "-1" }, "Chat"), this.models, this.runToggle)
     this.append(this.side, h("section", { class: "chat-main", "aria-label": "Chat" }, head, this.thread, this.composer), this.runs)
     this.addEventListener("keydown", this.#escape)
+    WIDE.addEventListener("change", this.#narrowed)
     this.#open("run", WIDE.matches && localStorage.getItem("hearth.panel") !== "closed")
     this.#open("side", false)
     this.enter(this.params ?? {})
@@ -35,7 +36,11 @@ class ChatPage extends HTMLElement {
 
   disconnectedCallback() {
     this.#current?.removeEventListener("change", this.#show)
+    WIDE.removeEventListener("change", this.#narrowed)
   }
+
+  /** Side by side becomes one above the other: the conversation goes on top. */
+  #narrowed = () => this.#open("run", WIDE.matches && localStorage.getItem("hearth.panel") !== "closed")
 
   /** Called with new parameters while this page stays. */
   enter({ conversation: id }) {

@@ -40,7 +40,7 @@ class RunPage extends HTMLElement {
 
   #build() {
     this.heading = h("h1", { tabindex: "-1" }, "Run")
-    this.badge = h("state-badge", { state: "queued", testid: "run-status" })
+    this.badge = h("state-badge", { state: "queued", hidden: true, testid: "run-status" })
     this.facts = h("p", { class: "run-facts" })
     this.cancel = h("button", { type: "button", class: "button", hidden: true, testid: "cancel", onclick: this.#cancel }, h("span", { class: "stop-square" }), "Stop run")
     this.note = h("div", { class: "note-slot" }, loading(3))
@@ -72,6 +72,7 @@ class RunPage extends HTMLElement {
     const name = view.request || view.workflow
     if (this.heading.textContent !== name) this.heading.textContent = name
     setTitle(`${name.slice(0, 60)} (${STATE_WORDS[view.status].toLowerCase()})`)
+    this.badge.hidden = false
     this.badge.setAttribute("state", view.status)
     this.cancel.hidden = this.#state.ended
     if (this.#said && this.#said !== view.status) announce(`Run ${STATE_WORDS[view.status].toLowerCase()}`)

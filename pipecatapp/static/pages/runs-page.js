@@ -110,7 +110,7 @@ function cells(run) {
   const cell = (name, ...content) => h("td", { dataset: { name } }, ...content)
   return [
     cell("status", h("state-badge", { state: run.status })),
-    cell("title", h("a", { class: "row-link", href: runAddress(run.id) }, run.title ? short(run.title) : "No request text")),
+    cell("title", h("a", { class: "row-link", href: runAddress(run.id) }, short(run.title || run.workflow))),
     cell("workflow", run.workflow),
     cell("started", h("time-since", { at: run.started })),
     cell("took", took),

@@ -1,0 +1,157 @@
+"""What holds for every page: for every eye, every hand, every width, and no network at all."""
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.ui.conftest import Visitor, ended, faults, say
+
+PAGES = ("chat", "runs", "run", "workflows", "workflow", "status")
+
+
+def visit(page: Page, name: str) -> None:
+    """Go to a page and wait for what it is about."""
+    base = page.url.split("#")[0]
+    if name == "run":
+        visit(page, "runs")
+        page.get_by_test_id("run").first.click()
+        page.locator(".graph-node[data-path=reply]").click()
+        page.get_by_test_id("inspector-output").wait_for()
+        return
+    page.goto(f"{base}#/{'workflows/report' if name == 'workflow' else name}")
+    signs = {
+        "chat": "composer", "runs": "run", "workflows": "workflow", "workflow": "start",
+        "status": "services",
+    }  # fmt: skip
+    page.get_by_test_id(signs[name]).first.wait_for()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_page_has_a_grave_fault_of_access(visitor: Visitor, theme: str) -> None:
+    """Names, roles, contrast: what a screen reader and tired eyes depend on, in both themes."""
+    visitor.house.model.when("code").say("Look:\n\n```python\nprint(1)\n```\n\n- one\n- two")
+    page = visitor.open(theme=theme)
+    found = {"sign-in": faults(page)}
+    page.get_by_test_id("key").fill(visitor.house.key)
+    page.get_by_test_id("sign-in").click()
+    page.get_by_test_id("composer").wait_for()
+    found["empty chat"] = faults(page)
+    ended(say(page, "Show me code"))
+    found["answer"] = faults(page)
+
+    for name in PAGES:
+        visit(page, name)
+        found[name] = faults(page)
+
+    assert {name: what for name, what in found.items() if what} == {}
+
+
+@pytest.mark.parametrize("width", [360, 768])
+def test_no_page_is_wider_than_the_screen(visitor: Visitor, width: int) -> None:
+    """A page that slides sideways under the thumb cannot be read."""
+    page = visitor.enter(width=width, height=740)
+    ended(say(page, "A long word: " + "x" * 200))
+
+    wide = {}
+    for name in PAGES:
+        visit(page, name)
+        wide[name] = page.evaluate(
+            "Math.max(document.documentElement.scrollWidth, "
+            "document.querySelector('main').scrollWidth) - innerWidth"
+        )
+
+    assert {name: by for name, by in wide.items() if by > 0} == {}
+
+
+def test_graph_is_behind_a_button_on_a_phone(visitor: Visitor) -> None:
+    """On a narrow screen the conversation has the room, and the graph is one touch away."""
+    page = visitor.enter(width=390, height=844)
+    ended(say(page, "Hello"))
+    expect(page.get_by_test_id("run-panel")).to_be_hidden()
+
+    page.get_by_test_id("toggle-run").click()
+
+    expect(page.locator(".graph-node[data-path=reply]")).to_be_visible()
+    expect(page.get_by_test_id("toggle-run")).to_have_attribute("aria-expanded", "true")
+
+
+def test_everything_is_reached_by_keyboard_alone(visitor: Visitor) -> None:
+    """Sign in, ask, open the run, look into a step, go home: without a mouse."""
+    page = visitor.open()
+    page.keyboard.type(visitor.house.key)
+    page.keyboard.press("Enter")
+    expect(page.get_by_test_id("composer")).to_be_focused()
+    page.keyboard.type("Hello")
+    page.keyboard.press("Enter")
+    ended(page.get_by_test_id("turn"))
+
+    tab_to(page, "document.activeElement.textContent === 'Details'")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Hello")
+    tab_to(page, "document.activeElement.matches('.graph-node')")
+    page.keyboard.press("Enter")
+    expect(page.get_by_test_id("inspector")).to_be_visible()
+    page.keyboard.press("Escape")
+    page.reload()
+    page.get_by_test_id("graph-node").first.wait_for()
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+
+
+def tab_to(page: Page, condition: str) -> None:
+    """Press Tab until the condition holds; each stop on the way must show where it is."""
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        ring = page.evaluate(
+            "(() => { const at = document.activeElement; const own = getComputedStyle(at);"
+            " const after = getComputedStyle(at, '::after');"
+            " const around = getComputedStyle(at.closest('.composer') ?? at);"
+            " return own.outlineStyle !== 'none' || after.outlineStyle !== 'none'"
+            " || around.boxShadow !== 'none' })()"
+        )
+        assert ring, page.evaluate("document.activeElement.outerHTML")
+        if page.evaluate(condition):
+            return
+    raise AssertionError(f"{condition} was not reached in 40 steps")
+
+
+def test_going_to_a_page_moves_title_and_focus(visitor: Visitor) -> None:
+    """A screen reader hears where it is; the tab and the history say it too."""
+    page = visitor.enter()
+
+    page.get_by_test_id("nav-status").click()
+    expect(page).to_have_title("Status · Hearth")
+    page.get_by_test_id("nav-runs").click()
+
+    expect(page).to_have_title("Runs · Hearth")
+    expect(page.get_by_role("heading", level=1)).to_have_text("Runs")
+    expect(page.get_by_test_id("nav-runs")).to_have_attribute("aria-current", "page")
+    page.go_back()
+    expect(page).to_have_title("Status · Hearth")
+
+
+def test_unknown_address_leads_home(visitor: Visitor) -> None:
+    """A mistyped address is answered with a way on."""
+    page = visitor.enter()
+
+    page.goto(f"{visitor.house.address}/#/attic")
+
+    expect(page.get_by_role("heading", level=1)).to_have_text("There is no such page")
+    page.get_by_role("link", name="Go to the chat").click()
+    expect(page.get_by_test_id("composer")).to_be_visible()
+
+
+def test_page_has_no_inline_code_and_works_from_its_own_address_only(visitor: Visitor) -> None:
+    """The promise of a private AI begins with the page: it asks nobody but its own service."""
+    policies = []
+    page = visitor.open()
+    page.on("response", lambda answer: policies.append(answer.headers))
+    page.reload()
+    page.get_by_test_id("key").wait_for()
+
+    policy = policies[0]["content-security-policy"]
+    assert "script-src 'self'" in policy
+    assert "'unsafe-inline'" not in policy
+    assert page.locator("script:not([src]), style, [style]").count() == 0
+    assert visitor.abroad == []

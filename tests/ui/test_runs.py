@@ -1,0 +1,91 @@
+"""The list of runs, and the workflows one starts them from."""
+
+from playwright.sync_api import expect
+
+from tests.ui.conftest import Visitor, ended, say, sign_in
+
+
+def test_runs_outlive_a_restart_of_the_service(visitor: Visitor) -> None:
+    """History is for the day after, when the machine has been off."""
+    page = visitor.enter()
+    ended(say(page, "Remember this one"))
+    page.goto("about:blank")
+
+    visitor.restart()
+
+    page.goto(visitor.house.address)
+    sign_in(page, visitor.house.key)
+    page.get_by_test_id("nav-runs").click()
+    row = page.get_by_test_id("run").filter(has_text="Remember this one")
+    expect(row).to_contain_text("Done")
+    row.click()
+    expect(page.locator(".run-whole")).to_contain_text("Remember this one")
+
+
+def test_list_shows_a_run_while_it_runs_and_when_it_is_done(visitor: Visitor) -> None:
+    """The list is left open on a second screen; nobody should have to reload it."""
+    visitor.house.model.when("slow").say("Done at last.", wait=3)
+    page = visitor.enter()
+    page.get_by_test_id("nav-runs").click()
+    page.get_by_test_id("empty").wait_for()
+
+    with visitor.house.client() as client:
+        body = {"workflow": "agent-turn", "inputs": {"text": "slow one"}}
+        client.post("/api/runs", json=body)
+
+    row = page.get_by_test_id("run").filter(has_text="slow one")
+    expect(row).to_contain_text("Running")
+    expect(row).to_contain_text("Done")
+
+
+def test_runs_are_found_by_words_and_status_and_paged(visitor: Visitor) -> None:
+    """After a month there are thousands; the one that failed yesterday must be near."""
+    visitor.house.model.when("bad").refuse(400, "No.")
+    with visitor.house.client() as client:
+        for number in range(43):
+            text = "bad idea" if number == 42 else f"number {number}"
+            body = {"workflow": "agent-turn", "inputs": {"text": text}}
+            client.post("/api/runs", json=body).raise_for_status()
+    page = visitor.enter()
+    page.get_by_test_id("nav-runs").click()
+    rows = page.get_by_test_id("run")
+    expect(rows).to_have_count(40)
+
+    page.get_by_test_id("older").click()
+    expect(rows).to_have_count(43)
+    expect(page.get_by_test_id("older")).to_be_hidden()
+    page.get_by_test_id("filter-text").fill("number 17")
+    expect(rows).to_have_count(1)
+    page.get_by_test_id("filter-text").fill("")
+    page.get_by_test_id("filter-status").select_option("failed")
+
+    expect(rows).to_have_count(1)
+    expect(rows).to_contain_text("bad idea")
+
+
+def test_workflow_is_started_from_a_form_made_of_its_inputs(visitor: Visitor) -> None:
+    """Nobody should have to write JSON to try a workflow."""
+    visitor.house.model.when("Report").say("Stoves are warm.")
+    page = visitor.enter()
+    page.get_by_test_id("nav-workflows").click()
+    page.get_by_test_id("workflow").filter(has_text="report").click()
+    expect(page.get_by_test_id("graph-node")).to_have_count(5)
+
+    page.get_by_test_id("start").click()
+    expect(page.get_by_test_id("input-question")).to_have_attribute("aria-invalid", "")
+    page.get_by_test_id("input-question").fill("stoves")
+    page.get_by_test_id("input-keep").check()
+    page.get_by_test_id("start").click()
+
+    expect(page.get_by_test_id("run-status")).to_have_text("Done")
+    expect(page.locator(".run-whole")).to_contain_text("Stoves are warm.")
+    expect(page.locator("[data-path=save].graph-node")).to_have_attribute("data-state", "done")
+
+
+def test_address_of_a_run_that_does_not_exist_says_so(visitor: Visitor) -> None:
+    """An old link must not lead to an empty page."""
+    page = visitor.enter()
+
+    page.goto(f"{visitor.house.address}/#/runs/01NOSUCHRUN")
+
+    expect(page.get_by_test_id("problem")).to_contain_text("This run cannot be shown")

@@ -1,0 +1,44 @@
+"""The status page: how everything is, in words."""
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.ui.conftest import Visitor
+
+
+@pytest.mark.proves("004-42")
+def test_status_is_a_readable_table(visitor: Visitor) -> None:
+    """People look here when something is wrong; they must not have to read JSON."""
+    page = visitor.enter()
+
+    page.get_by_test_id("nav-status").click()
+
+    services = page.get_by_test_id("services")
+    expect(services.get_by_role("columnheader")).to_have_text(["Name", "Health", "Since", "Detail"])
+    well = services.get_by_role("row", name="moe-gateway")
+    expect(well.locator("state-badge")).to_have_text("Healthy")
+    expect(well.locator("state-badge svg .mark")).to_have_count(1)
+    expect(well.locator("time")).to_have_text(re.compile(r"just now|ago$"))
+    expect(well.locator("time-since")).to_contain_text(re.compile(r"\d{1,2}:\d\d"))
+    ill = services.get_by_role("row", name="speech-stt")
+    expect(ill.locator("state-badge")).to_have_text("Not healthy")
+    expect(ill.locator("[data-name=detail]")).not_to_be_empty()
+    expert = page.get_by_test_id("experts").get_by_role("row", name="scripted")
+    expect(expert).to_contain_text("Healthy")
+    expect(page.get_by_test_id("summary")).to_contain_text("1 of 3 need attention")
+    expect(page.locator("main")).not_to_contain_text("{")
+
+
+def test_status_follows_what_happens_by_itself(visitor: Visitor) -> None:
+    """The page is left open while one mends something."""
+    page = visitor.enter()
+    page.get_by_test_id("nav-status").click()
+    expect(page.get_by_test_id("experts").get_by_role("row", name="scripted")).to_be_visible()
+
+    visitor.house.model.expert |= {"healthy": False, "reason": "The model file is damaged."}
+
+    row = page.get_by_test_id("experts").get_by_role("row", name="scripted")
+    expect(row).to_contain_text("Not healthy")
+    expect(row).to_contain_text("The model file is damaged.")
