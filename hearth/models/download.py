@@ -84,6 +84,8 @@ class Download:
         if kept := self.kept:
             headers |= {"Range": f"bytes={kept}-", "If-Range": self._etag()}
         with http.stream("GET", self.url, headers=headers) as answer:
+            if kept and answer.headers.get("content-range") == f"bytes */{kept}":
+                return self.part  # nothing is left to ask for: status 416
             start = self._start(answer, kept)
             length = answer.headers.get("content-length")
             total = start + int(length) if length else None
@@ -98,12 +100,15 @@ class Download:
         status = answer.status_code
         if status == 206 and answer.headers.get("content-range", "").startswith(f"bytes {kept}-"):
             return kept
-        self._forget()
+        if status in TRY_AGAIN:
+            raise Interrupted(f"HTTP {status}")
+        if status in (206, 416):
+            self._forget()  # it is not the beginning of what the source has
+            raise Interrupted(f"HTTP {status}")
         if status == 200:
+            self._forget()
             self._remember(answer.headers.get("etag", ""))
             return 0
-        if status in TRY_AGAIN or status in (206, 416):
-            raise Interrupted(f"HTTP {status}")
         raise SourceGone(f"{self.url} answers with HTTP {status}.")
 
     def _check_size(self, total: int | None) -> None:

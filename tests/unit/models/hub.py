@@ -26,7 +26,8 @@ class Hub:
         self.ranges.append(headers.get("range", ""))
         start = self._start(headers)
         body = b"" if self.status else self.content[start:]
-        status = self.status or (206 if start else 200)
+        rest = 206 if body else 416
+        status = self.status or (rest if start else 200)
         await send(
             {"type": "http.response.start", "status": status, "headers": self._facts(start, body)}
         )
@@ -41,7 +42,8 @@ class Hub:
     def _facts(self, start: int, body: bytes) -> list[tuple[bytes, bytes]]:
         facts = {"content-length": str(len(body)), "etag": self.etag}
         if start:
-            facts["content-range"] = f"bytes {start}-{len(self.content) - 1}/{len(self.content)}"
+            sent = f"{start}-{len(self.content) - 1}" if body else "*"
+            facts["content-range"] = f"bytes {sent}/{len(self.content)}"
         if self.location:
             facts["location"] = self.location
         return [(name.encode(), value.encode()) for name, value in facts.items() if value]

@@ -64,6 +64,18 @@ def test_next_pull_goes_on_with_what_the_last_one_left(
     assert seen.figures == (len(CONTENT), len(CONTENT))
 
 
+def test_download_that_was_whole_already_is_not_fetched_again(serve: Serve, tmp_path: Path) -> None:
+    """Ctrl-C while twenty gigabytes are being checked must not cost the twenty gigabytes."""
+    hub = Hub(CONTENT)
+    download = Download(f"{serve(hub)}/tiny.gguf", tmp_path / "tiny.part", None, ())
+    download.run(Silent(), lambda needed: None)
+
+    path = download.run(Silent(), lambda needed: None)
+
+    assert path.read_bytes() == CONTENT
+    assert hub.ranges == ["", f"bytes={len(CONTENT)}-"]
+
+
 def test_file_that_changed_at_its_source_is_fetched_whole(fetch: Callable[..., Path]) -> None:
     """Half of the old version and half of the new one would be neither."""
     hub = Hub(CONTENT, cuts=[HALF])
@@ -92,16 +104,18 @@ def test_source_without_a_strong_tag_starts_from_the_beginning(
     assert hub.ranges == ["", ""]
 
 
-def test_server_in_trouble_is_asked_again(fetch: Callable[..., Path]) -> None:
-    """A 503 of a busy hub passes; giving up at once would not."""
-    hub = Hub(CONTENT, status=503)
+def test_server_in_trouble_is_asked_again_for_the_rest(fetch: Callable[..., Path]) -> None:
+    """A 503 of a busy hub passes; what came before it must still count then."""
+    hub = Hub(CONTENT, cuts=[HALF])
 
-    async def recover(scope: object, receive: object, send: object) -> None:
-        if hub.ranges:
-            hub.status = None
+    async def falter(scope: object, receive: object, send: object) -> None:
+        hub.status = 503 if len(hub.ranges) == 1 else None
         await hub(scope, receive, send)  # type: ignore[arg-type]
 
-    assert fetch(recover).read_bytes() == CONTENT
+    path = fetch(falter)
+
+    assert path.read_bytes() == CONTENT
+    assert hub.ranges == ["", f"bytes={HALF}-", f"bytes={HALF}-"]
 
 
 @pytest.mark.parametrize("status", [401, 403, 404, 410])
