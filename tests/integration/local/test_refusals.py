@@ -180,7 +180,7 @@ def test_missing_model_without_a_network_is_told(real: Tiny, tmp_path: Path) -> 
     """The first start may happen on a train."""
     real.wrapper = inside("true", flags="n")
     real.environment = {
-        "PIP_RETRIES": "0", "PIP_NO_CACHE_DIR": "1", "PIP_FIND_LINKS": "", "HOME": str(tmp_path),
+        "PIP_RETRIES": "1", "PIP_NO_CACHE_DIR": "1", "PIP_FIND_LINKS": "", "HOME": str(tmp_path),
     }  # fmt: skip
     up = real.up()
 
