@@ -19,7 +19,7 @@ from pipecatapp.workflow.document.model import (
     WorkflowDocument,
 )
 from pipecatapp.workflow.document.shapes import SHORTHAND
-from pipecatapp.workflow.expressions.filters import FILTERS, TESTS
+from pipecatapp.workflow.expressions.filters import FILTERS, OPERATORS, TESTS
 
 _HEAD = """# Workflow documents
 
@@ -57,7 +57,7 @@ def documents_page() -> str:
         lines += [f"## {title}", "", model.__doc__ or "", "", *_table(model), ""]
     lines += ["## Types", "", "| type | value |", "| --- | --- |"]
     lines += [f"| `{word}` | {what} |" for word, what in SHORTHAND.items()]
-    tests = [name for name in TESTS if name not in ("gteq", "lteq", "notin")]
+    tests = [name for name in TESTS if name not in OPERATORS]
     lines += ["", _EXPRESSIONS]
     lines += [f"Filters: {_names(FILTERS)}.", "", f"Tests, for `is` and `select`: {_names(tests)}."]
     later = sorted(LATER_IN_NODE | LATER_IN_WORKFLOW | LATER_ELSEWHERE)

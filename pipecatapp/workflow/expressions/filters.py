@@ -258,6 +258,13 @@ FILTERS: Mapping[str, Filter] = {
     "values": lambda _m, v: list(_object(v).values()),
 }
 
+OPERATORS: Mapping[str, Filter] = {
+    "gteq": lambda _m, v, other: v >= other,
+    "lteq": lambda _m, v, other: v <= other,
+    "notin": lambda _m, v, many: not _inside(v, many),  # codespell:ignore notin
+}
+"""Comparisons that Jinja2 names in its tree only."""
+
 TESTS: Mapping[str, Filter] = {
     "boolean": lambda _m, v: isinstance(v, bool),
     "containing": lambda _m, v, part: _inside(part, v),
@@ -266,18 +273,16 @@ TESTS: Mapping[str, Filter] = {
     "false": lambda _m, v: v is False,
     "ge": lambda _m, v, other: v >= other,
     "gt": lambda _m, v, other: v > other,
-    "gteq": lambda _m, v, other: v >= other,
     "in": lambda _m, v, many: _inside(v, many),
     "le": lambda _m, v, other: v <= other,
-    "lteq": lambda _m, v, other: v <= other,
     "lt": lambda _m, v, other: v < other,
     "mapping": lambda _m, v: isinstance(v, dict),
     "ne": lambda _m, v, other: v != other,
-    "notin": lambda _m, v, many: not _inside(v, many),
     "none": lambda _m, v: v is None,
     "number": lambda _m, v: isinstance(v, int | float) and not isinstance(v, bool),
     "odd": lambda _m, v: number(v) % 2 == 1,
     "sequence": lambda _m, v: isinstance(v, list),
     "string": lambda _m, v: isinstance(v, str),
     "true": lambda _m, v: v is True,
+    **OPERATORS,
 }

@@ -137,8 +137,8 @@ async def test_model_that_takes_no_tools_is_offered_none(open_engine: OpenEngine
         ("number_double", {"value": "x"}, "Error: number.double: value: Input should be a valid"),
         (
             "number_double",
-            {"valeu": 1},
-            "Error: number.double: value: Field required; valeu: Extra",
+            {"valve": 1},
+            "Error: number.double: value: Field required; valve: Extra",
         ),
         ("number_double", '{"value": 1', 'Error: the arguments are not a JSON object: \'{"value"'),
         ("text_upper", {"text": None}, "Error: text.upper: text: Input should be a valid string"),

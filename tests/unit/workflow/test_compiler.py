@@ -45,15 +45,15 @@ def test_every_fault_of_meaning_is_told_in_one_go() -> None:
 id: wrong
 inputs: {n: integer, text: {type: text, default: 3}}
 steps:
-  - {id: a, use: text.uper, with: {text: x}}
+  - {id: a, use: text.uppr, with: {text: x}}
   - {id: b, use: text.upper, with: {txt: x}}
   - {id: c, use: number.double, with: {value: many}}
   - {id: d, use: number.double, with: {value: "{{ inputs.text }}"}}
   - {id: e, use: number.double, with: {value: "<{{ inputs.n }}>"}}
   - {id: f, use: text.upper, with: {text: "{{ inputs.txt }}{{ f.text }}{{ g.text }}{{ nob }}"}}
   - {id: g, use: text.upper, with: {text: "{{ b.words }}"}, prompt: [chat], returns: text}
-  - {id: h, use: text.upper, with: {text: "{{ b.text | uper }} {{ open( }}"}, needs: [i, j, b]}
-  - {id: i, use: workflow/libary}
+  - {id: h, use: text.upper, with: {text: "{{ b.text | uppr }} {{ open( }}"}, needs: [i, j, b]}
+  - {id: i, use: workflow/libraries}
   - {id: j, use: workflow/library, with: {m: 1, word: c}, model: fast}
   - {id: k, use: workflow/library, with: {n: "{{ b.text }}"}}
   - {id: l, use: llm, with: {text: x}, prompt: [chta]}
@@ -69,7 +69,7 @@ steps:
 outputs: {x: "{{ z.text }}", y: "{{ k.value.deeper }}"}
 """) == [
         "2:50: Input should be a valid string",
-        "4:18: there is no tool 'text.uper'. Did you mean 'text.upper'?",
+        "4:18: there is no tool 'text.uppr'. Did you mean 'text.upper'?",
         "5:36: the input 'text' is missing. Add `text: …` to `with`",
         "5:37: there is no input 'txt'. Did you mean 'text'?",
         "6:47: value: Input should be a valid integer, unable to parse string as an integer",
@@ -85,7 +85,7 @@ outputs: {x: "{{ z.text }}", y: "{{ k.value.deeper }}"}
         "11:43: not an expression: unexpected '}', expected ')'",
         "11:87: 'i' cannot be needed here: it comes later in these steps",
         "11:90: 'j' cannot be needed here: it comes later in these steps",
-        "12:18: there is no 'workflow/libary'. Did you mean 'workflow/library'?",
+        "12:18: there is no 'workflow/libraries'. Did you mean 'workflow/library'?",
         "13:42: the input 'n' is missing. Add `n: …` to `with`",
         "13:43: there is no input 'm'. Known: n, word",
         "13:55: Input should be 'a' or 'b'",

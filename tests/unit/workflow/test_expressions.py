@@ -173,8 +173,8 @@ def test_error_names_what_is_missing_and_what_is_there() -> None:
     """The author of a document, a person or a model, can mend it from the message alone."""
     with pytest.raises(ExpressionError, match=r"inputs\.txt.*no 'txt'; there is text, n"):
         expression("{{ inputs.txt }}").value(NAMES)
-    with pytest.raises(ExpressionError, match=r"no filter 'uper'\. Did you mean 'upper'"):
-        expression("{{ inputs.text | uper }}")
+    with pytest.raises(ExpressionError, match=r"no filter 'uppr'\. Did you mean 'upper'"):
+        expression("{{ inputs.text | uppr }}")
 
 
 JSON = st.recursive(
