@@ -24,7 +24,6 @@ from moe_gateway.relay import (
     pass_assembled,
     pass_stream,
     pass_whole,
-    passed_back,
     read_body,
     request_head,
 )
@@ -137,7 +136,7 @@ class HotRoutes:
         """Answer; when the caller hangs up before the end, drop everything at once."""
         task = asyncio.current_task()
         assert task is not None
-        watcher = asyncio.ensure_future(_watch(receive, reply, task))
+        watcher = asyncio.create_task(_watch(receive, reply, task))
         try:
             await self._answer(asked, reply)
         except asyncio.CancelledError:
@@ -230,8 +229,8 @@ class HotRoutes:
             log.error("instance_refuses_our_key", instance=instance.label)
             message = f"{instance.label} refuses the gateway's own key (its `key_file`)."
             raise Refused(502, "upstream_refused_key", message, headers=[NO_RETRY])
-        content_type, _ = passed_back(connection)
-        if connection.status >= 400 or not content_type.startswith(b"text/event-stream"):
+        streams = connection.content_type.startswith(b"text/event-stream")
+        if connection.status >= 400 or not streams:
             return await pass_whole(reply, connection, idle)
         if asked.assembled_on(instance):
             return await pass_assembled(reply, connection, idle)

@@ -3,8 +3,8 @@
 import asyncio
 import re
 import time
+from secrets import token_hex
 from typing import Any, Final
-from uuid import uuid4
 
 import msgspec
 import orjson
@@ -18,6 +18,7 @@ from moe_gateway.errors import Headers, Refused, relayed, too_large
 from moe_gateway.upstream import Connection, Lost, UpstreamError
 
 MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
+JSON: Final = b"application/json"
 SANE_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 HOP_BY_HOP: Final = frozenset(
@@ -90,7 +91,7 @@ class Reply:
         await self._send({"type": "http.response.body", "body": data})
 
     async def whole(
-        self, status: int, data: bytes, headers: Headers, content_type: bytes = b"application/json"
+        self, status: int, data: bytes, headers: Headers, content_type: bytes = JSON
     ) -> None:
         length = (b"content-length", b"%d" % len(data))
         await self.start(status, content_type, [length, *headers])
@@ -105,7 +106,7 @@ def request_id(headers: Headers) -> bytes:
     for name, value in headers:
         if name == b"x-request-id" and SANE_ID.fullmatch(value):
             return value
-    return b"req_" + uuid4().hex.encode()
+    return b"req_" + token_hex(12).encode()
 
 
 async def read_body(headers: Headers, receive: Receive, limit: int) -> bytes:
@@ -153,15 +154,13 @@ def request_head(
     return b"POST %s HTTP/1.1\r\n%s%s%s" % (path, fixed, b"".join(lines), own)
 
 
-def passed_back(connection: Connection) -> tuple[bytes, Headers]:
-    """The content type of a server's answer, and the headers that the caller gets of it."""
-    content_type, passed = b"application/json", []
-    for name, value in connection.headers:
-        if name == b"content-type":
-            content_type = value
-        elif name not in NOT_PASSED_BACK and not name.startswith(b"access-control-"):
-            passed.append((name, value))
-    return content_type, passed
+def passed_back(connection: Connection) -> Headers:
+    """The headers that the caller gets of a server's answer, without its content type."""
+    return [
+        (name, value)
+        for name, value in connection.headers
+        if name not in NOT_PASSED_BACK and not name.startswith(b"access-control-")
+    ]
 
 
 class _Counted(msgspec.Struct):
@@ -178,10 +177,10 @@ async def pass_whole(reply: Reply, connection: Connection, idle: float) -> Token
     `Lost` or `TimedOut`.
     """
     data = await connection.body(idle, MAX_ANSWER_BYTES)
-    content_type, headers = passed_back(connection)
+    content_type = connection.content_type or JSON
     if connection.status >= 400:
-        data, content_type = relayed(connection.status, data), b"application/json"
-    await reply.whole(connection.status, data, headers, content_type)
+        data, content_type = relayed(connection.status, data), JSON
+    await reply.whole(connection.status, data, passed_back(connection), content_type)
     try:
         return count_of(orjson.loads(bytes(_COUNTED.decode(data).usage)))
     except msgspec.DecodeError:
@@ -220,8 +219,8 @@ async def _copy(reply: Reply, connection: Connection, idle: float, tap: StreamTa
         while not tap.done and (data := await connection.piece(idle)):
             out = tap.feed(data)
             if out and not reply.status:
-                content_type, headers = passed_back(connection)
-                await reply.start(connection.status, content_type, headers)
+                headers = passed_back(connection)
+                await reply.start(connection.status, connection.content_type, headers)
             if out:
                 await reply.piece(out)
     except EventTooLong as error:
@@ -241,8 +240,7 @@ async def pass_assembled(reply: Reply, connection: Connection, idle: float) -> T
         for event in _events(reader, data, size):
             if event.data == DONE:
                 body = whole.completion()
-                _, headers = passed_back(connection)
-                await reply.whole(200, orjson.dumps(body), headers)
+                await reply.whole(200, orjson.dumps(body), passed_back(connection))
                 await connection.linger()
                 return count_of(body.get("usage"))
             chunk = _chunk(event.data)

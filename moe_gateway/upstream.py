@@ -106,6 +106,7 @@ class Connection(asyncio.Protocol):
         self.address = address
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
+        self.content_type = b""
         self.complete = True
         """The answer has come to its end, or none was asked for yet."""
         self.idle_since = 0.0
@@ -252,7 +253,7 @@ class Connection(asyncio.Protocol):
         if self.complete:
             self._closed = True  # More than was asked for: what it means is anybody's guess.
         else:
-            self.headers = []
+            self.headers, self.content_type = [], b""
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if self.complete:
@@ -260,6 +261,8 @@ class Connection(asyncio.Protocol):
         name = name.lower()
         if name in (b"content-length", b"transfer-encoding"):
             self._framed = True
+        elif name == b"content-type":
+            self.content_type = value
         self.headers.append((name, value))
 
     def on_headers_complete(self) -> None:

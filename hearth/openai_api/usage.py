@@ -2,14 +2,18 @@
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from hearth.openai_api.sse import DONE, MAX_EVENT_BYTES, EventTooLong
 
-_EVENT: Final = re.compile(rb".*?(?:\n\r?\n|\Z)", re.DOTALL)
+_BLANK: Final = re.compile(rb"\n\r?\n")
 _DATA: Final = re.compile(rb"^data: ?(.*?)\r?$", re.MULTILINE)
+_TELLING: Final = re.compile(rb'"usage"\s*:\s*\{|"error"\s*:')
 _DONE: Final = DONE.encode()
+_MARKS: Final = (b'"usage"', b'"error"', _DONE)
+"""What an event must hold to be worth a look; in a text that a model says, quotes are escaped."""
 
 
 @dataclass(frozen=True)
@@ -58,14 +62,23 @@ class StreamTap:
         if data.endswith(b"\n\n"):
             self._rest = b""
         else:
-            lf, crlf = data.rfind(b"\n\n"), data.rfind(b"\n\r\n")
-            end = max(lf + 2 if lf >= 0 else 0, crlf + 3 if crlf >= 0 else 0)
+            end = _last_end(data)
             data, self._rest = data[:end], data[end:]
             if len(self._rest) > MAX_EVENT_BYTES:
                 raise EventTooLong(f"An event is longer than {MAX_EVENT_BYTES} bytes.")
-        if b'"usage"' in data or _DONE in data or b'"error"' in data:
-            return b"".join(event for event in _EVENT.findall(data) if self._look(event))
+        for mark in _MARKS:
+            if mark in data:
+                return self._without_usage(data)
         return data
+
+    def _without_usage(self, data: bytes) -> bytes:
+        """Look at the marked events among these whole ones, and take out the usage chunk."""
+        kept, begin = [], 0
+        for start, end in _marked_events(data):
+            if not self._look(data[start:end]):
+                kept.append(data[begin:start])
+                begin = end
+        return b"".join((*kept, data[begin:])) if kept else data
 
     def _look(self, event: bytes) -> bool:
         """Whether the caller shall get this event."""
@@ -73,7 +86,7 @@ class StreamTap:
         if data == _DONE:
             self.done = True
             return True
-        if b'"usage"' not in data and b'"error"' not in data:
+        if not _TELLING.search(data):
             return True
         try:
             chunk = json.loads(data)
@@ -85,3 +98,23 @@ class StreamTap:
         count = count_of(chunk.get("usage"))
         self.usage = count or self.usage
         return not (self._strip and count and not chunk.get("choices"))
+
+
+def _last_end(data: bytes) -> int:
+    """Where the last whole event ends."""
+    lf, crlf = data.rfind(b"\n\n"), data.rfind(b"\n\r\n")
+    return max(lf + 2 if lf >= 0 else 0, crlf + 3 if crlf >= 0 else 0)
+
+
+def _marked_events(data: bytes) -> Iterator[tuple[int, int]]:
+    """Start and end of each event that holds a mark; each mark is looked for once in all."""
+    found = [(data.find(mark), mark) for mark in _MARKS]
+    start = 0
+    while found := [(at, mark) for at, mark in found if at >= 0]:
+        first = min(found)[0]
+        start += _last_end(data[start:first])
+        blank = _BLANK.search(data, first)
+        end = blank.end() if blank else len(data)
+        yield start, end
+        start = end
+        found = [(data.find(mark, end) if at < end else at, mark) for at, mark in found]
