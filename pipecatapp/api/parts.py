@@ -80,13 +80,14 @@ class Parts:
     def watch(self, run: str) -> None:
         """Count a run when it ends."""
         self._running[run] = self.spawn(self._count(run))
+        self._running[run].add_done_callback(lambda task: self._forget(run, task))
         self.metrics.running.set(len(self._running))
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Do something beside the requests; it ends with the service at the latest."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._done)
         return task
 
     async def drain(self, seconds: float) -> None:
@@ -101,12 +102,21 @@ class Parts:
 
     async def _count(self, run: str) -> None:
         await self.runs.engine.wait(run)
-        del self._running[run]
-        self.metrics.running.set(len(self._running))
         view = self.runs.view(run)
         known = view.workflow in self.runs.engine.workflows
         self.metrics.ended(view, workflow=view.workflow if known else "document")
         log.info("run_ended", run=run, workflow=view.workflow, status=view.status)
+
+    def _forget(self, run: str, counted: asyncio.Task[None]) -> None:
+        """A run whose counting was cancelled is left for the next start, so it still counts."""
+        if not counted.cancelled():
+            del self._running[run]
+            self.metrics.running.set(len(self._running))
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("background_work_failed", error=repr(error))
 
 
 def parts_of(request: Request) -> Parts:

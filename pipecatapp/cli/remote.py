@@ -54,20 +54,23 @@ class RemoteDesk:
         return str((await self._ask("POST", "/api/runs", body))["run"])
 
     async def follow(self, run: str) -> AsyncIterator[Json]:
-        """Connects again, after the last event that came, when the service is started anew."""
+        """Connects again, after the last event that came, when the service is started anew.
+
+        A stream that ends without `end` says that the run will go on.
+        """
         after = failures = 0
         while True:
             try:
                 async for event in self._events(run, after):
-                    failures = 0
                     if event["type"] == "end":
                         return
                     after = event.get("seq", after)
                     yield event
+                failures = 0
             except httpx2.TransportError as error:
-                if failures == CONNECT_AGAIN_TIMES:
+                failures += 1
+                if failures > CONNECT_AGAIN_TIMES:
                     raise self._unreachable(error) from error
-            failures += 1
             await asyncio.sleep(CONNECT_AGAIN_SECONDS)
 
     async def show(self, run: str) -> Json:

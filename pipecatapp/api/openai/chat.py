@@ -69,12 +69,18 @@ def inputs_for(workflow: Workflow, body: AgentRequest) -> dict[str, Any]:
     if not text:
         raise Refused(400, "no_user_message", "No message of the user has text.", param="messages")
     ours = body.conversation is not None
-    inputs: dict[str, Any] = {"messages": [] if ours else [m.body() for m in body.messages]}
+    inputs: dict[str, Any] = {"messages": [] if ours else [told(m) for m in body.messages]}
     if ours and "conversation" not in takes:
         inputs["messages"] = [{"role": "user", "content": text}]
     inputs["text"] = text
     inputs |= {name: getattr(body, name) for name in PASSED_ON if getattr(body, name) is not None}
     return {name: value for name, value in inputs.items() if name in takes}
+
+
+def told(message: Message) -> dict[str, Any]:
+    """A message as every model server knows it: the newer `developer` is `system` to most."""
+    role = "system" if message.role == "developer" else message.role
+    return message.body() | {"role": role}
 
 
 async def _cancel_when_gone(request: Request, parts: Parts, run: str) -> None:

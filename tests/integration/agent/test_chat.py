@@ -187,6 +187,19 @@ def test_history_is_the_callers_unless_a_conversation_is_named(house: House) -> 
     assert unknown.status_code == 404
 
 
+def test_instructions_of_the_caller_join_our_own_in_one_system_message(house: House) -> None:
+    """Templates of small models take one system message, and know no `developer`."""
+    with house.client() as client:
+        rules = {"role": "developer", "content": "Speak like a pirate."}
+        body = hello()
+        client.post(CHAT, json={**body, "messages": [rules, *body["messages"]]})
+
+    system, user = house.model.requests[0].body["messages"]
+    assert (system["role"], user["role"]) == ("system", "user")
+    assert "Speak like a pirate." in system["content"]
+    assert "You are Hearth" in system["content"]
+
+
 @pytest.mark.proves("004-19")
 def test_agent_saves_a_note_and_finds_it_in_another_conversation(house: House) -> None:
     """The loop of model and tools, from a YAML document, over the API: what one keeps is kept."""

@@ -31,7 +31,7 @@ outputs:
   total: "{{ inputs.numbers | sum }}"
   loud: "{{ inputs.loud }}"
 """
-WRONG = "id: wrong\nsteps:\n  - id: a\n    use: tiem.now\n"
+WRONG = "id: wrong\nsteps:\n  - id: a\n    use: time.noww\n"
 
 
 @pytest.fixture(params=["instance", "ledger"])

@@ -1,4 +1,4 @@
-"""What holds for every tool: declared in full, checked on both sides, tested, documented."""
+"""What holds for every tool: declared in full, checked on both sides, tested."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,7 +8,6 @@ import pytest
 from pydantic import BaseModel
 
 from pipecatapp.tools import TOOLS
-from pipecatapp.tools.page import tools_page
 from pipecatapp.workflow import Context, Tool, ToolFailed
 
 ROOT = Path(__file__).parents[3]
@@ -71,10 +70,3 @@ def test_tool_has_unit_tests_of_its_own(tool: Tool) -> None:
 
     assert f'TOOLS["{tool.name}"]' in text
     assert "async def test_" in text
-
-
-def test_reference_page_is_current() -> None:
-    """The page follows from the declarations; `make docs` writes it."""
-    page = ROOT / "docs" / "reference" / "tools.md"
-
-    assert page.read_text(encoding="utf-8") == tools_page()
