@@ -86,6 +86,13 @@ class Instance(BaseModel):
     services: list[RunningService]
 
 
+def ensure_state_dir(state: StateDir) -> None:
+    """Make a missing state directory, private to its owner; one that is there stays as it is."""
+    if not state.root.is_dir():
+        state.root.mkdir(mode=0o700, parents=True)
+        state.version_file.write_text(f"{STATE_VERSION}\n", encoding="ascii")
+
+
 def read_instance(state: StateDir) -> Instance | None:
     """What runs on this state directory now.
 

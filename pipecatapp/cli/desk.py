@@ -7,9 +7,8 @@ from typing import Any, Protocol
 
 from hearth.service.logs import configure_logs
 from hearth.service.settings import read_key
-from hearth.service.state import StateDir, read_instance
+from hearth.service.state import StateDir, ensure_state_dir, read_instance
 from hearth.settings import Settings as HearthSettings
-from pipecatapp.cli.failure import CommandFailed
 from pipecatapp.cli.remote import RemoteDesk
 from pipecatapp.runs import Document, Runs
 from pipecatapp.settings import Settings
@@ -71,8 +70,7 @@ async def open_desk(state_dir: Path | None) -> AsyncIterator[Desk]:
         async with RemoteDesk(instance.web, read_key(instance.key_file)) as remote:
             yield remote
         return
-    if not state.root.is_dir():
-        raise CommandFailed(f"There is no instance in {state.root}. `hearth up` makes one.")
+    ensure_state_dir(state)
     configure_logs("hearth", level="error")
     settings = Settings.load().model_copy(update={"state_dir": state.root})
     async with open_engine(settings) as assembly:

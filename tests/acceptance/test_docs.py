@@ -1,6 +1,7 @@
 """Every block of the documentation is executed as it stands, in the order of its page."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -39,7 +40,7 @@ def _held_true(instance: Instance, fence: Fence) -> bool:
 
 
 def _is_valid_yaml(instance: Instance, fence: Fence) -> None:
-    if "kind: workflow" in fence.body:
+    if re.search(r"^(steps|graph):", fence.body, re.MULTILINE):
         file = instance.place.home / "fence.yaml"
         file.write_text(fence.body, encoding="utf-8")
         _succeeds(instance, fence, "hearth", "plan", str(file))

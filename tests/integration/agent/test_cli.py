@@ -297,3 +297,23 @@ def test_run_without_gateway_says_how_to_start_it(
 
     assert ended.exit_code == 1
     assert "hearth up" in ended.stderr
+
+
+def test_first_command_needs_no_instance_and_makes_its_own_state(
+    tmp_path: Path, sum_file: str
+) -> None:
+    """A person tries a document before anything was ever started."""
+    app = typer.Typer()
+    commands(app)
+    state = StateDir(tmp_path / "never" / "started")
+
+    planned = CliRunner().invoke(app, ["plan", "agent-turn", "--state-dir", str(state.root)])
+    ran = CliRunner().invoke(
+        app,
+        ["run", sum_file, "--input", "numbers=[1, 2]", "--json", "--state-dir", str(state.root)],
+    )
+
+    assert (planned.exit_code, ran.exit_code) == (0, 0), planned.output + ran.output
+    assert json.loads(ran.stdout)["outputs"]["total"] == 3
+    assert state.root.stat().st_mode & 0o077 == 0
+    assert state.version_file.read_text(encoding="utf-8").strip() == "1"
