@@ -55,7 +55,7 @@ class RunPanel extends HTMLElement {
     this.badge.setAttribute("state", view.status)
     this.graph.show(view.graph)
     this.graph.states((path) => this.#state.node(path))
-    this.graph.choose(this.#chosen)
+    this.graph.choose(this.#state.step(this.#chosen)?.node ?? this.#chosen)
     this.all.hidden = !this.#chosen
     this.steps.hidden = Boolean(this.#chosen)
     this.inspector.hidden = !this.#chosen

@@ -63,7 +63,7 @@ class RunPage extends HTMLElement {
     this.#head(view)
     this.graph.show(view.graph)
     this.graph.states((path) => this.#state.node(path))
-    this.graph.choose(this.#chosen)
+    this.graph.choose(this.#state.step(this.#chosen)?.node ?? this.#chosen)
     this.steps.show(view.steps, "", this.#chosen)
     this.#details(view)
   }
@@ -105,6 +105,7 @@ class RunPage extends HTMLElement {
     this.#show()
     this.querySelector(".run-inspect-pane").scrollTop = 0
     if (path) announce(`Showing ${path}`)
+    if (path) this.querySelector(".run-work").scrollIntoView({ block: "nearest" })
     else this.querySelector(`[data-path="${CSS.escape(before)}"]`)?.focus()
     if (path && matchMedia("(max-width: 899px)").matches) this.inspector.scrollIntoView({ block: "start", behavior: "smooth" })
   }
