@@ -22,8 +22,8 @@ JSON: Final = b"application/json"
 SANE_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 HOP_BY_HOP: Final = frozenset(
-    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer"
-    b" transfer-encoding upgrade".split()
+    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection trailer"
+    b" transfer-encoding upgrade te".split()  # codespell:ignore te
 )
 """RFC 9110, section 7.6.1."""
 

@@ -16,7 +16,7 @@ def test_servers_get_the_callers_headers_without_what_is_not_for_them() -> None:
             (b"cookie", b"c"),
             (b"connection", b"keep-alive, X-Hop"),
             (b"x-hop", b"1"),
-            (b"te", b"trailers"),
+            (b"te", b"trailers"),  # codespell:ignore te
             (b"transfer-encoding", b"chunked"),
             (b"accept-encoding", b"gzip"),
             (b"x-conversation-id", b"7"),

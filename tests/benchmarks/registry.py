@@ -1,0 +1,5 @@
+"""Every benchmark. One that is not in this list does not exist."""
+
+from tests.benchmarks import gateway_tokens
+
+BENCHMARKS = (gateway_tokens.BENCHMARK,)

@@ -1,0 +1,56 @@
+"""`docs/reference/benchmarks.json` and the page made of it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).parents[2] / "docs" / "reference"
+
+HEAD = """\
+# Benchmarks
+
+Made by `make bench`; do not edit. A ratio above 1 means better than the peer. Each figure is the
+median of paired runs, ours and the peer's in turns, in one go on one machine.
+
+| what | ours | peer | unit | ratio | goal | runs | on |
+|---|---|---|---|---|---|---|---|
+"""
+
+
+def write(entries: list[dict[str, Any]], folder: Path = FOLDER) -> None:
+    """Put the entries in the place of older ones with the same id, and write the page anew."""
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "benchmarks.json"
+    known = json.loads(file.read_text(encoding="utf-8"))["entries"] if file.exists() else []
+    merged = {entry["id"]: entry for entry in [*known, *entries]}
+    ordered = [merged[name] for name in sorted(merged)]
+    file.write_text(json.dumps({"entries": ordered}, indent=2) + "\n", encoding="utf-8")
+    (folder / "benchmarks.md").write_text(page(ordered), encoding="utf-8")
+
+
+def page(entries: list[dict[str, Any]]) -> str:
+    """The table, then what each benchmark does."""
+    rows = [
+        f"| `{e['id']}` | {e['ours']:g} | {e['peer']:g} ({e['peer_name']} {e['peer_version']})"
+        f" | {e['unit']} | {e['ratio']:g} | {verdict(e)} | {e['runs']} | {e['on']['date']} |"
+        for e in entries
+    ]
+    notes = [note(entry) for entry in entries]
+    return HEAD + "\n".join(rows) + "\n\n" + "\n\n".join(notes) + "\n"
+
+
+def verdict(entry: dict[str, Any]) -> str:
+    """The goal, and whether it was reached."""
+    reached = "reached" if entry["ratio"] >= entry["goal"] else "missed"
+    return f"{entry['goal']:g} {reached}"
+
+
+def note(entry: dict[str, Any]) -> str:
+    """What was done, on what, and the ratio of every pair."""
+    on = entry["on"]
+    ratios = ", ".join(f"{ratio:g}" for ratio in entry["ratios"])
+    return (
+        f"## `{entry['id']}`\n\n{entry['about']}\n\n"
+        f"Measured on {on['date']}: {on['cpu']}, {on['cores']} cores, load {on['load']} before the"
+        f" run, Python {on['python']}, Hearth {on['hearth']}.\nRatio of each pair: {ratios}."
+    )

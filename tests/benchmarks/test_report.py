@@ -1,0 +1,60 @@
+"""The benchmark report: what it claims must follow from what was measured."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.benchmarks.entry import Benchmark, Pair
+from tests.benchmarks.machine import facts
+from tests.benchmarks.report import page, verdict, write
+
+PAIRS = [Pair(10, 10), Pair(12, 10), Pair(8, 10), Pair(11, 10), Pair(30, 10)]
+
+
+def found(name: str = "a.b", **fields: Any) -> dict[str, Any]:
+    benchmark = Benchmark(
+        id=name,
+        about="What it does.",
+        unit="tokens/s",
+        peer="peer",
+        peer_version=lambda: "1.2",
+        goal=1.0,
+        measure=lambda: PAIRS,
+        **fields,
+    )
+    return benchmark.entry(facts())
+
+
+def test_ratio_is_the_median_of_the_pairs() -> None:
+    """One lucky pair must not make a claim."""
+    entry = found()
+
+    assert (entry["ours"], entry["peer"], entry["ratio"], entry["runs"]) == (11, 10, 1.1, 5)
+
+
+def test_ratio_above_one_is_better_also_where_less_is_better() -> None:
+    """Seconds and bytes are turned round, so that every row reads the same."""
+    assert found(lower_is_better=True)["ratio"] == pytest.approx(10 / 11, abs=1e-4)
+
+
+def test_entries_say_on_what_they_were_measured() -> None:
+    """A figure without its machine is no figure."""
+    assert found()["on"].keys() >= {"cpu", "cores", "date", "python", "hearth"}
+
+
+def test_new_results_replace_old_ones_of_the_same_id_only(tmp_path: Path) -> None:
+    """One benchmark can be run again without the hour that all take."""
+    write([found("a.b"), found("c.d")], tmp_path)
+    write([{**found("a.b"), "ratio": 0.5}], tmp_path)
+
+    entries = json.loads((tmp_path / "benchmarks.json").read_text())["entries"]
+    assert [(entry["id"], entry["ratio"]) for entry in entries] == [("a.b", 0.5), ("c.d", 1.1)]
+    assert (tmp_path / "benchmarks.md").read_text() == page(entries)
+
+
+def test_page_says_when_a_goal_was_missed() -> None:
+    """The page is made from the figures, also where they are not good."""
+    assert verdict({**found(), "ratio": 0.99}) == "1 missed"
+    assert verdict(found()) == "1 reached"
