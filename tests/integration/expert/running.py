@@ -56,12 +56,16 @@ class Expert:
         (child,) = psutil.Process(self.process.pid).children()
         return child
 
-    def works(self, seconds: float = 1.0) -> bool:
-        """Whether the engine spends processor time: evidence for one that has no `/slots`."""
+    def works(self) -> bool:
+        """Whether the engine spends processor time: evidence for one that has no `/slots`.
+
+        A generation takes what it can get, on a crowded machine still a tenth of a processor; an
+        idle server takes a thousandth.
+        """
         engine = self.engine_process()
         before = sum(engine.cpu_times()[:2])
-        time.sleep(seconds)
-        return sum(engine.cpu_times()[:2]) - before > seconds / 4
+        time.sleep(2)
+        return sum(engine.cpu_times()[:2]) - before > 0.05
 
     def ended(self, within: float = 30) -> int:
         """Wait for the launcher's end; its exit code."""
