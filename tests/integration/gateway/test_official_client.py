@@ -133,7 +133,7 @@ def test_client_raises_its_class_for_our_own_refusals(client: openai.OpenAI) -> 
     with pytest.raises(openai.AuthenticationError, match="No valid API key"):
         client.with_options(api_key="sk-wrong").models.list()
     with pytest.raises(openai.NotFoundError, match="Did you mean 'small'"):
-        client.chat.completions.create(model="smll", messages=ASK)
+        client.chat.completions.create(model="smallx", messages=ASK)
     with pytest.raises(openai.APIStatusError, match="MAX_BODY_BYTES"):
         client.embeddings.create(model="small", input="x" * 5000)
 

@@ -53,7 +53,7 @@ def test_health_and_metrics_need_no_key(gateway: httpx2.Client, path: str) -> No
 
 def test_unknown_model_is_told_the_near_one(gateway: httpx2.Client) -> None:
     """A typing mistake costs one look."""
-    found = error(gateway.post(CHAT, json=chat("x", "smll")), 404)
+    found = error(gateway.post(CHAT, json=chat("x", "smallx")), 404)
 
     assert found["code"] == "model_not_found"
     assert "Did you mean 'small'? Known models: auto, small." in found["message"]
@@ -101,7 +101,7 @@ def test_body_that_is_too_large_is_refused(gateway: httpx2.Client, *, chunked: b
         ("GET", "/", 404),
         ("GET", "/v1/nothing", 404),
         ("GET", "/docs", 404),
-        ("GET", "/v1/models/smll", 404),
+        ("GET", "/v1/models/smallx", 404),
     ],
 )
 def test_wrong_paths_and_methods_get_the_same_shape(

@@ -76,7 +76,7 @@ def test_route_is_chosen_by_name_need_cost_and_load(
 @pytest.mark.parametrize(
     ("model", "needs", "instances", "status", "words"),
     [
-        ("smll", Needs(), ALL, 404, "Did you mean 'small'?"),
+        ("smallx", Needs(), ALL, 404, "Did you mean 'small'?"),
         ("gpt-5", Needs(), ALL, 404, "Known models: agent, auto, big, eyes, small"),
         ("x", Needs(), [], 404, "none yet"),
         ("big", Needs(), [sick(BIG)], 503, "b1: loading"),
