@@ -108,7 +108,11 @@ def _gateway(options: Options, models: Sequence[Model]) -> Service:
 
 def _agent(options: Options, model: Model) -> Service:
     state = options.state
-    known = {MOE_GATEWAY: options.gateway, expert_service(model.name): options.expert}
+    known = {
+        PIPECATAPP: options.web,
+        MOE_GATEWAY: options.gateway,
+        expert_service(model.name): options.expert,
+    }
     environment = {
         "PIPECATAPP_HOST": HOST,
         "PIPECATAPP_PORT": str(port_of(PIPECATAPP, options.port_base)),

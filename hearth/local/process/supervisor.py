@@ -96,6 +96,7 @@ class Supervisor:
 
     async def _start(self) -> None:
         for keeper in self._keepers:
+            self._audience.condition(keeper.service.name, "starting")
             await keeper.start()
         async with health_client() as client:
             await _together(keeper.become_healthy(client) for keeper in self._keepers)
