@@ -18,9 +18,10 @@ from pipecatapp.workflow.ledger import Event, Ledger
 from pipecatapp.workflow.ledger.reading import RunRow, Spent
 from pipecatapp.workflow.plan import Plan
 from pipecatapp.workflow.running.agent import agent
-from pipecatapp.workflow.running.execution import Execution, checked_inputs
+from pipecatapp.workflow.running.execution import Execution
 from pipecatapp.workflow.running.instance import Instances
 from pipecatapp.workflow.running.prompting import request_of
+from pipecatapp.workflow.running.scope import checked_inputs
 from pipecatapp.workflow.tool import Tool
 from pipecatapp.workflow.views import ConversationSummary, RunResult, RunSummary, RunView, Turn
 
@@ -115,6 +116,7 @@ class Engine:
         `listener` hears it from its first event.
         """
         plan = workflow if isinstance(workflow, Plan) else self.plan(workflow)
+        plan.check_tools(self.tools)
         try:
             checked = checked_inputs(plan.body, inputs)
         except ShapeError as error:
@@ -246,7 +248,7 @@ class Engine:
         """Execute a run as soon as its beginning is on the disk."""
         if listener is not None:
             execution.channel.join(listener)
-        ended = asyncio.create_task(_carry_out(begun, execution), name=f"run {execution.run}")
+        ended = asyncio.create_task(execution.carry_out(begun), name=f"run {execution.run}")
         live = self._live[execution.run] = _Live(execution, ended)
         ended.add_done_callback(lambda task: self._forget(execution.run, task))
         return live
@@ -276,9 +278,3 @@ class Engine:
         self._live.pop(run).execution.channel.close()
         if not ended.cancelled() and (error := ended.exception()) is not None:
             _log.error("run_end_not_written", run=run, error=repr(error))
-
-
-async def _carry_out(begun: Awaitable[object], execution: Execution) -> RunResult:
-    await begun
-    execution.begin()
-    return await execution.finish()

@@ -15,6 +15,10 @@ from pipecatapp.workflow.tool import Effect, Json, Tool
 Kind = Literal["use", "steps", "graph", "workflow", "agent"]
 
 
+WIDEST = 2000
+"""Nodes of a graph from which on workflows that are used are not drawn from inside."""
+
+
 class Frozen(BaseModel):
     model_config = ConfigDict(
         frozen=True,
@@ -81,7 +85,7 @@ class Body(Frozen):
 class Limits(Frozen):
     """Sums over a whole run, restarts included. None is no limit."""
 
-    nodes: int | None = 1000
+    nodes: int = 1000
     wall: float | None = None
     tokens: int | None = None
 
@@ -164,7 +168,7 @@ class Plan(Frozen):
             inner = node.use.removeprefix("workflow/")
             if node.kind != "workflow":
                 self._draw(graph, node.nodes, path, paths, stack)
-            elif inner not in stack:
+            elif inner not in stack and len(graph.nodes) < WIDEST:
                 self._draw(graph, self.bodies[inner].nodes, path, {}, (*stack, inner))
 
 

@@ -153,7 +153,7 @@ class Defaults(Part):
 class LimitsPart(Part):
     """Sums over the whole run, restarts included. A run that goes beyond one fails."""
 
-    nodes: int | None = Field(1000, gt=0, description="Calls, those inside agents included.")
+    nodes: int = Field(1000, gt=0, description="Nodes that run, calls inside agents included.")
     wall: Seconds | None = Field(None, description="Time the run may execute.")
     tokens: int | None = Field(None, gt=0, description="Tokens that models read and write.")
 

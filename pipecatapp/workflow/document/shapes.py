@@ -40,6 +40,9 @@ _WORDS: Mapping[str, Any] = {
 }
 
 
+LONGEST = 1000
+"""Characters of a type that is written as one text."""
+
 SHORTHAND: Mapping[str, str] = {
     "text": "a text",
     "integer": "a whole number",
@@ -122,6 +125,8 @@ def _field(shorthand: Any) -> tuple[Any, Any]:
 
 
 def _word(word: str) -> Any:
+    if len(word) > LONGEST:
+        raise ShapeError(f"a type of more than {LONGEST} characters")
     if word.endswith("?"):
         return _word(word[:-1].rstrip()) | None
     if word.startswith("list of "):

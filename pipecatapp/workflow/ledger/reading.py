@@ -153,7 +153,7 @@ class Reader:
         sums = self.rows(
             """SELECT ifnull(sum(attempt), 0) AS nodes,
                 ifnull(sum(prompt_tokens + completion_tokens), 0) AS tokens
-            FROM step WHERE run = ? AND tool IS NOT NULL""",
+            FROM step WHERE run = ?""",
             (run,),
         )[0]
         time = self.rows(

@@ -3,12 +3,15 @@ writes.
 """
 
 import asyncio
+import sqlite3
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import structlog
+
 from pipecatapp.workflow.ledger import notes
 from pipecatapp.workflow.ledger.clock import Names
-from pipecatapp.workflow.ledger.errors import LedgerBusy, LedgerFailed
+from pipecatapp.workflow.ledger.errors import LedgerBusy, LedgerError, LedgerFailed
 from pipecatapp.workflow.ledger.event import Event
 from pipecatapp.workflow.ledger.journal import Journal
 from pipecatapp.workflow.ledger.lease import Lease
@@ -18,6 +21,8 @@ from pipecatapp.workflow.ledger.schema import connect, prepare
 from pipecatapp.workflow.ledger.values import Statement
 from pipecatapp.workflow.ledger.writer import Draft, Writer
 
+_log = structlog.get_logger()
+
 
 class Ledger:
     """Opening creates the file or brings it up to date, and serves reading. Writing takes `hold()`.
@@ -26,7 +31,7 @@ class Ledger:
     many seconds a write waits for another program that has locked the file.
     """
 
-    def __init__(self, path: Path, *, patience: float = 5.0, heartbeat: float = 5.0) -> None:
+    def __init__(self, path: Path, *, patience: float = 5.0, heartbeat: float = 10.0) -> None:
         self.path, self._patience, self._heartbeat = path, patience, heartbeat
         prepare(path, patience=patience)
         self.read = Reader(path, patience=patience)
@@ -45,9 +50,11 @@ class Ledger:
         connection = connect(self.path, patience=self._patience)
         try:
             self._lease.take(connection, self.path)
-        except BaseException:
+        except (sqlite3.Error, LedgerError) as error:
             connection.close()
-            raise
+            if isinstance(error, LedgerError):
+                raise
+            raise LedgerFailed(f"{self.path} cannot be held: {error}.") from error
         self._connection = connection
         self.names = Names(self.read.newest())
         self._writer = Writer(connection, self._lease, heartbeat=self._heartbeat)
@@ -58,7 +65,10 @@ class Ledger:
         if self._writer is not None:
             await self._writer.stop()
             self._writer = None
-            self._lease.give_back(self._connection)
+            try:
+                self._lease.give_back(self._connection)
+            except sqlite3.Error as error:
+                _log.warning("lease_not_given_back", ledger=str(self.path), error=str(error))
             self._connection.close()
 
     def submit(

@@ -6,28 +6,40 @@ wait.
 """
 
 import asyncio
-from collections import ChainMap, deque
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import structlog
 
 from pipecatapp.workflow.channel import Channel
-from pipecatapp.workflow.document.shapes import ShapeError, shape
+from pipecatapp.workflow.document.shapes import ShapeError
 from pipecatapp.workflow.expressions import (
     ExpressionError,
     Missing,
-    expression,
-    expressions,
     render,
 )
 from pipecatapp.workflow.ledger.errors import LedgerFailed
 from pipecatapp.workflow.ledger.journal import Begun, Ending
 from pipecatapp.workflow.ledger.values import canonical
 from pipecatapp.workflow.plan import Body, Plan, PlanNode
-from pipecatapp.workflow.running.instance import Instances, Place, log_bug, place_of, reason_of
+from pipecatapp.workflow.running.instance import (
+    Instances,
+    Place,
+    RunStopped,
+    log_bug,
+    place_of,
+    reason_of,
+)
 from pipecatapp.workflow.running.prompting import typed_answer, with_messages
+from pipecatapp.workflow.running.scope import (
+    Scope,
+    Settled,
+    checked_inputs,
+    outputs_of,
+    skipped,
+)
 from pipecatapp.workflow.tool import Json
 from pipecatapp.workflow.views import RunResult
 
@@ -38,9 +50,6 @@ DEEPEST = 8
 GRACE = 10.0
 """Seconds a tool has to end after it was cancelled."""
 
-Settled = Literal["done", "skipped", "unmet"]
-"""`unmet`: skipped because its own `if` was false, so its `else` list runs."""
-
 
 @dataclass(frozen=True)
 class _Ending:
@@ -50,59 +59,6 @@ class _Ending:
     reason: str = ""
 
 
-class _Scope:
-    """A scope at one place of the run: what of it has ended, and what the names in it stand for."""
-
-    def __init__(
-        self,
-        path: str,
-        nodes: tuple[PlanNode, ...],
-        around: "_Scope | None",
-        *,
-        given: Json,
-        stream: bool,
-        stack: tuple[str, ...],
-        ended: Callable[["_Scope"], None],
-    ) -> None:
-        self.path, self.nodes, self.stream, self.stack, self.ended = (
-            path,
-            nodes,
-            stream,
-            stack,
-            ended,
-        )
-        self.around = around
-        self.values: Json = {}
-        self.names: ChainMap[str, Any] = (
-            around.names.new_child(self.values) if around else ChainMap(self.values, given)
-        )
-        self.state: dict[str, Settled] = {}
-        self.waits = {node.id: set(node.waits) for node in nodes}
-
-    def at(self, node: PlanNode) -> str:
-        return f"{self.path}/{node.id}" if self.path else node.id
-
-    def settle(self, node: PlanNode, state: Settled, value: Any) -> list[PlanNode]:
-        """Note how a node ended; gives the nodes that are ready now."""
-        self.state[node.id], self.values[node.id] = state, value
-        ready = []
-        for other in self.nodes:
-            left = self.waits[other.id]
-            if node.id in left:
-                left.discard(node.id)
-                if not left:
-                    ready.append(other)
-        return ready
-
-    def ended_as(self, name: str) -> Settled | None:
-        """How the node of that name ended, here or around here."""
-        return self.state.get(name) or (self.around.ended_as(name) if self.around else None)
-
-    def results(self) -> Json:
-        """What the scope gives: the outputs of those of its nodes that ran."""
-        return {name: self.values[name] for name, state in self.state.items() if state == "done"}
-
-
 class Execution:
     """Takes a plan from its first node, or from where its ledger stops, to its end."""
 
@@ -110,7 +66,7 @@ class Execution:
         self._plan, self._inputs, self._instances = plan, inputs, instances
         self.run, self.channel = instances.run, channel
         self._journal, self._past = instances.journal, instances.past
-        self._ready: deque[tuple[_Scope, PlanNode]] = deque()
+        self._ready: deque[tuple[Scope, PlanNode]] = deque()
         self._calls: set[asyncio.Task[None]] = set()
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._ending: asyncio.Future[_Ending] = asyncio.get_running_loop().create_future()
@@ -118,27 +74,27 @@ class Execution:
             lambda broken: self._fail(None, str(broken.result()))
         )
 
-    def begin(self) -> None:
-        """Start what can start."""
+    async def carry_out(self, begun: Awaitable[object]) -> RunResult:
+        """The whole run, once its beginning is on the disk; raises `LedgerFailed` if it is not."""
+        await begun
+        work = asyncio.create_task(self._work())
+        await asyncio.wait({work})
+        if (error := work.exception()) is None:
+            return work.result()
+        log_bug(error, "")
+        await self._stop_calls()
+        return await self._unwritten(f"the engine broke: {type(error).__name__}: {error}")
+
+    async def _work(self) -> RunResult:
         wall = self._instances.limits.wall
         if wall is not None:
-            self._later(
-                "",
-                wall - self._instances.spent.seconds,
-                f"limits.wall is {wall:g} s, and they are over",
-            )
-        self._open_body(self._plan.body, "", self._inputs, (), self._end_run, stream=True)
+            left = wall - self._instances.spent.seconds
+            self._later("", left, f"limits.wall is {wall:g} s, and they are over")
+        body = self._plan.body
+        self._open_body(body, "", self._inputs, (), self._end_run, stream=True)
         self._pump()
-
-    async def finish(self) -> RunResult:
-        """Wait for the end, clear up, and write it down."""
         ending = await self._ending
-        for timer in self._timers.values():
-            timer.cancel()
-        for call in self._calls:
-            call.cancel()
-        if self._calls:
-            await asyncio.wait(self._calls, timeout=GRACE)
+        await self._stop_calls()
         if ending.status == "suspended":
             return RunResult(run=self.run, status="cancelled", error="left to be resumed")
         try:
@@ -146,11 +102,20 @@ class Execution:
         except LedgerFailed as error:
             return await self._unwritten(str(error))
 
+    async def _stop_calls(self) -> None:
+        for timer in self._timers.values():
+            timer.cancel()
+        for call in self._calls:
+            call.cancel()
+        if self._calls:
+            await asyncio.wait(self._calls, timeout=GRACE)
+
     async def _written(self, ending: _Ending, status: Ending) -> RunResult:
         """The result, once it is on the disk with everything that led to it."""
         reason = ending.reason if ending.path is None else f"{ending.path}: {ending.reason}"
         self._instances.close(ending.path, ending.reason)
-        self._journal.end(status, outputs=ending.outputs, error=reason or None)
+        outputs = ending.outputs if status == "done" else None
+        self._journal.end(status, outputs=outputs, error=reason or None)
         await self._journal.durable()
         return RunResult(run=self.run, status=status, outputs=ending.outputs, error=reason or None)
 
@@ -179,9 +144,9 @@ class Execution:
     def _fail(self, path: str | None, reason: str) -> None:
         self._end(_Ending("failed", path=path, reason=reason))
 
-    def _end_run(self, scope: _Scope) -> None:
+    def _end_run(self, scope: Scope) -> None:
         try:
-            self._end(_Ending("done", _outputs(self._plan.body, scope.names)))
+            self._end(_Ending("done", outputs_of(self._plan.body, scope.names)))
         except (ExpressionError, ShapeError) as error:
             self._fail(None, str(error))
 
@@ -198,7 +163,7 @@ class Execution:
         path: str,
         inputs: Json,
         stack: tuple[str, ...],
-        ended: Callable[[_Scope], None],
+        ended: Callable[[Scope], None],
         *,
         stream: bool,
     ) -> None:
@@ -206,7 +171,7 @@ class Execution:
         given = {"inputs": inputs, "run": run}
         mark = f"{body.id} {canonical(inputs)}"
         self._open(
-            _Scope(
+            Scope(
                 path,
                 body.nodes,
                 None,
@@ -217,7 +182,7 @@ class Execution:
             )
         )
 
-    def _open(self, scope: _Scope) -> None:
+    def _open(self, scope: Scope) -> None:
         self._ready.extend((scope, node) for node in scope.nodes if not node.waits)
         if not scope.nodes:
             scope.ended(scope)
@@ -227,14 +192,14 @@ class Execution:
         while self._ready and not self._ending.done():
             self._begin(*self._ready.popleft())
 
-    def _settle(self, scope: _Scope, node: PlanNode, state: Settled, value: Any) -> None:
+    def _settle(self, scope: Scope, node: PlanNode, state: Settled, value: Any) -> None:
         if timer := self._timers.pop(scope.at(node), None):
             timer.cancel()
         self._ready.extend((scope, other) for other in scope.settle(node, state, value))
         if len(scope.state) == len(scope.nodes):
             scope.ended(scope)
 
-    def _begin(self, scope: _Scope, node: PlanNode) -> None:
+    def _begin(self, scope: Scope, node: PlanNode) -> None:
         path, past = scope.at(node), self._past.get(scope.at(node))
         if past is not None and past.status == "done":
             self._settle(scope, node, "done", self._instances.reader.value(past.output))
@@ -242,14 +207,14 @@ class Execution:
             self._fail(path, past.error or "failed before the restart")
         else:
             try:
-                if skipped := _skipped(scope, node):
-                    self._skip(scope, node, *skipped)
+                if reason := skipped(scope, node):
+                    self._skip(scope, node, *reason)
                 else:
                     self._start(scope, node, path)
-            except (ExpressionError, ShapeError) as error:
+            except (ExpressionError, ShapeError, RunStopped) as error:
                 self._refuse(node, path, str(error))
 
-    def _skip(self, scope: _Scope, node: PlanNode, state: Settled, reason: str) -> None:
+    def _skip(self, scope: Scope, node: PlanNode, state: Settled, reason: str) -> None:
         path = scope.at(node)
         if path not in self._past:
             self._journal.skipped(path, path, reason)
@@ -261,7 +226,7 @@ class Execution:
             self._instances.begin(_begun(node, path), None)
         self._fail(path, reason)
 
-    def _start(self, scope: _Scope, node: PlanNode, path: str) -> None:
+    def _start(self, scope: Scope, node: PlanNode, path: str) -> None:
         given = self._input(scope, node)
         if node.kind in ("use", "agent"):
             self._call(scope, node, path, given)
@@ -269,12 +234,13 @@ class Execution:
         if path in self._past:
             self._instances.open[path] = path
         else:
+            self._instances.count(path, nodes=1)
             self._instances.begin(_begun(node, path), given if node.kind == "workflow" else None)
         self._later(path, node.timeout, f"took longer than {node.timeout or 0:g} s")
         stream = scope.stream and node.stream
         if node.kind != "workflow":
             self._open(
-                _Scope(
+                Scope(
                     path,
                     node.nodes,
                     scope,
@@ -292,18 +258,18 @@ class Execution:
             body, path, inputs, scope.stack, self._end_workflow(scope, node, body), stream=stream
         )
 
-    def _end_scope(self, outer: _Scope, node: PlanNode) -> Callable[[_Scope], None]:
-        def ended(scope: _Scope) -> None:
+    def _end_scope(self, outer: Scope, node: PlanNode) -> Callable[[Scope], None]:
+        def ended(scope: Scope) -> None:
             results = scope.results()
             self._instances.done(scope.path, results)
             self._settle(outer, node, "done", results)
 
         return ended
 
-    def _end_workflow(self, outer: _Scope, node: PlanNode, body: Body) -> Callable[[_Scope], None]:
-        def ended(scope: _Scope) -> None:
+    def _end_workflow(self, outer: Scope, node: PlanNode, body: Body) -> Callable[[Scope], None]:
+        def ended(scope: Scope) -> None:
             try:
-                results = _outputs(body, scope.names)
+                results = outputs_of(body, scope.names)
             except (ExpressionError, ShapeError) as error:
                 self._fail(scope.path, str(error))
             else:
@@ -320,13 +286,13 @@ class Execution:
         if len(stack) >= DEEPEST:
             raise ShapeError(f"workflows stand more than {DEEPEST} deep inside each other")
 
-    def _input(self, scope: _Scope, node: PlanNode) -> Json:
+    def _input(self, scope: Scope, node: PlanNode) -> Json:
         given: Json = render(node.given, scope.names)
         if (role := given.get("model", render(node.model, scope.names))) and node.model:
             given["model"] = self._plan.model_id(str(role))
         return with_messages(node, given, self._instances.request) if node.messages else given
 
-    def _call(self, scope: _Scope, node: PlanNode, path: str, given: Json) -> None:
+    def _call(self, scope: Scope, node: PlanNode, path: str, given: Json) -> None:
         streams = scope.stream and node.stream
         place = Place(
             path,
@@ -338,7 +304,7 @@ class Execution:
         self._calls.add(call)
         call.add_done_callback(self._call_ended)
 
-    async def _called(self, scope: _Scope, node: PlanNode, place: Place, given: Json) -> None:
+    async def _called(self, scope: Scope, node: PlanNode, place: Place, given: Json) -> None:
         finish = (lambda output: typed_answer(node, output)) if node.returns is not None else _same
         tool = self._instances.tools[node.use]
         output = await self._instances.call(tool, place, given, finish)
@@ -350,60 +316,6 @@ class Execution:
         if not call.cancelled() and (error := call.exception()) is not None:
             log_bug(error, call.get_name())
             self._fail(place_of(error, call.get_name()), reason_of(error))
-
-
-def checked_inputs(body: Body, given: Mapping[str, Any]) -> Json:
-    """The inputs of a workflow, typed and with defaults; raises `ShapeError` naming the input."""
-    unknown = [name for name in given if name not in body.inputs]
-    missing = [
-        name for name, wanted in body.inputs.items() if wanted.required and name not in given
-    ]
-    if unknown or missing:
-        known = ", ".join(body.inputs) or "none"
-        wrong = [f"there is no input {name!r}" for name in unknown] + [
-            f"the input {name!r} is missing" for name in missing
-        ]
-        raise ShapeError(f"{body.id}: {'; '.join(wrong)}. Its inputs: {known}")
-    inputs: Json = {}
-    for name, wanted in body.inputs.items():
-        try:
-            inputs[name] = (
-                shape(wanted.type).check(given[name]) if name in given else wanted.default
-            )
-        except ShapeError as error:
-            raise ShapeError(f"the input {name!r} of {body.id}: {error}") from error
-    return inputs
-
-
-def _outputs(body: Body, names: Mapping[str, Any]) -> Json:
-    """What a workflow gives; null for what only a skipped node could have given."""
-    outputs: Json = {}
-    for name, out in body.outputs.items():
-        reads = [read for _, source in expressions(out.value) for read in expression(source).reads]
-        skipped = any(
-            not read.soft and isinstance(names.get(str(read.path[0])), Missing) for read in reads
-        )
-        try:
-            outputs[name] = shape(out.type).check(None if skipped else render(out.value, names))
-        except (ExpressionError, ShapeError) as error:
-            raise type(error)(f"the output {name!r} of {body.id}: {error}") from error
-    return outputs
-
-
-def _skipped(scope: _Scope, node: PlanNode) -> tuple[Settled, str] | None:
-    """Whether a node is skipped, and why.
-
-    An `if` is evaluated only when everything it reads is there.
-    """
-    if node.unless is not None and scope.state[node.unless] != "unmet":
-        return "skipped", f"it is the else of {node.unless!r}"
-    for name in (*node.hard, *node.needs):
-        if scope.ended_as(name) in ("skipped", "unmet"):
-            return "skipped", f"{name!r} was skipped"
-    met = render(node.when, scope.names)
-    if not isinstance(met, bool):
-        raise ExpressionError(f"`if` must give true or false, not {met!r:.80}")
-    return None if met else ("unmet", "its `if` is false")
 
 
 def _begun(node: PlanNode, path: str) -> Begun:

@@ -65,6 +65,7 @@ class Instances:
 
     def __post_init__(self) -> None:
         self._nodes, self._tokens = self.spent.nodes, self.spent.tokens
+        self._inside: set[str] = set()
 
     async def call(
         self,
@@ -75,7 +76,7 @@ class Instances:
     ) -> Json:
         """Call a tool as the instance at `place`; its start is on the disk before."""
         attempt = self._attempt(tool, place)
-        self._count(place.path, nodes=1)
+        self.count(place.path, nodes=1)
         facts = Facts()
         self.begin(
             Begun(place.path, place.node, tool.name, tool.version, tool.effect, attempt), given
@@ -85,7 +86,7 @@ class Instances:
             context = self._context(place, attempt, facts)
             async with asyncio.timeout(place.timeout) as recording.deadline:
                 recording.output = finish(await tool.check(context, given))
-        self._count(place.path, tokens=facts.prompt_tokens + facts.completion_tokens)
+        self.count(place.path, tokens=facts.prompt_tokens + facts.completion_tokens)
         return recording.output
 
     async def _inner(
@@ -93,6 +94,9 @@ class Instances:
     ) -> Json:
         """`Context.call`: an instance inside another one."""
         place = Place(f"{outer.path}/{at}", outer.node, say)
+        if place.path in self._inside:
+            raise RunStopped(place.path, "two calls at the same place")
+        self._inside.add(place.path)
         plain: Json = dict(given)
         past = self.past.get(place.path)
         if past is not None and canonical(self.reader.value(past.input)) != canonical(plain):
@@ -113,7 +117,7 @@ class Instances:
         try:
             tool.accept(given)
         except InputRefused as error:
-            self._count(place.path, nodes=1)
+            self.count(place.path, nodes=1)
             self.begin(Begun(place.path, place.node, tool.name, tool.version, tool.effect), given)
             self.failed(place.path, str(error))
             raise
@@ -151,7 +155,8 @@ class Instances:
             )
         return past.attempt + 1
 
-    def _count(self, path: str, *, nodes: int = 0, tokens: int = 0) -> None:
+    def count(self, path: str, *, nodes: int = 0, tokens: int = 0) -> None:
+        """Add to what the run has used; raises `RunStopped` beyond a limit."""
         self._nodes, self._tokens = self._nodes + nodes, self._tokens + tokens
         for name, used, limit in (
             ("nodes", self._nodes, self.limits.nodes),

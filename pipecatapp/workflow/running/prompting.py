@@ -30,7 +30,10 @@ def request_of(inputs: Mapping[str, Any]) -> str:
 
 def with_messages(node: PlanNode, given: Json, request: str) -> Json:
     """The input of a model call: `text` becomes a message, and one system message comes first."""
-    messages = list(given.get("messages") or [])
+    messages = given.get("messages") or []
+    if not (isinstance(messages, list) and all(isinstance(one, dict) for one in messages)):
+        raise ShapeError("`messages` must be a list of messages, each with its role and content")
+    messages = list(messages)
     rest = {key: value for key, value in given.items() if key not in ("messages", "text")}
     if text := given.get("text"):
         messages.append({"role": "user", "content": text})

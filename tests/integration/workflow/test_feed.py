@@ -241,7 +241,7 @@ async def test_limits_count_over_a_restart(open_engine: OpenEngine) -> None:
     await after.at("wait")[0].wait()
     after.at("wait")[1].set()
 
-    error = "nested/two: limits.nodes is 4, and this would be 5"
+    error = "nested: limits.nodes is 4, and this would be 5"
     assert (await second.wait(run)).error == error
 
 

@@ -214,3 +214,11 @@ outputs: {text: {type: text, value: a}, any: 1}
     }
     assert schema["properties"]["extra"]["required"] == ["title", "of"]
     assert workflow.output_schema()["properties"]["text"] == {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    "written", ["list of " * 5000 + "text", "text" + "?" * 50_000, "one of a,,b"]
+)
+def test_type_that_unfolds_is_refused(written: str) -> None:
+    """A type is short; one that is not is an attack or an accident."""
+    assert len(faults(f"id: x\nsteps: []\ninputs: {{a: '{written}'}}")) == 1

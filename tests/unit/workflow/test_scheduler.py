@@ -376,3 +376,34 @@ async def test_two_hundred_nodes_fan_out_at_once(open_engine: OpenEngine) -> Non
 
     assert gates.most_inside == 200
     assert result.outputs == {"sum": 10 * 2 + 90 * 3 + 100 * 4}
+
+
+async def test_workflows_that_multiply_meet_the_limit(open_engine: OpenEngine) -> None:
+    """A document of a few lines must not fill the memory, though it never calls a tool."""
+    uses = "\n".join(
+        f'  - {{id: u{i}, use: workflow/hydra, with: {{n: "{{{{ inputs.n * 10 + {i} }}}}"}}}}'
+        for i in range(10)
+    )
+    engine = await open_engine(f"id: hydra\ninputs: {{n: integer}}\ngraph:\n{uses}\n")
+
+    result = await run(engine, "hydra", n=1)
+
+    assert "limits.nodes is 1000, and this would be 1001" in (result.error or "")
+    assert len(engine.run(result.run).graph.nodes) == 10
+
+
+@pytest.mark.parametrize("messages", ["inputs.any", "[inputs.any]", "{'role': inputs.any}"])
+async def test_messages_of_another_form_fail_the_node(
+    open_engine: OpenEngine, messages: str
+) -> None:
+    """What an expression gives is checked when it is there; a run never just stops."""
+    engine = await open_engine(f"""
+id: odd
+inputs: {{any: any}}
+steps: [{{id: a, use: llm, with: {{messages: "{{{{ {messages} }}}}"}}}}]
+""")
+
+    result = await run(engine, "odd", any="hello")
+
+    assert "a list of messages" in (result.error or "")
+    assert statuses(engine, result) == {"a": "failed"}
