@@ -74,6 +74,14 @@ class Access:
         return hmac.new(self._secret, claim.encode(), "sha256").hexdigest()
 
 
+def cookie_name(request: Request) -> str:
+    """The name of our cookie at the address that the browser uses.
+
+    Browsers share cookies between the ports of a host, and each instance has a session of its own.
+    """
+    return f"{COOKIE}_{request.url.port or request.url.scheme}"
+
+
 def access_of(request: Request) -> Access:
     access = request.app.state.access
     assert isinstance(access, Access)
@@ -87,7 +95,7 @@ def known_caller(request: Request, access: Annotated[Access, Depends(access_of)]
         if access.opens(key.strip()):
             return
         raise unknown_key()
-    if not access.knows_session(request.cookies.get(COOKIE, "")):
+    if not access.knows_session(request.cookies.get(cookie_name(request), "")):
         raise Refused(
             401,
             "missing_api_key",

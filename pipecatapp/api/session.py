@@ -7,10 +7,10 @@ from pydantic import BaseModel, ConfigDict, SecretStr
 from starlette.responses import Response
 
 from pipecatapp.api.access import (
-    COOKIE,
     SESSION_SECONDS,
     Access,
     access_of,
+    cookie_name,
     known_caller,
     own_page_only,
     unknown_key,
@@ -43,7 +43,7 @@ async def log_in(
         await access.punish_wrong_key()
         raise unknown_key()
     response.set_cookie(
-        COOKIE,
+        cookie_name(request),
         access.new_session(),
         max_age=SESSION_SECONDS,
         httponly=True,
@@ -54,7 +54,7 @@ async def log_in(
 
 
 @router.delete("", dependencies=[Depends(own_page_only)])
-async def log_out(response: Response) -> Session:
+async def log_out(request: Request, response: Response) -> Session:
     """Take the cookie back; a session ends for good when the key is changed."""
-    response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    response.delete_cookie(cookie_name(request), httponly=True, samesite="strict")
     return Session(authenticated=False)

@@ -1,5 +1,7 @@
 """The sign-in: who has the key comes in and stays in."""
 
+from urllib.parse import urlsplit
+
 from playwright.sync_api import Page, expect
 
 from tests.ui.conftest import Visitor, sign_in
@@ -24,7 +26,7 @@ def test_right_key_opens_the_page_and_is_remembered_by_a_cookie(visitor: Visitor
 
     expect(page.get_by_test_id("composer")).to_be_visible()
     [cookie] = page.context.cookies()
-    assert cookie["name"] == "hearth_session"
+    assert cookie["name"] == f"hearth_session_{urlsplit(page.url).port}"
     assert cookie["httpOnly"]
     assert cookie["sameSite"] == "Strict"
     assert visitor.house.key not in str(page.evaluate("({...localStorage, ...sessionStorage})"))

@@ -58,6 +58,7 @@ def test_agent_knows_every_service_whose_status_it_shows(services: dict[str, Ser
     known = json.loads(services["pipecatapp"].environment["PIPECATAPP_SERVICES"])
 
     assert known == {
+        "pipecatapp": "http://127.0.0.1:9000",
         "moe-gateway": "http://127.0.0.1:9080",
         "llama-expert-smollm2": "http://127.0.0.1:9081",
     }
