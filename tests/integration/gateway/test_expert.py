@@ -58,6 +58,7 @@ def test_generation_stops_on_the_engine_when_the_caller_hangs_up(
     connection.close()
 
     until(lambda: expert.busy_slots() == 0, SOON, "a free slot after the hang-up")
+    assert gateway.post(CHAT, json=chat("Hi.", "smollm2", max_tokens=1)).status_code == 200
 
 
 def test_assembled_answer_is_what_the_engine_itself_would_say(
