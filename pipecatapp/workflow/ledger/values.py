@@ -1,4 +1,4 @@
-"""How values lie in a column: canonical JSON, or the name of a blob when they are large."""
+"""How values lie in a column: JSON, or the name of a blob when they are large."""
 
 import hashlib
 import json
@@ -24,8 +24,11 @@ def canonical(value: object) -> str:
 
 
 def pack(value: object, *, inline: int = INLINE) -> tuple[str, list[Statement]]:
-    """The text for the column, and what to write beside it."""
-    text = canonical(value)
+    """The text for the column, and what to write beside it.
+
+    Objects keep the order of their keys: a value must read the same before and after a restart.
+    """
+    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
     if len(text) <= inline:
         return text, []
     body = text.encode()

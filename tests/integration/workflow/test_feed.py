@@ -227,6 +227,31 @@ async def test_run_that_an_engine_left_goes_on_with_the_next(open_engine: OpenEn
     assert await second.resume_unfinished() == []
 
 
+async def test_objects_keep_their_order_over_a_restart(open_engine: OpenEngine) -> None:
+    """An object that is written into a text gives the same text, so the outputs are the same."""
+    document = """
+id: order
+inputs: {data: object}
+steps:
+  - {id: typed, use: llm, with: {text: x}, returns: {zebra: text, apple: text}}
+  - {id: wait, use: gate.pass, with: {name: wait}}
+outputs: {text: "{{ typed }} {{ inputs.data }}"}
+"""
+    gates, after = Gates(), Gates()
+    script = Script('{"zebra": "z", "apple": "a"}')
+    first: Engine = await open_engine(document, services={Gates: gates, Script: script})
+    run = await first.start("order", {"data": {"z": 1, "a": 2}})
+    await gates.at("wait")[0].wait()
+    await first.__aexit__()
+
+    second: Engine = await open_engine(services={Gates: after})
+    await second.resume_unfinished()
+    after.at("wait")[1].set()
+
+    outputs = (await second.wait(run)).outputs
+    assert outputs == {"text": '{"zebra": "z", "apple": "a"} {"z": 1, "a": 2}'}
+
+
 async def test_limits_count_over_a_restart(open_engine: OpenEngine) -> None:
     """A run that restarts every minute must not get its budget anew each time."""
     gates, after = Gates(), Gates()
