@@ -55,6 +55,13 @@ def test_no_module_is_longer_than_400_lines() -> None:
     assert long == []
 
 
+def test_engine_stays_within_its_budget() -> None:
+    """What does not fit into the engine belongs into tools or documents (decision 0034)."""
+    engine = [f for f in tree.product() if f.parts[:2] == ("pipecatapp", "workflow")]
+
+    assert sum(len(tree.text(file).splitlines()) for file in engine) <= 7500
+
+
 @pytest.mark.proves("001-05")
 def test_product_code_holds_no_word_of_pretence() -> None:
     """Code that pretends says so, in words that are easy to look for."""
