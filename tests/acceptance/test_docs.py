@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,7 +30,7 @@ def _held_true(instance: Instance, fence: Fence) -> bool:
         case "bash":
             _succeeds(instance, fence, "bash", "-euo", "pipefail", "-c", fence.body)
         case "python":
-            _succeeds(instance, fence, "python", "-c", fence.body)
+            _succeeds(instance, fence, sys.executable, "-c", fence.body)
         case "json":
             json.loads(fence.body)
         case "yaml":

@@ -27,4 +27,4 @@ def test_model_defined_once_is_the_same_in_command_gateway_agent_and_page(
     assert {model["name"] for model in listed} == set(Catalogue.load().models)
     assert at_agent < at_gateway
     assert at_gateway - at_agent == {"auto", defined.name}
-    assert not list(instance.place.home.rglob("models.yaml"))
+    assert not list(instance.place.state.rglob("models.yaml"))
