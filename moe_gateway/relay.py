@@ -40,6 +40,10 @@ NOT_PASSED_BACK: Final = HOP_BY_HOP | frozenset(
 )
 
 
+STREAMS_ONLY: Final = frozenset((b"cache-control", b"x-accel-buffering"))
+"""What a server says of a stream, and is not true of the answer put together from it."""
+
+
 class CallerGone(Exception):
     """The caller hung up before the request was whole; there is nobody to answer."""
 
@@ -240,7 +244,8 @@ async def pass_assembled(reply: Reply, connection: Connection, idle: float) -> T
         for event in _events(reader, data, size):
             if event.data == DONE:
                 body = whole.completion()
-                await reply.whole(200, orjson.dumps(body), passed_back(connection))
+                headers = [one for one in passed_back(connection) if one[0] not in STREAMS_ONLY]
+                await reply.whole(200, orjson.dumps(body), headers)
                 await connection.linger()
                 return count_of(body.get("usage"))
             chunk = _chunk(event.data)
