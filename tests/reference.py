@@ -4,6 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import typer
+from prometheus_client import CollectorRegistry
 from typer.core import TyperGroup
 from typer.main import get_command
 
@@ -11,7 +12,9 @@ from hearth.cli import build_cli
 from hearth.service.settings import StrictSettings
 from hearth.settings import Settings as HearthSettings
 from llama_expert.settings import Settings as ExpertSettings
+from moe_gateway.metrics import GatewayMetrics
 from moe_gateway.settings import Settings as GatewaySettings
+from pipecatapp.metrics import RunMetrics
 from pipecatapp.settings import Settings as AgentSettings
 from pipecatapp.tools.page import tools_page
 from pipecatapp.workflow.document.page import documents_page
@@ -68,8 +71,32 @@ def _describe(group: TyperGroup, context: typer.Context) -> list[str]:
     return lines
 
 
+def metrics() -> str:
+    """Every metric of our services, as `/metrics` names it."""
+    lines = ["# Metrics", "", HEAD]
+    lines += [
+        "Each service answers `/metrics` without a key. No label holds what a user wrote.",
+        "",
+    ]
+    gateway, agent = CollectorRegistry(), CollectorRegistry()
+    GatewayMetrics(gateway, [])
+    RunMetrics(agent)
+    for service, registry in (("moe-gateway", gateway), ("pipecatapp", agent)):
+        lines += [f"## {service}", "", "| metric | type | what |", "| --- | --- | --- |"]
+        for family in sorted(registry.collect(), key=lambda family: family.name):
+            name = family.name + ("_total" if family.type == "counter" else "")
+            lines.append(f"| `{name}` | {family.type} | {family.documentation} |")
+        lines.append("")
+    lines += [
+        "The expert's own metrics are those of llama.cpp's server (`llamacpp:…`, with its key).",
+        "",
+    ]
+    return "\n".join(lines)
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands,
+    "metrics.md": metrics,
     "settings.md": settings,
     "tools.md": tools_page,
     "workflow-documents.md": documents_page,
