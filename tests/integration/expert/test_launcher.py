@@ -141,6 +141,7 @@ def test_engine_that_is_not_installed_is_named(embedded: Starter, engine: str, w
 def test_engine_that_dies_while_it_serves_ends_the_expert(embedded: Starter) -> None:
     """Its supervisor starts it again; pretending to be there would leave the gateway waiting."""
     with embedded.running() as expert:
+        until(lambda: "expert_ready" in expert.said(), 30, "the launcher saw it ready")
         expert.engine_process().send_signal(signal.SIGKILL)
 
         assert expert.ended() == 1
