@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
+import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
@@ -15,6 +16,14 @@ pytest_plugins = ["tests.proofs", "tests.strict"]
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def logs_as_at_start() -> Iterator[None]:
+    """A service that runs inside a test configures the logs of the whole process."""
+    yield
+    structlog.reset_defaults()
+    structlog.contextvars.clear_contextvars()
 
 
 @pytest.fixture
