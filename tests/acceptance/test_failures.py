@@ -77,7 +77,7 @@ def test_killed_expert_ends_the_stream_with_an_error_and_comes_back(instance: In
 
 def test_killed_agent_resumes_its_run(instance: Instance) -> None:
     """A run outlives the process that began it: nothing is lost."""
-    inputs = {"text": "Write a short story about a lighthouse."}
+    inputs = {"text": "Tell a long story about a lighthouse.", "max_tokens": 400}
     with instance.http() as http:
         run = http.post("/api/runs", json={"workflow": "agent-turn", "inputs": inputs}).json()[
             "run"
