@@ -70,7 +70,7 @@ def test_second_start_is_refused_while_one_runs(instance: Instance) -> None:
 def test_secrets_stand_in_their_own_files_and_nowhere_else(instance: Instance) -> None:
     """Keys are given by reference: no document, prompt, run, log or command line holds one."""
     with instance.http() as http:
-        body = {"workflow": "agent-turn", "inputs": {"text": "Hello."}}
+        body = {"workflow": "agent-turn", "inputs": {"text": "Hello.", "max_tokens": 16}}
         assert http.post("/api/runs", json=body).status_code == 201
     keys = {instance.place.state / "key", instance.place.state / "service_key"}
     everything = [instance.place.state, instance.place.checkout / "pipecatapp"]

@@ -81,7 +81,8 @@ def _welcome(instance: Instance) -> list[str]:
 
 def curl_line(api: str, key: str) -> str:
     """A request to the agent that can be pasted into a shell as it stands."""
-    body = {"model": "agent", "messages": [{"role": "user", "content": "Who are you?"}]}
+    question = {"role": "user", "content": "Who are you?"}
+    body = {"model": "agent", "max_tokens": 200, "messages": [question]}
     return shlex.join(
         [
             "curl", f"{api}/chat/completions",
