@@ -103,7 +103,7 @@ class ProofBook:
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         for item in items:
-            marks = [str(mark.args[0]) for mark in item.iter_markers("proves")]
+            marks = [str(n) for mark in item.iter_markers("proves") for n in mark.args]
             if marks:
                 self.numbers[item.nodeid] = marks
 
