@@ -35,6 +35,7 @@ def test_every_fence_shown_elsewhere_names_a_test_that_exists() -> None:
             if fence.elsewhere:
                 file, _, name = fence.elsewhere.partition("::")
                 assert f"def {name}(" in tree.text(Path(file)), str(fence)
+                assert not file.startswith("tests/rules"), f"{fence}: a rule runs no command"
 
 
 def test_every_link_leads_to_a_file() -> None:
