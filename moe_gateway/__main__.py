@@ -18,6 +18,7 @@ def main() -> None:
     health = Health(MOE_GATEWAY, version=hearth_version())
     try:
         settings = Settings.load()
+        certificate = settings.certificate
         app = build_app(settings, health)
     except SettingsError as error:
         sys.exit(str(error))
@@ -28,6 +29,7 @@ def main() -> None:
         health=health,
         drain_seconds=settings.drain_seconds,
         on_stop=app.drain,
+        certificate=certificate,
     )
 
 

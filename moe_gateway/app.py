@@ -16,17 +16,21 @@ from hearth.openai_api.errors import error_body
 from hearth.service.health import Health
 from hearth.service.metrics import new_registry
 from hearth.service.server import service_routes
+from hearth.service.settings import read_key, trusting
+from moe_gateway.admission import Admission
+from moe_gateway.callers.keyring import Keyring
+from moe_gateway.callers.limits import Caller
+from moe_gateway.callers.store import KeyStore
 from moe_gateway.chat import HOT, HotRoutes
 from moe_gateway.errors import Refused, no_key, type_of, unknown_model
 from moe_gateway.instances import Instance, Watch
-from moe_gateway.keys import Keyring
 from moe_gateway.metrics import GatewayMetrics
-from moe_gateway.pool import Pool
 from moe_gateway.relay import Reply
 from moe_gateway.routing import known_models
 from moe_gateway.settings import Settings
+from moe_gateway.upstream.pool import Pool
 
-OPEN: Final = frozenset(("/health", "/metrics"))
+OPEN: Final = frozenset(("/health", "/health/live", "/metrics"))
 """What needs no key; everything else does, also what does not exist."""
 
 
@@ -51,9 +55,11 @@ class Gateway:
     async def _through_fastapi(self, scope: Scope, receive: Receive, send: Send) -> None:
         reply = Reply(scope["headers"], send)
         authorization = next((v for n, v in scope["headers"] if n == b"authorization"), b"")
-        if scope["path"] not in OPEN and self.keys.name_of(authorization) is None:
+        caller = self.keys.caller_of(authorization)
+        if scope["path"] not in OPEN and caller is None:
             await reply.refuse(no_key())
             return
+        scope.setdefault("state", {})["caller"] = caller
 
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -68,16 +74,23 @@ class Gateway:
 def build_app(settings: Settings, health: Health) -> Gateway:
     """The gateway of these settings; it tells `health` whether an expert is ready.
 
-    Raises `SettingsError` when a key file cannot be read.
+    Raises `SettingsError` when a key file or the CA cannot be read.
     """
-    keys = Keyring.from_files(settings.key_files)
-    instances = [Instance(one) for one in settings.instances]
-    registry, pool = new_registry(), Pool(settings.connect_timeout)
-    hot = HotRoutes(settings, keys, instances, pool, GatewayMetrics(registry, instances))
-    watch = Watch(instances, pool, settings, health)
+    for path in (settings.expert_key_file, settings.agent_key_file):
+        if path is not None:
+            read_key(path)
+    store = KeyStore(settings.key_store) if settings.key_store else None
+    keys = Keyring.from_files(settings.key_files, store)
+    admission: Admission[Instance] = Admission(settings.queue_per_key, settings.queue_total)
+    instances: list[Instance] = []
+    registry = new_registry()
+    pool = Pool(settings.connect_timeout, trusting(settings.tls_ca_file))
+    metrics = GatewayMetrics(registry, instances, admission)
+    hot = HotRoutes(settings, keys, instances, pool, metrics, admission)
+    watch = Watch(instances, pool, settings, health, left=metrics.forget, told=admission.changed)
     rest = FastAPI(
         title="moe-gateway",
-        lifespan=_lifespan(watch, health),
+        lifespan=_lifespan(watch, keys, health),
         openapi_url=None,
         exception_handlers={
             HTTPException: _show_http_error,
@@ -85,18 +98,18 @@ def build_app(settings: Settings, health: Health) -> Gateway:
             Refused: _show_refusal,
         },
     )
-    rest.include_router(_catalogue_routes(instances))
+    rest.include_router(_catalogue_routes(watch))
     rest.router.routes.extend(service_routes(health, registry))
     return Gateway(hot, rest, keys)
 
 
 def _lifespan(
-    watch: Watch, health: Health
+    watch: Watch, keys: Keyring, health: Health
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(watch.run(instance)) for instance in watch.instances]
+            tasks = [group.create_task(watch.run()), group.create_task(keys.run())]
             health.started()
             yield
             for task in tasks:
@@ -106,19 +119,21 @@ def _lifespan(
     return lifespan
 
 
-def _catalogue_routes(instances: Sequence[Instance]) -> APIRouter:
+def _catalogue_routes(watch: Watch) -> APIRouter:
     """What there is to ask for."""
-    router = APIRouter()
+    router, instances = APIRouter(), watch.instances
     created = int(time.time())
 
     def described(name: str) -> dict[str, Any]:
         return {"id": name, "object": "model", "created": created, "owned_by": "hearth"}
 
     @router.get("/v1/models")
-    async def models() -> dict[str, Any]:
-        """The models that can be asked now."""
+    async def models(request: Request) -> dict[str, Any]:
+        """The models that can be asked now, by this caller."""
+        caller: Caller = request.state.caller
         ready = [instance for instance in instances if instance.healthy]
-        return {"object": "list", "data": [described(name) for name in known_models(ready)]}
+        names = [name for name in known_models(ready) if caller.may_use(name)]
+        return {"object": "list", "data": [described(name) for name in names]}
 
     @router.get("/v1/models/{name:path}")
     async def model(name: str) -> dict[str, Any]:
@@ -135,6 +150,7 @@ def _catalogue_routes(instances: Sequence[Instance]) -> APIRouter:
             "others": [
                 {"models": list(one.names), **one.facts()} for one in instances if not one.expert
             ],
+            "consul": None if watch.consul is None else {"away": watch.consul.away},
         }
 
     return router
@@ -152,6 +168,7 @@ def _expert(name: str, instances: Sequence[Instance]) -> dict[str, Any]:
         "name": name,
         "aliases": [alias for alias in first.names if alias != name],
         "model": first.model,
+        "model_reason": first.model_reason,
         "healthy": first.healthy,
         "reason": first.reason,
         "auto": first.healthy,

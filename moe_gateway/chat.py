@@ -6,20 +6,31 @@ instance, send the caller's own bytes on, pass the answer back as it comes.
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 import structlog
 from starlette.types import Receive, Scope, Send
 
 from hearth.openai_api.usage import TokenCount
-from moe_gateway.errors import NO_RETRY, Headers, Refused, no_key, stopping
+from moe_gateway.admission import Admission, RetryBudget
+from moe_gateway.callers.keyring import Keyring
+from moe_gateway.callers.limits import Caller
+from moe_gateway.errors import (
+    NO_RETRY,
+    Headers,
+    Refused,
+    busy,
+    deadline_passed,
+    no_key,
+    none_healthy,
+    stopping,
+)
 from moe_gateway.instances import Instance
-from moe_gateway.keys import Keyring
 from moe_gateway.metrics import GONE, NOWHERE, UNKNOWN, GatewayMetrics
-from moe_gateway.pool import Pool
 from moe_gateway.relay import (
     CallerGone,
+    Clock,
     Reply,
     pass_assembled,
     pass_stream,
@@ -38,7 +49,7 @@ from moe_gateway.routing import (
     needs_of,
 )
 from moe_gateway.settings import Settings
-from moe_gateway.upstream import (
+from moe_gateway.upstream.connection import (
     Connection,
     ConnectTimedOut,
     Lost,
@@ -46,6 +57,7 @@ from moe_gateway.upstream import (
     Unreachable,
     UpstreamError,
 )
+from moe_gateway.upstream.pool import Pool
 
 log = structlog.get_logger()
 
@@ -55,6 +67,12 @@ HOT: Final[dict[str, Kind]] = {
     "/v1/completions": "text",
     "/v1/embeddings": "embeddings",
 }
+
+QUEUED_SECONDS: Final = 0.001
+"""A shorter wait is none: it is the time that looking takes."""
+
+SESSION_HEADERS: Final = frozenset((b"x-session-id", b"x-session-affinity", b"x-openwebui-chat-id"))
+"""How callers name the conversation that a request belongs to."""
 
 BUSY: Final = frozenset((429, 502, 503, 504))
 """Says something about the instance, not about the request: another one may do it. A 500 does
@@ -70,10 +88,24 @@ class Asked:
     headers: Headers
     body: bytes
     look: Look
+    caller: Caller
+    needs: Needs | None = None
     passed_over: str = ""
     """Which instances could not answer, for the caller to read."""
+    failure: Refused | None = None
+    """What the last instance that was asked came to."""
+    tried: set[str] = field(default_factory=set)
     model: str = UNKNOWN
     instance: str = NOWHERE
+    usage: TokenCount | None = None
+    queued: float = 0.0
+    """Seconds that it waited for its turn."""
+
+    def needed(self) -> Needs:
+        """What an instance needs to have for it; the body is looked at once."""
+        if self.needs is None:
+            self.needs = needs_of(self.body, self.kind, _session(self.headers))
+        return self.needs
 
     def assembled_on(self, instance: Instance) -> bool:
         """Whether a stream is asked for and put together, so that a hang-up stops the work."""
@@ -102,57 +134,72 @@ class HotRoutes:
         instances: list[Instance],
         pool: Pool,
         metrics: GatewayMetrics,
+        admission: Admission[Instance],
     ) -> None:
         self.settings, self.keys, self.instances = settings, keys, instances
-        self.pool, self.metrics = pool, metrics
+        self.pool, self.metrics, self.admission = pool, metrics, admission
+        self.budget = RetryBudget()
         self.draining = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         reply = Reply(scope["headers"], send)
         try:
-            self._admit(scope)
+            caller = self._admit(scope)
             body = await read_body(scope["headers"], receive, self.settings.max_body_bytes)
             look = look_at(body)
+            caller.admit(look.model)
         except CallerGone:
             return
         except Refused as refused:
             await reply.refuse(refused)
             self.metrics.count(UNKNOWN, NOWHERE, f"{refused.status // 100}xx")
             return
-        asked = Asked(HOT[scope["path"]], scope["path"], scope["headers"], body, look)
+        asked = Asked(HOT[scope["path"]], scope["path"], scope["headers"], body, look, caller)
         await self._until_gone(asked, reply, receive)
 
-    def _admit(self, scope: Scope) -> None:
+    def _admit(self, scope: Scope) -> Caller:
         authorization = next((v for n, v in scope["headers"] if n == b"authorization"), b"")
-        if self.keys.name_of(authorization) is None:
+        caller = self.keys.caller_of(authorization)
+        if caller is None:
             raise no_key()
         if scope["method"] != "POST":
             message = f"{scope['path']} takes POST, not {scope['method']}."
             raise Refused(405, "method_not_allowed", message, headers=[(b"allow", b"POST")])
         if self.draining:
             raise stopping()
+        return caller
 
     async def _until_gone(self, asked: Asked, reply: Reply, receive: Receive) -> None:
-        """Answer; when the caller hangs up before the end, drop everything at once."""
+        """Answer; when the caller hangs up or the deadline passes, drop everything at once."""
         task = asyncio.current_task()
         assert task is not None
         watcher = asyncio.create_task(_watch(receive, reply, task))
+        clock = Clock(
+            reply,
+            task,
+            deadline=self.settings.deadline_seconds,
+            every=self.settings.keepalive_seconds if asked.look.stream else None,
+        )
         try:
             await self._answer(asked, reply)
         except asyncio.CancelledError:
-            if not reply.gone:
-                if not reply.status:
+            if not (reply.gone or reply.late):
+                if not reply.ended:
                     await reply.refuse(stopping())
                 raise
             task.uncancel()
-            log.info("caller_gone", request_id=reply.request_id.decode(), instance=asked.instance)
+            if reply.late and not reply.ended:
+                await reply.refuse(deadline_passed(self.settings.deadline_seconds))
+            event = "caller_gone" if reply.gone else "deadline_passed"
+            log.info(event, request_id=reply.request_id.decode(), instance=asked.instance)
         finally:
             watcher.cancel()
+            clock.stop()
             self._count(asked, reply)
 
     async def _answer(self, asked: Asked, reply: Reply) -> None:
         try:
-            await self._first_that_can(asked, reply, self._route(asked))
+            await self._first_that_can(asked, reply)
         except Refused as refused:
             if refused.status >= 500:
                 log.warning(
@@ -163,7 +210,7 @@ class HotRoutes:
                 )
             await reply.refuse(refused)
         except Exception:
-            if not reply.status:
+            if not reply.ended:
                 await reply.refuse(
                     Refused(500, "internal_error", "The gateway failed; see its log.")
                 )
@@ -171,37 +218,77 @@ class HotRoutes:
 
     def _route(self, asked: Asked) -> Route[Instance]:
         model = asked.look.model
-        needs = needs_of(asked.body, asked.kind) if model == AUTO else Needs()
-        if model == AUTO or any(model in instance.names for instance in self.instances):
+        offering = sum(model in instance.names for instance in self.instances)
+        if model == AUTO or offering:
             asked.model = model
+        needs = asked.needed() if model == AUTO or offering > 1 else Needs()
         return choose(model, needs, self.instances)
 
-    async def _first_that_can(self, asked: Asked, reply: Reply, route: Route[Instance]) -> None:
-        """Ask one instance after the other, as long as the caller has got no byte."""
-        for left, instance in reversed(list(enumerate(reversed(route.order)))):
-            reply.facts = _facts(asked, instance, route)
-            try:
-                if await self._ask(asked, reply, instance, last=left == 0):
-                    return
-                failure = "busy"
-            except UpstreamError as error:
-                if isinstance(error, Unreachable):
-                    instance.ill(str(error))
-                if left == 0 or not _may_be_asked_elsewhere(error, instance):
-                    raise _refusal(error) from error
-                failure = error.code
-            asked.passed_over += f"; not {instance.label}: {failure}"
-            self.metrics.failed_over(asked.model, instance.label)
-            log.warning("failed_over", instance=instance.label, reason=failure)
+    def _pick(self, asked: Asked, reply: Reply) -> Instance | None:
+        """The best instance that has room and was not asked yet; none: the request has to wait."""
+        route = self._route(asked)
+        left = [one for one in route.order if one.label not in asked.tried]
+        if not left:
+            raise asked.failure or none_healthy(asked.look.model, {})
+        chosen = next((one for one in left if one.free), None)
+        if chosen is not None:
+            reply.facts = _facts(asked, chosen, route)
+        return chosen
 
-    async def _ask(self, asked: Asked, reply: Reply, instance: Instance, *, last: bool) -> bool:
-        """Ask this instance; False when it is too busy and there is another one to ask."""
+    async def _first_that_can(self, asked: Asked, reply: Reply) -> None:
+        """Ask one instance after the other, as long as the caller has got no byte."""
+        self._route(asked)
+        self.budget.request()
+        while not await self._served(asked, reply):
+            asked.passed_over += f"; not {asked.instance}: {_code(asked.failure)}"
+            self.metrics.failed_over(asked.model, asked.instance)
+            log.warning("failed_over", instance=asked.instance, reason=_code(asked.failure))
+
+    async def _served(self, asked: Asked, reply: Reply) -> bool:
+        """Wait for an instance and ask it; False when another one should be asked."""
+        since = time.perf_counter()
+        instance = await self.admission.enter(
+            asked.caller.name, asked.model, lambda: self._pick(asked, reply)
+        )
+        self._note_wait(asked, reply, time.perf_counter() - since)
         asked.instance = instance.label
+        asked.tried.add(instance.label)
+        try:
+            return await self._ask(asked, reply, instance)
+        except UpstreamError as error:
+            asked.failure = _refusal(error)
+            if isinstance(error, Unreachable):
+                instance.ill(str(error))
+            else:
+                instance.failed(str(error))
+            if _may_be_asked_elsewhere(error, instance) and self._may_go_on(asked):
+                return False
+            raise asked.failure from error
+        finally:
+            self.admission.leave(instance)
+
+    def _note_wait(self, asked: Asked, reply: Reply, seconds: float) -> None:
+        if seconds < QUEUED_SECONDS:
+            return
+        asked.queued += seconds
+        self.metrics.queued(asked.model, seconds)
+        reply.facts.append((b"x-hearth-queued-ms", b"%d" % (asked.queued * 1000)))
+
+    def _may_go_on(self, asked: Asked) -> bool:
+        """Whether there is another instance to ask, and failovers are not too many already."""
+        try:
+            order = self._route(asked).order
+        except Refused:
+            return False
+        return any(one.label not in asked.tried for one in order) and self.budget.spend()
+
+    async def _ask(self, asked: Asked, reply: Reply, instance: Instance) -> bool:
+        """Ask this instance; False when it is too busy and there is another one to ask."""
         body = asked.body_for(instance)
         path = (instance.address.path + asked.path).encode()
         head = request_head(path, instance.fixed_head, asked.headers, reply.request_id, len(body))
         connection: Connection | None = None
-        instance.in_flight += 1
+        sent = time.perf_counter()
         try:
             connection = await self.pool.ask(
                 instance.address,
@@ -210,15 +297,20 @@ class HotRoutes:
                 seconds=self.settings.first_byte_timeout,
                 reuse=instance.repeatable,
             )
-            if connection.status in BUSY and not last:
+            if connection.status >= 500:
+                instance.failed(f"HTTP {connection.status}")
+            else:
+                instance.answered(time.perf_counter() - sent)
+            if connection.status in BUSY and self._may_go_on(asked):
+                asked.failure = busy(instance.label, connection.status)
                 return False
             usage = await self._pass(asked, reply, instance, connection)
         finally:
-            instance.in_flight -= 1
             if connection is not None:
                 self.pool.release(connection)
         if usage is not None:
             self.metrics.used(asked.model, instance.label, usage)
+            asked.usage = usage
         return True
 
     async def _pass(
@@ -239,6 +331,8 @@ class HotRoutes:
     def _count(self, asked: Asked, reply: Reply) -> None:
         status = GONE if reply.gone else f"{reply.status // 100}xx"
         self.metrics.count(asked.model, asked.instance, status)
+        if asked.instance != NOWHERE:
+            self.keys.used(asked.caller, asked.model, asked.usage)
         if status == "2xx":
             meters = self.metrics.of(asked.model, asked.instance)
             meters.first_byte.observe(reply.first_byte_at - reply.started_at)
@@ -252,6 +346,14 @@ async def _watch(receive: Receive, reply: Reply, task: "asyncio.Task[object]") -
     if not reply.ended:
         reply.gone = True
         task.cancel()
+
+
+def _session(headers: Headers) -> bytes:
+    return next((value for name, value in headers if name in SESSION_HEADERS), b"")
+
+
+def _code(failure: Refused | None) -> str:
+    return str(failure.code if failure else "failed")
 
 
 def _facts(asked: Asked, instance: Instance, route: Route[Instance]) -> Headers:

@@ -55,9 +55,45 @@ def no_key() -> Refused:
     )
 
 
+def model_not_allowed(model: str, allowed: Iterable[str]) -> Refused:
+    listed = ", ".join(allowed)
+    message = f"This key may not use the model {model[:100]!r}. It may use: {listed}."
+    return Refused(403, "model_not_allowed", message, param="model")
+
+
+def too_fast(what: str, limit: int, seconds: int) -> Refused:
+    message = f"This key may use {limit} {what} a minute; ask again in {seconds} s."
+    code = "requests_per_minute" if what == "requests" else "tokens_per_minute"
+    return Refused(429, code, message, headers=[(b"retry-after", b"%d" % seconds)])
+
+
+def budget_spent(budget: int) -> Refused:
+    """Without Retry-After: one client sleeps it in full, and it would be hours."""
+    message = f"This key has spent its {budget} tokens of today (UTC)."
+    return Refused(429, "insufficient_quota", message, headers=[NO_RETRY])
+
+
 def stopping() -> Refused:
     headers = [(b"connection", b"close"), (b"retry-after", b"5")]
     return Refused(503, "stopping", "The gateway is stopping; ask again soon.", headers=headers)
+
+
+def queue_full(own: int, seconds: int) -> Refused:
+    """`own` requests of this key wait already; `seconds` is what one waits at present."""
+    message = f"All experts are busy and {own} of your requests wait already; ask again soon."
+    return Refused(429, "queue_full", message, headers=[(b"retry-after", b"%d" % seconds)])
+
+
+def busy(label: str, status: int) -> Refused:
+    message = f"{label} is busy (HTTP {status})."
+    return Refused(503, "busy", message, headers=[(b"retry-after", b"1")])
+
+
+def deadline_passed(seconds: float) -> Refused:
+    message = (
+        f"The answer was not complete within {seconds:g} s (setting MOE_GATEWAY_DEADLINE_SECONDS)."
+    )
+    return Refused(504, "deadline_exceeded", message, headers=[NO_RETRY])
 
 
 def too_large(limit: int) -> Refused:

@@ -2,24 +2,40 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import orjson
 import structlog
+from pydantic import ValidationError
 
+from hearth.cluster.watch import ConsulAgent, ServiceInstance, Services, ServiceWatch
 from hearth.openai_api.errors import message_of
 from hearth.service.health import Health
+from hearth.service.names import LLAMA_EXPERT, PIPECATAPP
 from hearth.service.settings import read_key
-from moe_gateway.pool import Pool, fixed_head
+from moe_gateway.admission import SMOOTHING, Circuit
 from moe_gateway.settings import InstanceSettings, Settings
-from moe_gateway.upstream import Address, TimedOut, UpstreamError
+from moe_gateway.upstream.connection import Address, TimedOut, UpstreamError
+from moe_gateway.upstream.pool import Pool, fixed_head
 
 log = structlog.get_logger()
 
 CHECK_SECONDS: Final = 2.0
 """How long an answer to a health check may take."""
+
+EXPERT_META: Final = (
+    "slots",
+    "context",
+    "tools",
+    "vision",
+    "embeddings",
+    "cost",
+    "stops_unary",
+    "auto",
+)
+"""What the launcher of an expert tells in Consul that is a setting of an instance, too."""
 
 NOT_ASKED: Final = "not asked yet"
 
@@ -30,8 +46,10 @@ MODEL_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,99}")
 class Instance:
     """One server, with what is known of it now. Routing sees it as a `Candidate`."""
 
-    def __init__(self, settings: InstanceSettings) -> None:
-        self.settings = settings
+    def __init__(
+        self, settings: InstanceSettings, machine: str = "", circuit: Circuit | None = None
+    ) -> None:
+        self.settings, self.machine = settings, machine
         self.address = Address.of(str(settings.url))
         where = self.address.authority
         self.label = f"{settings.expert}@{where}" if settings.expert else where
@@ -41,16 +59,43 @@ class Instance:
         self.names: Sequence[str] = (settings.expert, *settings.aliases) if settings.expert else ()
         self.model: str | None = None
         """The model that really runs there, as the server tells."""
+        self.model_reason = ""
+        """Why this model of the expert's list runs, as its launcher tells."""
         self.healthy, self.reason = False, NOT_ASKED
         self.since = datetime.now(UTC)
         self.in_flight = 0
+        self.circuit = circuit or Circuit()
+        self.first_byte = 0.0
+        """Smoothed seconds to the first byte."""
         self.slots, self.context = settings.slots, settings.context
         self.tools, self.vision = settings.tools, settings.vision
-        self.embeddings, self.cost = settings.embeddings, settings.cost
+        self.embeddings, self.cost, self.auto = settings.embeddings, settings.cost, settings.auto
 
     @property
     def load(self) -> float:
         return self.in_flight / self.slots
+
+    @property
+    def usable(self) -> bool:
+        """It answers its checks, and has not failed again and again when it was asked."""
+        return self.healthy and self.circuit.state != "open"
+
+    @property
+    def free(self) -> bool:
+        """Whether it takes one more request now. What lists its models itself admits itself."""
+        if self.circuit.state == "half-open":
+            return self.in_flight == 0
+        return self.expert is None or self.in_flight < self.slots
+
+    def answered(self, seconds: float) -> None:
+        """It sent its first byte after so many seconds."""
+        self.circuit.succeeded()
+        self.first_byte += SMOOTHING * (seconds - self.first_byte)
+
+    def failed(self, reason: str) -> None:
+        """It was asked and failed. Said in the log when it is left alone for that."""
+        if self.circuit.failed():
+            log.warning("circuit_open", instance=self.label, reason=reason)
 
     @property
     def repeatable(self) -> bool:
@@ -80,27 +125,150 @@ class Instance:
         """What `/api/experts` tells."""
         return {
             "instance": self.label,
+            "machine": self.machine,
             "url": self.address.url,
             "healthy": self.healthy,
             "reason": self.reason,
             "since": self.since.isoformat(),
             "model": self.model,
+            "model_reason": self.model_reason,
             "in_flight": self.in_flight,
+            "circuit": self.circuit.state,
             "slots": self.slots,
         }
 
 
 class Watch:
-    """Keeps every instance's health and models up to date, and the gateway's own health."""
+    """Keeps the instances, their health and models up to date, and the gateway's own health.
+
+    `instances` is the list that everybody looks at, filled here: those of the settings, and those
+    that Consul knows. `left` is told the label of each that is gone for good; `told` is called
+    after each look.
+    """
 
     def __init__(
-        self, instances: Sequence[Instance], pool: Pool, settings: Settings, health: Health
+        self,
+        instances: list[Instance],
+        pool: Pool,
+        settings: Settings,
+        health: Health,
+        left: Callable[[str], None] = lambda label: None,
+        told: Callable[[], None] = lambda: None,
     ) -> None:
         self.instances, self.pool, self.settings, self.health = instances, pool, settings, health
+        self.consul = self._consul()
+        self._left, self._told = left, told
+        instances.extend(self.new(one) for one in settings.instances)
+        self._found: dict[tuple[str, str], tuple[ServiceInstance, Instance]] = {}
+        self._looking: dict[Instance, asyncio.Task[None]] = {}
+        self._group = asyncio.TaskGroup()
         self.tell()
 
-    async def run(self, instance: Instance) -> None:
-        """Watch one instance for ever."""
+    def _consul(self) -> ServiceWatch | None:
+        settings = self.settings
+        if settings.consul_url is None:
+            return None
+        agent = ConsulAgent(
+            str(settings.consul_url), settings.consul_token_file, settings.tls_ca_file
+        )
+        return ServiceWatch(agent, wanted=_is_wanted, changed=self.take)
+
+    async def run(self) -> None:
+        """Watch for ever."""
+        async with self._group:
+            for instance in self.instances:
+                self._look_after(instance)
+            if self.consul is not None:
+                await self.consul.run()
+            await asyncio.Event().wait()
+
+    def tell(self) -> None:
+        """The gateway is ready when one expert is."""
+        experts = [instance for instance in self.instances if instance.expert is not None]
+        if any(instance.healthy for instance in experts):
+            self.health.ready_again("experts")
+        else:
+            reasons = "; ".join(f"{one.expert} at {one.label}: {one.reason}" for one in experts)
+            self.health.not_ready("experts", reasons or self._why_none())
+        self._told()
+
+    def _why_none(self) -> str:
+        if self.consul is None:
+            return "none is configured"
+        return f"Consul: {self.consul.away}" if self.consul.away else "none is known to Consul"
+
+    # What Consul tells.
+
+    def take(self, services: Services) -> None:
+        """Use what Consul calls healthy at once, drop what it calls critical, forget the rest.
+
+        Requests under way keep their instance: nothing is cut.
+        """
+        known = {(one.id, one.node): one for several in services.values() for one in several}
+        for which in self._found.keys() - known.keys():
+            self._forget(which)
+        for which, now in known.items():
+            before = self._found.get(which)
+            if before is None or before[0] != now:
+                self._meet(which, now)
+        self.tell()
+
+    def _meet(self, which: tuple[str, str], now: ServiceInstance) -> None:
+        try:
+            settings = _settings_of(now, self.settings)
+        except ValidationError as error:
+            problem = error.errors()[0]
+            place = ".".join(str(part) for part in problem["loc"])
+            log.warning("instance_unusable", id=now.id, reason=f"meta {place}: {problem['msg']}")
+            self._forget(which)
+            return
+        before, instance = self._found.get(which, (None, None))
+        if instance is None or instance.settings != settings:
+            self._forget(which)
+            before, instance = None, self.new(settings, now.node)
+            self.instances.append(instance)
+        self._found[which] = (now, instance)
+        instance.model = now.meta.get("model") or instance.model
+        instance.model_reason = now.meta.get("model_reason", "")
+        self._judge(instance, before, now)
+
+    def _judge(
+        self, instance: Instance, before: ServiceInstance | None, now: ServiceInstance
+    ) -> None:
+        """Do as Consul says when it changes its mind; in between, our own checks decide."""
+        if now.state == "critical":
+            self._look_away(instance)
+            instance.ill(f"Consul: {now.reason}")
+        elif before is None or before.state == "critical":
+            if instance.expert is not None:
+                instance.well()
+            self._look_after(instance)
+
+    def new(self, settings: InstanceSettings, machine: str = "") -> Instance:
+        """An instance whose circuit is as the gateway's settings say."""
+        circuit = Circuit(self.settings.circuit_failures, self.settings.circuit_seconds)
+        return Instance(settings, machine, circuit)
+
+    def _forget(self, which: tuple[str, str]) -> None:
+        if which in self._found:
+            _, instance = self._found.pop(which)
+            self._look_away(instance)
+            instance.ill("it is no longer registered in Consul")
+            self.instances.remove(instance)
+            self._left(instance.label)
+
+    # What the instances tell.
+
+    def _look_after(self, instance: Instance) -> None:
+        self._looking[instance] = self._group.create_task(self._look(instance))
+
+    def _look_away(self, instance: Instance) -> None:
+        task = self._looking.pop(instance, None)
+        if task is not None:
+            task.cancel()
+
+    async def _look(self, instance: Instance) -> None:
+        """Watch one instance until cancelled."""
         asked_at = -self.settings.models_interval
         loop = asyncio.get_running_loop()
         while True:
@@ -114,15 +282,6 @@ class Watch:
                     instance.ill(str(error))
             self.tell()
             await asyncio.sleep(self.settings.check_interval)
-
-    def tell(self) -> None:
-        """The gateway is ready when one expert is."""
-        experts = [instance for instance in self.instances if instance.expert is not None]
-        if any(instance.healthy for instance in experts):
-            self.health.ready_again("experts")
-        else:
-            reasons = "; ".join(f"{one.expert} at {one.label}: {one.reason}" for one in experts)
-            self.health.not_ready("experts", reasons or "none is configured")
 
     async def _check(self, instance: Instance, *, ask_models: bool) -> None:
         status, body = await self._get(instance, "/health")
@@ -143,6 +302,33 @@ class Watch:
 
     async def _get(self, instance: Instance, path: str) -> tuple[int, bytes]:
         return await self.pool.get(instance.address, path, key=instance.key, seconds=CHECK_SECONDS)
+
+
+def _is_wanted(service: str) -> bool:
+    return service == PIPECATAPP or service.startswith(f"{LLAMA_EXPERT}-")
+
+
+def _settings_of(found: ServiceInstance, settings: Settings) -> InstanceSettings:
+    """The settings of an instance that Consul knows. Raises `ValidationError`: its meta is odd."""
+    host = f"[{found.address}]" if ":" in found.address else found.address
+    address = {"url": f"{found.meta.get('scheme', 'http')}://{host}:{found.port}"}
+    if found.service == PIPECATAPP:
+        return InstanceSettings.model_validate(
+            {**address, "lists_models": True, "key_file": settings.agent_key_file}
+        )
+    return InstanceSettings.model_validate(
+        {
+            **address,
+            **_told(found.meta),
+            "expert": found.meta.get("expert") or found.service.removeprefix(f"{LLAMA_EXPERT}-"),
+            "aliases": [one for one in found.meta.get("aliases", "").split(",") if one],
+            "key_file": settings.expert_key_file,
+        }
+    )
+
+
+def _told(meta: Mapping[str, str]) -> dict[str, str]:
+    return {name: meta[name] for name in EXPERT_META if meta.get(name)}
 
 
 def _model_ids(body: bytes) -> list[str]:

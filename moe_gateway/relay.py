@@ -15,10 +15,12 @@ from hearth.openai_api.errors import error_event
 from hearth.openai_api.sse import DONE, EventTooLong, SseEvent, SseReader
 from hearth.openai_api.usage import StreamTap, TokenCount, count_of
 from moe_gateway.errors import Headers, Refused, relayed, too_large
-from moe_gateway.upstream import Connection, Lost, UpstreamError
+from moe_gateway.upstream.connection import Connection, Lost, UpstreamError
 
 MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
 JSON: Final = b"application/json"
+EVENT_STREAM: Final = b"text/event-stream"
+WAITING: Final = b": waiting\n\n"
 SANE_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 HOP_BY_HOP: Final = frozenset(
@@ -53,10 +55,12 @@ class Reply:
 
     __slots__ = (
         "_send",
+        "begun",
         "ended",
         "facts",
         "first_byte_at",
         "gone",
+        "late",
         "request_id",
         "started_at",
         "status",
@@ -70,10 +74,14 @@ class Reply:
         self.facts: Headers = []
         """Headers that say where the answer comes from."""
         self.status = 0
+        self.begun = False
+        """A piece of the answer itself is out; signs of life are none."""
         self.ended = False
         """The whole answer is out."""
         self.gone = False
         """The caller hung up before the end."""
+        self.late = False
+        """The deadline passed before the end."""
 
     async def start(self, status: int, content_type: bytes, headers: Headers) -> None:
         self.status, self.first_byte_at = status, time.perf_counter()
@@ -87,7 +95,18 @@ class Reply:
         ]
         await self._send({"type": "http.response.start", "status": status, "headers": head})
 
+    async def sign_of_life(self) -> None:
+        """Tell a caller who waits for a stream that it will come: a comment, which clients skip.
+
+        It commits the status; what fails from now on is told in the stream.
+        """
+        if not self.status:
+            await self.start(200, EVENT_STREAM, [(b"cache-control", b"no-cache")])
+        await self._send({"type": "http.response.body", "body": WAITING, "more_body": True})
+
     async def piece(self, data: bytes) -> None:
+        if not self.begun:
+            self.begun, self.first_byte_at = True, time.perf_counter()
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def end(self, data: bytes = b"") -> None:
@@ -97,12 +116,48 @@ class Reply:
     async def whole(
         self, status: int, data: bytes, headers: Headers, content_type: bytes = JSON
     ) -> None:
+        if self.status:
+            self.status = status
+            await self.end(b"data: %s\n\n" % data.replace(b"\n", b""))
+            return
         length = (b"content-length", b"%d" % len(data))
         await self.start(status, content_type, [length, *headers])
         await self.end(data)
 
     async def refuse(self, refused: Refused) -> None:
+        """Tell what went wrong: as the answer, or, where one has begun, as its last event."""
         await self.whole(refused.status, refused.body(), refused.headers)
+
+
+class Clock:
+    """What time does to one request: signs of life to who waits for a stream, and its deadline."""
+
+    __slots__ = ("_alive", "_deadline", "_every", "_loop", "_reply", "_task", "_telling")
+
+    def __init__(
+        self, reply: Reply, task: "asyncio.Task[object]", *, deadline: float, every: float | None
+    ) -> None:
+        """`deadline` in seconds from now; `every` so many seconds a sign, None for no signs."""
+        self._loop, self._reply, self._task = asyncio.get_running_loop(), reply, task
+        self._every = every or 0.0
+        self._telling: asyncio.Task[None] | None = None
+        self._deadline = self._loop.call_later(deadline, self._end)
+        self._alive = self._loop.call_later(every, self._tell) if every is not None else None
+
+    def stop(self) -> None:
+        self._deadline.cancel()
+        if self._alive is not None:
+            self._alive.cancel()
+
+    def _end(self) -> None:
+        if not self._reply.ended:
+            self._reply.late = True
+            self._task.cancel()
+
+    def _tell(self) -> None:
+        if not (self._reply.begun or self._reply.ended):
+            self._telling = self._loop.create_task(self._reply.sign_of_life())
+            self._alive = self._loop.call_later(self._every, self._tell)
 
 
 def request_id(headers: Headers) -> bytes:
@@ -196,21 +251,16 @@ async def pass_stream(
 ) -> TokenCount | None:
     """Pass a streamed answer on, event by event; tells what it cost.
 
-    Once the first event is out, a failure is the last event: clients take a stream that merely
-    ends for a whole answer. Before it, raises `Lost` or `TimedOut`.
+    Once the first event is out, a failure of the server is the last event: clients take a stream
+    that merely ends for a whole answer. Before it, raises `Lost` or `TimedOut`.
     """
     tap = StreamTap(strip=strip)
     try:
         await _copy(reply, connection, idle, tap)
     except UpstreamError as error:
-        if not reply.status:
+        if not reply.begun:
             raise
         await reply.end(error_event(str(error), type="server_error", code=error.code))
-    except asyncio.CancelledError:
-        if reply.status and not reply.gone:
-            message = "The gateway was stopped before the answer was complete."
-            await reply.end(error_event(message, type="server_error", code="stopping"))
-        raise
     else:
         await reply.end()
         await connection.linger()

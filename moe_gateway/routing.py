@@ -3,8 +3,9 @@
 Everything here is pure: facts in, decision out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 import msgspec
@@ -17,6 +18,9 @@ BYTES_PER_TOKEN: Final = 3
 """Low on purpose: a guess that is too high chooses an expert with more room, which is no harm."""
 ROOM_FOR_ANSWER: Final = 128
 """Tokens."""
+WORTH_KEEPING: Final = 1024
+"""Bytes of a request. What is shorter is read anew in no time, wherever there is room."""
+LEFT_ALONE: Final = "it failed again and again and is left alone for some seconds"
 
 
 class Candidate(Protocol):
@@ -33,14 +37,28 @@ class Candidate(Protocol):
         """The models that callers may ask it for."""
 
     @property
-    def healthy(self) -> bool: ...
+    def usable(self) -> bool:
+        """Healthy, and not left alone for its failures."""
+
     @property
     def reason(self) -> str:
-        """Why it is not healthy."""
+        """Why it is not usable."""
+
+    @property
+    def free(self) -> bool:
+        """Whether it has a free slot."""
 
     @property
     def load(self) -> float:
         """Requests under way, per slot."""
+
+    @property
+    def first_byte(self) -> float:
+        """Seconds that it lately took to its first byte."""
+
+    @property
+    def auto(self) -> bool:
+        """Whether it may be chosen for `auto`."""
 
     @property
     def cost(self) -> float: ...
@@ -65,6 +83,9 @@ class Needs:
     tools: bool = False
     vision: bool = False
     embeddings: bool = False
+    affinity: bytes = b""
+    """What requests have in common that begin alike: they go to the same instance, whose cache
+    holds that beginning. Empty: no preference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +100,7 @@ def choose(model: str, needs: Needs, instances: Sequence[C]) -> Route[C]:
     """The route of one request.
 
     Raises `Refused`: 404 for an unknown model, 503 when nobody is ready, 400 when no expert can.
-    `needs` count for `auto` only: who names a model gets it.
+    What `needs` demand counts for `auto` only: who names a model gets it.
     """
     if model == AUTO:
         return _automatic(needs, instances)
@@ -87,7 +108,9 @@ def choose(model: str, needs: Needs, instances: Sequence[C]) -> Route[C]:
     if not named:
         raise unknown_model(model, known_models(instances))
     reason = "asked by name" if named[0].expert in (None, model) else f"alias of {named[0].expert}"
-    return Route(_ready(model, named), reason)
+    ready = _ready(model, named)
+    ready.sort(key=_turn(needs, ready))
+    return Route(ready, reason + _kept(needs, ready))
 
 
 def known_models(instances: Sequence[Candidate]) -> list[str]:
@@ -99,7 +122,7 @@ def known_models(instances: Sequence[Candidate]) -> list[str]:
 
 def _automatic(needs: Needs, instances: Sequence[C]) -> Route[C]:
     """The cheapest expert that can, then the next: ties go to the one that was declared first."""
-    experts = [instance for instance in instances if instance.expert is not None]
+    experts = [one for one in instances if one.expert is not None and one.auto]
     able = [instance for instance in experts if _lacks(instance, needs) is None]
     if experts and not able:
         raise none_capable(_why_none(needs, experts))
@@ -109,21 +132,47 @@ def _automatic(needs: Needs, instances: Sequence[C]) -> Route[C]:
         ready.sort(key=lambda instance: -(instance.context or 0))
         return Route(ready, f"auto: largest context, for about {needs.tokens} tokens")
     rank = {instance.expert: place for place, instance in reversed(list(enumerate(experts)))}
-    ready.sort(key=lambda instance: (instance.cost, rank[instance.expert], instance.load))
+    turn = _turn(needs, ready)
+    ready.sort(key=lambda instance: (instance.cost, rank[instance.expert], turn(instance)))
     count = len({instance.expert for instance in roomy})
-    return Route(
-        ready, "auto: the only one that can" if count == 1 else f"auto: cheapest of {count}"
-    )
+    reason = "auto: the only one that can" if count == 1 else f"auto: cheapest of {count}"
+    return Route(ready, reason + _kept(needs, ready))
 
 
 def _ready(model: str, instances: Sequence[C]) -> list[C]:
-    """The healthy ones, least busy first."""
-    ready = [instance for instance in instances if instance.healthy]
+    """Those that can be asked now."""
+    ready = [instance for instance in instances if instance.usable]
     if not ready:
-        raise none_healthy(model, {instance.label: instance.reason for instance in instances})
-    if len(ready) > 1:
-        ready.sort(key=lambda instance: instance.load)
+        raise none_healthy(model, {one.label: one.reason or LEFT_ALONE for one in instances})
     return ready
+
+
+def _turn(needs: Needs, ready: Sequence[C]) -> Callable[[C], tuple[bool, bool, float, float]]:
+    """Which instance of one expert comes first: one with room, among these the one that holds the
+    beginning of this prompt in its cache, then the least busy, then the quickest."""
+    homes = _homes(needs.affinity, ready)
+    return lambda one: (not one.free, one.label not in homes, one.load, one.first_byte)
+
+
+def _homes(affinity: bytes, ready: Sequence[C]) -> set[str]:
+    """The instance of each expert where prompts with this beginning belong.
+
+    Rendezvous hashing (Thaler and Ravishankar, 1998): without a table, each beginning has one home,
+    and only those of an instance that goes away move.
+    """
+    if not affinity or len(ready) < 2:
+        return set()
+    best: dict[str | None, tuple[bytes, str]] = {}
+    for one in ready:
+        weight = blake2b(affinity + one.label.encode(), digest_size=8).digest()
+        best[one.expert] = max(best.get(one.expert, (b"", "")), (weight, one.label))
+    return {label for _, label in best.values()}
+
+
+def _kept(needs: Needs, ready: Sequence[Candidate]) -> str:
+    """Said in the reason when the choice followed the prompt's beginning."""
+    kept = ready[0].label in _homes(needs.affinity, ready)
+    return "; holds the beginning of the prompt" if kept else ""
 
 
 def _fits(instance: Candidate, needs: Needs) -> bool:
@@ -172,6 +221,7 @@ class _Part(msgspec.Struct):
 
 class _Turn(msgspec.Struct):
     content: str | list[_Part] | None = None
+    role: str = ""
 
 
 class _Facts(msgspec.Struct):
@@ -179,6 +229,22 @@ class _Facts(msgspec.Struct):
     prompt: msgspec.Raw = msgspec.Raw(b"")
     tools: msgspec.Raw = msgspec.Raw(b"")
     tool_choice: msgspec.Raw = msgspec.Raw(b"")
+    prompt_cache_key: str | None = None
+
+    def beginning(self, session: bytes, size: int) -> bytes:
+        """What stays the same from turn to turn of one conversation: the caller's own key for it,
+        its session, else the tools, the system's words and the first ones of the user. A hash of
+        all messages would change with each turn."""
+        if self.prompt_cache_key:
+            return self.prompt_cache_key.encode()
+        if session or not self.messages or size < WORTH_KEEPING:
+            return session
+        hashed = blake2b(bytes(self.tools), digest_size=16)
+        for turn in self.messages:
+            hashed.update(msgspec.json.encode(turn))
+            if turn.role == "user":
+                break
+        return hashed.digest()
 
 
 _LOOK = msgspec.json.Decoder(Look)
@@ -199,8 +265,13 @@ def look_at(body: bytes) -> Look:
         raise Refused(400, "invalid_json", f"The request is no valid JSON: {error}.") from error
 
 
-def needs_of(body: bytes, kind: Literal["chat", "text", "embeddings"]) -> Needs:
-    """An estimate; what it does not understand it leaves to the server to judge."""
+def needs_of(
+    body: bytes, kind: Literal["chat", "text", "embeddings"], session: bytes = b""
+) -> Needs:
+    """An estimate; what it does not understand it leaves to the server to judge.
+
+    `session` is what the caller's headers call the conversation.
+    """
     if kind == "embeddings":
         return Needs(embeddings=True)
     try:
@@ -216,6 +287,7 @@ def needs_of(body: bytes, kind: Literal["chat", "text", "embeddings"]) -> Needs:
         tokens=(size + len(bytes(facts.prompt)) + len(bytes(facts.tools))) // BYTES_PER_TOKEN,
         tools=bytes(facts.tools) not in _NOTHING and bytes(facts.tool_choice) != b'"none"',
         vision=any(part.type == "image_url" for part in parts),
+        affinity=facts.beginning(session, len(body)),
     )
 
 

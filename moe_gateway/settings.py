@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from hearth.service.settings import StrictSettings
+from hearth.service.settings import TlsSettings
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]*$", max_length=100)]
 """A name that may stand in an HTTP header and in a metric's label."""
@@ -35,6 +35,7 @@ class InstanceSettings(BaseModel):
     cost: float = Field(
         1.0, gt=0, description="What a token costs beside the other experts' tokens."
     )
+    auto: bool = Field(default=True, description="It may be chosen for the model `auto`.")
     stops_unary: bool = Field(
         default=True,
         description="It ends a request without `stream` when the caller hangs up; where it does"
@@ -48,7 +49,7 @@ class InstanceSettings(BaseModel):
         return self
 
 
-class Settings(StrictSettings):
+class Settings(TlsSettings):
     """Read once, at the start."""
 
     model_config = SettingsConfigDict(env_prefix="MOE_GATEWAY_", frozen=True)
@@ -59,8 +60,25 @@ class Settings(StrictSettings):
         min_length=1,
         description="Files with one key each; callers show one of them as Bearer key.",
     )
+    key_store: Path | None = Field(
+        None, description="File of the keys that `hearth keys` makes, and of their usage."
+    )
     instances: tuple[InstanceSettings, ...] = Field(
         (), description="The servers behind the gateway, as a JSON list."
+    )
+    consul_url: AnyHttpUrl | None = Field(
+        None,
+        description="The Consul agent of this machine: experts and agents that are registered there"
+        " come and go as their health does.",
+    )
+    consul_token_file: Path | None = Field(
+        None, description="File with the token for Consul; it is read again for each question."
+    )
+    expert_key_file: Path | None = Field(
+        None, description="File with the key for the experts that Consul knows."
+    )
+    agent_key_file: Path | None = Field(
+        None, description="File with the key for the agents that Consul knows."
     )
     connect_timeout: float = Field(3, gt=0, description="Seconds to wait for a connection.")
     first_byte_timeout: float = Field(
@@ -68,6 +86,26 @@ class Settings(StrictSettings):
     )
     idle_timeout: float = Field(
         300, gt=0, description="Seconds that an answer may pause once it has begun."
+    )
+    deadline_seconds: float = Field(
+        1800, gt=0, description="Seconds that a request may take in all, its wait included."
+    )
+    keepalive_seconds: float = Field(
+        15,
+        gt=0,
+        description="Seconds between signs of life to who waits for a stream.",
+    )
+    queue_per_key: int = Field(
+        64, ge=0, description="Requests of one key that may wait for a slot; above it, 429."
+    )
+    queue_total: int = Field(
+        512, ge=0, description="Requests of all keys that may wait for a slot; above it, 429."
+    )
+    circuit_failures: int = Field(
+        3, ge=1, description="Failures in a row after which an instance is left alone for a while."
+    )
+    circuit_seconds: float = Field(
+        2, gt=0, description="How long; twice as long after each try that fails, at most 30 s."
     )
     check_interval: float = Field(
         1, gt=0, description="Seconds between two looks at an instance's health."

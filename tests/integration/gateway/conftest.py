@@ -91,8 +91,8 @@ def wait_until(happened: Callable[[], bool], timeout: float = 10) -> None:
 
 
 def events(answer: httpx2.Response) -> list[Any]:
-    """The data of a streamed answer's events; JSON is decoded."""
-    lines = [line.removeprefix("data: ") for line in answer.iter_lines() if line]
+    """The data of a streamed answer's events; JSON is decoded, comments are left out."""
+    lines = [line[6:] for line in answer.iter_lines() if line.startswith("data: ")]
     return [line if line == "[DONE]" else json.loads(line) for line in lines]
 
 

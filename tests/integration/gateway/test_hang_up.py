@@ -76,7 +76,7 @@ def test_hang_up_leaves_nothing_behind(lab: Lab) -> None:
     """No slot stays taken, it is counted as what it was, and the next caller is served."""
     model = ScriptedModel()
     model.when("go").say("word " * 1000, pause=0.01)
-    gateway = lab.gateway(lab.expert(model))
+    gateway = lab.gateway(lab.expert(model, slots=16))
 
     connections = [send_raw(gateway, chat("go", stream=True)) for _ in range(10)]
     model.wait_until(lambda m: m.running == 10)

@@ -117,7 +117,7 @@ def test_stop_does_not_wait_for_ever(
     """What is not done by then is told so: the stream with its last event, the other with 503."""
     model = ScriptedModel()
     model.when("go").say("word " * 1000, pause=0.05)
-    process, client = start(lab.expert(model), MOE_GATEWAY_DRAIN_SECONDS="1")
+    process, client = start(lab.expert(model, slots=2), MOE_GATEWAY_DRAIN_SECONDS="1")
     whole = send_raw(client, chat("go"))
 
     with client.stream("POST", CHAT, json=chat("go", stream=True)) as answer:

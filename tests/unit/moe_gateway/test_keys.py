@@ -1,11 +1,17 @@
 """Who may call."""
 
+import sqlite3
+import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from hearth.service.settings import SettingsError
-from moe_gateway.keys import Keyring
+from moe_gateway.callers.keyring import Keyring
+from moe_gateway.callers.limits import Bucket, Caller
+from moe_gateway.callers.store import KeyStore, Limits, NameTaken, UnknownKey
+from moe_gateway.errors import Refused
 
 
 @pytest.mark.parametrize(
@@ -24,7 +30,9 @@ def test_only_a_known_bearer_key_opens(header: bytes, name: str | None) -> None:
     """Everything but the whole key is nobody's."""
     keys = Keyring([("key", "sk-a"), ("service_key", "sk-b")])
 
-    assert keys.name_of(header) == name
+    caller = keys.caller_of(header)
+
+    assert (caller.name if caller else None) == name
 
 
 def test_keys_come_from_files_and_are_not_kept(tmp_path: Path) -> None:
@@ -32,8 +40,115 @@ def test_keys_come_from_files_and_are_not_kept(tmp_path: Path) -> None:
     (tmp_path / "key").write_text("sk-secret\n")
     keys = Keyring.from_files([tmp_path / "key"])
 
-    assert keys.name_of(b"Bearer sk-secret") == "key"
+    caller = keys.caller_of(b"Bearer sk-secret")
+
+    assert caller is not None
+    assert caller.name == "key"
     assert "sk-secret" not in repr(vars(keys))
+
+
+def test_key_is_kept_as_its_digest_only(tmp_path: Path) -> None:
+    """Whoever gets the file, or a backup of it, gets no key."""
+    store = KeyStore(tmp_path / "keys.db")
+    key = store.add("tablet", Limits())
+
+    files = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert key.encode() not in files
+    assert (tmp_path / "keys.db").stat().st_mode & 0o077 == 0
+    assert Keyring([], store).caller_of(b"Bearer " + key.encode())
+
+
+def test_name_is_used_once_even_after_it_was_revoked(tmp_path: Path) -> None:
+    """The usage of two different keys under one name would tell nothing."""
+    store = KeyStore(tmp_path / "keys.db")
+    store.add("tablet", Limits())
+    store.revoke("tablet")
+
+    with pytest.raises(NameTaken, match="tablet"):
+        store.add("tablet", Limits())
+    with pytest.raises(UnknownKey, match="hearth keys list"):
+        store.revoke("tablet")
+    with pytest.raises(UnknownKey):
+        store.limit("phone", Limits())
+
+
+def test_store_of_a_newer_hearth_is_left_alone(tmp_path: Path) -> None:
+    """An older program would not understand what the newer one has promised to its callers."""
+    path = tmp_path / "keys.db"
+    KeyStore(path).all()
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 99")
+
+    with pytest.raises(SettingsError, match="newer"):
+        KeyStore(path).all()
+    path.write_text("not a database, but long enough to be taken for one" * 50)
+    with pytest.raises(SettingsError, match=r"keys\.db"):
+        KeyStore(path).all()
+
+
+@pytest.mark.parametrize(
+    ("limits", "model", "code"),
+    [
+        (Limits(), "small", None),
+        (Limits(models=("small", "workflow/*")), "workflow/summarize", None),
+        (Limits(models=("small", "workflow/*")), "agent", "model_not_allowed"),
+        (Limits(requests_per_minute=2), "small", "requests_per_minute"),
+        (Limits(tokens_per_minute=20), "small", "tokens_per_minute"),
+        (Limits(tokens_per_day=20), "small", "insufficient_quota"),
+    ],
+)
+def test_each_limit_is_refused_with_its_own_code(
+    limits: Limits, model: str, code: str | None
+) -> None:
+    """A client has to tell waiting a minute from waiting until tomorrow."""
+    caller = Caller("tablet")
+    caller.limit(limits)
+    refused: Refused | None = None
+    for _ in range(3):
+        try:
+            caller.admit(model)
+        except Refused as error:
+            refused = error
+        else:
+            caller.used(10)
+
+    assert (refused.code if refused else None) == code
+    if refused is not None:
+        waits = dict(refused.headers).get(b"retry-after")
+        assert (waits is not None) == (code in ("requests_per_minute", "tokens_per_minute"))
+
+
+def test_bucket_fills_evenly_and_pays_back_what_was_overdrawn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What an answer costs is known only afterwards."""
+    now = 50.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    bucket = Bucket(60)
+    bucket.take(90)
+
+    assert bucket.wait(1) == 31
+    now += 31
+    assert bucket.wait(1) == 0
+    now += 3600
+    assert bucket.wait(60) == 0
+    assert bucket.wait(61) == 1
+
+
+def test_limits_that_change_leave_the_others_as_they_were() -> None:
+    """Raising one limit must not give a fresh budget of the other."""
+    caller = Caller("tablet", used_today=15)
+    caller.limit(Limits(requests_per_minute=1, tokens_per_day=20))
+    caller.admit("small")
+    caller.limit(Limits(requests_per_minute=1, tokens_per_day=10))
+
+    with pytest.raises(Refused, match="10 tokens of today"):
+        caller.admit("small")
+    caller.limit(Limits(requests_per_minute=1))
+    with pytest.raises(Refused, match="1 requests a minute"):
+        caller.admit("small")
+    caller.limit(Limits())
+    caller.admit("small")
 
 
 def test_missing_key_file_is_named(tmp_path: Path) -> None:

@@ -17,9 +17,12 @@ class Server:
     label: str
     expert: str | None
     names: tuple[str, ...]
-    healthy: bool = True
+    usable: bool = True
     reason: str = ""
+    free: bool = True
     load: float = 0.0
+    first_byte: float = 0.0
+    auto: bool = True
     cost: float = 1.0
     context: int | None = None
     tools: str = "native"
@@ -37,7 +40,7 @@ ALL = [SMALL, SMALL_2, BIG, EYES, AGENT]
 
 
 def sick(server: Server) -> Server:
-    return replace(server, healthy=False, reason="loading")
+    return replace(server, usable=False, reason="loading")
 
 
 @pytest.mark.parametrize(
@@ -61,6 +64,15 @@ def sick(server: Server) -> Server:
         ("auto", Needs(embeddings=True), [BIG, VECTORS], ["v1"], "auto: the only one that can"),
         ("auto", Needs(), [replace(BIG, cost=1), SMALL], ["b1", "s1"], "auto: cheapest of 2"),
         ("auto", Needs(), [replace(SMALL, load=9), BIG], ["s1", "b1"], "auto: cheapest of 2"),
+        ("auto", Needs(), [replace(SMALL, auto=False), BIG], ["b1"], "auto: the only one"),
+        ("small", Needs(), [replace(SMALL, first_byte=2), SMALL_2], ["s2", "s1"], "asked"),
+        (
+            "small",
+            Needs(),
+            [replace(SMALL, free=False), replace(SMALL_2, load=3)],
+            ["s2", "s1"],
+            "asked",
+        ),
     ],
 )
 def test_route_is_chosen_by_name_need_cost_and_load(
@@ -98,6 +110,56 @@ def test_refusal_says_what_is_missing(
     assert words in caught.value.message
 
 
+def test_prompts_that_begin_alike_go_to_the_instance_whose_cache_holds_the_beginning() -> None:
+    """A cached beginning is not computed again, which is most of the wait for the first word."""
+    several = [replace(SMALL, label=f"s{n}") for n in range(8)]
+    homes = {
+        key: choose("small", Needs(affinity=key), several).order[0].label
+        for key in (b"%d" % n for n in range(200))
+    }
+    one_less = [server for server in several if server.label != "s3"]
+    moved = [
+        key
+        for key, home in homes.items()
+        if choose("small", Needs(affinity=key), one_less).order[0].label != home
+    ]
+    busy = [replace(server, free=server.label != homes[b"7"]) for server in several]
+
+    assert set(homes.values()) == {server.label for server in several}
+    assert {homes[key] for key in moved} == {"s3"}
+    assert choose("small", Needs(affinity=b"7"), several).reason.endswith("of the prompt")
+    assert choose("small", Needs(affinity=b"7"), busy).order[0].label != homes[b"7"]
+    assert choose("auto", Needs(affinity=b"7"), several).order[0].label == homes[b"7"]
+
+
+def turns(*texts: str, **fields: Any) -> bytes:
+    """A request whose first message is the system's; user and assistant take turns after it."""
+    roles = ["system", *["user", "assistant"] * len(texts)]
+    messages = [{"role": role, "content": text} for role, text in zip(roles, texts, strict=False)]
+    return json.dumps({"model": "auto", "messages": messages, **fields}).encode()
+
+
+LONG = "You are helpful. " * 100
+
+
+def test_turns_of_one_conversation_have_one_affinity() -> None:
+    """A hash of all messages would change with each turn."""
+    first = needs_of(turns(LONG, "Hello"), "chat").affinity
+    later = needs_of(turns(LONG, "Hello", "Hi.", "And now?"), "chat").affinity
+    others = [
+        needs_of(turns(LONG, "Hallo"), "chat").affinity,
+        needs_of(turns(LONG + "!", "Hello"), "chat").affinity,
+        needs_of(turns(LONG, "Hello", tools=[TOOL]), "chat").affinity,
+    ]
+    named = needs_of(turns("", "Hello", prompt_cache_key="k"), "chat", b"s").affinity
+
+    assert first == later != b""
+    assert first not in others
+    assert named == b"k"
+    assert needs_of(turns(LONG, "Hello"), "chat", b"s").affinity == b"s"
+    assert needs_of(turns("short", "Hello"), "chat").affinity == b""
+
+
 def test_known_models_begin_with_auto_when_there_are_experts() -> None:
     """An agent alone cannot be chosen from."""
     assert known_models(ALL) == ["auto", "small", "tiny", "big", "eyes", "agent", "workflow/x"]
@@ -127,7 +189,7 @@ PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + 
 )
 def test_needs_are_read_off_the_body(body: bytes, needs: Needs) -> None:
     """Pictures are no text: their bytes must not count as tokens."""
-    assert needs_of(body, "chat") == needs
+    assert replace(needs_of(body, "chat"), affinity=b"") == needs
 
 
 @pytest.mark.parametrize(

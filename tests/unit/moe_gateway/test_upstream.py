@@ -7,8 +7,7 @@ from contextlib import ExitStack, asynccontextmanager
 
 import pytest
 
-from moe_gateway.pool import Pool
-from moe_gateway.upstream import (
+from moe_gateway.upstream.connection import (
     Address,
     Connection,
     ConnectTimedOut,
@@ -17,6 +16,7 @@ from moe_gateway.upstream import (
     Lost,
     Unreachable,
 )
+from moe_gateway.upstream.pool import Pool
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"

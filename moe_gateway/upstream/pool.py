@@ -6,7 +6,7 @@ import ssl
 from collections import defaultdict
 from typing import Final
 
-from moe_gateway.upstream import (
+from moe_gateway.upstream.connection import (
     HIGH_WATER,
     Address,
     Connection,
@@ -23,8 +23,10 @@ MAX_IDLE_SECONDS: Final = 4.0
 class Pool:
     """Connections to all servers; an answered one is kept for the next request."""
 
-    def __init__(self, connect_timeout: float) -> None:
+    def __init__(self, connect_timeout: float, tls: ssl.SSLContext | None = None) -> None:
+        """`tls` is for servers that speak it; without one, the system's authorities count."""
         self._connect_timeout = connect_timeout
+        self._tls = tls or ssl.create_default_context()
         self._idle: defaultdict[Address, list[Connection]] = defaultdict(list)
 
     async def ask(
@@ -105,7 +107,7 @@ class Pool:
 
     async def _connect(self, address: Address) -> Connection:
         loop = asyncio.get_running_loop()
-        context = ssl.create_default_context() if address.tls else None
+        context = self._tls if address.tls else None
         try:
             async with asyncio.timeout(self._connect_timeout):
                 _, connection = await loop.create_connection(

@@ -1,0 +1,202 @@
+"""Who is asked now: as many at once as there are slots; the others wait in a fair queue.
+
+Each key has its own queue, and the keys take turns (round robin), so one caller with a hundred
+requests holds up nobody else's first one. A request that cannot go on, because its expert is busy,
+lets the next one pass that can.
+"""
+
+import asyncio
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Generic, Protocol, TypeVar
+
+from moe_gateway.errors import Refused, queue_full
+
+RETRY_SHARE: Final = 0.1
+"""Failovers add at most this share of load, so that a failing house is not asked twice as much."""
+RETRY_BURST: Final = 10.0
+"""Failovers that may come at once, after a quiet time."""
+MAX_OPEN_SECONDS: Final = 30.0
+SMOOTHING: Final = 0.2
+"""Weight of the newest wait in the mean that `Retry-After` is made from."""
+
+
+class Circuit:
+    """Keeps an instance that fails again and again out for a while, then tries it with one request.
+
+    Closed: used. Open, after `failures` in a row: not used for `seconds`, twice as long each time
+    that the try fails (at most 30 s). Half open: one request may try.
+    """
+
+    __slots__ = ("_failed", "_failures", "_opened", "_seconds", "open_until")
+
+    def __init__(self, failures: int = 3, seconds: float = 2.0) -> None:
+        self._failures, self._seconds = failures, seconds
+        self._failed, self._opened = 0, 0
+        self.open_until = 0.0
+        """`time.monotonic()`; 0: closed."""
+
+    @property
+    def state(self) -> str:
+        if not self.open_until:
+            return "closed"
+        return "open" if time.monotonic() < self.open_until else "half-open"
+
+    def succeeded(self) -> None:
+        self._failed, self._opened, self.open_until = 0, 0, 0.0
+
+    def failed(self) -> bool:
+        """Whether this failure has opened it, anew or for the first time."""
+        self._failed += 1
+        if self._failed < self._failures and not self.open_until:
+            return False
+        self.open_until = time.monotonic() + min(self._seconds * 2**self._opened, MAX_OPEN_SECONDS)
+        self._opened += 1
+        return True
+
+
+class RetryBudget:
+    """Failovers in proportion to requests (see `RETRY_SHARE`)."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self) -> None:
+        self._left = RETRY_BURST
+
+    def request(self) -> None:
+        """A request came: it earns a part of a failover."""
+        self._left = min(RETRY_BURST, self._left + RETRY_SHARE)
+
+    def spend(self) -> bool:
+        """Whether one more failover is allowed."""
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+class Slots(Protocol):
+    """What admission knows of an instance."""
+
+    in_flight: int
+
+    @property
+    def free(self) -> bool:
+        """Whether it takes another request now."""
+
+
+S = TypeVar("S", bound=Slots)
+
+
+@dataclass(eq=False)
+class Waiting(Generic[S]):
+    """One request in the queue. `pick` gives an instance with room, nothing, or refuses."""
+
+    model: str
+    pick: Callable[[], S | None]
+    granted: "asyncio.Future[S]"
+    since: float = field(default_factory=time.perf_counter)
+
+
+class Admission(Generic[S]):
+    """The slots of all instances, and who waits for them.
+
+    `per_key` and `total` are the most requests that may wait; more are refused with 429.
+    """
+
+    def __init__(self, per_key: int, total: int) -> None:
+        self._per_key, self._total = per_key, total
+        self._turns: OrderedDict[str, deque[Waiting[S]]] = OrderedDict()
+        self._mean_wait = 1.0
+
+    def __len__(self) -> int:
+        return sum(len(queue) for queue in self._turns.values())
+
+    def waiting_for(self) -> dict[str, int]:
+        """How many requests wait, by the model that they ask for."""
+        counts: dict[str, int] = {}
+        for queue in self._turns.values():
+            for one in queue:
+                counts[one.model] = counts.get(one.model, 0) + 1
+        return counts
+
+    async def enter(self, key: str, model: str, pick: Callable[[], S | None]) -> S:
+        """Take a slot, at once or when it is this request's turn; `leave` gives it back.
+
+        Raises `Refused`: what `pick` raises (nobody is ready any more), or 429: the queue is full.
+        """
+        # Whoever waits could not use what is free now: `changed` has just asked them all.
+        instance = pick()
+        if instance is None:
+            return await self._wait(key, model, pick)
+        instance.in_flight += 1
+        return instance
+
+    def leave(self, instance: S) -> None:
+        """Give a slot back; the next one in turn that can use it gets it."""
+        instance.in_flight -= 1
+        if self._turns:
+            self.changed()
+
+    def changed(self) -> None:
+        """Slots or instances are not what they were: let those in who can go on now."""
+        for _ in range(len(self)):
+            if not self._let_one_in():
+                return
+
+    async def _wait(self, key: str, model: str, pick: Callable[[], S | None]) -> S:
+        own = len(self._turns.get(key, ()))
+        if own >= self._per_key or len(self) >= self._total:
+            raise queue_full(own, round(min(max(self._mean_wait, 1), 60)))
+        granted: asyncio.Future[S] = asyncio.get_running_loop().create_future()
+        waiting = Waiting(model, pick, granted)
+        self._turns.setdefault(key, deque()).append(waiting)
+        try:
+            return await granted
+        except asyncio.CancelledError:
+            if granted.done() and not granted.cancelled():
+                self._give_back(granted)
+            raise
+        finally:
+            self._remove(key, waiting)
+
+    def _give_back(self, granted: "asyncio.Future[S]") -> None:
+        """The caller hung up in the moment in which it was its turn."""
+        if granted.exception() is None:
+            self.leave(granted.result())
+
+    def _remove(self, key: str, waiting: Waiting[S]) -> None:
+        queue = self._turns.get(key)
+        if queue is not None and waiting in queue:
+            queue.remove(waiting)
+            if not queue:
+                del self._turns[key]
+
+    def _let_one_in(self) -> bool:
+        """Serve the first key in turn that has a request which can go on; it is last then."""
+        for key, queue in self._turns.items():
+            for waiting in queue:
+                if self._served(waiting):
+                    self._remove(key, waiting)
+                    if key in self._turns:
+                        self._turns.move_to_end(key)
+                    return True
+        return False
+
+    def _served(self, waiting: Waiting[S]) -> bool:
+        if waiting.granted.done():
+            return True
+        try:
+            instance = waiting.pick()
+        except Refused as refused:
+            waiting.granted.set_exception(refused)
+            return True
+        if instance is None:
+            return False
+        instance.in_flight += 1
+        waited = time.perf_counter() - waiting.since
+        self._mean_wait += SMOOTHING * (waited - self._mean_wait)
+        waiting.granted.set_result(instance)
+        return True

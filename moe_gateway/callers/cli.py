@@ -1,0 +1,143 @@
+"""`hearth keys`: make, see, limit and revoke the keys by which people and programs call."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from hearth.service.settings import SettingsError
+from hearth.service.state import StateDir, ensure_state_dir
+from hearth.settings import Settings
+from moe_gateway.callers.store import KeyProblem, KeyStore, Limits, StoredKey, Usage, today
+
+Name = Annotated[str, typer.Argument(help="What the key is called, such as `kitchen-tablet`.")]
+StateOption = Annotated[
+    Path | None, typer.Option("--state-dir", help="State directory of the instance.")
+]
+Models = Annotated[
+    list[str] | None,
+    typer.Option("--model", help="A model it may ask, or a pattern (`workflow/*`); repeatable."),
+]
+Requests = Annotated[
+    int | None, typer.Option("--requests-per-minute", min=1, help="Requests a minute.")
+]
+Tokens = Annotated[int | None, typer.Option("--tokens-per-minute", min=1, help="Tokens a minute.")]
+Budget = Annotated[int | None, typer.Option("--tokens-per-day", min=1, help="Tokens a day (UTC).")]
+
+
+def commands(app: typer.Typer) -> None:
+    """Add the group `keys` to the command."""
+    group = typer.Typer(help="Make, see, limit and revoke keys.", no_args_is_help=True)
+    group.command("add")(add_key)
+    group.command("list")(list_keys)
+    group.command("limit")(limit_key)
+    group.command("revoke")(revoke_key)
+    app.add_typer(group, name="keys")
+
+
+def add_key(
+    name: Name,
+    model: Models = None,
+    requests: Requests = None,
+    tokens: Tokens = None,
+    budget: Budget = None,
+    state_dir: StateOption = None,
+) -> None:
+    """Make a key and print it: this once, for only its digest is kept."""
+    with said_in_one_line():
+        key = _store(state_dir).add(name, Limits(tuple(model or ("*",)), requests, tokens, budget))
+    typer.echo(key)
+
+
+def list_keys(
+    state_dir: StateOption = None,
+    *,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+) -> None:
+    """Show the keys, their limits, and what each has used today."""
+    with said_in_one_line():
+        store = _store(state_dir)
+        used = store.usage(today())
+        rows = [_row(key, used.get(key.name, Usage())) for key in store.all()]
+    if as_json:
+        typer.echo(json.dumps({"keys": rows}, indent=2))
+    else:
+        Console().print(_table(rows))
+
+
+def limit_key(
+    name: Name,
+    model: Models = None,
+    requests: Requests = None,
+    tokens: Tokens = None,
+    budget: Budget = None,
+    state_dir: StateOption = None,
+) -> None:
+    """Give a key these limits in place of those that it has; none given: no limits."""
+    with said_in_one_line():
+        _store(state_dir).limit(name, Limits(tuple(model or ("*",)), requests, tokens, budget))
+    typer.echo(f"{name} has these limits within a second.")
+
+
+def revoke_key(name: Name, state_dir: StateOption = None) -> None:
+    """Close a key for good."""
+    with said_in_one_line():
+        _store(state_dir).revoke(name)
+    typer.echo(f"{name} opens nothing any more, within a second.")
+
+
+@contextmanager
+def said_in_one_line() -> Iterator[None]:
+    """A problem is one sentence and exit code 1."""
+    try:
+        yield
+    except (KeyProblem, SettingsError) as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(1) from error
+
+
+def _store(state_dir: Path | None) -> KeyStore:
+    root = state_dir or Settings.load().state_dir
+    state = StateDir(root.expanduser().absolute())
+    ensure_state_dir(state)
+    return KeyStore(state.key_store)
+
+
+def _row(key: StoredKey, used: Usage) -> dict[str, Any]:
+    return {
+        "name": key.name,
+        "key": f"…{key.ending}",
+        "created": key.created,
+        "revoked": key.revoked,
+        **asdict(key.limits),
+        "today": {"requests": used.requests, "tokens": used.tokens},
+    }
+
+
+def _table(rows: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("Name", "Key", "Made", "Models", "A minute", "A day", "Today"):
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        minute = [
+            f"{row[f'{what}_per_minute']} {what}"
+            for what in ("requests", "tokens")
+            if row[f"{what}_per_minute"] is not None
+        ]
+        day = "" if row["tokens_per_day"] is None else f"{row['tokens_per_day']} tokens"
+        table.add_row(
+            row["name"],
+            "revoked" if row["revoked"] else row["key"],
+            row["created"][:10],
+            ", ".join(row["models"]),
+            ", ".join(minute),
+            day,
+            f"{row['today']['requests']} requests, {row['today']['tokens']} tokens",
+        )
+    return table

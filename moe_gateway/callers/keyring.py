@@ -1,0 +1,101 @@
+"""Who may call: the keys of the files that the settings name, and those that people made."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, Self
+
+import structlog
+
+from hearth.openai_api.usage import TokenCount
+from hearth.service.settings import SettingsError, read_key
+from moe_gateway.callers.limits import Caller
+from moe_gateway.callers.store import KeyStore, StoredKey, Usage, digest, today
+
+log = structlog.get_logger()
+
+BEARER: Final = b"bearer "
+LOOK_SECONDS: Final = 1.0
+"""A key that was made or revoked counts after this time."""
+
+
+class Keyring:
+    """The keys of this gateway, kept as SHA-256 digests.
+
+    Looking a digest up tells nothing about how near a guess came, so no slower comparison is
+    needed. Keys demand a header that no foreign page can send along, so the gateway needs no check
+    of the Host header against DNS rebinding.
+    """
+
+    def __init__(self, keys: Iterable[tuple[str, str]], store: KeyStore | None = None) -> None:
+        """`keys` are pairs of name and key, without limits; `store` has those of people."""
+        self._fixed = {digest(key.encode()): Caller(name) for name, key in keys}
+        self._store = store
+        self._made: dict[bytes, Caller] = {}
+        self._used: dict[tuple[str, str, str], Usage] = {}
+        if store is not None:
+            self._take(store.all(), store.usage(today()))
+
+    @classmethod
+    def from_files(cls, paths: Iterable[Path], store: KeyStore | None = None) -> Self:
+        """One key a file, named like the file; `SettingsError` when one cannot be read."""
+        return cls(((path.name, read_key(path)) for path in paths), store)
+
+    def caller_of(self, authorization: bytes) -> Caller | None:
+        """Who has the key in an `Authorization` header; None when it is none of ours."""
+        if authorization[:7].lower() != BEARER:
+            return None
+        known = digest(authorization[7:].strip())
+        return self._fixed.get(known) or self._made.get(known)
+
+    def used(self, caller: Caller, model: str, count: TokenCount | None) -> None:
+        """One request of this caller was answered, and cost so much."""
+        usage = Usage(1, count.prompt, count.completion) if count else Usage(1)
+        caller.used(usage.tokens)
+        where = (caller.name, today(), model)
+        self._used[where] = self._used.get(where, Usage()) + usage
+
+    async def run(self) -> None:
+        """Keep up with the store for ever; write down the rest when cancelled."""
+        if self._store is None:
+            return
+        away = False
+        try:
+            while True:
+                await asyncio.sleep(LOOK_SECONDS)
+                failure = await self._keep_up(self._store)
+                if failure and not away:
+                    log.error("keys_unreadable", reason=failure)
+                if away and not failure:
+                    log.info("keys_readable_again")
+                away = bool(failure)
+        finally:
+            self._store.use(self._used)
+
+    async def _keep_up(self, store: KeyStore) -> str:
+        """Write what was used, read what was changed; why not, when it cannot be done."""
+        used, self._used = self._used, {}
+        try:
+            if used:
+                await asyncio.to_thread(store.use, used)
+                used = {}
+            keys = await asyncio.to_thread(store.all)
+            self._take(keys, await asyncio.to_thread(store.usage, today()))
+        except SettingsError as error:
+            return str(error)
+        finally:
+            for where, usage in used.items():
+                self._used[where] = self._used.get(where, Usage()) + usage
+        return ""
+
+    def _take(self, keys: Iterable[StoredKey], usage: Mapping[str, Usage]) -> None:
+        """Take over what the store says; who is known already keeps its state."""
+        known = {caller.name: caller for caller in self._made.values()}
+        made = {}
+        for key in keys:
+            if key.revoked is None:
+                used = usage.get(key.name, Usage()).tokens
+                caller = known.get(key.name) or Caller(key.name, used_today=used)
+                caller.limit(key.limits)
+                made[key.digest] = caller
+        self._made = made

@@ -1,0 +1,192 @@
+"""The keys that people made with `hearth keys`, and what each has used: one SQLite file.
+
+A key is kept as its SHA-256 digest: it is shown once, when it is made. No prompt is kept anywhere.
+"""
+
+import json
+import secrets
+import sqlite3
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from hearth.service.settings import SettingsError
+
+PREFIX: Final = "sk-hearth-"
+VERSION: Final = 1
+SCHEMA: Final = """
+CREATE TABLE key (
+    name TEXT PRIMARY KEY, digest BLOB NOT NULL UNIQUE, ending TEXT NOT NULL,
+    created TEXT NOT NULL, revoked TEXT, limits TEXT NOT NULL
+) STRICT;
+CREATE TABLE usage (
+    name TEXT NOT NULL, day TEXT NOT NULL, model TEXT NOT NULL,
+    requests INTEGER NOT NULL, prompt INTEGER NOT NULL, completion INTEGER NOT NULL,
+    PRIMARY KEY (name, day, model)
+) STRICT, WITHOUT ROWID;
+"""
+
+
+class KeyProblem(Exception):
+    """Do what the sentence says, then try again."""
+
+
+class UnknownKey(KeyProblem):
+    """See `hearth keys list` for the names."""
+
+
+class NameTaken(KeyProblem):
+    """Choose another name, or revoke the key that has it."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one key may do. None: no limit. `models` are names, or patterns such as `workflow/*`."""
+
+    models: tuple[str, ...] = ("*",)
+    requests_per_minute: int | None = None
+    tokens_per_minute: int | None = None
+    tokens_per_day: int | None = None
+
+
+@dataclass(frozen=True)
+class StoredKey:
+    """A key without the key. `ending` are its last four characters, to tell keys apart."""
+
+    name: str
+    digest: bytes
+    ending: str
+    created: str
+    revoked: str | None
+    limits: Limits
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What one key used of one model on one day (UTC)."""
+
+    requests: int = 0
+    prompt: int = 0
+    completion: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.requests + other.requests,
+            self.prompt + other.prompt,
+            self.completion + other.completion,
+        )
+
+    @property
+    def tokens(self) -> int:
+        return self.prompt + self.completion
+
+
+@dataclass(frozen=True)
+class KeyStore:
+    """The file; made at the first use. Each call opens it, so nothing is shared over threads."""
+
+    path: Path
+
+    def add(self, name: str, limits: Limits) -> str:
+        """Make a key and give it away, this once. Raises `NameTaken`."""
+        key = f"{PREFIX}{secrets.token_hex(24)}"
+        row = (name, digest(key.encode()), key[-4:], now(), json.dumps(asdict(limits)))
+        with self._open() as db:
+            try:
+                db.execute("INSERT INTO key VALUES (?, ?, ?, ?, NULL, ?)", row)
+            except sqlite3.IntegrityError as error:
+                raise NameTaken(f"There is a key {name!r} already.") from error
+        return key
+
+    def limit(self, name: str, limits: Limits) -> None:
+        """Give the key other limits. Raises `UnknownKey`."""
+        with self._open() as db:
+            done = db.execute(
+                "UPDATE key SET limits = ? WHERE name = ? AND revoked IS NULL",
+                (json.dumps(asdict(limits)), name),
+            )
+            self._need_one(done.rowcount, name)
+
+    def revoke(self, name: str) -> None:
+        """Close the key for good; what it has used stays known. Raises `UnknownKey`."""
+        with self._open() as db:
+            done = db.execute(
+                "UPDATE key SET revoked = ? WHERE name = ? AND revoked IS NULL", (now(), name)
+            )
+            self._need_one(done.rowcount, name)
+
+    def all(self) -> list[StoredKey]:
+        """All of them, revoked ones too, the oldest first."""
+        with self._open() as db:
+            rows = db.execute("SELECT * FROM key ORDER BY created, name").fetchall()
+        return [
+            StoredKey(name, known, ending, created, revoked, _limits(limits))
+            for name, known, ending, created, revoked, limits in rows
+        ]
+
+    def use(self, used: Mapping[tuple[str, str, str], Usage]) -> None:
+        """Add what was used, by name of the key, day and model."""
+        with self._open() as db:
+            db.executemany(
+                "INSERT INTO usage VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+                " requests = requests + excluded.requests, prompt = prompt + excluded.prompt,"
+                " completion = completion + excluded.completion",
+                [(*where, one.requests, one.prompt, one.completion) for where, one in used.items()],
+            )
+
+    def usage(self, day: str) -> dict[str, Usage]:
+        """What each key used on that day, over all models."""
+        with self._open() as db:
+            rows = db.execute(
+                "SELECT name, SUM(requests), SUM(prompt), SUM(completion) FROM usage"
+                " WHERE day = ? GROUP BY name",
+                (day,),
+            ).fetchall()
+        return {name: Usage(*counts) for name, *counts in rows}
+
+    def _need_one(self, count: int, name: str) -> None:
+        if count == 0:
+            raise UnknownKey(f"There is no key {name!r}: see `hearth keys list`.")
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        try:
+            self.path.touch(mode=0o600)
+            with closing(sqlite3.connect(self.path, timeout=5)) as db, db:
+                self._prepare(db)
+                yield db
+        except (sqlite3.DatabaseError, OSError) as error:
+            if isinstance(error, sqlite3.IntegrityError):
+                raise
+            raise SettingsError(f"The keys in {self.path} cannot be used: {error}.") from error
+
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        (version,) = db.execute("PRAGMA user_version").fetchone()
+        if version == 0:
+            db.execute("PRAGMA journal_mode = WAL")
+            db.executescript(f"{SCHEMA} PRAGMA user_version = {VERSION};")
+        elif version > VERSION:
+            raise SettingsError(f"{self.path} is of a newer Hearth: update this one.")
+
+
+def digest(key: bytes) -> bytes:
+    """What is kept of a key. It has 192 random bits, so a fast hash is as good as a slow one."""
+    return sha256(key).digest()
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def today() -> str:
+    """The day that budgets count by, in UTC: `2026-11-22`."""
+    return datetime.now(UTC).date().isoformat()
+
+
+def _limits(text: str) -> Limits:
+    fields = json.loads(text)
+    return Limits(**{**fields, "models": tuple(fields["models"])})

@@ -1,0 +1,1 @@
+"""The connections to the servers: our own HTTP client (decision 0020)."""

@@ -1,0 +1,64 @@
+// The official Node client against one gateway: `node conformance.mjs`, with OPENAI_BASE_URL and
+// OPENAI_API_KEY set, prints one JSON object, a key per case. What the answers must be is asserted
+// by tests/integration/gateway/clients/test_openai_node.py, which wrote the script of the model behind it.
+import OpenAI from "openai";
+
+const ask = (content) => [{ role: "user", content }];
+const client = new OpenAI({ maxRetries: 0, timeout: 20_000 });
+
+async function failure(call) {
+  try {
+    await call();
+  } catch (error) {
+    return { kind: error.constructor.name, status: error.status ?? null, code: error.code ?? null,
+             message: error.message, request: error.requestID ?? null };
+  }
+  return { kind: "none" };
+}
+
+async function streamed(body) {
+  const stream = client.chat.completions.stream({ ...body, stream_options: { include_usage: true } });
+  let words = 0;
+  for await (const chunk of stream) if (chunk.choices[0]?.delta?.content) words += 1;
+  return { words, completion: await stream.finalChatCompletion() };
+}
+
+async function abandoned() {
+  const stream = await client.chat.completions.create(
+    { model: "small", messages: ask("a long story"), stream: true });
+  for await (const chunk of stream) if (chunk.choices[0]?.delta?.content) break;
+  return { left: true };
+}
+
+const tools = [{ type: "function", function: { name: "time.now", parameters: { type: "object" } } }];
+const cases = {
+  whole: () => client.chat.completions.create({ model: "small", messages: ask("good day") }),
+  streamed: () => streamed({ model: "auto", messages: ask("good day") }),
+  toolCalls: () => streamed({ model: "small", messages: ask("what time"), tools }),
+  models: async () => (await client.models.list()).data.map((model) => model.id),
+  model: () => client.models.retrieve("small"),
+  completion: () => client.completions.create({ model: "small", prompt: "good day" }),
+  embeddings: async () => (await client.embeddings.create({ model: "small", input: ["a", "b"] }))
+    .data.map((one) => one.embedding.length),
+  headers: async () => {
+    const { response } = await client.chat.completions
+      .create({ model: "small", messages: ask("good day") }).withResponse();
+    return Object.fromEntries(["x-hearth-expert", "x-hearth-route", "x-request-id",
+                               "openai-processing-ms"].map((name) => [name, response.headers.get(name)]));
+  },
+  unknownModel: () => failure(() => client.chat.completions.create({ model: "smal", messages: ask("x") })),
+  wrongKey: () => failure(() => new OpenAI({ apiKey: "sk-wrong", maxRetries: 0 }).models.list()),
+  refused: () => failure(() => client.chat.completions.create({ model: "small", messages: ask("refuse") })),
+  broken: () => failure(() => streamed({ model: "small", messages: ask("break") })),
+  abandoned,
+};
+
+const results = {};
+for (const [name, run] of Object.entries(cases)) {
+  try {
+    results[name] = await run();
+  } catch (error) {
+    results[name] = { failed: `${error.constructor.name}: ${error.message}` };
+  }
+}
+console.log(JSON.stringify(results));

@@ -1,0 +1,205 @@
+"""Who waits, who is let in, who is left alone: on real sockets, with real hang-ups."""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx2
+import pytest
+
+from hearth.openai_api.testing import ScriptedModel
+from tests.integration.gateway.conftest import (
+    CHAT,
+    SERVICE_KEY,
+    Json,
+    Lab,
+    caller,
+    chat,
+    events,
+    instances_of,
+    send_raw,
+    text_of,
+    wait_until,
+)
+
+
+def gauge(gateway: httpx2.Client, name: str) -> float:
+    """The sum of a metric over its labels; 0 when it is not there."""
+    lines = gateway.get("/metrics").text.splitlines()
+    return sum(
+        float(line.split()[-1]) for line in lines if line.startswith((f"{name}{{", f"{name} "))
+    )
+
+
+def test_no_expert_is_asked_more_than_it_has_slots_for(lab: Lab) -> None:
+    """What an engine queues itself, nobody can order, count or move to another one."""
+    model = ScriptedModel()
+    model.when("go").say("done", wait=0.05)
+    most = 0
+
+    def look() -> None:
+        nonlocal most
+        while not stop.is_set():
+            most = max(most, model.running)
+            time.sleep(0.002)
+
+    gateway = lab.gateway(lab.expert(model, slots=2))
+    stop = threading.Event()
+    with ThreadPoolExecutor(13) as threads:
+        threads.submit(look)
+        answers = list(threads.map(lambda n: gateway.post(CHAT, json=chat("go")), range(12)))
+        stop.set()
+
+    assert [answer.status_code for answer in answers] == [200] * 12
+    assert most == 2
+    waited = [
+        int(a.headers["x-hearth-queued-ms"]) for a in answers if "x-hearth-queued-ms" in a.headers
+    ]
+    assert len(waited) == 10
+    assert max(waited) >= 4 * 50
+    assert gauge(gateway, "moe_gateway_queue_seconds_count") == 10
+    assert gauge(gateway, "moe_gateway_waiting") == 0
+
+
+def test_keys_take_turns(lab: Lab) -> None:
+    """A program that sends everything at once does not hold up a person with one question."""
+    model = ScriptedModel()
+    model.when("go").say("done", wait=0.1)
+    gateway = lab.gateway(lab.expert(model, slots=1))
+    with caller(str(gateway.base_url), SERVICE_KEY) as person, ThreadPoolExecutor(11) as threads:
+        program = [threads.submit(gateway.post, CHAT, json=chat("go")) for _ in range(10)]
+        wait_until(lambda: gauge(gateway, "moe_gateway_waiting") == 9)
+        asked = time.monotonic()
+        answer = person.post(CHAT, json=chat("go"))
+        took = time.monotonic() - asked
+        left = sum(not one.done() for one in program)
+        assert [one.result().status_code for one in program] == [200] * 10
+
+    assert answer.status_code == 200
+    assert left >= 6, f"it took {took:.1f} s and only {left} of the program's were still waiting"
+
+
+def test_full_queue_is_refused_before_anything_is_sent(lab: Lab) -> None:
+    """429 with Retry-After; also a stream is refused by its status, not in its middle."""
+    model = ScriptedModel()
+    model.when("go").hang()
+    gateway = lab.gateway(lab.expert(model, slots=1), queue_per_key=1)
+    held = [send_raw(gateway, chat("go")) for _ in range(2)]
+    wait_until(lambda: gauge(gateway, "moe_gateway_waiting") == 1)
+
+    answer = gateway.post(CHAT, json=chat("go", stream=True))
+
+    assert answer.status_code == 429
+    assert answer.json()["error"]["code"] == "queue_full"
+    assert int(answer.headers["retry-after"]) >= 1
+    for connection in held:
+        connection.close()
+    wait_until(lambda: instances_of(gateway)[0]["in_flight"] == 0)
+    assert len(model.requests) == 1, "who hung up in the queue was never sent on"
+
+
+def test_who_waits_for_a_stream_sees_signs_of_life(lab: Lab) -> None:
+    """Clients end a connection that is silent for five minutes; a comment is skipped by all."""
+    model = ScriptedModel()
+    model.when("go").say("here it is", wait=0.5)
+    gateway = lab.gateway(lab.expert(model, slots=1), keepalive_seconds=0.1)
+
+    with gateway.stream("POST", CHAT, json=chat("go", stream=True)) as answer:
+        text = answer.read().decode()
+
+    assert answer.status_code == 200
+    assert text.count(": waiting\n\n") >= 2
+    found = [line for line in text.split("\n\n") if line.startswith("data: ")]
+    assert found[-1] == "data: [DONE]"
+    assert "here " in text
+
+
+def test_failure_after_signs_of_life_is_told_in_the_stream(lab: Lab) -> None:
+    """The status is out; only an event can still say it, and `[DONE]` must not follow."""
+    model = ScriptedModel()
+    model.when("go").refuse(500, "The model broke.", wait=0.3)
+    gateway = lab.gateway(lab.expert(model), keepalive_seconds=0.05)
+
+    with gateway.stream("POST", CHAT, json=chat("go", stream=True)) as answer:
+        found = events(answer)
+
+    assert answer.status_code == 200
+    assert found[-1]["error"]["message"] == "The model broke."
+    assert 'status="5xx"} 1.0' in gateway.get("/metrics").text
+
+
+def test_another_instance_is_asked_after_signs_of_life_too(lab: Lab) -> None:
+    """A comment is no byte of the answer."""
+    first, second = ScriptedModel(), ScriptedModel()
+    first.when("go").lose(how="reset", wait=0.3)
+    second.when("go").say("second here", wait=0.01)
+    gateway = lab.gateway(lab.expert(first), lab.expert(second), keepalive_seconds=0.05)
+
+    with gateway.stream("POST", CHAT, json=chat("go", stream=True)) as answer:
+        found = events(answer)
+
+    assert text_of(found) == "second here"
+    assert found[-1] == "[DONE]"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_deadline_ends_a_request_wherever_it_is(lab: Lab, *, stream: bool) -> None:
+    """In the queue, before the first word, in the middle: its caller is told, its slot is free."""
+    model = ScriptedModel()
+    model.when("go").hang("one two three", after=2 if stream else 0)
+    gateway = lab.gateway(lab.expert(model), deadline_seconds=0.4)
+
+    with gateway.stream("POST", CHAT, json=chat("go", stream=stream)) as answer:
+        body = answer.read().decode()
+
+    assert "deadline_exceeded" in body
+    assert "[DONE]" not in body
+    assert answer.status_code == (200 if stream else 504)
+    wait_until(lambda: instances_of(gateway)[0]["in_flight"] == 0)
+    model.wait_until(lambda m: m.aborted == 1)
+
+
+def test_instance_that_fails_again_and_again_is_left_alone_and_tried_again(lab: Lab) -> None:
+    """Its health check is fine, so only what it does with requests tells."""
+    flaky, good = ScriptedModel(), ScriptedModel()
+    rule = flaky.when("go")
+    for _ in range(3):
+        rule.refuse(500, "broken")
+    rule.say("well again")
+    good.when("go").say("good here")
+    gateway = lab.gateway(
+        lab.expert(flaky, slots=1), lab.expert(good, name="spare", slots=1, cost=9),
+        circuit_failures=3, circuit_seconds=1,
+    )  # fmt: skip
+
+    def ask() -> Json:
+        answer = gateway.post(CHAT, json=chat("go", "auto"))
+        return {"status": answer.status_code, "expert": answer.headers.get("x-hearth-expert")}
+
+    seen = [ask() for _ in range(5)]
+    circuits = {one["instance"].split("@")[0]: one["circuit"] for one in instances_of(gateway)}
+    wait_until(lambda: ask()["expert"] == "small")
+
+    assert [one["status"] for one in seen] == [500, 500, 500, 200, 200]
+    assert [one["expert"] for one in seen[3:]] == ["spare", "spare"]
+    assert circuits == {"small": "open", "spare": "closed"}
+    assert {one["circuit"] for one in instances_of(gateway)} == {"closed"}
+
+
+def test_conversation_stays_with_its_instance(lab: Lab) -> None:
+    """Its beginning is in that instance's cache; elsewhere it would be computed anew."""
+    models = [ScriptedModel() for _ in range(3)]
+    gateway = lab.gateway(*(lab.expert(model, slots=2) for model in models))
+    system = {"role": "system", "content": "You are helpful. " * 100}
+
+    for talk in range(6):
+        messages = [system, {"role": "user", "content": f"This is talk {talk}."}]
+        for turn in range(4):
+            answer = gateway.post(CHAT, json={"model": "small", "messages": messages})
+            said = answer.json()["choices"][0]["message"]
+            messages += [said, {"role": "user", "content": f"turn {turn}"}]
+            assert "holds the beginning" in answer.headers["x-hearth-route"]
+
+    homes = [{one.body["messages"][1]["content"] for one in model.requests} for model in models]
+    assert sum(len(talks) for talks in homes) == 6, homes
+    assert sum(len(model.requests) for model in models) == 24

@@ -1,0 +1,117 @@
+"""`hearth keys` and the running gateway: what a person sets holds a second later."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from hearth.openai_api.testing import ScriptedModel
+from moe_gateway.callers.cli import commands
+from tests.integration.gateway.conftest import CHAT, Lab, caller, chat, wait_until
+
+Hearth = Callable[..., Result]
+
+
+@pytest.fixture
+def hearth(tmp_path: Path) -> Hearth:
+    """`hearth("list")` is `hearth keys list` on a state directory of its own."""
+    app = typer.Typer()
+    commands(app)
+    state = ["--state-dir", str(tmp_path / "state")]
+    return lambda *words: CliRunner().invoke(app, ["keys", *words, *state])
+
+
+@pytest.fixture
+def gateway(lab: Lab, tmp_path: Path) -> httpx2.Client:
+    (tmp_path / "state").mkdir(mode=0o700)
+    model = ScriptedModel()
+    model.when("go").say("one two three")
+    return lab.gateway(
+        lab.expert(model, slots=4), lab.agent(ScriptedModel("agent", "workflow/x")),
+        key_store=tmp_path / "state" / "keys.db",
+    )  # fmt: skip
+
+
+def listed(hearth: Hearth) -> dict[str, Any]:
+    rows = json.loads(hearth("list", "--json").output)["keys"]
+    return {row["name"]: row for row in rows}
+
+
+def test_key_opens_within_a_second_and_closes_within_a_second(
+    gateway: httpx2.Client, hearth: Hearth
+) -> None:
+    """No restart, and no minute in which a lost tablet still gets answers."""
+    made = hearth("add", "tablet")
+    key = made.output.strip()
+    with caller(str(gateway.base_url), key) as tablet:
+        begun = time.monotonic()
+        wait_until(lambda: tablet.get("/v1/models").status_code == 200)
+        opened = time.monotonic() - begun
+        assert tablet.post(CHAT, json=chat("go")).status_code == 200
+
+        hearth("revoke", "tablet")
+        begun = time.monotonic()
+        wait_until(lambda: tablet.get("/v1/models").status_code == 401)
+        closed = time.monotonic() - begun
+
+    assert key.startswith("sk-hearth-")
+    assert max(opened, closed) < 3
+    assert listed(hearth)["tablet"]["revoked"]
+    assert key not in hearth("list").output
+
+
+def test_key_sees_and_gets_only_its_models(gateway: httpx2.Client, hearth: Hearth) -> None:
+    """A child's tablet talks to the small model and to no workflow that opens the door."""
+    key = hearth("add", "tablet", "--model", "small").output.strip()
+    with caller(str(gateway.base_url), key) as tablet:
+        wait_until(lambda: tablet.get("/v1/models").status_code == 200)
+        models = [model["id"] for model in tablet.get("/v1/models").json()["data"]]
+        answers = {name: tablet.post(CHAT, json=chat("go", name)) for name in ("small", "agent")}
+        auto = tablet.post(CHAT, json=chat("go", "auto"))
+
+    assert models == ["small"]
+    assert answers["small"].status_code == 200
+    assert answers["agent"].status_code == auto.status_code == 403
+    assert answers["agent"].json()["error"]["code"] == "model_not_allowed"
+
+
+def test_what_a_key_used_is_counted_and_its_budget_ends_it(
+    gateway: httpx2.Client, hearth: Hearth
+) -> None:
+    """A budget that a restart forgets is none, so it is counted in the file."""
+    key = hearth("add", "tablet", "--tokens-per-day", "8").output.strip()
+    with caller(str(gateway.base_url), key) as tablet:
+        wait_until(lambda: tablet.get("/v1/models").status_code == 200)
+        answers = [tablet.post(CHAT, json=chat("go")) for _ in range(3)]
+        last = answers[-1]
+        wait_until(lambda: listed(hearth)["tablet"]["today"] == {"requests": 2, "tokens": 8})
+
+        hearth("limit", "tablet", "--tokens-per-day", "100")
+        wait_until(lambda: tablet.post(CHAT, json=chat("go")).status_code == 200)
+
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert last.json()["error"]["code"] == "insufficient_quota"
+    assert last.headers["x-should-retry"] == "false"
+    assert "retry-after" not in last.headers
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("revoke", "nobody"), "There is no key 'nobody': see `hearth keys list`."),
+        (("limit", "nobody"), "There is no key 'nobody': see `hearth keys list`."),
+    ],
+)
+def test_unknown_name_is_one_sentence(hearth: Hearth, words: tuple[str, ...], said: str) -> None:
+    """A typing error must not look like success."""
+    ended = hearth(*words)
+
+    assert ended.exit_code == 1
+    assert said in ended.output
+    assert "Traceback" not in ended.output

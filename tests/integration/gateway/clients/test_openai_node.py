@@ -1,0 +1,100 @@
+"""The official Node client, pinned, is the second judge of what OpenAI-compatible means."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hearth.openai_api.testing import ScriptedModel
+from tests.integration.gateway.conftest import KEY, Lab
+from tests.rules import tree
+
+SOURCE = tree.ROOT / "tests" / "clients" / "node"
+INSTALLED = tree.ROOT / ".cache" / "clients" / "node"
+
+Results = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def node_client() -> Path:
+    """The folder with the locked client installed, kept for the next time."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("the Node client is tested where npm is: install Debian's nodejs and npm")
+    lock = (SOURCE / "package-lock.json").read_bytes()
+    stamp = INSTALLED / "installed-lock.json"
+    INSTALLED.mkdir(parents=True, exist_ok=True)
+    for file in SOURCE.iterdir():
+        shutil.copy(file, INSTALLED)
+    if not stamp.exists() or stamp.read_bytes() != lock:
+        subprocess.run([npm, "ci", "--no-audit", "--no-fund"], cwd=INSTALLED, check=True)
+        stamp.write_bytes(lock)
+    return INSTALLED
+
+
+@pytest.fixture
+def model() -> ScriptedModel:
+    """What it says to each case of conformance.mjs."""
+    model = ScriptedModel()
+    model.when("good day").say("Good day to you.")
+    model.when("what time").call_tools(("time.now", {"zone": "UTC"}), ("time.now", {"zone": "CET"}))
+    model.when("refuse").refuse(429, "Too many.", type="rate_limit_error", code="rate_limited")
+    model.when("break").lose("one two three four", after=2)
+    model.when("a long story").say("once " * 4000, pause=0.01)
+    return model
+
+
+@pytest.fixture
+def results(lab: Lab, model: ScriptedModel, node_client: Path) -> Results:
+    """What the client made of every case."""
+    gateway = lab.gateway(lab.expert(model, stops_unary=False))
+    ended = subprocess.run(
+        ["node", "conformance.mjs"], cwd=node_client, capture_output=True, text=True, timeout=120,
+        env={**os.environ, "OPENAI_BASE_URL": f"{gateway.base_url}/v1", "OPENAI_API_KEY": KEY},
+        check=False,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    found: Results = json.loads(ended.stdout)
+    return found
+
+
+def test_node_client_understands_every_answer(results: Results, model: ScriptedModel) -> None:
+    """Web interfaces and editors speak through this client; each case is something they do."""
+    assert results["whole"]["choices"][0]["message"]["content"] == "Good day to you."
+    assert results["streamed"]["words"] == 4
+    completion = results["streamed"]["completion"]
+    assert completion["choices"][0]["message"]["content"] == "Good day to you."
+    assert completion["usage"]["completion_tokens"] == 4
+    calls = results["toolCalls"]["completion"]["choices"][0]["message"]["tool_calls"]
+    assert [json.loads(call["function"]["arguments"])["zone"] for call in calls] == ["UTC", "CET"]
+    assert results["models"] == ["auto", "small"]
+    assert results["model"]["id"] == "small"
+    assert results["completion"]["choices"][0]["text"].startswith("Good day")
+    assert results["headers"]["x-hearth-expert"] == "small"
+    assert all(results["headers"].values()), results["headers"]
+    # It asks for base64 by itself and takes a list of floats for an empty vector.
+    assert results["embeddings"] == [results["embeddings"][0]] * 2
+    assert results["embeddings"][0] > 0
+    model.wait_until(lambda m: m.aborted == 1)
+
+
+def test_node_client_raises_its_class_for_each_failure(results: Results) -> None:
+    """What a program can catch is what its author has read in the documentation of the client."""
+    kinds = {
+        name: (results[name]["kind"], results[name]["status"])
+        for name in ("unknownModel", "wrongKey", "refused")
+    }
+
+    assert kinds == {
+        "unknownModel": ("NotFoundError", 404),
+        "wrongKey": ("AuthenticationError", 401),
+        "refused": ("RateLimitError", 429),
+    }
+    assert "Did you mean" in results["unknownModel"]["message"]
+    assert results["unknownModel"]["request"]
+    # A stream that broke must not look like an answer that ended.
+    assert results["broken"]["kind"] != "none"

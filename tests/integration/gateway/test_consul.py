@@ -1,0 +1,238 @@
+"""Which servers there are, as a real Consul tells: used and dropped as their health changes."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import httpx2
+import pytest
+
+from hearth.openai_api.testing import ScriptedModel
+from tests.integration.gateway.conftest import (
+    CHAT,
+    SERVICE_KEY,
+    Lab,
+    chat,
+    events,
+    instances_of,
+    text_of,
+    wait_until,
+)
+from tests.integration.gateway.consul import ConsulServer, running
+
+DEADLINE = 3.0
+"""Three times what is promised: these machines are busy with other tests."""
+
+SMALL = "llama-expert-small"
+
+
+@pytest.fixture
+def consul(tmp_path: Path) -> Iterator[ConsulServer]:
+    with running(tmp_path) as server:
+        yield server
+
+
+def port_of(lab: Lab, model: ScriptedModel) -> int:
+    return urlsplit(lab.serve(model.app)).port or 0
+
+
+def gateway_on(lab: Lab, consul: ConsulServer, tmp_path: Path, **more: object) -> httpx2.Client:
+    key = tmp_path / "service_key"
+    return lab.gateway(
+        ready=False,
+        consul_url=consul.url,
+        expert_key_file=key,
+        agent_key_file=key,
+        check_interval=1,
+        models_interval=5,
+        **more,
+    )
+
+
+def seconds_until(happened: Callable[[], bool]) -> float:
+    began = time.monotonic()
+    wait_until(happened)
+    return time.monotonic() - began
+
+
+def status_of(gateway: httpx2.Client, model: str) -> int:
+    return gateway.post(CHAT, json=chat("x", model)).status_code
+
+
+def test_expert_is_used_and_dropped_as_its_health_in_consul_turns(
+    lab: Lab, consul: ConsulServer, tmp_path: Path
+) -> None:
+    """A model that has just loaded serves at once; one that is ill gets no request any more."""
+    port = port_of(lab, ScriptedModel("scripted-135m", key=SERVICE_KEY))
+    consul.register(SMALL, port, state="critical", expert="small", model="scripted-135m")
+    gateway = gateway_on(lab, consul, tmp_path)
+    wait_until(lambda: len(instances_of(gateway)) == 1)
+    assert status_of(gateway, "small") == 503
+
+    consul.judge(SMALL, port, "pass")
+    until_used = seconds_until(lambda: status_of(gateway, "small") == 200)
+    consul.judge(SMALL, port, "fail", "out of memory")
+    until_dropped = seconds_until(lambda: status_of(gateway, "small") == 503)
+
+    assert until_used < DEADLINE
+    assert until_dropped < DEADLINE
+    assert "out of memory" in gateway.post(CHAT, json=chat("x")).json()["error"]["message"]
+
+
+def test_meta_of_an_expert_decides_how_it_is_used(
+    lab: Lab, consul: ConsulServer, tmp_path: Path
+) -> None:
+    """Only the launcher knows which model of its list runs, and so what the expert can do."""
+    port = port_of(lab, ScriptedModel("scripted-135m", key=SERVICE_KEY))
+    consul.register(
+        SMALL, port, expert="small", aliases="tiny,quick", model="scripted-135m",
+        model_reason="big-7b does not fit into 2.1 GB", slots="3", context="2048", tools="none",
+        vision="true", cost="0.5", stops_unary="false",
+    )  # fmt: skip
+    gateway = gateway_on(lab, consul, tmp_path)
+
+    wait_until(lambda: status_of(gateway, "quick") == 200)
+
+    [expert] = gateway.get("/api/experts").json()["experts"]
+    assert expert["aliases"] == ["tiny", "quick"]
+    assert expert["model_reason"] == "big-7b does not fit into 2.1 GB"
+    assert (expert["context"], expert["tools"], expert["vision"]) == (2048, "none", True)
+    [instance] = expert["instances"]
+    assert (instance["machine"], instance["slots"]) == ("machine1", 3)
+
+
+def test_agent_is_found_with_its_models(lab: Lab, consul: ConsulServer, tmp_path: Path) -> None:
+    """`agent` and `workflow/…` are asked at the same address as the experts."""
+    agent = ScriptedModel("agent", "workflow/report", key=SERVICE_KEY)
+    consul.register("pipecatapp", port_of(lab, agent))
+    consul.register("grafana", 1)
+    gateway = gateway_on(lab, consul, tmp_path)
+
+    wait_until(lambda: status_of(gateway, "workflow/report") == 200)
+
+    assert len(instances_of(gateway)) == 1
+
+
+def test_instance_that_is_deregistered_leaves_no_trace(
+    lab: Lab, consul: ConsulServer, tmp_path: Path
+) -> None:
+    """Ports change with each start, so metrics of those that are gone would pile up for ever."""
+    ports = [port_of(lab, ScriptedModel(key=SERVICE_KEY)) for _ in range(2)]
+    for port in ports:
+        consul.register(SMALL, port, expert="small")
+    gateway = gateway_on(lab, consul, tmp_path)
+    wait_until(lambda: len(instances_of(gateway)) == 2)
+    for _ in range(4):
+        assert status_of(gateway, "small") == 200
+
+    consul.deregister(SMALL, ports[0])
+    gone = seconds_until(lambda: len(instances_of(gateway)) == 1)
+
+    assert gone < DEADLINE
+    assert status_of(gateway, "small") == 200
+    assert f":{ports[0]}" not in gateway.get("/metrics").text
+
+
+def test_request_under_way_is_not_cut_when_its_instance_is_dropped(
+    lab: Lab, consul: ConsulServer, tmp_path: Path
+) -> None:
+    """A node that drains takes nothing new, and says its last sentence to the end."""
+    model = ScriptedModel(key=SERVICE_KEY)
+    model.when("go").say("word " * 20, pause=0.05)
+    port = port_of(lab, model)
+    consul.register(SMALL, port, expert="small")
+    gateway = gateway_on(lab, consul, tmp_path)
+    wait_until(lambda: status_of(gateway, "small") == 200)
+
+    with gateway.stream("POST", CHAT, json=chat("go", stream=True)) as answer:
+        model.wait_until(lambda m: m.words_sent >= 2)
+        consul.deregister(SMALL, port)
+        wait_until(lambda: instances_of(gateway) == [])
+        found = events(answer)
+
+    assert text_of(found) == "word " * 20
+    assert found[-1] == "[DONE]"
+
+
+def test_consul_that_goes_away_takes_nobody_along(
+    lab: Lab, consul: ConsulServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The last known set stays, which is said once; when Consul is back, it counts again."""
+    first, second = (ScriptedModel(key=SERVICE_KEY) for _ in range(2))
+    port = port_of(lab, first)
+    consul.register(SMALL, port, expert="small")
+    gateway = gateway_on(lab, consul, tmp_path)
+    wait_until(lambda: status_of(gateway, "small") == 200)
+
+    consul.stop()
+    wait_until(lambda: gateway.get("/api/experts").json()["consul"]["away"] is not None)
+    time.sleep(1)
+    kept = status_of(gateway, "small")
+    consul.start()
+    consul.register("llama-expert-other", port_of(lab, second), expert="other")
+    wait_until(lambda: status_of(gateway, "other") == 200)
+
+    assert kept == 200
+    assert gateway.get("/api/experts").json()["consul"]["away"] is None
+    wait_until(lambda: status_of(gateway, "small") == 404)
+    log = capsys.readouterr().out
+    assert log.count("consul_away") == 1
+    assert log.count("consul_answers") == 2
+
+
+def test_expert_that_dies_while_consul_is_away_is_dropped(
+    lab: Lab, consul: ConsulServer, tmp_path: Path
+) -> None:
+    """The gateway looks for itself, too: a set that nobody renews must not send callers nowhere."""
+    model = ScriptedModel(key=SERVICE_KEY)
+    consul.register(SMALL, port_of(lab, model), expert="small")
+    gateway = gateway_on(lab, consul, tmp_path)
+    wait_until(lambda: status_of(gateway, "small") == 200)
+    consul.stop()
+
+    model.loading = True
+
+    assert seconds_until(lambda: status_of(gateway, "small") == 503) < DEADLINE
+
+
+def test_token_opens_a_consul_that_is_closed(lab: Lab, tmp_path: Path) -> None:
+    """With the rights to read services and nodes, and not without: then it says so."""
+    (tmp_path / "token").write_text("")
+    folder = tmp_path / "closed"
+    folder.mkdir()
+    with running(folder, acl=True) as consul:
+        consul.register(SMALL, port_of(lab, ScriptedModel(key=SERVICE_KEY)), expert="small")
+        gateway = gateway_on(lab, consul, tmp_path, consul_token_file=tmp_path / "token")
+        wait_until(lambda: "may not read" in str(gateway.get("/health").json()["reasons"]))
+
+        rules = 'service_prefix "" { policy = "read" } node_prefix "" { policy = "read" }'
+        (tmp_path / "token").write_text(consul.token(rules) + "\n")
+
+        wait_until(lambda: status_of(gateway, "small") == 200)
+        assert gateway.get("/health").status_code == 200
+
+
+def test_many_changes_at_once_end_in_the_right_set(
+    lab: Lab, consul: ConsulServer, tmp_path: Path
+) -> None:
+    """A reboot of a machine turns everything on it ill and well again within seconds."""
+    ports = [port_of(lab, ScriptedModel(key=SERVICE_KEY)) for _ in range(4)]
+    gateway = gateway_on(lab, consul, tmp_path)
+
+    def churn(port: int) -> None:
+        for _ in range(5):
+            consul.register(f"llama-expert-e{port}", port, expert=f"e{port}")
+            consul.judge(f"llama-expert-e{port}", port, "fail")
+            consul.deregister(f"llama-expert-e{port}", port)
+        consul.register(f"llama-expert-e{port}", port, expert=f"e{port}")
+
+    threads = [threading.Thread(target=churn, args=[port]) for port in ports]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    wait_until(lambda: [one["healthy"] for one in instances_of(gateway)] == [True] * 4)
+    assert all(status_of(gateway, f"e{port}") == 200 for port in ports)

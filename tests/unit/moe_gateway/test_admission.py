@@ -1,0 +1,172 @@
+"""Slots, turns, circuits and the budget of failovers."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+import pytest
+
+from moe_gateway.admission import Admission, Circuit, RetryBudget
+from moe_gateway.errors import Refused
+
+
+@dataclass(eq=False)
+class Engine:
+    """An instance as admission sees it."""
+
+    slots: int = 1
+    in_flight: int = 0
+
+    @property
+    def free(self) -> bool:
+        return self.in_flight < self.slots
+
+
+class House:
+    """One engine, and callers who note the order in which they are let in."""
+
+    def __init__(self, engine: Engine, per_key: int = 8, total: int = 16) -> None:
+        self.engine = engine
+        self.admission: Admission[Engine] = Admission(per_key, total)
+        self.order: list[str] = []
+
+    def pick(self) -> Engine | None:
+        return self.engine if self.engine.free else None
+
+    def call(self, key: str, name: str) -> "asyncio.Task[None]":
+        async def enter() -> None:
+            await self.admission.enter(key, "small", self.pick)
+            self.order.append(name)
+
+        return asyncio.create_task(enter())
+
+    async def leave_all(self, times: int) -> None:
+        for _ in range(times):
+            self.admission.leave(self.engine)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+
+async def settled() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def test_keys_take_turns_whatever_one_of_them_has_sent_before() -> None:
+    """A program with a hundred requests must not hold up the person who asks one thing."""
+    house = House(Engine(slots=1))
+    tasks = [house.call("a", f"a{n}") for n in range(4)]
+    await settled()
+    tasks += [house.call("b", "b0"), house.call("c", "c0"), house.call("b", "b1")]
+    await settled()
+    await house.leave_all(7)
+    await asyncio.gather(*tasks)
+
+    assert house.order == ["a0", "a1", "b0", "c0", "a2", "b1", "a3"]
+    assert (house.engine.in_flight, len(house.admission)) == (0, 0)
+
+
+async def test_request_that_waits_for_a_busy_expert_lets_others_pass() -> None:
+    """Head-of-line blocking would make the slowest expert the speed of all."""
+    busy, idle = Engine(slots=1, in_flight=1), Engine(slots=1, in_flight=1)
+    admission: Admission[Engine] = Admission(8, 16)
+    one = asyncio.create_task(admission.enter("a", "big", lambda: busy if busy.free else None))
+    two = asyncio.create_task(admission.enter("a", "small", lambda: idle if idle.free else None))
+    await settled()
+    assert admission.waiting_for() == {"big": 1, "small": 1}
+
+    admission.leave(idle)
+
+    assert await two is idle
+    assert not one.done()
+    admission.leave(busy)
+    assert await one is busy
+
+
+async def test_full_queue_refuses_with_the_time_to_wait() -> None:
+    """429 and Retry-After: official clients come back by themselves."""
+    house = House(Engine(slots=0), per_key=2, total=3)
+    tasks = [house.call(key, key) for key in ("a", "a", "b")]
+    await settled()
+
+    for key in ("a", "b"):
+        with pytest.raises(Refused) as caught:
+            await house.admission.enter(key, "small", house.pick)
+        assert caught.value.status == 429
+        assert (b"retry-after", b"1") in caught.value.headers
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert len(house.admission) == 0
+
+
+async def test_caller_who_leaves_the_queue_takes_no_slot_along() -> None:
+    """Also in the moment in which it is his turn: a lost slot would be lost for ever."""
+    house = House(Engine(slots=1))
+    first, second, third = (house.call("a", name) for name in ("1", "2", "3"))
+    await settled()
+    house.admission.leave(house.engine)
+    second.cancel()
+    await settled()
+
+    assert house.order == ["1", "3"]
+    assert second.cancelled()
+    assert third.done()
+    assert house.engine.in_flight == 1
+    assert first.done()
+
+
+async def test_queue_ends_with_the_reason_when_nobody_is_ready_any_more() -> None:
+    """Waiting for an expert that has gone would be waiting for ever."""
+    gone = False
+
+    def pick() -> Engine | None:
+        if gone:
+            raise Refused(503, "model_unavailable", "gone")
+        return None
+
+    admission: Admission[Engine] = Admission(8, 16)
+    task = asyncio.create_task(admission.enter("a", "small", pick))
+    await settled()
+    gone = True
+    admission.changed()
+
+    with pytest.raises(Refused, match="gone"):
+        await task
+    assert len(admission) == 0
+
+
+def test_circuit_opens_after_failures_in_a_row_and_closes_with_one_success(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An instance that fails each request would otherwise get each request first."""
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    circuit = Circuit(failures=2, seconds=2.0)
+
+    assert [circuit.failed(), circuit.state] == [False, "closed"]
+    circuit.succeeded()
+    assert [circuit.failed(), circuit.failed(), circuit.state] == [False, True, "open"]
+    now += 2.1
+    assert circuit.state == "half-open"
+    assert [circuit.failed(), circuit.state] == [True, "open"]
+    now += 2.1
+    assert circuit.state == "open", "twice as long after a try that failed"
+    now += 2.1
+    assert circuit.state == "half-open"
+    circuit.succeeded()
+    assert circuit.state == "closed"
+    assert not circuit.failed()
+
+
+def test_failovers_are_a_tenth_of_the_requests_at_most() -> None:
+    """When a whole house fails, asking twice is what keeps it down."""
+    budget = RetryBudget()
+    burst = sum(budget.spend() for _ in range(50))
+    allowed = 0
+    for _ in range(1000):
+        budget.request()
+        allowed += budget.spend()
+
+    assert burst == 10
+    assert 95 <= allowed <= 100
