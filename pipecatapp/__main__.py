@@ -23,6 +23,7 @@ def main() -> None:
     health = Health(PIPECATAPP, version=hearth_version())
     try:
         settings = Settings.load()
+        certificate = settings.certificate
         app = build_app(settings, health=health, registry=new_registry(), stop=stop)
     except SettingsError as error:
         structlog.get_logger().error("start_refused", reason=str(error))
@@ -34,6 +35,7 @@ def main() -> None:
         health=health,
         drain_seconds=settings.drain_seconds,
         on_stop=stop,
+        certificate=certificate,
     )
 
 

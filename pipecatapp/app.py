@@ -13,6 +13,7 @@ from hearth.service.health import Health
 from hearth.service.metrics import new_registry
 from hearth.service.names import PIPECATAPP
 from hearth.service.server import service_routes
+from hearth.service.state import StateDir
 from hearth.service.version import hearth_version
 from pipecatapp.api import conversations, events, plan, runs, session, status, workflows
 from pipecatapp.api.access import Access
@@ -20,11 +21,14 @@ from pipecatapp.api.edge import Edge
 from pipecatapp.api.errors import answer_errors_as_openai
 from pipecatapp.api.openai import chat, models
 from pipecatapp.api.parts import Parts, Stop
+from pipecatapp.api.state import backup
 from pipecatapp.api.static import static_routes
+from pipecatapp.archive import apply_staged
 from pipecatapp.metrics import RunMetrics
 from pipecatapp.settings import Settings
 from pipecatapp.tools.model.facts import ExpertFacts
 from pipecatapp.wiring import caller_keys, open_engine
+from pipecatapp.workflow import LedgerFailed
 
 log = structlog.get_logger()
 
@@ -41,6 +45,7 @@ ROUTERS: Final = (
     plan.router,
     status.router,
     conversations.router,
+    backup.router,
 )
 
 
@@ -64,7 +69,11 @@ def build_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         stop.bind()
+        restore_staged(settings.state)
         async with open_engine(settings) as assembly:
+            metrics.expect(
+                [*assembly.runs.engine.workflows, "document"], [*assembly.runs.engine.tools]
+            )
             parts = Parts(assembly.runs, assembly.directory, metrics, stop)
             app.state.parts = parts
             parts.spawn(resume(parts, assembly.facts))
@@ -81,12 +90,23 @@ def build_app(
         redoc_url=None,
     )
     app.state.access = Access(caller_keys(settings), public_origin=settings.public_origin)
+    app.state.directory = settings.state
     app.add_middleware(Edge, max_body_bytes=settings.max_body_bytes)
     answer_errors_as_openai(app)
     for router in ROUTERS:
         app.include_router(router)
     app.router.routes.extend([*service_routes(health, registry), *static_routes(static)])
     return app
+
+
+def restore_staged(state: StateDir) -> None:
+    """Become what a restore has left for this start. Raises `LedgerBusy` and `LedgerFailed`."""
+    try:
+        archive = apply_staged(state)
+    except OSError as error:
+        raise LedgerFailed(f"{state.root} cannot be used: {error.strerror}.") from error
+    if archive is not None:
+        log.warning("restored", id=archive.id, created=archive.created.isoformat())
 
 
 async def resume(parts: Parts, facts: ExpertFacts) -> None:

@@ -1,12 +1,13 @@
 """The figures of runs and their steps. Labels are bounded: shipped workflows and known tools."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from pipecatapp.workflow import RunView
 
+ENDINGS = ("done", "failed", "cancelled")
 SECONDS = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800)
 
 
@@ -52,6 +53,19 @@ class RunMetrics:
         self.listeners = Gauge(
             "pipecatapp_event_listeners", "Open event streams of runs.", registry=registry
         )
+
+    def expect(self, workflows: Collection[str], tools: Collection[str]) -> None:
+        """Show what can happen at zero: Prometheus sees no rise where a series begins with 1."""
+        for status in ENDINGS:
+            for workflow in workflows:
+                self.runs.labels(workflow, status)
+            for tool in tools:
+                self.tool_calls.labels(tool, status)
+                self.node_seconds.labels(tool, status)
+        for workflow in workflows:
+            self.run_seconds.labels(workflow)
+        for kind in ("prompt", "completion"):
+            self.tokens.labels(kind)
 
     def ended(self, view: RunView, *, workflow: str) -> None:
         """Count a run that has ended, and all that happened in it."""

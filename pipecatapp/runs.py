@@ -2,21 +2,28 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pipecatapp.workflow import (
+    Composition,
     Diagnostic,
+    Documents,
     Engine,
     Graph,
     InvalidDocument,
+    Layer,
     Listener,
     RunSummary,
     RunView,
+    Status,
     Workflow,
-    load_document,
+    Written,
     plan_text,
+    read_document,
+    read_layer,
 )
 
 
@@ -28,12 +35,40 @@ class Document(BaseModel):
     workflow: str | None = None
     document: str | None = None
     file: str = Field(default="document.yaml", max_length=1000)
+    layers: list[str] = Field(default_factory=list, max_length=50)
+    """Names of layers or texts of some, the strongest last."""
+    select: dict[str, str] = Field(default_factory=dict)
+    """The choice of each variant."""
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
         if (self.workflow is None) == (self.document is None):
             raise ValueError("give either a workflow or a document")
         return self
+
+
+class Fork(BaseModel):
+    """How a run is run again: with an edited document or a workflow instead of its own, with other
+    inputs, from the step `at` on anew.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    workflow: str | None = None
+    document: str | None = None
+    file: str = Field(default="document.yaml", max_length=1000)
+    layers: list[str] = Field(default_factory=list, max_length=50)
+    select: dict[str, str] = Field(default_factory=dict)
+    inputs: dict[str, Any] | None = None
+    at: str | None = Field(None, max_length=1000)
+    answers: dict[str, Any] = Field(default_factory=dict)
+
+    def edited(self) -> Document | None:
+        """The document to run instead of the one that was run."""
+        if self.workflow is None and self.document is None:
+            return None
+        names = {"workflow", "document", "file", "layers", "select"}
+        return Document.model_validate(self.model_dump(include=names))
 
 
 class Planned(BaseModel):
@@ -55,17 +90,60 @@ class RunList(BaseModel):
     next: str | None
 
 
-class Runs:
-    """The runs of one engine, and the workflows that may be started by name."""
+class Explained(BaseModel):
+    """One opinion of a field; `place` is file, line and column."""
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+    path: str
+    by: str
+    what: str
+    value: Any
+    place: str
+
+
+class Runs:
+    """The runs of one engine, and the documents that may be started by name."""
+
+    def __init__(self, engine: Engine, documents: Documents | None = None) -> None:
+        self.engine, self.documents = engine, documents or Documents()
 
     def workflow(self, document: Document) -> Workflow:
         """Raises `UnknownWorkflow` for a name, `InvalidDocument` for a text."""
+        if document.document is None and not (document.layers or document.select):
+            return self.known(str(document.workflow))
+        return self.documents.workflow(
+            self._written(document), self._layers(document), document.select
+        )
+
+    def composition(self, document: Document) -> Composition:
+        """What it is composed of; raises as `workflow` does."""
+        return self.documents.composition(
+            self._written(document), self._layers(document), document.select
+        )
+
+    def explained(self, document: Document, path: str) -> list[Explained]:
+        """Who said what of a field, the winner first."""
+        found = self.composition(document).explain(path)
+        return [Explained(**asdict(opinion)) for opinion in found]
+
+    def _written(self, document: Document) -> Written:
         if document.document is not None:
-            return load_document(document.document, file=document.file)
-        return self.known(str(document.workflow))
+            return read_document(document.document, file=document.file)
+        name = str(document.workflow)
+        if name not in self.documents.written:
+            self.known(name)
+        return self.documents.written[name]
+
+    def _layers(self, document: Document) -> list[Layer]:
+        return [self._layer(layer, document) for layer in document.layers]
+
+    def _layer(self, layer: str, document: Document) -> Layer:
+        if "\n" in layer:
+            return read_layer(layer, file="layer.yaml")
+        if layer not in self.documents.layers:
+            known = ", ".join(self.documents.layers) or "none"
+            told = f"there is no layer {layer!r}. Known: {known}"
+            raise InvalidDocument([Diagnostic(document.file, 1, 1, told)])
+        return self.documents.layers[layer]
 
     def known(self, name: str) -> Workflow:
         """The workflow of that name; raises `UnknownWorkflow` with the near one."""
@@ -94,6 +172,8 @@ class Runs:
         conversation: str | None = None,
         caller: str = "",
         listener: Listener | None = None,
+        answers: dict[str, Any] | None = None,
+        interactive: bool = True,
     ) -> str:
         """Start a run and give its id; raises as `workflow` and `Engine.start` do.
 
@@ -108,16 +188,47 @@ class Runs:
             conversation=conversation,
             caller=caller,
             listener=listener,
+            answers=answers,
+            interactive=interactive,
         )
 
-    def page(self, *, limit: int, before: str | None = None) -> RunList:
+    async def fork(self, run: str, fork: Fork, *, caller: str = "") -> str:
+        """Run a run again; gives the id of the new one. Raises as `workflow` and `Engine.fork`."""
+        edited = fork.edited()
+        plan = self.engine.plan(self.workflow(edited)) if edited else None
+        return await self.engine.fork(
+            run, plan=plan, inputs=fork.inputs, at=fork.at, answers=fork.answers, caller=caller
+        )
+
+    def page(
+        self,
+        *,
+        limit: int,
+        before: str | None = None,
+        workflow: str | None = None,
+        status: Status | None = None,
+    ) -> RunList:
         """The last runs, newest first, from the one after `before`."""
-        found = self.engine.runs(limit=limit + 1, before=before)
+        found = self.engine.runs(limit=limit + 1, before=before, workflow=workflow, status=status)
         return RunList(runs=found[:limit], next=found[limit - 1].id if len(found) > limit else None)
 
     def view(self, run: str) -> RunView:
         """Everything about one run; raises `UnknownRun`."""
         return self.engine.run(run)
+
+    async def prune(self, days: float, *, keep: int, look: bool) -> list[str]:
+        """Remove runs that ended more than `days` ago, but the `keep` newest; gives their ids."""
+        moment = datetime.now(UTC) - timedelta(days=days)
+        before = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return await self.engine.prune(before=before, keep=keep, look=look)
+
+    def export(self, run: str) -> str:
+        """A run as JSON lines; raises `UnknownRun`."""
+        return "".join(f"{line}\n" for line in self.engine.export(run))
+
+    async def take_in(self, lines: str) -> list[str]:
+        """Import exported runs; raises `NotImported`."""
+        return await self.engine.take_in(lines.splitlines())
 
     def unfinished(self) -> list[str]:
         """Runs that have begun and not ended, in this process or one before it."""
@@ -126,6 +237,15 @@ class Runs:
     def has_ended(self, run: str) -> bool:
         row = self.engine.ledger.read.run(run)
         return row is not None and row.ended is not None
+
+    async def answer(self, run: str, path: str, value: Any, *, by: str) -> RunView:
+        """Answer an open question; raises `UnknownRun`, `NotAsked`, `WrongAnswer`."""
+        await self.engine.answer(run, path, value, by=by)
+        return self.view(run)
+
+    async def note(self, run: str, text: str, *, by: str) -> None:
+        """Tell a running run something; raises `UnknownRun`."""
+        await self.engine.note(run, text, by=by)
 
     async def cancel(self, run: str) -> RunView:
         """Stop a run; one that has ended stays as it ended."""

@@ -7,12 +7,12 @@ from pydantic import AnyHttpUrl, Field
 from pydantic_settings import SettingsConfigDict
 
 from hearth.service.names import DEFAULT_PORT_BASE, MOE_GATEWAY, PIPECATAPP, port_of
-from hearth.service.settings import StrictSettings
+from hearth.service.settings import TlsSettings
 from hearth.service.state import StateDir
 from hearth.settings import default_state_dir
 
 
-class Settings(StrictSettings):
+class Settings(TlsSettings):
     """Read once at start; with none set it fits the default instance of one machine."""
 
     model_config = SettingsConfigDict(env_prefix="PIPECATAPP_", frozen=True)
@@ -39,6 +39,23 @@ class Settings(StrictSettings):
     )
     services: dict[str, AnyHttpUrl] = Field(
         {}, description="Service name -> base URL: what the status page and cluster.status ask."
+    )
+    consul_url: AnyHttpUrl | None = Field(
+        None,
+        description="The Consul agent of this machine; with it, gateway, services and machines are"
+        " found there, and neither GATEWAY_URL nor SERVICES counts.",
+    )
+    consul_token_file: Path | None = Field(
+        None, description="File with the token for Consul; it is read again for each question."
+    )
+    nomad_url: str | None = Field(
+        None,
+        pattern=r"^(https?|unix)://",
+        description="Nomad's API for the status page, also `unix:///…/api.sock` of its task API.",
+    )
+    nomad_token_file: Path | None = Field(None, description="File with a token that may read it.")
+    links: dict[str, AnyHttpUrl] = Field(
+        {}, description="Name -> page of another program that the status page links to."
     )
     public_url: AnyHttpUrl | None = Field(
         None, description="The address people use, when a proxy stands before this service."

@@ -8,16 +8,24 @@ from dataclasses import dataclass
 import httpx2
 import structlog
 
+from hearth.cluster.watch import ConsulAgent, ServiceWatch
 from hearth.openai_api.client import ModelClient, Timeouts
-from hearth.service.settings import SettingsError, read_key
+from hearth.service.settings import SettingsError, read_key, trusting
 from pipecatapp.library.documents import Library
 from pipecatapp.runs import Runs
+from pipecatapp.sandbox import Sandbox
 from pipecatapp.settings import Settings
 from pipecatapp.tools import TOOLS
+from pipecatapp.tools.cluster.consul import ConsulPlaces
 from pipecatapp.tools.cluster.directory import Directory
+from pipecatapp.tools.cluster.fixed import FixedPlaces
+from pipecatapp.tools.cluster.nomad import NomadView, nomad_client
+from pipecatapp.tools.cluster.places import Places
+from pipecatapp.tools.code.packages import Packages
 from pipecatapp.tools.memory.conversation import Conversations
 from pipecatapp.tools.model.facts import ExpertFacts
-from pipecatapp.workflow import Engine, InvalidDocument, Ledger, ModelFacts
+from pipecatapp.workflow import Engine, InvalidDocument, Ledger, ModelFacts, Workspaces
+from pipecatapp.workspace import GitWorkspaces
 
 log = structlog.get_logger()
 
@@ -51,12 +59,17 @@ async def open_engine(settings: Settings) -> AsyncIterator[Assembly]:
     key = gateway_key(settings)
     timeouts = Timeouts(settings.gateway_connect_timeout, settings.gateway_answer_timeout)
     async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(ModelClient(settings.gateway, key, timeouts))
+        tls = trusting(settings.tls_ca_file)
         http = await stack.enter_async_context(
-            httpx2.AsyncClient(timeout=ASK_SECONDS, trust_env=False)
+            httpx2.AsyncClient(timeout=ASK_SECONDS, verify=tls, trust_env=False)
         )
-        directory = Directory(settings.service_urls, gateway=settings.gateway, key=key, http=http)
+        places = await open_places(settings, http, stack)
+        client = await stack.enter_async_context(
+            ModelClient(places.gateway, key, timeouts, tls=tls)
+        )
+        directory = Directory(places, key=key, http=http)
         facts, library = ExpertFacts(directory), library_of(settings)
+        sandbox = Sandbox()
         ledger = Ledger(settings.state.ledger)
         stack.callback(ledger.close)
         engine = Engine(
@@ -69,6 +82,9 @@ async def open_engine(settings: Settings) -> AsyncIterator[Assembly]:
                 ModelFacts: facts,
                 Directory: directory,
                 Ledger: ledger,
+                Sandbox: sandbox,
+                Workspaces: GitWorkspaces(settings.state_dir / "workspaces"),
+                Packages: Packages(settings.state_dir / "packages", sandbox),
                 Conversations: Conversations(lambda id, limit: engine.conversation(id, limit)),
             },
             roles=settings.model_roles,
@@ -78,7 +94,27 @@ async def open_engine(settings: Settings) -> AsyncIterator[Assembly]:
         await facts.refresh()
         refreshing = asyncio.create_task(facts.keep_fresh())
         stack.callback(refreshing.cancel)
-        yield Assembly(Runs(engine), directory, facts)
+        yield Assembly(Runs(engine, library.documents), directory, facts)
+
+
+async def open_places(
+    settings: Settings, http: httpx2.AsyncClient, stack: AsyncExitStack
+) -> Places:
+    """Where gateway and services are: told by Consul when it is set, else by the settings."""
+    if settings.consul_url is None:
+        return FixedPlaces(settings.service_urls, gateway=settings.gateway, http=http)
+    nomad = None
+    if settings.nomad_url is not None:
+        tls = trusting(settings.tls_ca_file)
+        client = nomad_client(settings.nomad_url, timeout=ASK_SECONDS, verify=tls)
+        nomad = NomadView(await stack.enter_async_context(client), settings.nomad_token_file)
+    links = {name: str(url) for name, url in settings.links.items()}
+    places = ConsulPlaces(nomad, links)
+    agent = ConsulAgent(str(settings.consul_url), settings.consul_token_file, settings.tls_ca_file)
+    places.watch = ServiceWatch(agent, wanted=lambda name: True, changed=places.changed)
+    watching = asyncio.create_task(places.watch.run())
+    stack.callback(watching.cancel)
+    return places
 
 
 def tell_invalid(engine: Engine) -> None:

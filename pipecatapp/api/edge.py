@@ -30,6 +30,8 @@ SECURITY_HEADERS: Final = {
 }
 START_ERRORS: Final = (LedgerBusy, LedgerFailed, LedgerTooNew, InvalidDocument)
 PRIVATE: Final = ("/api/", "/v1/")
+LARGE: Final = ("/api/restore",)
+"""What takes bodies of any size, and writes them to the disk as they come."""
 
 
 class BodyTooLarge(HTTPException):
@@ -54,7 +56,9 @@ class Edge:
             return
         answer = _Answer(scope, send)
         with structlog.contextvars.bound_contextvars(request_id=answer.request_id):
-            if self._declared(scope) > self.max_body_bytes:
+            if scope["path"] in LARGE:
+                await self.app(scope, receive, answer.send)
+            elif self._declared(scope) > self.max_body_bytes:
                 refusal = JSONResponse(BodyTooLarge(self.max_body_bytes).body(), 413)
                 await refusal(scope, receive, answer.send)
             else:
@@ -62,16 +66,23 @@ class Edge:
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Say in one sentence, without a traceback, why the service cannot start."""
+        failed: Message | None = None
 
-        async def without_traceback(message: Message) -> None:
+        async def unless_failed(message: Message) -> None:
+            nonlocal failed
             if message["type"] == "lifespan.startup.failed":
-                message = {"type": message["type"], "message": ""}
-            await send(message)
+                failed = message
+            else:
+                await send(message)
 
         try:
-            await self.app(scope, receive, without_traceback)
+            await self.app(scope, receive, unless_failed)
         except START_ERRORS as error:
             log.error("start_refused", reason=str(error))
+            failed = {"type": "lifespan.startup.failed", "message": ""}
+        finally:
+            if failed is not None:
+                await send(failed)
 
     def _declared(self, scope: Scope) -> int:
         length = Headers(scope=scope).get("content-length", "")

@@ -16,8 +16,12 @@ from pipecatapp.workflow import (
     InvalidDocument,
     InvalidInputs,
     LedgerFailed,
+    NotAsked,
+    NotImported,
     UnknownRun,
+    UnknownStep,
     UnknownWorkflow,
+    WrongAnswer,
 )
 
 log = structlog.get_logger()
@@ -32,7 +36,11 @@ TYPES = {
 ENGINE_REFUSALS: dict[type[Exception], tuple[int, str, str | None]] = {
     UnknownWorkflow: (404, "workflow_not_found", "workflow"),
     UnknownRun: (404, "run_not_found", "run"),
+    UnknownStep: (404, "step_not_found", "at"),
     InvalidInputs: (422, "invalid_inputs", "inputs"),
+    NotAsked: (409, "not_asked", "path"),
+    WrongAnswer: (422, "wrong_answer", "value"),
+    NotImported: (422, "not_imported", None),
     LedgerFailed: (503, "ledger_failed", None),
 }
 

@@ -69,10 +69,18 @@ class Parts:
         conversation: str | None = None,
         caller: str = "",
         listener: Listener | None = None,
+        answers: dict[str, Any] | None = None,
+        interactive: bool = True,
     ) -> str:
         """`Runs.start`, counted."""
         run = await self.runs.start(
-            document, inputs, conversation=conversation, caller=caller, listener=listener
+            document,
+            inputs,
+            conversation=conversation,
+            caller=caller,
+            listener=listener,
+            answers=answers,
+            interactive=interactive,
         )
         self.watch(run)
         return run

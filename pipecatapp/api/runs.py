@@ -2,13 +2,14 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
-from pydantic import BaseModel, Field
+from fastapi import APIRouter, Depends, Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import PlainTextResponse
 
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.parts import WithParts
-from pipecatapp.runs import Document, RunList
-from pipecatapp.workflow import RunView
+from pipecatapp.runs import Document, Fork, RunList
+from pipecatapp.workflow import RunView, Status
 
 router = APIRouter(prefix="/api/runs", dependencies=[Depends(known_caller)])
 
@@ -16,6 +17,24 @@ router = APIRouter(prefix="/api/runs", dependencies=[Depends(known_caller)])
 class NewRun(Document):
     inputs: dict[str, Any] = Field(default_factory=dict)
     conversation: str | None = Field(None, min_length=1, max_length=200)
+    answers: dict[str, Any] = Field(default_factory=dict)
+    interactive: bool = True
+
+
+class Answer(BaseModel):
+    """`path` is the step that waits."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    path: str = Field(min_length=1, max_length=1000)
+    value: Any
+
+
+class NewNote(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    text: str = Field(min_length=1, max_length=4000)
+    by: str = Field("", max_length=100)
 
 
 class Started(BaseModel):
@@ -27,16 +46,57 @@ async def list_runs(
     parts: WithParts,
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
     before: Annotated[str | None, Query(max_length=200)] = None,
+    workflow: Annotated[str | None, Query(max_length=200)] = None,
+    status: Status | None = None,
 ) -> RunList:
-    """The last runs, newest first."""
-    return parts.runs.page(limit=limit, before=before)
+    """The last runs, newest first; of one workflow, or of one status, where they are named."""
+    return parts.runs.page(limit=limit, before=before, workflow=workflow, status=status)
 
 
 @router.post("", status_code=201)
 async def start_run(body: NewRun, parts: WithParts) -> Started:
     """Start a run; it goes on when the caller hangs up."""
-    run = await parts.start(body, body.inputs, conversation=body.conversation, caller="api")
+    run = await parts.start(
+        body,
+        body.inputs,
+        conversation=body.conversation,
+        caller="api",
+        answers=body.answers,
+        interactive=body.interactive,
+    )
     return Started(run=run)
+
+
+class Prune(BaseModel):
+    """Runs that ended more than `days` ago, but the `keep` newest; with `look` they stay."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    days: float = Field(ge=0, le=36500)
+    keep: int = Field(100, ge=0)
+    look: bool = False
+
+
+class RunIds(BaseModel):
+    runs: list[str]
+
+
+@router.post("/prune")
+async def prune_runs(body: Prune, parts: WithParts) -> RunIds:
+    """Remove old runs; what other runs still use of them stays."""
+    return RunIds(runs=await parts.runs.prune(body.days, keep=body.keep, look=body.look))
+
+
+@router.post("/import", status_code=201)
+async def import_runs(request: Request, parts: WithParts) -> RunIds:
+    """Take in runs that were exported, all or none; the body is their JSON lines."""
+    return RunIds(runs=await parts.runs.take_in((await request.body()).decode("utf-8", "replace")))
+
+
+@router.get("/{run}/export")
+async def export_run(run: str, parts: WithParts) -> PlainTextResponse:
+    """A run as JSON lines: itself, its steps, its events, what came to it."""
+    return PlainTextResponse(parts.runs.export(run), media_type="application/jsonl")
 
 
 @router.get("/{run}")
@@ -49,3 +109,31 @@ async def show_run(run: str, parts: WithParts) -> RunView:
 async def cancel_run(run: str, parts: WithParts) -> RunView:
     """Stop a run. One that has ended stays as it ended."""
     return await parts.runs.cancel(run)
+
+
+@router.post("/{run}/answer")
+async def answer_run(run: str, body: Answer, parts: WithParts) -> RunView:
+    """Answer the question of a step that waits; the run goes on."""
+    return await parts.runs.answer(run, body.path, body.value, by="api")
+
+
+@router.post("/{run}/notes", status_code=204)
+async def note_run(run: str, body: NewNote, parts: WithParts) -> None:
+    """Tell a running run something; every model that it asks from then on is told."""
+    await parts.runs.note(run, body.text, by=body.by)
+
+
+@router.post("/{run}/fork", status_code=201)
+async def fork_run(run: str, body: Fork, parts: WithParts) -> Started:
+    """Run it again, edited or from a step on; what stays the same is taken over."""
+    forked = await parts.runs.fork(run, body, caller="api")
+    parts.watch(forked)
+    return Started(run=forked)
+
+
+@router.get("/{run}/pin")
+async def pin_step(
+    run: str, path: Annotated[str, Query(max_length=1000)], parts: WithParts
+) -> PlainTextResponse:
+    """A layer, as YAML, in which the output of a step stands instead of its call."""
+    return PlainTextResponse(parts.runs.engine.pin(run, path), media_type="application/yaml")

@@ -1,6 +1,4 @@
-"""`/api/status`: the services and experts of this instance, and how busy the agent is."""
-
-import asyncio
+"""`/api/status`: the machines, services and experts of this instance, and how busy the agent is."""
 
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel
@@ -8,7 +6,7 @@ from pydantic import BaseModel
 from hearth.service.version import hearth_version
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.parts import WithParts
-from pipecatapp.tools.cluster.directory import ExpertHealth, ServiceHealth
+from pipecatapp.tools.cluster.status import ClusterStatus, whole
 
 router = APIRouter(prefix="/api/status", dependencies=[Depends(known_caller)])
 
@@ -17,20 +15,20 @@ class AgentStatus(BaseModel):
     runs_running: int
 
 
-class Status(BaseModel):
+class Status(ClusterStatus):
+    """What `cluster.status` tells, with what only a person at the page needs."""
+
     version: str
-    services: list[ServiceHealth]
-    experts: list[ExpertHealth]
     agent: AgentStatus
+    links: dict[str, str]
 
 
 @router.get("")
 async def show_status(parts: WithParts) -> Status:
-    """Asks all of them at the same time; a silent one costs two seconds and no more."""
-    services, experts = await asyncio.gather(parts.directory.services(), parts.directory.experts())
+    found = await whole(parts.directory)
     return Status(
+        **found.model_dump(),
         version=hearth_version(),
-        services=services,
-        experts=experts,
         agent=AgentStatus(runs_running=parts.runs_running),
+        links=parts.directory.places.links(),
     )

@@ -1,18 +1,34 @@
-"""`hearth run`, `hearth runs` and `hearth plan`: the workflow engine from the shell."""
+"""`hearth run`, `runs`, `plan`, `explain`, `flatten`: the workflow engine from the shell."""
 
 import typer
 
-from pipecatapp.cli.plan import plan_workflow
+from pipecatapp.cli.backup import back_up, restore
+from pipecatapp.cli.fork import fork_run, pin_step
+from pipecatapp.cli.keeping import export_run, import_runs, prune_runs
+from pipecatapp.cli.plan import explain_field, flatten_workflow, plan_workflow
 from pipecatapp.cli.run import run_workflow
-from pipecatapp.cli.runs import cancel_run, list_runs, show_run
+from pipecatapp.cli.runs import answer_run, cancel_run, list_runs, note_run, show_run
 
 
 def commands(app: typer.Typer) -> None:
     """Add the commands of the workflow engine."""
     app.command("run")(run_workflow)
     app.command("plan")(plan_workflow)
-    group = typer.Typer(help="List runs, look at one, cancel one.", invoke_without_command=True)
+    app.command("explain")(explain_field)
+    app.command("flatten")(flatten_workflow)
+    app.command("backup")(back_up)
+    app.command("restore")(restore)
+    group = typer.Typer(
+        help="List runs, look at one, answer, tell, cancel one.", invoke_without_command=True
+    )
     group.callback()(list_runs)
     group.command("show")(show_run)
     group.command("cancel")(cancel_run)
+    group.command("answer")(answer_run)
+    group.command("note")(note_run)
+    group.command("fork")(fork_run)
+    group.command("pin")(pin_step)
+    group.command("prune")(prune_runs)
+    group.command("export")(export_run)
+    group.command("import")(import_runs)
     app.add_typer(group, name="runs")

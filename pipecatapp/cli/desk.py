@@ -10,9 +10,11 @@ from hearth.service.settings import read_key
 from hearth.service.state import StateDir, ensure_state_dir, read_instance
 from hearth.settings import Settings as HearthSettings
 from pipecatapp.cli.remote import RemoteDesk
-from pipecatapp.runs import Document, Runs
+from pipecatapp.cli.start import Start
+from pipecatapp.runs import Document, Fork, Runs
 from pipecatapp.settings import Settings
 from pipecatapp.wiring import open_engine
+from pipecatapp.workflow import flat_text
 
 Json = dict[str, Any]
 
@@ -22,7 +24,11 @@ class Desk(Protocol):
 
     async def plan(self, document: Document) -> Json: ...
 
-    async def start(self, document: Document, inputs: Json, conversation: str | None) -> str: ...
+    async def explain(self, document: Document, path: str) -> list[Json]: ...
+
+    async def flat(self, document: Document) -> str: ...
+
+    async def start(self, start: Start) -> str: ...
 
     def follow(self, run: str) -> AsyncIterator[Json]:
         """Events, and text as `{"type": "delta", "path", "text", "offset"}`, until the run ends."""
@@ -34,6 +40,20 @@ class Desk(Protocol):
 
     async def cancel(self, run: str) -> Json: ...
 
+    async def answer(self, run: str, path: str, value: Any) -> Json: ...
+
+    async def note(self, run: str, text: str) -> None: ...
+
+    async def fork(self, run: str, fork: Fork) -> str: ...
+
+    async def prune(self, days: float, *, keep: int, look: bool) -> list[str]: ...
+
+    async def export(self, run: str) -> str: ...
+
+    async def pin(self, run: str, path: str) -> str: ...
+
+    async def take_in(self, lines: str) -> list[str]: ...
+
 
 class OwnDesk:
     """The engine in this process, on the ledger of the state directory."""
@@ -44,8 +64,21 @@ class OwnDesk:
     async def plan(self, document: Document) -> Json:
         return self._runs.planned(document).model_dump(mode="json")
 
-    async def start(self, document: Document, inputs: Json, conversation: str | None) -> str:
-        return await self._runs.start(document, inputs, conversation=conversation, caller="cli")
+    async def explain(self, document: Document, path: str) -> list[Json]:
+        return [one.model_dump(mode="json") for one in self._runs.explained(document, path)]
+
+    async def flat(self, document: Document) -> str:
+        return flat_text(self._runs.composition(document))
+
+    async def start(self, start: Start) -> str:
+        return await self._runs.start(
+            start.document,
+            start.inputs,
+            conversation=start.conversation,
+            caller="cli",
+            answers=start.answers,
+            interactive=start.interactive,
+        )
 
     async def follow(self, run: str) -> AsyncIterator[Json]:
         async for item in self._runs.engine.listen(run, after=0):
@@ -59,6 +92,27 @@ class OwnDesk:
 
     async def cancel(self, run: str) -> Json:
         return (await self._runs.cancel(run)).model_dump(mode="json")
+
+    async def answer(self, run: str, path: str, value: Any) -> Json:
+        return (await self._runs.answer(run, path, value, by="cli")).model_dump(mode="json")
+
+    async def note(self, run: str, text: str) -> None:
+        await self._runs.note(run, text, by="cli")
+
+    async def fork(self, run: str, fork: Fork) -> str:
+        return await self._runs.fork(run, fork, caller="cli")
+
+    async def prune(self, days: float, *, keep: int, look: bool) -> list[str]:
+        return await self._runs.prune(days, keep=keep, look=look)
+
+    async def export(self, run: str) -> str:
+        return self._runs.export(run)
+
+    async def pin(self, run: str, path: str) -> str:
+        return self._runs.engine.pin(run, path)
+
+    async def take_in(self, lines: str) -> list[str]:
+        return await self._runs.take_in(lines)
 
 
 @asynccontextmanager

@@ -16,8 +16,12 @@ from pipecatapp.workflow import (
     LedgerBusy,
     LedgerFailed,
     LedgerTooNew,
+    NotAsked,
+    NotImported,
     UnknownRun,
+    UnknownStep,
     UnknownWorkflow,
+    WrongAnswer,
 )
 
 DONE: Final = 0
@@ -35,8 +39,20 @@ class CommandFailed(Exception):
         super().__init__(message)
 
 
-REFUSED: Final = (InvalidInput, InvalidDocument, InvalidInputs, UnknownWorkflow)
-BROKEN: Final = (SettingsError, LedgerBusy, LedgerFailed, LedgerTooNew, UnknownRun)
+REFUSED: Final = (
+    *(InvalidInput, InvalidDocument, InvalidInputs, NotImported),
+    *(UnknownWorkflow, WrongAnswer),
+)
+BROKEN: Final = (
+    SettingsError,
+    LedgerBusy,
+    LedgerFailed,
+    LedgerTooNew,
+    NotAsked,
+    NotImported,
+    UnknownRun,
+    UnknownStep,
+)
 
 
 @contextmanager

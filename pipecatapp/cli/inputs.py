@@ -34,6 +34,17 @@ def parse_inputs(given: Iterable[str], schema: Mapping[str, Any]) -> dict[str, A
     return inputs
 
 
+def parse_answers(given: Iterable[str]) -> dict[str, Any]:
+    """Answers from `node=value` words; a value that begins with `@` is read from that file."""
+    answers: dict[str, Any] = {}
+    for word in given:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise InvalidInput(f"--answer {word!r} is not of the form node=value.")
+        answers[name] = _text(name, value)
+    return answers
+
+
 def typed(name: str, text: str, schema: Mapping[str, Any]) -> Any:
     """`text` as a value of the schema's type; the first type of several that takes it."""
     kinds = kinds_of(schema)

@@ -1,5 +1,7 @@
 """Arguments and options that several commands have."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -17,12 +19,48 @@ WorkflowArgument = Annotated[
 ]
 
 
-def document_of(name: str) -> Document:
+LayersOption = Annotated[
+    list[str],
+    typer.Option("--layer", metavar="NAME|FILE", help="A layer; the last one is the strongest."),
+]
+SelectOption = Annotated[
+    list[str], typer.Option("--select", metavar="AXIS=CHOICE", help="The choice of a variant.")
+]
+
+
+@dataclass(frozen=True)
+class Named:
+    """A workflow as a command line names it."""
+
+    name: str
+    layers: Sequence[str] = ()
+    select: Sequence[str] = ()
+
+    def document(self) -> Document:
+        """What it names; raises `CommandFailed`."""
+        return document_of(self.name, self.layers, self.select)
+
+
+def document_of(name: str, layers: Sequence[str] = (), select: Sequence[str] = ()) -> Document:
     """A name is a workflow of the instance; what ends in .yaml or .yml is a file."""
-    if not name.endswith((".yaml", ".yml")):
-        return Document(workflow=name)
+    chosen = dict(word.partition("=")[::2] for word in select)
+    if not all("=" in word for word in select):
+        raise CommandFailed("--select is of the form axis=choice.", code=INVALID)
+    laid = [text_of(layer) + "\n" if is_file(layer) else layer for layer in layers]
+    if not is_file(name):
+        return Document(workflow=name, layers=laid, select=chosen)
+    return Document(document=text_of(name), file=name, layers=laid, select=chosen)
+
+
+def is_file(name: str) -> bool:
+    """What ends in .yaml or .yml is a file."""
+    return name.endswith((".yaml", ".yml"))
+
+
+def text_of(name: str) -> str:
+    """The text of a file."""
     try:
-        return Document(document=Path(name).read_text(encoding="utf-8"), file=name)
+        return Path(name).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise CommandFailed(f"{name} cannot be read: {reason}.", code=INVALID) from error

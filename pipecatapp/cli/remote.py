@@ -11,7 +11,8 @@ import httpx2
 from hearth.openai_api.errors import message_of
 from hearth.openai_api.sse import SseReader
 from pipecatapp.cli.failure import FAILED, INVALID, CommandFailed
-from pipecatapp.runs import Document
+from pipecatapp.cli.start import Start
+from pipecatapp.runs import Document, Fork
 
 Json = dict[str, Any]
 
@@ -47,11 +48,17 @@ class RemoteDesk:
     async def plan(self, document: Document) -> Json:
         return await self._ask("POST", "/api/plan", document.model_dump(exclude_none=True))
 
-    async def start(self, document: Document, inputs: Json, conversation: str | None) -> str:
-        body = document.model_dump(exclude_none=True) | {"inputs": inputs}
-        if conversation is not None:
-            body["conversation"] = conversation
-        return str((await self._ask("POST", "/api/runs", body))["run"])
+    async def explain(self, document: Document, path: str) -> list[Json]:
+        body = document.model_dump(exclude_none=True) | {"path": path}
+        opinions: list[Json] = (await self._ask("POST", "/api/plan/explain", body))["opinions"]
+        return opinions
+
+    async def flat(self, document: Document) -> str:
+        body = document.model_dump(exclude_none=True)
+        return str((await self._ask("POST", "/api/plan/flat", body))["document"])
+
+    async def start(self, start: Start) -> str:
+        return str((await self._ask("POST", "/api/runs", start.body()))["run"])
 
     async def follow(self, run: str) -> AsyncIterator[Json]:
         """Connects again, after the last event that came, when the service is started anew.
@@ -82,6 +89,16 @@ class RemoteDesk:
     async def cancel(self, run: str) -> Json:
         return await self._ask("POST", f"/api/runs/{run}/cancel")
 
+    async def answer(self, run: str, path: str, value: Any) -> Json:
+        return await self._ask("POST", f"/api/runs/{run}/answer", {"path": path, "value": value})
+
+    async def note(self, run: str, text: str) -> None:
+        await self._ask("POST", f"/api/runs/{run}/notes", {"text": text, "by": "cli"})
+
+    async def fork(self, run: str, fork: Fork) -> str:
+        body = fork.model_dump(exclude_none=True)
+        return str((await self._ask("POST", f"/api/runs/{run}/fork", body))["run"])
+
     async def _events(self, run: str, after: int) -> AsyncIterator[Json]:
         reader = SseReader()
         timeout = httpx2.Timeout(QUIET_SECONDS, connect=5.0)
@@ -94,15 +111,33 @@ class RemoteDesk:
                 for event in reader.feed(data):
                     yield {**json.loads(event.data), "type": event.event}
 
+    async def prune(self, days: float, *, keep: int, look: bool) -> list[str]:
+        body = {"days": days, "keep": keep, "look": look}
+        return list((await self._ask("POST", "/api/runs/prune", body))["runs"])
+
+    async def export(self, run: str) -> str:
+        return (await self._asked("GET", f"/api/runs/{run}/export")).text
+
+    async def pin(self, run: str, path: str) -> str:
+        return (await self._asked("GET", f"/api/runs/{run}/pin", params={"path": path})).text
+
+    async def take_in(self, lines: str) -> list[str]:
+        answer = await self._asked("POST", "/api/runs/import", content=lines.encode())
+        return list(answer.json()["runs"])
+
     async def _ask(self, method: str, path: str, body: Json | None = None) -> Json:
+        answer = await self._asked(method, path, json=body)
+        told: Json = answer.json() if answer.content else {}
+        return told
+
+    async def _asked(self, method: str, path: str, **body: Any) -> httpx2.Response:
         try:
-            answer = await self._http.request(method, path, json=body)
+            answer = await self._http.request(method, path, **body)
         except httpx2.TransportError as error:
             raise self._unreachable(error) from error
         if not answer.is_success:
             raise _refusal(answer)
-        told: Json = answer.json()
-        return told
+        return answer
 
     def _unreachable(self, error: Exception) -> CommandFailed:
         reason = str(error) or type(error).__name__
@@ -119,4 +154,10 @@ def _refusal(answer: httpx2.Response) -> CommandFailed:
     return CommandFailed(message_of(body), code=INVALID if wrong else FAILED)
 
 
-WRONG: Final = ("workflow_not_found", "invalid_document", "invalid_inputs")
+WRONG: Final = (
+    "workflow_not_found",
+    "invalid_document",
+    "invalid_inputs",
+    "wrong_answer",
+    "not_imported",
+)

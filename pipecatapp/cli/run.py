@@ -3,17 +3,29 @@
 import asyncio
 import json
 import signal
+import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from pipecatapp.cli.desk import Desk, open_desk
 from pipecatapp.cli.failure import CANCELLED, DONE, FAILED, INVALID, CommandFailed, finish
-from pipecatapp.cli.inputs import parse_inputs
-from pipecatapp.cli.options import JsonOption, StateOption, WorkflowArgument, document_of
+from pipecatapp.cli.inputs import parse_answers, parse_inputs
+from pipecatapp.cli.options import (
+    JsonOption,
+    LayersOption,
+    Named,
+    SelectOption,
+    StateOption,
+    WorkflowArgument,
+)
+from pipecatapp.cli.start import Start
+from pipecatapp.workflow import NotAsked, UnknownRun, WrongAnswer
 
 CODES = {"done": DONE, "failed": FAILED, "cancelled": CANCELLED}
+ASKING: Final = "asking"
 
 
 def run_workflow(
@@ -27,34 +39,56 @@ def run_workflow(
     conversation: Annotated[
         str | None, typer.Option("--conversation", help="Go on with this conversation.")
     ] = None,
+    answers: Annotated[
+        list[str],
+        typer.Option(
+            "--answer", metavar="NODE=VALUE", help="The answer to the question of a node."
+        ),
+    ] = [],  # noqa: B006
+    layers: LayersOption = [],  # noqa: B006
+    select: SelectOption = [],  # noqa: B006
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
     """Run a workflow; its text is printed as it comes. Ctrl-C cancels the run.
 
+    In a terminal its questions are asked here; elsewhere one without an `--answer` fails.
     Exit codes: 0 done, 1 failed, 2 invalid document or inputs, 130 cancelled.
     """
-    finish(_run(workflow, given, conversation, state_dir, as_json=as_json))
+    asking = sys.stdin.isatty() and not as_json
+    told = _Told(given, answers, conversation, asking=asking)
+    finish(_run(Named(workflow, layers, select), told, state_dir, as_json=as_json))
 
 
-async def _run(
-    workflow: str,
-    given: list[str],
-    conversation: str | None,
-    state_dir: Path | None,
-    *,
-    as_json: bool,
-) -> int:
-    document = document_of(workflow)
+@dataclass(frozen=True)
+class _Told:
+    """What the command line says of the run."""
+
+    given: list[str]
+    answers: list[str]
+    conversation: str | None
+    asking: bool
+
+
+async def _run(named: Named, told: _Told, state_dir: Path | None, *, as_json: bool) -> int:
+    document = named.document()
     async with open_desk(state_dir) as desk:
         planned = await desk.plan(document)
         if planned["diagnostics"]:
             raise CommandFailed(planned["text"], code=INVALID)
-        run = await desk.start(document, parse_inputs(given, planned["inputs"]), conversation)
-        printer = Printer(silent=as_json)
-        await _follow(desk, run, printer)
-        ended = await desk.show(run)
+        inputs = parse_inputs(told.given, planned["inputs"])
+        answers = parse_answers(told.answers)
+        start = Start(document, inputs, told.conversation, answers, told.asking)
+        run = await desk.start(start)
+        return await to_the_end(desk, run, asking=told.asking, as_json=as_json)
+
+
+async def to_the_end(desk: Desk, run: str, *, asking: bool, as_json: bool) -> int:
+    """Print a run until it ends; gives the exit code."""
+    printer = Printer(silent=as_json)
+    await _follow(desk, run, printer, asking=asking)
+    ended = await desk.show(run)
     if as_json:
         typer.echo(json.dumps(summary(ended), indent=2, ensure_ascii=False))
     else:
@@ -62,21 +96,51 @@ async def _run(
     return CODES[ended["status"]]
 
 
-async def _follow(desk: Desk, run: str, printer: "Printer") -> None:
+async def _follow(desk: Desk, run: str, printer: "Printer", *, asking: bool) -> None:
     """Print until the run ends. The first Ctrl-C cancels the run, a second one leaves at once."""
-    loop, cancelling = asyncio.get_running_loop(), set[asyncio.Task[Any]]()
+    loop, beside = asyncio.get_running_loop(), set[asyncio.Task[Any]]()
 
     def cancel() -> None:
         loop.remove_signal_handler(signal.SIGINT)
-        cancelling.add(loop.create_task(desk.cancel(run)))
+        beside.add(loop.create_task(desk.cancel(run)))
 
     loop.add_signal_handler(signal.SIGINT, cancel)
     try:
         async for event in desk.follow(run):
             printer.take(event)
-        await asyncio.gather(*cancelling)
+            if asking and event["type"] == "node.waiting":
+                beside.add(loop.create_task(ask_here(desk, run, event), name=ASKING))
+        for task in beside:
+            if task.get_name() == ASKING:
+                task.cancel()
+        await asyncio.gather(*beside, return_exceptions=True)
     finally:
         loop.remove_signal_handler(signal.SIGINT)
+
+
+async def ask_here(desk: Desk, run: str, event: dict[str, Any]) -> None:
+    """Print the question of a `node.waiting` event and pass the line on that is typed.
+
+    An answer that does not fit is told, and asked for again. Who answers elsewhere, on the web
+    page for one, ends the question here too.
+    """
+    question = event["data"]["question"]
+    typer.echo(f"\n{question['text']}", err=True)
+    if question.get("choices"):
+        typer.echo(f"One of: {', '.join(question['choices'])}", err=True)
+    while True:
+        typer.echo("> ", nl=False, err=True)
+        line = await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
+        if not line:
+            return
+        try:
+            await desk.answer(run, event["path"], line.strip())
+        except (WrongAnswer, CommandFailed) as error:
+            typer.echo(str(error), err=True)
+        except (NotAsked, UnknownRun):
+            return
+        else:
+            return
 
 
 class Printer:

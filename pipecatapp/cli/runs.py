@@ -55,6 +55,39 @@ def cancel_run(run: RunArgument, state_dir: StateOption = None) -> None:
     finish(_cancel(run, state_dir))
 
 
+def answer_run(
+    run: RunArgument,
+    path: Annotated[str, typer.Argument(metavar="PATH", help="The step that waits.")],
+    value: Annotated[str, typer.Argument(help="The answer; lists and objects as JSON.")],
+    state_dir: StateOption = None,
+) -> None:
+    """Answer the question of a waiting run."""
+    finish(_answer(run, path, value, state_dir))
+
+
+def note_run(
+    run: RunArgument,
+    text: Annotated[str, typer.Argument(help="What every model asked from now on is told.")],
+    state_dir: StateOption = None,
+) -> None:
+    """Tell a running run something."""
+    finish(_note(run, text, state_dir))
+
+
+async def _answer(run: str, path: str, value: str, state_dir: Path | None) -> int:
+    async with open_desk(state_dir) as desk:
+        await desk.answer(run, path, value)
+    typer.echo(f"{path} of run {run} is answered.")
+    return DONE
+
+
+async def _note(run: str, text: str, state_dir: Path | None) -> int:
+    async with open_desk(state_dir) as desk:
+        await desk.note(run, text)
+    typer.echo(f"Run {run} is told.")
+    return DONE
+
+
 async def _list(limit: int, state_dir: Path | None, *, as_json: bool) -> int:
     async with open_desk(state_dir) as desk:
         page = await desk.page(limit)
@@ -140,6 +173,10 @@ def _line(label: str, what: dict[str, Any]) -> Text:
     tokens = what["tokens"]["prompt"] + what["tokens"]["completion"]
     if tokens:
         facts.append(f"{tokens} tokens")
+    if cached := what.get("facts", {}).get("cached"):
+        facts.append(f"known from {cached['run']}" if cached["run"] else "pinned")
+    if what.get("why"):
+        facts.append(what["why"])
     if what.get("model"):
         facts.append(what["model"])
     line.append("".join(f"  {fact}" for fact in facts), style="dim")

@@ -1,6 +1,7 @@
-"""Workflows (`*.yaml`) and prompts (`*.md` with tags in front) from folders."""
+"""Workflows and layers (`*.yaml`) and prompts (`*.md` with tags in front) from folders."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -10,7 +11,16 @@ import structlog
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from pipecatapp.workflow import Diagnostic, InvalidDocument, Prompt, Workflow, load_document
+from pipecatapp.workflow import (
+    Diagnostic,
+    Documents,
+    InvalidDocument,
+    Prompt,
+    Workflow,
+    Written,
+    read_document,
+    read_layer,
+)
 
 log = structlog.get_logger()
 
@@ -24,14 +34,15 @@ class Library:
     """The documents of one instance by their id."""
 
     workflows: dict[str, Workflow] = field(default_factory=dict)
+    documents: Documents = field(default_factory=Documents)
     prompts: dict[str, Prompt] = field(default_factory=dict)
 
     @classmethod
     def shipped(cls) -> "Library":
         """What comes with Hearth. Raises `InvalidDocument`: a shipped document is never wrong."""
         library = cls()
-        for path in _documents(SHIPPED / "workflows", "*.yaml"):
-            library._add(load_document(path.read_text(encoding="utf-8"), file=str(path)))
+        paths = _documents(SHIPPED / "workflows", "*.yaml")
+        library._add([read_document(path.read_text("utf-8"), file=str(path)) for path in paths])
         for path in _documents(SHIPPED / "prompts", "*.md"):
             prompt = load_prompt(path.read_text(encoding="utf-8"), file=str(path))
             library.prompts[prompt.id] = prompt
@@ -43,21 +54,38 @@ class Library:
         A document that is wrong is left out and logged with its place: one typing mistake must
         not keep the others, or the service, from working.
         """
+        written = []
+        for path in _documents(root / "layers", "*.yaml"):
+            with told("layer_left_out", path):
+                layer = read_layer(path.read_text(encoding="utf-8"), file=str(path))
+                self.documents.layers[layer.id] = layer
         for path in _documents(root / "workflows", "*.yaml"):
-            try:
-                self._add(load_document(path.read_text(encoding="utf-8"), file=str(path)))
-            except (InvalidDocument, OSError, UnicodeDecodeError) as error:
-                log.warning("workflow_left_out", file=str(path), reason=str(error))
+            with told("workflow_left_out", path):
+                written.append(read_document(path.read_text(encoding="utf-8"), file=str(path)))
+        self._add(written, lenient=True)
         for path in _documents(root / "prompts", "*.md"):
-            try:
+            with told("prompt_left_out", path):
                 prompt = load_prompt(path.read_text(encoding="utf-8"), file=str(path))
-            except (InvalidDocument, OSError, UnicodeDecodeError) as error:
-                log.warning("prompt_left_out", file=str(path), reason=str(error))
-            else:
                 self.prompts[prompt.id] = prompt
 
-    def _add(self, workflow: Workflow) -> None:
-        self.workflows[workflow.id] = workflow
+    def _add(self, written: Sequence[Written], *, lenient: bool = False) -> None:
+        """Compose them, when all that they may extend is known."""
+        for one in written:
+            self.documents.add(one)
+        for one in written:
+            path = Path(one.source.file)
+            with told("workflow_left_out", path) if lenient else nullcontext():
+                workflow = self.documents.workflow(one)
+                self.workflows[workflow.id] = workflow
+
+
+@contextmanager
+def told(event: str, path: Path) -> Iterator[None]:
+    """A document that is wrong is left out, and the log says where it is wrong."""
+    try:
+        yield
+    except (InvalidDocument, OSError, UnicodeDecodeError) as error:
+        log.warning(event, file=str(path), reason=str(error))
 
 
 def load_prompt(text: str, *, file: str) -> Prompt:

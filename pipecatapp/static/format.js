@@ -51,6 +51,11 @@ export function count(number) {
   return Number(number).toLocaleString()
 }
 
+/** 7812 MB → "7.6 GB", 640 → "640 MB". */
+export function memory(megabytes) {
+  return megabytes < 1024 ? `${megabytes} MB` : `${(megabytes / 1024).toFixed(megabytes < 102400 ? 1 : 0)} GB`
+}
+
 /** {prompt: 812, completion: 96} → "812 in, 96 out"; nothing counted → "". */
 export function tokens(used) {
   if (!used || (!used.prompt && !used.completion)) return ""

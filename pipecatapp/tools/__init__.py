@@ -4,10 +4,15 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from pipecatapp.tools.clock import time
+from pipecatapp.tools.clock import time, wait
 from pipecatapp.tools.cluster import status
+from pipecatapp.tools.code import install, run
+from pipecatapp.tools.files import read, write
 from pipecatapp.tools.memory import conversation, note
-from pipecatapp.tools.model import llm
+from pipecatapp.tools.model import llm, typed
+from pipecatapp.tools.people import ask
+from pipecatapp.tools.people import note as people_note
+from pipecatapp.tools.plain import value
 from pipecatapp.workflow import Tool
 
 TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
@@ -15,7 +20,16 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
         tool.name: tool
         for tool in (
             llm.llm,
+            typed.typed,
+            value.value,
             time.now,
+            wait.wait,
+            ask.ask,
+            people_note.note,
+            read.read,
+            write.write,
+            run.run,
+            install.install,
             status.status,
             note.save,
             note.find,

@@ -1,10 +1,13 @@
 """The workflow engine: documents, tools, runs. Sealed: it knows nothing else of ours."""
 
 from pipecatapp.workflow.channel import Delta, Listener
-from pipecatapp.workflow.compiler import compile_workflow
-from pipecatapp.workflow.document import Prompt, Workflow, load_document
+from pipecatapp.workflow.compiling.compiler import compile_workflow
+from pipecatapp.workflow.document import Prompt, Workflow
 from pipecatapp.workflow.document.diagnostic import Diagnostic, InvalidDocument
-from pipecatapp.workflow.engine import Engine, InvalidInputs, UnknownRun, UnknownWorkflow
+from pipecatapp.workflow.engine import Engine, UnknownWorkflow
+from pipecatapp.workflow.executor import InvalidInputs, UnknownRun, UnknownStep
+from pipecatapp.workflow.keeping import NotImported
+from pipecatapp.workflow.layers import Composition, Layer, Opinion, Written, flat_text, read_layer
 from pipecatapp.workflow.ledger import (
     Event,
     Ledger,
@@ -12,12 +15,17 @@ from pipecatapp.workflow.ledger import (
     LedgerFailed,
     LedgerTooNew,
     Note,
+    Status,
 )
+from pipecatapp.workflow.loading import Documents, load_document, read_document
 from pipecatapp.workflow.plan import Graph, Plan, plan_text
+from pipecatapp.workflow.running.waiting import NotAsked, WrongAnswer
 from pipecatapp.workflow.tool import (
     Context,
     Effect,
     ModelFacts,
+    Question,
+    Reply,
     ServiceMissing,
     Tool,
     ToolFailed,
@@ -33,31 +41,41 @@ from pipecatapp.workflow.views import (
     Tokens,
     Turn,
 )
+from pipecatapp.workflow.workspace import Workspaces, Worktree
 
 __all__ = [
+    "Composition",
     "Context",
     "ConversationSummary",
     "Delta",
     "Diagnostic",
+    "Documents",
     "Effect",
     "Engine",
     "Event",
     "Graph",
     "InvalidDocument",
     "InvalidInputs",
+    "Layer",
     "Ledger",
     "LedgerBusy",
     "LedgerFailed",
     "LedgerTooNew",
     "Listener",
     "ModelFacts",
+    "NotAsked",
+    "NotImported",
     "Note",
+    "Opinion",
     "Plan",
     "Prompt",
+    "Question",
+    "Reply",
     "RunResult",
     "RunSummary",
     "RunView",
     "ServiceMissing",
+    "Status",
     "StepView",
     "Tokens",
     "Tool",
@@ -65,10 +83,18 @@ __all__ = [
     "ToolMistake",
     "Turn",
     "UnknownRun",
+    "UnknownStep",
     "UnknownWorkflow",
     "Workflow",
+    "Workspaces",
+    "Worktree",
+    "Written",
+    "WrongAnswer",
     "compile_workflow",
+    "flat_text",
     "load_document",
     "plan_text",
+    "read_document",
+    "read_layer",
     "tool",
 ]

@@ -1,90 +1,35 @@
 """The engine: starts runs, resumes them, and tells what happens in them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from typing import Any
 
-import structlog
-from pydantic import ValidationError
-
-from pipecatapp.workflow import views
-from pipecatapp.workflow.channel import Channel, Delta, Listener
-from pipecatapp.workflow.compiler import compile_workflow
-from pipecatapp.workflow.document import Prompt, Workflow
+from pipecatapp.workflow import keeping, views
+from pipecatapp.workflow.channel import Delta, Listener
+from pipecatapp.workflow.compiling.compiler import compile_workflow
+from pipecatapp.workflow.document import Workflow
 from pipecatapp.workflow.document.diagnostic import did_you_mean
-from pipecatapp.workflow.document.shapes import ShapeError
-from pipecatapp.workflow.ledger import Event, Ledger
-from pipecatapp.workflow.ledger.reading import RunRow, Spent
+from pipecatapp.workflow.executor import Executor, Given, Live, UnknownRun, UnknownStep
+from pipecatapp.workflow.layers.composing import yaml_of
+from pipecatapp.workflow.ledger import Event, Status, inbox
+from pipecatapp.workflow.ledger.clock import now
+from pipecatapp.workflow.ledger.journal import Fork
 from pipecatapp.workflow.plan import Plan
-from pipecatapp.workflow.running.agent import agent
-from pipecatapp.workflow.running.execution import Execution
-from pipecatapp.workflow.running.instance import Instances
-from pipecatapp.workflow.running.prompting import request_of
-from pipecatapp.workflow.running.scope import checked_inputs
-from pipecatapp.workflow.tool import Tool
+from pipecatapp.workflow.running.waiting import NotAsked, checked
+from pipecatapp.workflow.tool import Question, Reply
 from pipecatapp.workflow.views import ConversationSummary, RunResult, RunSummary, RunView, Turn
-
-_log = structlog.get_logger()
 
 
 class UnknownWorkflow(LookupError):
     """No workflow has this id. The message names one that is near, or all there are."""
 
 
-class UnknownRun(LookupError):
-    """The ledger holds no run of this id, or it is not executed here. Look at the list of runs."""
-
-
-class InvalidInputs(ValueError):
-    """The inputs do not fit the workflow; nothing was started. The message names each fault."""
-
-
-@dataclass
-class _Live:
-    """A run that this engine executes."""
-
-    execution: Execution
-    ended: "asyncio.Task[RunResult]"
-
-
-class Engine:
+class Engine(Executor):
     """`async with Engine(ledger, tools=…) as engine`: holds the ledger's lease while it is open.
 
     Runs that are unfinished when it closes stay so; `resume_unfinished()` of the next one
     goes on with them.
     """
-
-    def __init__(
-        self,
-        ledger: Ledger,
-        *,
-        tools: Iterable[Tool],
-        workflows: Iterable[Workflow] = (),
-        prompts: Iterable[Prompt] = (),
-        services: Mapping[Any, object] | None = None,
-        roles: Mapping[str, str] | None = None,
-    ) -> None:
-        self.ledger = ledger
-        self.tools: Mapping[str, Tool] = {tool.name: tool for tool in (agent, *tools)}
-        self.workflows: Mapping[str, Workflow] = {workflow.id: workflow for workflow in workflows}
-        self._prompts, self._services, self._roles = (
-            tuple(prompts),
-            dict(services or {}),
-            dict(roles or {}),
-        )
-        self._plans: dict[int, Plan] = {}
-        self._live: dict[str, _Live] = {}
-
-    async def __aenter__(self) -> Self:
-        await self.ledger.hold(self._hear)
-        return self
-
-    async def __aexit__(self, *_exc: object) -> None:
-        for live in self._live.values():
-            live.execution.suspend()
-        await asyncio.gather(*(live.ended for live in self._live.values()), return_exceptions=True)
-        await self.ledger.let_go()
 
     def plan(self, workflow: str | Workflow) -> Plan:
         """Compile a workflow; raises `UnknownWorkflow` and `InvalidDocument`."""
@@ -110,34 +55,51 @@ class Engine:
         conversation: str | None = None,
         caller: str = "",
         listener: Listener | None = None,
+        answers: Mapping[str, Any] | None = None,
+        interactive: bool = True,
     ) -> str:
         """Start a run; its id is on the disk when this returns.
 
-        `listener` hears it from its first event.
+        `listener` hears it from its first event. `answers` are for its questions, by path or id of
+        the node; without `interactive` a question that has none fails instead of waiting.
         """
         plan = workflow if isinstance(workflow, Plan) else self.plan(workflow)
-        plan.check_tools(self.tools)
-        try:
-            checked = checked_inputs(plan.body, inputs)
-        except ShapeError as error:
-            raise InvalidInputs(str(error)) from error
-        run, request = self.ledger.names.new(), request_of(checked)
-        instances = self._instances(run, request, plan, Spent(0, 0, 0.0))
-        begun = instances.journal.begin(
-            workflow=plan.workflow,
-            plan=plan.model_dump(mode="json"),
-            inputs=checked,
-            request=request,
-            conversation=conversation,
-            caller=caller,
+        given = Given(inputs, conversation, caller, dict(answers or {}), interactive)
+        return await self._begin(plan, given, listener)
+
+    async def fork(
+        self,
+        run: str,
+        *,
+        plan: Plan | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        at: str | None = None,
+        caller: str = "",
+        listener: Listener | None = None,
+        answers: Mapping[str, Any] | None = None,
+    ) -> str:
+        """Run again what `run` ran, or an edited plan, and take over all that stays the same.
+
+        An instance of `run` that is done is taken over, whatever its effect, when its tool and its
+        input are the same; from the instance `at` (`fix[2]/patch`) on, with all inside it, nothing
+        is. Raises `UnknownRun`, `UnknownStep` and `InvalidInputs`.
+        """
+        row, read = self._row(run), self.ledger.read
+        if at is not None and at not in {step.path for step in read.steps(run)}:
+            raise UnknownStep(f"The run {run} has no step {at!r}.")
+        plan = plan or Plan.model_validate(read.value(row.plan))
+        told = {**inbox.presets(read, run), **(answers or {})}
+        old: Mapping[str, Any] = read.value(row.inputs)
+        given = Given(
+            {name: value for name, value in old.items() if name in plan.body.inputs}
+            if inputs is None
+            else inputs,
+            row.conversation,
+            caller or row.caller,
+            told,
+            bool(row.interactive),
         )
-        live = self._launch(begun, Execution(plan, checked, instances, Channel(run)), listener)
-        try:
-            await asyncio.shield(begun)
-        except asyncio.CancelledError:
-            live.execution.cancel()
-            raise
-        return run
+        return await self._begin(plan, given, listener, Fork(run, row.family, at))
 
     async def wait(self, run: str) -> RunResult:
         """How a run ended, once it has."""
@@ -188,14 +150,48 @@ class Engine:
         elif self._row(run).ended is None:
             raise UnknownRun(f"The run {run} is not executed here.")
 
-    async def resume_unfinished(self) -> list[str]:
-        """Go on with every run that an earlier process left; gives their ids."""
-        resumed = []
-        for run in self.ledger.read.unfinished():
-            if run not in self._live:
-                resumed.append(run)
-                await self._resume(self._row(run))
-        return resumed
+    async def answer(self, run: str, path: str, value: Any, *, by: str = "") -> None:
+        """Answer the question of the step at `path`; the answer is on the disk when this returns.
+
+        A run that is not executed now goes on with it when it is.
+
+        Raises `UnknownRun`, `NotAsked`, and `WrongAnswer` when the value does not fit.
+        """
+        live = self._live.get(run)
+        if live is not None:
+            fitting = live.waiting.check(path, value)
+        else:
+            fitting = checked(self._asked(run, path), value)
+        statement = inbox.answered(self.ledger.names.new(), run, path, fitting, by)
+        await self.ledger.submit(run, [statement])
+        if live is not None:
+            live.waiting.answer(path, Reply(value=fitting, by=by, at=now()))
+
+    def _asked(self, run: str, path: str) -> Question:
+        """What an unfinished run that nobody executes now has asked; the next engine goes on."""
+        read = self.ledger.read
+        if self._row(run).ended is not None:
+            raise UnknownRun(f"The run {run} has ended.")
+        step = {step.path: step for step in read.steps(run)}.get(path)
+        if step is None or step.status != "waiting" or path in inbox.answers(read, run):
+            raise NotAsked(f"No question of the run {run} is open at {path!r}.")
+        return Question.model_validate(read.value(step.facts)["question"])
+
+    async def note(self, run: str, text: str, *, by: str = "") -> None:
+        """Tell a run something: every model that it asks from now on is told.
+
+        Raises `UnknownRun` for one that has ended.
+        """
+        live = self._executed(run)
+        remark = inbox.Remark(self.ledger.names.new(), text, by, now())
+        live.remarks.append(remark)
+        written = live.execution.note(inbox.remarked(remark.id, run, text, by), text, by)
+        await asyncio.shield(written)
+
+    def questions(self, run: str) -> dict[str, Question]:
+        """The open questions of a run, by path; empty for one that is not executed here."""
+        self._row(run)
+        return self._live[run].waiting.questions() if run in self._live else {}
 
     def runs(
         self,
@@ -204,10 +200,15 @@ class Engine:
         before: str | None = None,
         workflow: str | None = None,
         conversation: str | None = None,
+        status: Status | None = None,
     ) -> list[RunSummary]:
         """Runs, newest first; `before` is the last id of the page before."""
         rows = self.ledger.read.runs(
-            limit=limit, before=before, workflow=workflow, conversation=conversation
+            limit=limit,
+            before=before,
+            workflow=workflow,
+            conversation=conversation,
+            status=status,
         )
         return [views.summary(row) for row in rows]
 
@@ -223,58 +224,38 @@ class Engine:
         """Conversations, the one last spoken in first."""
         return views.conversations(self.ledger.read, limit)
 
-    def _row(self, run: str) -> RunRow:
-        row = self.ledger.read.run(run)
-        if row is None:
-            raise UnknownRun(f"There is no run {run!r}.")
-        return row
+    def pin(self, run: str, path: str) -> str:
+        """The YAML of a layer in which the output of a step stands instead of its call.
 
-    def _instances(self, run: str, request: str, plan: Plan, spent: Spent) -> Instances:
-        return Instances(
-            run=run,
-            request=request,
-            tools=self.tools,
-            services=self._services,
-            journal=self.ledger.journal(run),
-            reader=self.ledger.read,
-            limits=plan.limits,
-            past={step.path: step for step in self.ledger.read.steps(run)},
-            spent=spent,
-        )
+        Raises `UnknownRun`, and `UnknownStep` for what is no call that is done.
+        """
+        layer = views.pinning(self.ledger.read, self._row(run), path)
+        if layer is None:
+            raise UnknownStep(f"The run {run} has no call at {path!r} that is done.")
+        return yaml_of(layer)
 
-    def _launch(
-        self, begun: Awaitable[object], execution: Execution, listener: Listener | None
-    ) -> _Live:
-        """Execute a run as soon as its beginning is on the disk."""
-        if listener is not None:
-            execution.channel.join(listener)
-        ended = asyncio.create_task(execution.carry_out(begun), name=f"run {execution.run}")
-        live = self._live[execution.run] = _Live(execution, ended)
-        ended.add_done_callback(lambda task: self._forget(execution.run, task))
+    async def prune(self, *, before: str, keep: int, look: bool = False) -> list[str]:
+        """Remove the runs that ended before a moment (ISO 8601, UTC) and are not among the `keep`
+        newest; gives their ids. With `look` they stay.
+        """
+        runs = keeping.doomed(self.ledger.read, before=before, keep=keep)
+        if runs and not look:
+            await self.ledger.submit("", keeping.removing(runs))
+        return runs
+
+    def export(self, run: str) -> Iterator[str]:
+        """A run as JSON lines; raises `UnknownRun`."""
+        return keeping.lines_of(self.ledger.read, self._row(run).id)
+
+    async def take_in(self, lines: Iterable[str]) -> list[str]:
+        """Import exported runs that have ended, all or none; raises `NotImported`."""
+        runs, statements = keeping.importing(self.ledger.read, lines)
+        await self.ledger.submit("", statements)
+        return runs
+
+    def _executed(self, run: str) -> Live:
+        if (live := self._live.get(run)) is None:
+            ended = self._row(run).ended is not None
+            why = "has ended" if ended else "is not executed here"
+            raise UnknownRun(f"The run {run} {why}.")
         return live
-
-    async def _resume(self, row: RunRow) -> None:
-        try:
-            plan = Plan.model_validate(self.ledger.read.value(row.plan))
-            plan.check_tools(self.tools)
-        except (ValidationError, LookupError) as error:
-            journal = self.ledger.journal(row.id)
-            journal.end("failed", error=f"cannot be resumed: {error}")
-            await journal.durable()
-            return
-        instances = self._instances(
-            row.id, self.ledger.read.value(row.request), plan, self.ledger.read.spent(row.id)
-        )
-        inputs = self.ledger.read.value(row.inputs)
-        begun = instances.journal.resume()
-        self._launch(begun, Execution(plan, inputs, instances, Channel(row.id)), None)
-        await asyncio.shield(begun)
-
-    def _hear(self, event: Event) -> None:
-        if live := self._live.get(event.run):
-            live.execution.channel.publish(event)
-
-    def _forget(self, run: str, ended: "asyncio.Task[RunResult]") -> None:
-        self._live.pop(run).execution.channel.close()
-        if not ended.cancelled() and (error := ended.exception()) is not None:
-            _log.error("run_end_not_written", run=run, error=repr(error))

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pipecatapp.workflow.expressions import is_expression
 from pipecatapp.workflow.tool import Effect, Json, Tool
 
-Kind = Literal["use", "steps", "graph", "workflow", "agent"]
+Kind = Literal["use", "steps", "graph", "workflow", "agent", "goto"]
 
 
 WIDEST = 2000
@@ -27,6 +27,26 @@ class Frozen(BaseModel):
         validate_by_alias=True,
         serialize_by_alias=True,
     )
+
+
+class PlanLoop(Frozen):
+    """How often a node is visited. `over` is the list of a `for`, the condition of the others."""
+
+    kind: Literal["for", "while", "until"]
+    over: Any
+    name: str = "item"
+    parallel: int = 1
+    max: int | None = None
+    on_max: Literal["fail", "continue", "ask"] = "fail"
+    stuck_on: str | None = None
+
+
+class Jump(Frozen):
+    """Where the steps go on, and how often they may when that is back."""
+
+    to: str
+    max: int | None = None
+    on_max: Literal["fail", "continue", "ask"] = "fail"
 
 
 class PlanNode(Frozen):
@@ -53,6 +73,18 @@ class PlanNode(Frozen):
     system: str = ""
     returns: Any = None
     timeout: float | None = None
+    loop: PlanLoop | None = None
+    again: bool = False
+    """Whether a jump leads back over it, so that it has visits, `loop` and `prev`."""
+    jump: Jump | None = None
+    on_error: Literal["stop", "continue", "goto"] = "stop"
+    rescue: Jump | None = None
+    """Where `on_error: {goto: …}` leads."""
+    retries: int = 0
+    wait: float = 0.0
+    """Seconds before a further try."""
+    cache: Literal["auto", "never", "pin"] = "auto"
+    pinned: Any = None
     stream: bool = False
     tags: tuple[str, ...] = ()
     about: str = ""
@@ -86,6 +118,7 @@ class Limits(Frozen):
     """Sums over a whole run, restarts included. None is no limit."""
 
     nodes: int = 1000
+    depth: int = 8
     wall: float | None = None
     tokens: int | None = None
 
@@ -94,16 +127,18 @@ class GraphNode(Frozen):
     path: str
     id: str
     label: str
-    kind: Literal["use", "steps", "graph", "if", "agent"]
+    kind: Literal["use", "steps", "graph", "if", "agent", "goto"]
     use: str
     parent: str
     about: str
+    loop: str = ""
+    """How it repeats, in words: `for each, 3 at a time`, `until, 5 at most`."""
 
 
 class GraphEdge(Frozen):
     origin: str = Field(alias="from")
     to: str
-    kind: Literal["data", "order"]
+    kind: Literal["data", "order", "jump"]
 
 
 class Graph(Frozen):
@@ -165,6 +200,11 @@ class Plan(Frozen):
                     GraphEdge.model_validate({"from": paths[name], "to": path, "kind": kind})
                     for name in dict.fromkeys(names)
                 )
+            graph.edges.extend(
+                GraphEdge.model_validate({"from": path, "to": paths[jump.to], "kind": "jump"})
+                for jump in (node.jump, node.rescue)
+                if jump is not None
+            )
             inner = node.use.removeprefix("workflow/")
             if node.kind != "workflow":
                 self._draw(graph, node.nodes, path, paths, stack)
@@ -192,7 +232,8 @@ def plan_text(plan: Plan) -> str:
 def _scope_text(plan: Plan, order: str, nodes: tuple[PlanNode, ...]) -> Iterator[str]:
     yield f"{order}:"
     for node in nodes:
-        yield f"  {node.id}: {node.use or node.kind}" + (f" [{node.effect}]" if node.effect else "")
+        what = f"goto {node.jump.to}" if node.jump else node.use or node.kind
+        yield f"  {node.id}: {what}" + (f" [{node.effect}]" if node.effect else "")
         yield from (f"      {line}" for line in _details(plan, node))
         if node.nodes:
             yield from (f"    {line}" for line in _scope_text(plan, node.kind, node.nodes))
@@ -209,10 +250,35 @@ def _details(plan: Plan, node: PlanNode) -> Iterator[str]:
         yield f"model {plan.model_id(node.model)}" + (
             f" (role {node.model})" if node.model in plan.roles else ""
         )
+    yield from _repeats(node)
     if node.timeout:
         yield f"timeout {node.timeout:g} s"
     yield from (f"with {name}: {value}" for name, value in node.given.items())
     yield from (f"prompt | {line}".rstrip() for line in node.system.splitlines())
+
+
+def _repeats(node: PlanNode) -> Iterator[str]:
+    """How often, and what follows a failure."""
+    if node.loop:
+        yield f"{loop_text(node.loop)}: {node.loop.over}"
+        if node.loop.stuck_on:
+            yield f"stuck on {node.loop.stuck_on}"
+    for jump in (node.jump, node.rescue):
+        if jump is not None and jump.max is not None:
+            yield f"back to {jump.to} {jump.max} times at most, then {jump.on_max}"
+    if node.cache != "auto":
+        yield f"cache {node.cache}"
+    if node.retries:
+        yield f"{node.retries} times again when it fails"
+    if node.on_error != "stop":
+        yield f"on error {node.on_error}" + (f" {node.rescue.to}" if node.rescue else "")
+
+
+def loop_text(loop: PlanLoop) -> str:
+    """How a node repeats, in words."""
+    if loop.kind == "for":
+        return "for each" + (f", {loop.parallel} at a time" if loop.parallel > 1 else "")
+    return f"{loop.kind}, {loop.max} visits at most, then {loop.on_max}"
 
 
 def _type(given: PlanInput) -> str:
@@ -229,6 +295,7 @@ def _drawn(node: PlanNode, path: str, parent: str) -> GraphNode:
         use=node.use,
         parent=parent,
         about=node.about,
+        loop=loop_text(node.loop) if node.loop else "",
     )
 
 

@@ -8,6 +8,7 @@ import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar, cast, get_type_hints
 
@@ -67,6 +68,32 @@ class ModelFacts:
         return False
 
 
+class Question(BaseModel):
+    """What a run asks a person; see `Context.ask`."""
+
+    text: str
+    choices: list[str] = []
+    """When there are some, the answer is one of them."""
+    returns: Any = None
+    """Type of the answer, in the short-hand of documents; a text when it says nothing."""
+    show: Any = None
+    """What the person should see to decide."""
+    after: float | None = None
+    """Seconds, counted from the first asking over all restarts, after which nobody is waited for.
+
+    Then `otherwise` is the answer; without `otherwise` the asking fails.
+    """
+    otherwise: Any = None
+
+
+class Reply(BaseModel):
+    """What was answered, by whom and when (ISO 8601, UTC). `by` is empty when the time was over."""
+
+    value: Any
+    by: str = ""
+    at: str = ""
+
+
 class Facts(BaseModel):
     """What a call tells of itself; kept with its step and shown in the inspector."""
 
@@ -83,6 +110,14 @@ class Inner(Protocol):
     def __call__(
         self, tool: str, given: Mapping[str, Any], *, at: str, say: Callable[[str], None]
     ) -> Awaitable[Json]: ...
+
+
+def _no_notes(_turn: str) -> list[str]:
+    return []
+
+
+async def _nobody(question: Question) -> Reply:
+    raise ToolFailed(f"Nobody can be asked outside of a run: {question.text!r}.")
 
 
 async def _alone(
@@ -109,10 +144,15 @@ class Context:
     attempt: int = 1
     request: str = ""
     """The task the run was started for, as the person wrote it."""
+    workspace: Path | None = None
+    """The folder that tools with the effect `workspace` or `exec` work in."""
     tools: Mapping[str, "Tool"] = field(default_factory=lambda: MappingProxyType({}))
     services: Mapping[Any, object] = field(default_factory=lambda: MappingProxyType({}))
     speak: Callable[[str], None] = _unheard
     inner: Inner = _alone
+    questions: Callable[[Question], Awaitable[Reply]] = _nobody
+    notes: Callable[[str], list[str]] = _no_notes
+    """What people have said since the last turn; its argument names the turn that is told."""
     facts: Facts = field(default_factory=Facts)
 
     def service(self, kind: type[T]) -> T:
@@ -170,6 +210,16 @@ class Context:
         What it says goes to `say`, or is said by this call itself.
         """
         return await self.inner(tool, given, at=at, say=say or self.speak)
+
+    async def ask(self, question: Question) -> Reply:
+        """Ask a person and wait, for days if need be; only a tool with the effect `human` may.
+
+        The process may end meanwhile: the resumed run calls the tool again, which asks the same
+        and gets the answer that came. So ask once, and change nothing before or after.
+        An answer given with the start of the run (`--answer`) comes at once. Raises `ToolFailed`
+        when the time is over, or when the run has nobody to ask.
+        """
+        return await self.questions(question)
 
 
 @dataclass(frozen=True)

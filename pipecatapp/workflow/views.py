@@ -37,6 +37,8 @@ class StepView(BaseModel):
     model: str | None
     tokens: Tokens
     facts: dict[str, Any]
+    why: str
+    """Why it ran, though the run that this one is a fork of had it; empty where it had not."""
 
 
 class RunSummary(BaseModel):
@@ -66,6 +68,8 @@ class RunView(BaseModel):
     request: str
     conversation: str | None
     caller: str
+    forked: str | None
+    """The run that this one took over from."""
     started: str
     ended: str | None
     seconds: float | None
@@ -127,7 +131,7 @@ def result(reader: Reader, row: RunRow) -> RunResult:
 
 def view(reader: Reader, row: RunRow) -> RunView:
     """A run with its graph and its steps."""
-    steps = reader.steps(row.id)
+    steps, why = reader.steps(row.id), reader.reasons(row.id) if row.forked else {}
     return RunView(
         id=row.id,
         workflow=row.workflow,
@@ -138,13 +142,25 @@ def view(reader: Reader, row: RunRow) -> RunView:
         request=reader.value(row.request),
         conversation=row.conversation,
         caller=row.caller,
+        forked=row.forked,
         started=row.started,
         ended=row.ended,
         seconds=_seconds(row),
         tokens=Tokens(prompt=row.prompt_tokens, completion=row.completion_tokens),
         graph=Plan.model_validate(reader.value(row.plan)).graph(),
-        steps=[_step(reader, step, steps) for step in steps],
+        steps=[_step(reader, step, steps, why.get(step.path, "")) for step in steps],
     )
+
+
+def pinning(reader: Reader, row: RunRow, path: str) -> dict[str, Any] | None:
+    """A layer that lets the output of a step stand instead of its call; None without a done one."""
+    step = next((step for step in reader.steps(row.id) if step.path == path), None)
+    if step is None or step.status != "done" or step.tool is None:
+        return None
+    said = {f"{step.node}.cache": "pin", f"{step.node}.pinned": reader.value(step.output)}
+    name = f"pin-{step.node}".replace("/", "-").replace("_", "-")
+    about = f"What {path} of the run {row.id} gave."
+    return {"kind": "layer", "id": name, "of": row.workflow, "about": about, "set": said}
 
 
 def turns(reader: Reader, conversation: str, limit: int) -> list[Turn]:
@@ -176,7 +192,7 @@ def _answer(outputs: dict[str, Any]) -> str:
     return text if isinstance(text, str) else canonical(outputs)
 
 
-def _step(reader: Reader, row: StepRow, all_rows: list[StepRow]) -> StepView:
+def _step(reader: Reader, row: StepRow, all_rows: list[StepRow], why: str) -> StepView:
     """A step; what was spent inside it counts as spent by it."""
     inside = [
         step for step in all_rows if step.path == row.path or step.path.startswith(f"{row.path}/")
@@ -201,6 +217,7 @@ def _step(reader: Reader, row: StepRow, all_rows: list[StepRow]) -> StepView:
             completion=sum(step.completion_tokens for step in inside),
         ),
         facts=reader.value(row.facts) or {},
+        why=why,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from hearth.openai_api.errors import error_event
 from hearth.openai_api.sse import DONE, sse_event
 from pipecatapp.api.errors import Refused, error_type
-from pipecatapp.workflow import Delta, Engine, Listener, RunResult
+from pipecatapp.workflow import Delta, Engine, Event, Listener, RunResult
 
 RUN_HEADER = "x-hearth-run"
 NO_RETRY = {"x-should-retry": "false"}
@@ -24,6 +24,8 @@ class Answer:
     model: str
     listener: Listener
     created: int = field(default_factory=lambda: int(time.time()))
+    asked: Event | None = None
+    """The question that ended the answer; the run goes on when a person has answered it."""
 
     @property
     def headers(self) -> dict[str, str]:
@@ -31,11 +33,13 @@ class Answer:
 
     async def whole(self) -> dict[str, Any]:
         """The body of an answer that is not streamed; `Refused` when the run failed."""
-        result = await self.engine.wait(self.run)
+        async for item in self.listener:
+            if self._asks(item):
+                break
         choice = {
             "index": 0,
-            "message": {"role": "assistant", "content": self._text(result)},
-            "finish_reason": finish_reason(result),
+            "message": {"role": "assistant", "content": await self._content()},
+            "finish_reason": await self._finish(),
             "logprobs": None,
         }
         return self._frame("chat.completion", [choice]) | {"usage": self._usage()}
@@ -59,7 +63,7 @@ class Answer:
         except Refused as error:
             yield error_event(error.message, type=error_type(error.status), code=error.code)
             return
-        yield self._chunk({}, finish=finish_reason(await self.engine.wait(self.run)))
+        yield self._chunk({}, finish=await self._finish())
         if include_usage:
             frame = self._frame("chat.completion.chunk", [])
             yield sse_event(frame | {"usage": self._usage()})
@@ -72,9 +76,31 @@ class Answer:
             if isinstance(item, Delta):
                 said = True
                 yield item.text
-        text = self._text(await self.engine.wait(self.run))
-        if not said and text:
-            yield text
+            elif self._asks(item):
+                break
+        text = await self._content()
+        if text and (self.asked or not said):
+            yield f"\n\n{text}" if said else text
+
+    def _asks(self, item: Delta | Event) -> bool:
+        """Whether the run waits for a person now; a chat is not the place to wait for days."""
+        if isinstance(item, Event) and item.type == "node.waiting":
+            self.asked = item
+        return self.asked is not None
+
+    async def _content(self) -> str:
+        if self.asked is None:
+            return self._text(await self.engine.wait(self.run))
+        question = self.asked.data["question"]
+        choices = f" ({', '.join(question['choices'])})" if question.get("choices") else ""
+        return (
+            f"{question['text']}{choices}\n\nThe run {self.run} waits for this answer: on the web "
+            f"page under #/runs/{self.run}, or with "
+            f"`hearth runs answer {self.run} {self.asked.path} …`."
+        )
+
+    async def _finish(self) -> str:
+        return "stop" if self.asked else finish_reason(await self.engine.wait(self.run))
 
     def _text(self, result: RunResult) -> str:
         if result.status == "failed":

@@ -43,8 +43,8 @@ async def chat(body: AgentRequest, request: Request, parts: WithParts) -> Respon
         caller="chat",
         listener=listener,
     )
-    parts.spawn(_cancel_when_gone(request, parts, run))
     answer = Answer(parts.runs.engine, run, body.model, listener)
+    parts.spawn(_cancel_when_gone(request, parts, answer))
     if not body.stream:
         return JSONResponse(await answer.whole(), headers=answer.headers)
     wants_usage = bool(body.stream_options and body.stream_options.include_usage)
@@ -83,12 +83,13 @@ def told(message: Message) -> dict[str, Any]:
     return message.body() | {"role": role}
 
 
-async def _cancel_when_gone(request: Request, parts: Parts, run: str) -> None:
+async def _cancel_when_gone(request: Request, parts: Parts, answer: Answer) -> None:
     """Stop the run when its caller hangs up; a stop of the service leaves it to be resumed.
 
-    The server says `http.disconnect` after a complete answer too; the run has ended by then.
+    The server says `http.disconnect` after a complete answer too; the run has ended by then, or
+    waits for a person and goes on without its caller.
     """
     while (await request.receive())["type"] != "http.disconnect":
         pass
-    if not parts.stop.asked:
-        await parts.runs.engine.cancel(run)
+    if not parts.stop.asked and answer.asked is None:
+        await parts.runs.engine.cancel(answer.run)

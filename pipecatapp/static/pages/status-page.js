@@ -4,12 +4,14 @@ import { get } from "../api.js"
 import { loading, problem } from "../components/notice.js"
 import { h } from "../dom.js"
 import { every } from "../events.js"
+import { memory } from "../format.js"
 import { stateIcon } from "../icons.js"
 
-/** How the services and experts are, in words; refreshes itself. */
+/** How the machines, services and experts are, in words; refreshes itself. */
 class StatusPage extends HTMLElement {
   #stop = () => {}
   #key = ""
+  #told = ""
 
   connectedCallback() {
     this.note = h("div", { class: "note-slot" }, loading(4))
@@ -26,39 +28,65 @@ class StatusPage extends HTMLElement {
   #load = async () => {
     try {
       const status = await get("/api/status")
-      this.note.replaceChildren()
+      this.#note(status.unknown.map((words) => ["Not everything can be told", words]))
       this.fresh.textContent = `Hearth ${status.version} · refreshes by itself`
       const key = JSON.stringify(status)
       if (key !== this.#key) this.#show(status)
       this.#key = key
     } catch (error) {
       this.fresh.textContent = this.#key ? "Shown below is the last known state" : ""
-      this.note.replaceChildren(problem("The status cannot be read", error.message))
+      this.#note([["The status cannot be read", error.message]])
     }
   }
 
-  #show({ services, experts, agent }) {
-    const ill = [...services, ...experts].filter((each) => !each.healthy).length
-    const words = ill ? `${ill} of ${services.length + experts.length} need attention` : "Everything is working"
+  /** Said again only when it changes: a screen reader reads each notice out. */
+  #note(notices) {
+    const told = JSON.stringify(notices)
+    if (told !== this.#told) this.note.replaceChildren(...notices.map(([title, words]) => problem(title, words)))
+    this.#told = told
+  }
+
+  #show({ machines, services, experts, agent, links }) {
+    const all = [...services, ...experts, ...machines.filter(tellsOfItself)]
+    const ill = all.filter((each) => !each.healthy).length
+    const words = ill ? `${ill} of ${all.length} need attention` : "Everything is working"
     const busy = agent.runs_running === 1 ? "1 run in progress" : `${agent.runs_running || "No"} runs in progress`
-    const banner = h("div", { class: "banner", dataset: { state: ill ? "failed" : "done" }, testid: "summary" }, stateIcon(ill ? "failed" : "done"), h("div", {}, h("strong", {}, words), h("p", {}, busy)))
+    const banner = h("div", { class: "banner", dataset: { state: ill ? "failed" : "done" }, testid: "summary" }, stateIcon(ill ? "failed" : "done"), h("div", {}, h("strong", {}, words), h("p", {}, busy)), pages(links))
+    const several = machines.length > 1
     this.content.replaceChildren(
       banner,
-      table("Services", "services", ["Name", "Health", "Since", "Detail"], services.map(service)),
-      experts.length ? table("Experts", "experts", ["Name", "Health", "Model", "Detail"], experts.map(expert)) : h("section", {}, h("h2", {}, "Experts"), h("p", { class: "quiet" }, "No expert is known. The gateway tells which ones there are; is it running?")),
+      table("Machines", "machines", ["Name", "State", "Room", "Services"], illFirst(machines).map(machine)),
+      experts.length ? table("Experts", "experts", ["Name", "Health", "Model", "Detail"], illFirst(experts).map(expert)) : h("section", {}, h("h2", {}, "Experts"), h("p", { class: "quiet" }, "No expert is known. The gateway tells which ones there are; is it running?")),
+      table("Services", "services", ["Name", "Health", "Since", "Detail"], illFirst(services).map((each) => service(each, several))),
     )
   }
 }
 
-const health = (healthy) => h("state-badge", { state: healthy ? "done" : "failed", words: healthy ? "Healthy" : "Not healthy" })
+/** Whether a machine was judged for itself, and not by the services on it, which count already. */
+const tellsOfItself = (machine) => machine.state !== "needs attention"
+const illFirst = (list) => [...list].sort((one, other) => one.healthy - other.healthy)
+const health = (healthy, words = healthy ? "Healthy" : "Not healthy") => h("state-badge", { state: healthy ? "done" : "failed", words })
 const cell = (name, ...content) => h("td", { dataset: { name } }, ...content)
+const fine = (...words) => h("span", { class: "fine" }, words.filter(Boolean).join(" · "))
+const sentence = (words) => words.charAt(0).toUpperCase() + words.slice(1)
 
-function service({ name, url, healthy, since, detail }) {
-  return [h("th", { scope: "row" }, name, url && h("span", { class: "fine" }, url)), cell("health", health(healthy)), cell("since", since ? h("time-since", { at: since, full: true }) : h("span", { class: "fine" }, "unknown")), cell("detail", detail || (healthy ? "Ready" : "No answer"))]
+function pages(links) {
+  const entries = Object.entries(links)
+  return entries.length > 0 && h("nav", { class: "banner-links", "aria-label": "Other pages", testid: "links" }, entries.map(([name, href]) => h("a", { href, target: "_blank", rel: "noreferrer" }, name)))
 }
 
-function expert({ name, model, healthy, reason }) {
-  return [h("th", { scope: "row" }, name), cell("health", health(healthy)), cell("model", model || h("span", { class: "fine" }, "none loaded")), cell("detail", reason || (healthy ? "Ready" : "No answer"))]
+function machine({ name, address, healthy, state, detail, cores, memory_mb, services }) {
+  const room = [cores && `${cores} ${cores === 1 ? "core" : "cores"}`, memory_mb && memory(memory_mb)].filter(Boolean).join(", ")
+  return [h("th", { scope: "row" }, name, address && fine(address)), cell("health", health(healthy, sentence(state))), cell("room", room || fine("not told")), cell("services", services.join(", ") || fine("none"), detail && fine(detail))]
+}
+
+function service({ name, url, machine, healthy, since, detail }, several) {
+  return [h("th", { scope: "row" }, name, fine(several && machine, url)), cell("health", health(healthy)), cell("since", since ? h("time-since", { at: since, full: true }) : fine("unknown")), cell("detail", detail || (healthy ? "Ready" : "No answer"))]
+}
+
+function expert({ name, model, model_reason, healthy, reason, instances }) {
+  const where = [...new Set(instances.filter((each) => each.healthy).map((each) => each.machine))].filter(Boolean)
+  return [h("th", { scope: "row" }, name, where.length > 0 && fine(`on ${where.join(", ")}`)), cell("health", health(healthy)), cell("model", model || fine("none loaded")), cell("detail", reason || model_reason || (healthy ? "Ready" : "No answer"))]
 }
 
 function table(title, testid, columns, rows) {

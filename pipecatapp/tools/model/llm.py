@@ -47,9 +47,14 @@ async def llm(
     ] = [],  # noqa: B006
     temperature: Annotated[float | None, Field(description="How freely it samples.", ge=0)] = None,
     max_tokens: Annotated[int | None, Field(description="Longest answer, in tokens.", gt=0)] = None,
+    response_format: Annotated[
+        dict[str, Any] | None, Field(description="The form of the answer, as OpenAI names it.")
+    ] = None,
 ) -> Answer:
     """Ask a model to go on with a conversation; its words are passed on as they come."""
-    request = request_of(messages, model, tools, temperature, max_tokens)
+    request = request_of(
+        messages, model, tools, temperature, max_tokens, response_format=response_format
+    )
     ctx.record(model=model, prompt=messages)
     client = ctx.service(ModelClient)
     try:
@@ -69,6 +74,8 @@ def request_of(
     tools: list[dict[str, Any]],
     temperature: float | None,
     max_tokens: int | None,
+    *,
+    response_format: dict[str, Any] | None = None,
 ) -> ChatRequest:
     """The request to stream; messages or tools that are none of OpenAI's fail the node."""
     try:
@@ -79,6 +86,7 @@ def request_of(
                 "tools": tools or None,
                 "temperature": temperature,
                 "max_tokens": max_tokens,
+                "response_format": response_format,
                 "stream_options": {"include_usage": True},
             }
         )

@@ -12,15 +12,18 @@ from pipecatapp.workflow.document.model import (
     LATER,
     RESERVED,
     Defaults,
+    ForEach,
     Input,
     LimitsPart,
     Node,
+    OnError,
     Output,
     Part,
+    Retry,
     WorkflowDocument,
 )
 from pipecatapp.workflow.document.shapes import shape
-from pipecatapp.workflow.document.yaml_text import Path, Source, read_yaml
+from pipecatapp.workflow.document.yaml_text import Path, Source
 from pipecatapp.workflow.tool import Json
 
 
@@ -72,9 +75,8 @@ class Workflow:
         )
 
 
-def load_document(text: str, *, file: str) -> Workflow:
-    """Read a workflow; raises `InvalidDocument`."""
-    value, source = read_yaml(text, file=file)
+def checked_document(value: Any, source: Source) -> Workflow:
+    """The workflow of a value that was read; raises `InvalidDocument`."""
     if not isinstance(value, dict):
         raise InvalidDocument(
             [source.diagnostic((), "a workflow is an object with `id` and `steps` or `graph`")]
@@ -112,7 +114,7 @@ def _form(document: Mapping[str, Any]) -> Iterator[Fault]:
 def _scope(at: Path, holder: Mapping[str, Any], outer: Mapping[str, Path]) -> Iterator[Fault]:
     seen = dict(outer)
     for path, node in _nodes(at, holder):
-        yield from _choice(path, node, ("use", "steps", "graph"))
+        yield from _choice(path, node, ("use", "steps", "graph", "goto"))
         name = node.get("id")
         if isinstance(name, str) and name in RESERVED:
             yield (*path, "id"), f"{name!r} has a meaning of its own", "Choose another id", False
@@ -127,16 +129,56 @@ def _scope(at: Path, holder: Mapping[str, Any], outer: Mapping[str, Path]) -> It
         yield from _scope(path, node, seen)
 
 
+_OF_TOOLS = ("with", "model", "prompt", "returns", "retry", "cache", "pinned")
+_OF_WHAT_RUNS = (*_OF_TOOLS, "for", "while", "until", "stuck_on", "timeout", "on_error", "stream")
+
+
 def _misplaced(path: Path, node: Mapping[str, Any]) -> Iterator[Fault]:
-    if "use" not in node:
-        for key in ("with", "model", "prompt", "returns"):
-            if key in node:
-                yield (
-                    (*path, key),
-                    f"`{key}` belongs to a node that uses a tool",
-                    "Move it to a node inside",
-                    True,
-                )
+    """Modifiers that stand where they mean nothing."""
+    if "goto" in node:
+        yield from _refused(path, node, _OF_WHAT_RUNS, "`{}` does not belong to a `goto`", "")
+    elif "use" not in node:
+        said = "`{}` belongs to a node that uses a tool"
+        yield from _refused(path, node, _OF_TOOLS, said, "Move it to a node inside")
+    loops = [key for key in ("for", "while", "until") if key in node]
+    for key in loops[1:]:
+        yield (*path, key), f"`{key}` cannot stand beside `{loops[0]}`", "Nest two nodes", True
+    counted = {"while", "until"} & node.keys()
+    if counted and "max" not in node:
+        yield (*path, min(counted)), "a loop needs a `max`", "Add `max: …`", True
+    if not counted:
+        yield from _uncounted(path, node)
+    yield from _item_name(path, node)
+    yield from _pin(path, node, loops)
+
+
+def _uncounted(path: Path, node: Mapping[str, Any]) -> Iterator[Fault]:
+    yield from _refused(path, node, ("stuck_on",), "`{}` needs a `while` or an `until`", "")
+    if "goto" not in node:
+        said = "`{}` needs a `while`, an `until` or a `goto`"
+        yield from _refused(path, node, ("max", "on_max"), said, "")
+
+
+def _pin(path: Path, node: Mapping[str, Any], loops: list[str]) -> Iterator[Fault]:
+    if node.get("cache") == "pin" and "pinned" not in node:
+        yield (*path, "cache"), "`cache: pin` needs a `pinned` output", "Add `pinned: …`", True
+    if node.get("cache") == "pin" and loops:
+        yield (*path, "cache"), "a loop cannot be pinned", "Pin a node inside it", True
+
+
+def _item_name(path: Path, node: Mapping[str, Any]) -> Iterator[Fault]:
+    loop = node.get("for")
+    name = loop.get("as", "item") if isinstance(loop, dict) else None
+    if isinstance(name, str) and name in RESERVED:
+        yield (*path, "for", "as"), f"{name!r} has a meaning of its own", "Choose another", False
+
+
+def _refused(
+    path: Path, node: Mapping[str, Any], keys: tuple[str, ...], said: str, mend: str
+) -> Iterator[Fault]:
+    for key in keys:
+        if key in node:
+            yield (*path, key), said.format(key), mend or "Remove it", True
 
 
 def _nodes(at: Path, holder: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
@@ -183,6 +225,9 @@ _MODELS: Mapping[str, type[Part]] = {
 }
 
 
+_IN_NODE: Mapping[str, type[Part]] = {"for": ForEach, "retry": Retry, "on_error": OnError}
+
+
 def _explained(fault: ErrorDetails, value: Any, source: Source) -> Diagnostic:
     """A fault that pydantic found, in words for the author of the document."""
     path = tuple(part for part in fault["loc"] if part != "[key]")
@@ -204,7 +249,7 @@ def _explained(fault: ErrorDetails, value: Any, source: Source) -> Diagnostic:
 def _keys_at(path: Path) -> list[str]:
     model = next((_MODELS[str(part)] for part in path[:1] if part in _MODELS), WorkflowDocument)
     if any(part in ("steps", "graph", "else") for part in path):
-        model = Node
+        model = _IN_NODE.get(str(path[-1]), Node)
     return [field.alias or name for name, field in model.model_fields.items()]
 
 

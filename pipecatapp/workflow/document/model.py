@@ -9,32 +9,13 @@ from pipecatapp.workflow.document.shapes import shape
 
 LATER_IN_WORKFLOW = {
     "schedule",
-    "extends",
-    "select",
-    "variants",
     "project",
     "workspace",
     "allow",
     "check",
 }
-LATER_IN_NODE = {
-    *(
-        "goto",
-        "for",
-        "while",
-        "until",
-        "max",
-        "on_max",
-        "stuck_on",
-        "check",
-        "retry",
-        "on_error",
-        "cache",
-        "workspace",
-    ),
-    "where",
-}
-LATER_ELSEWHERE = {"depth", "cost", "retry", "cache"}
+LATER_IN_NODE = {"check", "workspace", "where"}
+LATER_ELSEWHERE = {"cost"}
 LATER = LATER_IN_WORKFLOW | LATER_IN_NODE | LATER_ELSEWHERE
 """Keys of the format that this version does not execute.
 
@@ -143,26 +124,76 @@ class Output(Part):
         return value if isinstance(value, dict) else {"value": value}
 
 
+class Retry(Part):
+    """`retry`: call a tool that failed again. A number is short for `times`."""
+
+    times: int = Field(gt=0, le=100, description="How often it is called again at most.")
+    wait: Seconds | None = Field(None, description="Time before each further call.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Any) -> Any:
+        return value if isinstance(value, dict) else {"times": value}
+
+
 class Defaults(Part):
     """What holds for every node that does not say otherwise."""
 
     model: str | None = Field(None, description="Role or id of the model.")
     timeout: Seconds | None = Field(None, description="Time a tool call may take.")
+    retry: Retry | None = Field(None, description="For tools that may be called again.")
+    cache: Literal["auto", "never"] = Field("auto", description="As for a node.")
 
 
 class LimitsPart(Part):
     """Sums over the whole run, restarts included. A run that goes beyond one fails."""
 
-    nodes: int = Field(1000, gt=0, description="Nodes that run, calls inside agents included.")
+    nodes: int = Field(
+        1000, gt=0, description="Nodes that run; every visit and calls inside agents included."
+    )
+    depth: int = Field(8, gt=0, le=50, description="Workflows that may stand inside each other.")
     wall: Seconds | None = Field(None, description="Time the run may execute.")
     tokens: int | None = Field(None, gt=0, description="Tokens that models read and write.")
 
 
+class ForEach(Part):
+    """`for`: once for each item. A text that is one `{{ … }}`, or a list, is short for `each`."""
+
+    each: str | list[Any] = Field(description="The list, as a rule an expression that gives one.")
+    name: Name = Field("item", alias="as", description="What the item is called in expressions.")
+    parallel: int = Field(
+        1, gt=0, le=1000, description="Items at the same time; results keep the order of the items."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Any) -> Any:
+        return value if isinstance(value, dict) else {"each": value}
+
+
+class OnError(Part):
+    """`on_error`: what follows when it fails. `stop` and `continue` are written as one word."""
+
+    then: Literal["stop", "continue", "goto"] = Field(
+        "stop", description="`stop` fails what it stands in; `continue` leaves its output missing."
+    )
+    goto: Name | None = Field(None, description="The sibling to go on with instead.")
+    max: int | None = Field(None, gt=0, le=1000, description="Jumps back at most.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Any) -> Any:
+        return {"then": "goto", **value} if isinstance(value, dict) else {"then": value}
+
+
 class Node(Part):
-    """One entry of a scope: a tool, another workflow, or a scope of its own."""
+    """One entry of a scope: a tool, another workflow, a scope of its own, or a jump."""
 
     id: Name = Field(description="Its name in its scope and in expressions.")
     use: str | None = Field(None, description="The tool, or `workflow/<id>`.")
+    goto: Name | None = Field(
+        None, description="The sibling of these `steps` to go on with: a later one, or back."
+    )
     steps: list["Node"] | None = Field(None, description="Nodes that run one after another.")
     graph: list["Node"] | None = Field(
         None, description="Nodes that run as soon as what they read is there."
@@ -174,6 +205,28 @@ class Node(Part):
     )
     otherwise: list["Node"] = Field(
         [], alias="else", description="Nodes that run when `if` was false."
+    )
+    each: ForEach | None = Field(None, alias="for", description="Run once for each item of a list.")
+    during: Condition | None = Field(
+        None, alias="while", description="Run as long as this is true; looked at before each visit."
+    )
+    until: Condition | None = Field(
+        None, description="Run until this is true; looked at after each visit."
+    )
+    max: int | None = Field(
+        None, gt=0, le=1000, description="Visits of a `while` or `until`, jumps of a `goto` back."
+    )
+    on_max: Literal["fail", "continue", "ask"] = Field(
+        "fail", description="What follows when `max` is reached."
+    )
+    stuck_on: str | None = Field(
+        None,
+        description="When it has the value of the visit before, it is as if `max` was reached.",
+    )
+    retry: Retry | None = Field(None, description="Call the tool again when it fails.")
+    on_error: OnError = Field(
+        default_factory=lambda: OnError.model_validate("stop"),
+        description="`stop`, `continue`, or `{goto: id}`.",
     )
     needs: Words = Field(
         [], description="Nodes that must be done before, though nothing of them is read."
@@ -187,7 +240,12 @@ class Node(Part):
         None,
         description="Type of the answer a model must give; the node's output is then that object.",
     )
-    timeout: Seconds | None = Field(None, description="Time it may take.")
+    timeout: Seconds | None = Field(None, description="Time it, or each visit, may take.")
+    cache: Literal["auto", "never", "pin"] | None = Field(
+        None,
+        description="`auto`: take an output that is known; `never`: call; `pin`: take `pinned`.",
+    )
+    pinned: Any = Field(None, description="The output that stands instead of a call.")
     stream: bool = Field(default=False, description="Whether its text streams to who listens.")
     tags: list[str] = Field([], description="For people and searches.")
     about: str = Field("", description="What it is for.")

@@ -28,6 +28,9 @@ from pipecatapp.workflow.expressions.filters import (
 LONGEST = 20_000
 """Characters of one string with expressions."""
 
+BEFORE = "prev"
+"""What the visit before gave: null where that gave nothing, for there may have been none."""
+
 _PARSER = Environment(autoescape=False)
 
 Names = Mapping[str, Any]
@@ -181,9 +184,11 @@ def _look(read: Read) -> Evaluate:
     name, *items = read.path
 
     def look(names: Names, meter: Meter) -> Any:
-        value = names.get(str(name), Missing(f"there is no {name!r} here"))
+        value = found = names.get(str(name), Missing(f"there is no {name!r} here"))
         for item in items:
             value = _item(meter, value, item)
+        if name == BEFORE and isinstance(value, Missing) and not isinstance(found, Missing):
+            return None
         return value
 
     return look

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict
 EventType = Literal[
     "run.started",
     "run.resumed",
+    "run.note",
     "run.done",
     "run.failed",
     "run.cancelled",

@@ -4,7 +4,7 @@ Each method is one entry: the event and the state it leads to, in one transactio
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -45,6 +45,15 @@ class Submit(Protocol):
 
 
 @dataclass(frozen=True)
+class Fork:
+    """Where a run comes from: another one, and the node from which all is done anew."""
+
+    origin: str
+    family: str
+    at: str | None = None
+
+
+@dataclass(frozen=True)
 class Begun:
     """An instance that is about to run."""
 
@@ -54,6 +63,9 @@ class Begun:
     version: int | None = None
     effect: str | None = None
     attempt: int = 1
+    key: str | None = None
+    why: str = ""
+    """Why it runs though an earlier run had it."""
 
 
 @dataclass(frozen=True)
@@ -93,20 +105,33 @@ class Journal:
         request: str,
         conversation: str | None,
         caller: str,
+        beside: Sequence[Statement] = (),
+        interactive: bool = True,
+        fork: Fork | None = None,
     ) -> "asyncio.Future[Event | None]":
-        """The run exists, once the future is done."""
+        """The run exists, once the future is done; `beside` is written with it."""
         plan_column, statements = pack(plan, inline=0)
         inputs_column, more = pack(dict(inputs))
         request_column, still_more = pack(request)
         insert = """INSERT INTO run
-            (id, workflow, status, conversation, caller, started, title, request, plan, inputs)
-            VALUES (?, ?, 'running', ?, ?, ?, ?, ?, ?, ?)"""
+            (id, workflow, status, conversation, caller, started, title, request, plan, inputs,
+            interactive, forked, family, rerun)
+            VALUES (?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
         row = (self.run, workflow, conversation, caller, now(), clean(request)[:TITLE])
+        origin = (fork.origin, fork.family, fork.at) if fork else (None, self.run, None)
         columns = (request_column, plan_column, inputs_column)
-        statements += [*more, *still_more, (insert, (*row, *columns))]
+        statements += [
+            *more,
+            *still_more,
+            (insert, (*row, *columns, interactive, *origin)),
+            *beside,
+        ]
         if conversation is not None:
             statements.append(_touch(conversation, request))
-        return self._add(statements, Draft("run.started", data={"workflow": workflow}))
+        data: dict[str, object] = {"workflow": workflow}
+        if fork:
+            data |= {"forked": fork.origin, "at": fork.at}
+        return self._add(statements, Draft("run.started", data=data))
 
     def resume(self) -> "asyncio.Future[Event | None]":
         """The run goes on in this process, once the future is done."""
@@ -134,9 +159,11 @@ class Journal:
     def running(self, step: Begun, given: object) -> None:
         """An instance starts. Await `durable()` before the call is made."""
         column, statements = pack(given)
-        insert = """INSERT OR REPLACE INTO step
-            (run, path, node, tool, version, effect, status, attempt, started, input)
-            VALUES (?, ?, ?, ?, ?, ?, 'running', ?, ?, ?)"""
+        insert = """INSERT INTO step
+            (run, path, node, tool, version, effect, status, attempt, started, input, key)
+            VALUES (?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?)
+            ON CONFLICT (run, path) DO UPDATE SET
+            status = 'running', attempt = excluded.attempt, ended = NULL, error = NULL"""
         row = (
             self.run,
             step.path,
@@ -147,12 +174,47 @@ class Journal:
             step.attempt,
             now(),
             column,
+            step.key,
         )
-        data = {
-            key: value for key, value in (("tool", step.tool), ("effect", step.effect)) if value
-        }
+        told = (("tool", step.tool), ("effect", step.effect), ("why", step.why))
+        data = {name: value for name, value in told if value}
         event = Draft("node.running", step.path, step.node, {**data, "attempt": step.attempt})
         self._add([*statements, (insert, row)], event)
+
+    def waiting(self, step: Begun, given: object, question: Mapping[str, Any]) -> None:
+        """An instance waits for a person: the only entry of its beginning."""
+        column, statements = pack(given)
+        facts, more = pack({"question": dict(question)})
+        insert = """INSERT INTO step
+            (run, path, node, tool, version, effect, status, attempt, started, input, facts, key)
+            VALUES (?, ?, ?, ?, ?, ?, 'waiting', ?, ?, ?, ?, ?)
+            ON CONFLICT (run, path) DO UPDATE SET
+            status = 'waiting', facts = excluded.facts, ended = NULL, error = NULL"""
+        row = (self.run, step.path, step.node, step.tool, step.version, step.effect, step.attempt)
+        statements += [*more, (insert, (*row, now(), column, facts, step.key)), self._status()]
+        data: dict[str, object] = {"tool": step.tool, "effect": step.effect}
+        data["question"] = dict(question)
+        self._add(statements, Draft("node.waiting", step.path, step.node, data))
+
+    def _status(self) -> Statement:
+        """A run waits as long as one of its steps does."""
+        update = """UPDATE run SET status = CASE WHEN EXISTS (SELECT 1 FROM step
+            WHERE step.run = run.id AND step.status = 'waiting') THEN 'waiting' ELSE 'running' END
+            WHERE id = ? AND ended IS NULL"""
+        return update, (self.run,)
+
+    def note(self, statement: Statement, text: str, by: str) -> "asyncio.Future[Event | None]":
+        """A person has a remark to the run."""
+        return self._add([statement], Draft("run.note", data={"text": clean(text), "by": by}))
+
+    def queued(self, path: str, node: str, wait: float, what: Ended) -> None:
+        """An instance has failed and is tried again in `wait` seconds."""
+        update = """UPDATE step SET status = 'queued', error = ?,
+            prompt_tokens = prompt_tokens + ?, completion_tokens = completion_tokens + ?
+            WHERE run = ? AND path = ?"""
+        row = (clean(what.error or ""), what.prompt_tokens, what.completion_tokens, self.run, path)
+        event = Draft("node.queued", path, node, {"wait": wait, **_said(what.error)})
+        self._add([(update, row)], event)
 
     def skipped(self, path: str, node: str, reason: str) -> None:
         """An instance will not run."""
@@ -163,14 +225,33 @@ class Journal:
         event = Draft("node.skipped", path, node, {"reason": reason})
         self._add([(insert, (self.run, path, node, at, at, clean(reason)))], event)
 
-    def ended(self, path: str, node: str, ending: Ending, what: Ended) -> None:
-        """An instance has ended."""
+    def taken(self, step: Begun, given: object, output: str, origin: Mapping[str, str]) -> None:
+        """An instance has its output from an earlier one: the only entry of it."""
+        column, statements = pack(given)
+        facts, more = pack({"cached": dict(origin)})
+        insert = """INSERT OR REPLACE INTO step
+            (run, path, node, tool, version, effect, status, attempt, started, ended, input,
+            output, facts, key) VALUES (?, ?, ?, ?, ?, ?, 'done', 0, ?, ?, ?, ?, ?, ?)"""
+        at = now()
+        row = (self.run, step.path, step.node, step.tool, step.version, step.effect, at, at)
+        statements += [*more, (insert, (*row, column, output, facts, step.key))]
+        self._add(statements, Draft("node.done", step.path, step.node, {"cached": dict(origin)}))
+
+    def ended(
+        self,
+        path: str,
+        node: str,
+        ending: Ending,
+        what: Ended,
+        beside: Sequence[Statement] = (),
+    ) -> None:
+        """An instance has ended; `beside` is written with it."""
         output, statements = pack(what.output) if ending == "done" else (None, [])
         prompt, more = (None, []) if what.prompt is None else pack(what.prompt)
         facts, still_more = pack(dict(what.facts)) if what.facts else (None, [])
         update = """UPDATE step SET status = ?, ended = ?, output = ?, error = ?,
-            model = ?, prompt = ?,
-            prompt_tokens = ?, completion_tokens = ?, facts = ? WHERE run = ? AND path = ?"""
+            model = ?, prompt = ?, prompt_tokens = prompt_tokens + ?,
+            completion_tokens = completion_tokens + ?, facts = ? WHERE run = ? AND path = ?"""
         reason = None if what.error is None else clean(what.error)
         row = (
             ending,
@@ -183,12 +264,15 @@ class Journal:
             what.completion_tokens,
             facts,
         )
-        statements = [*statements, *more, *still_more, (update, (*row, self.run, path))]
+        statements += [*more, *still_more, (update, (*row, self.run, path)), *beside]
+        if ending == "cancelled" or (what.facts and "question" in what.facts):
+            statements.append(self._status())
         tokens = (
             {"tokens": what.prompt_tokens + what.completion_tokens} if what.prompt_tokens else {}
         )
         self._add(
-            statements, Draft(_NODE_ENDS[ending], path, node, {**tokens, **_said(what.error)})
+            statements,
+            Draft(_NODE_ENDS[ending], path, node, {**tokens, **_by(what), **_said(what.error)}),
         )
 
     def _add(
@@ -202,6 +286,11 @@ class Journal:
         error = None if write.cancelled() else write.exception()
         if error is not None and not self.broken.done():
             self.broken.set_result(error)
+
+
+def _by(what: Ended) -> dict[str, object]:
+    """Who answered, of what was a question."""
+    return {"by": what.facts["by"]} if what.facts and "by" in what.facts else {}
 
 
 def _said(error: str | None) -> dict[str, object]:

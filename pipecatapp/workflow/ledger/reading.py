@@ -3,8 +3,8 @@
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,8 @@ from pipecatapp.workflow.ledger.schema import connect
 from pipecatapp.workflow.ledger.values import unpack
 
 _RUN = """id, workflow, status, conversation, caller, started, ended, title, error,
-    request, plan, inputs, outputs,
+    request, plan, inputs, outputs, interactive, forked, rerun,
+    CASE family WHEN '' THEN id ELSE family END AS family,
     (SELECT ifnull(sum(prompt_tokens), 0) FROM step WHERE step.run = run.id) AS prompt_tokens,
     (SELECT ifnull(sum(completion_tokens), 0) FROM step WHERE step.run = run.id)
         AS completion_tokens"""
@@ -37,6 +38,10 @@ class RunRow:
     plan: str
     inputs: str
     outputs: str | None
+    interactive: int
+    forked: str | None
+    rerun: str | None
+    family: str
     prompt_tokens: int
     completion_tokens: int
 
@@ -62,15 +67,18 @@ class StepRow:
     output: str | None
     prompt: str | None
     facts: str | None
+    key: str | None
 
 
 @dataclass(frozen=True)
 class Spent:
     """What a run has used so far, restarts included."""
 
-    nodes: int
-    tokens: int
-    seconds: float
+    nodes: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    tries: Mapping[str, int] = field(default_factory=dict)
+    """How often each instance has failed and was to be tried again."""
 
 
 class Reader:
@@ -109,10 +117,21 @@ class Reader:
         return RunRow(**dict(found[0])) if found else None
 
     def runs(
-        self, *, limit: int, before: str | None, workflow: str | None, conversation: str | None
+        self,
+        *,
+        limit: int,
+        before: str | None = None,
+        workflow: str | None = None,
+        conversation: str | None = None,
+        status: Status | None = None,
     ) -> list[RunRow]:
         """Newest first; `before` is the id that the last page ended with."""
-        wanted = {"id <": before, "workflow =": workflow, "conversation =": conversation}
+        wanted = {
+            "id <": before,
+            "workflow =": workflow,
+            "conversation =": conversation,
+            "status =": status,
+        }
         given = {key: value for key, value in wanted.items() if value is not None}
         where = " AND ".join(f"{key} ?" for key in given) or "1"
         sql = f"SELECT {_RUN} FROM run WHERE {where} ORDER BY id DESC LIMIT ?"
@@ -136,6 +155,12 @@ class Reader:
             (SELECT min(seq) FROM event WHERE event.run = step.run AND event.path = step.path)"""
         return [StepRow(**dict(row)) for row in self.rows(sql, (run,))]
 
+    def reasons(self, run: str) -> Mapping[str, str]:
+        """Why instances ran although the run that this is a fork of had them, by path."""
+        sql = """SELECT path, data ->> '$.why' AS why FROM event
+            WHERE run = ? AND type = 'node.running' AND why IS NOT NULL ORDER BY seq"""
+        return {row["path"]: row["why"] for row in self.rows(sql, (run,))}
+
     def events(self, run: str, *, after: int, limit: int = 500) -> list[Event]:
         """The next events of a run."""
         sql = "SELECT * FROM event WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?"
@@ -149,7 +174,8 @@ class Reader:
             after = page[-1].seq
 
     def spent(self, run: str) -> Spent:
-        """Sums over the run. Time between a crash and the resume is not counted."""
+        """Sums over the run. Time between a crash and the resume is not counted, nor is
+        time after a question in which nothing else happened."""
         sums = self.rows(
             """SELECT ifnull(sum(attempt), 0) AS nodes,
                 ifnull(sum(prompt_tokens + completion_tokens), 0) AS tokens
@@ -158,8 +184,20 @@ class Reader:
         )[0]
         time = self.rows(
             """SELECT ifnull(sum((julianday(at) - julianday(since)) * 86400.0), 0) AS seconds FROM (
-                SELECT type, at, lag(at) OVER (ORDER BY seq) AS since FROM event WHERE run = ?)
-            WHERE since IS NOT NULL AND type != 'run.resumed' AND at > since""",
+                SELECT type, at, lag(at) OVER (ORDER BY seq) AS since,
+                lag(type) OVER (ORDER BY seq) AS before FROM event WHERE run = ?)
+            WHERE since IS NOT NULL AND type != 'run.resumed' AND before != 'node.waiting'
+                AND at > since""",
             (run,),
         )[0]
-        return Spent(sums["nodes"], sums["tokens"], time["seconds"])
+        tries = self.rows(
+            """SELECT path, count(*) AS times FROM event
+            WHERE run = ? AND type = 'node.queued' GROUP BY path""",
+            (run,),
+        )
+        return Spent(
+            sums["nodes"],
+            sums["tokens"],
+            time["seconds"],
+            {row["path"]: row["times"] for row in tries},
+        )

@@ -63,7 +63,15 @@ _FIRST: Migration = (
         heartbeat REAL NOT NULL)""",
 )
 
-MIGRATIONS: Sequence[Migration] = (_FIRST,)
+_QUESTIONS: Migration = (
+    "ALTER TABLE run ADD COLUMN interactive INTEGER NOT NULL DEFAULT 1",
+    "ALTER TABLE run ADD COLUMN forked TEXT",
+    "ALTER TABLE run ADD COLUMN family TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE run ADD COLUMN rerun TEXT",
+    "ALTER TABLE step ADD COLUMN key TEXT",
+)
+
+MIGRATIONS: Sequence[Migration] = (_FIRST, _QUESTIONS)
 """Number n brings a file from format n to format n + 1.
 
 Never edit one that was released; append.

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from pipecatapp.workflow.tool import Context, Json, ModelFacts, Tool, ToolFailed, tool
+from pipecatapp.workflow.tool import Context, Json, Tool, ToolFailed, tool
 
 
 class Answer(BaseModel):
@@ -39,13 +39,14 @@ async def agent(
     max_tokens: int | None = None,
 ) -> Answer:
     """Let a model work with tools until it answers."""
-    offered = _offered(ctx, model, tools)
+    offered = _offered(ctx, tools)
     request: Json = {"model": model, "tools": [_spec(name, offered[name]) for name in offered]}
     request |= {
         k: v for k, v in (("temperature", temperature), ("max_tokens", max_tokens)) if v is not None
     }
     talk, voice = list(messages), _Voice(ctx.speak)
     for turn in range(1, max_turns + 1):
+        talk += [{"role": "user", "content": note} for note in ctx.notes(f"turn[{turn}]")]
         given = {**request, "messages": talk}
         said = await ctx.call("llm", given, at=f"turn[{turn}]/llm", say=voice.next_turn())
         voice.keep(said["text"])
@@ -84,10 +85,11 @@ class _Voice:
         self.whole = f"{self.whole}\n\n{text}" if self.whole and text else self.whole or text
 
 
-def _offered(ctx: Context, model: str, tools: Sequence[str]) -> dict[str, Tool]:
-    """The tools by the names a model may call them (`time.now` is offered as `time_now`)."""
-    if not tools or not ctx.service(ModelFacts).takes_tools(model):
-        return {}
+def _offered(ctx: Context, tools: Sequence[str]) -> dict[str, Tool]:
+    """The tools by the names a model may call them (`time.now` is offered as `time_now`).
+
+    The engine leaves `tools` empty where the model takes none, before the agent's input is kept.
+    """
     unknown = [name for name in tools if name not in ctx.tools or name == "agent"]
     if unknown:
         raise ToolFailed(f"An agent cannot be given {', '.join(unknown)}.")

@@ -1,38 +1,34 @@
 """One call of a tool inside a run: journaled, limited, recorded, and resumed by its effect."""
 
 import asyncio
-import traceback
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
 
-import structlog
-
+from pipecatapp.workflow.ledger.clock import now
 from pipecatapp.workflow.ledger.errors import LedgerFailed
-from pipecatapp.workflow.ledger.journal import Begun, Ended, Journal
+from pipecatapp.workflow.ledger.inbox import Remark
+from pipecatapp.workflow.ledger.journal import Begun, Ended, Ending, Journal
 from pipecatapp.workflow.ledger.reading import Reader, Spent, StepRow
-from pipecatapp.workflow.ledger.values import canonical
+from pipecatapp.workflow.ledger.values import Statement, canonical
 from pipecatapp.workflow.plan import Limits
+from pipecatapp.workflow.running.failing import RunStopped, holds, reason_of
+from pipecatapp.workflow.running.known import Found, Key, Known
+from pipecatapp.workflow.running.prompting import remark_text
+from pipecatapp.workflow.running.waiting import Waiting
 from pipecatapp.workflow.tool import (
     REPEATABLE,
     Context,
     Facts,
     InputRefused,
     Json,
+    Question,
+    Reply,
     Tool,
     ToolFailed,
 )
-
-_log = structlog.get_logger()
-
-
-class RunStopped(Exception):
-    """The run cannot go on; `path` says where. Unlike `ToolFailed` it is never told to a model."""
-
-    def __init__(self, path: str, reason: str) -> None:
-        self.path, self.reason = path, reason
-        super().__init__(reason)
 
 
 @dataclass(frozen=True)
@@ -43,6 +39,9 @@ class Place:
     node: str
     say: Callable[[str], None]
     timeout: float | None = None
+    retries: int = 0
+    wait: float = 0.0
+    key: Key | None = None
 
 
 @dataclass
@@ -58,6 +57,10 @@ class Instances:
     limits: Limits
     past: dict[str, StepRow]
     spent: Spent
+    waiting: Waiting
+    known: Known
+    remarks: list[Remark] = field(default_factory=list)
+    """What people have told the run so far."""
     open: dict[str, str] = field(default_factory=dict)
     """Instances that have begun and not ended: path to node."""
     suspended: bool = False
@@ -66,6 +69,11 @@ class Instances:
     def __post_init__(self) -> None:
         self._nodes, self._tokens = self.spent.nodes, self.spent.tokens
         self._inside: set[str] = set()
+        self._tries = Counter(self.spent.tries)
+        self._heard: dict[str, int] = {}
+        self._began = {step.path: step.started for step in self.past.values()}
+        self._later: dict[str, tuple[Begun, Json]] = {}
+        self.open |= {step.path: step.node for step in self.past.values() if step.ended is None}
 
     async def call(
         self,
@@ -76,18 +84,78 @@ class Instances:
     ) -> Json:
         """Call a tool as the instance at `place`; its start is on the disk before."""
         attempt = self._attempt(tool, place)
+        while True:
+            left = place.retries - self._tries[place.path]
+            try:
+                return await self._try(tool, place, given, finish, attempt, last=left <= 0)
+            except _TryAgain as again:
+                self._tries[place.path] += 1
+                self.journal.queued(
+                    place.path, place.node, place.wait, _told(again.facts, error=str(again))
+                )
+                self.count(
+                    place.path, tokens=again.facts.prompt_tokens + again.facts.completion_tokens
+                )
+                await asyncio.sleep(place.wait)
+                attempt += 1
+
+    async def _try(
+        self,
+        tool: Tool,
+        place: Place,
+        given: Json,
+        finish: Callable[[Json], Json],
+        attempt: int,
+        *,
+        last: bool,
+    ) -> Json:
         self.count(place.path, nodes=1)
         facts = Facts()
-        self.begin(
-            Begun(place.path, place.node, tool.name, tool.version, tool.effect, attempt), given
-        )
-        await self.journal.durable()
-        async with _Recording(self, place, facts) as recording:
-            context = self._context(place, attempt, facts)
+        step = replace(self._step(tool, place), attempt=attempt)
+        if tool.effect == "human":
+            self._later[place.path] = (step, given)
+        else:
+            self.begin(step, given)
+            await self.journal.durable()
+        async with _Recording(self, place, facts, last=last) as recording:
+            context = self._context(place, step, given, facts)
             async with asyncio.timeout(place.timeout) as recording.deadline:
                 recording.output = finish(await tool.check(context, given))
         self.count(place.path, tokens=facts.prompt_tokens + facts.completion_tokens)
         return recording.output
+
+    def _step(self, tool: Tool, place: Place) -> Begun:
+        key = place.key.text if place.key else None
+        why = self.known.why(place.key, place.path) if "/turn[" not in place.path else ""
+        return Begun(place.path, place.node, tool.name, tool.version, tool.effect, key=key, why=why)
+
+    def take(self, tool: Tool, place: Place, given: Json, found: Found) -> Json:
+        """Instead of a call: note that its output is known, and give it."""
+        origin = {"run": found.run, "path": found.path}
+        self.journal.taken(self._step(tool, place), given, found.column, origin)
+        output: Json = self.reader.value(found.column)
+        return output
+
+    def _unheard(self, place: Place, turn: str) -> list[str]:
+        """What people have said since this call was last told; a resumed call hears the same."""
+        path = f"{place.path}/{turn}/notes"
+        heard = self._heard.setdefault(place.path, self._heard_before(place))
+        if (past := self.past.get(path)) is not None and past.status == "done":
+            notes: list[str] = self.reader.value(past.output)["notes"]
+        elif f"{place.path}/{turn}/llm" in self.past:
+            notes = []
+        else:
+            notes = [remark_text(remark) for remark in self.remarks[heard:]]
+            if notes:
+                self.begin(Begun(path, place.node), None)
+                self.done(path, {"notes": notes})
+        self._heard[place.path] += len(notes)
+        return notes
+
+    def _heard_before(self, place: Place) -> int:
+        """How many notes a call was told when it first began."""
+        began = self._began.get(place.path, "")
+        return sum(remark.at <= began for remark in self.remarks)
 
     async def _inner(
         self, outer: Place, name: str, given: Mapping[str, Any], at: str, say: Callable[[str], None]
@@ -97,6 +165,7 @@ class Instances:
         if place.path in self._inside:
             raise RunStopped(place.path, "two calls at the same place")
         self._inside.add(place.path)
+        self.ensure_begun(outer.path)
         plain: Json = dict(given)
         past = self.past.get(place.path)
         if past is not None and canonical(self.reader.value(past.input)) != canonical(plain):
@@ -122,7 +191,22 @@ class Instances:
             self.failed(place.path, str(error))
             raise
 
-    def _context(self, place: Place, attempt: int, facts: Facts) -> Context:
+    def ensure_begun(self, path: str) -> None:
+        """A call of effect `human` begins with its question; one that does something else, now."""
+        if (begun := self._later.pop(path, None)) is not None and path not in self.open:
+            self.begin(*begun)
+
+    def _context(self, place: Place, step: Begun, given: Json, facts: Facts) -> Context:
+        async def ask(question: Question) -> Reply:
+            if step.effect != "human":
+                raise ToolFailed(f"{step.tool} has not the effect `human`, so it may not ask.")
+            self._later.pop(place.path, None)
+            self.open[place.path] = place.node
+            facts.more["question"] = question.model_dump()
+            reply = await self.waiting.ask(step, given, question)
+            facts.more["by"] = reply.by
+            return reply
+
         async def inner(
             tool: str, given: Mapping[str, Any], *, at: str, say: Callable[[str], None]
         ) -> Json:
@@ -131,12 +215,14 @@ class Instances:
         return Context(
             run=self.run,
             path=place.path,
-            attempt=attempt,
+            attempt=step.attempt,
             request=self.request,
             tools=self.tools,
             services=self.services,
             speak=place.say,
             inner=inner,
+            questions=ask,
+            notes=lambda turn: self._unheard(place, turn),
             facts=facts,
         )
 
@@ -145,6 +231,8 @@ class Instances:
         past = self.past.get(place.path)
         if past is None:
             return 1
+        if tool.effect == "human":
+            return past.attempt
         if tool.effect not in REPEATABLE:
             self.open[place.path] = place.node
             raise RunStopped(
@@ -168,26 +256,37 @@ class Instances:
     def begin(self, step: Begun, given: object) -> None:
         """Note the start of an instance."""
         self.journal.running(step, given)
+        self._began.setdefault(step.path, now())
         self.open[step.path] = step.node
 
-    def done(self, path: str, output: object, facts: Facts | None = None) -> None:
-        """Note its good end."""
-        self._ended(path, "done", _told(facts, output=output))
+    def done(
+        self,
+        path: str,
+        output: object,
+        facts: Facts | None = None,
+        beside: Sequence[Statement] = (),
+    ) -> None:
+        """Note its good end; `beside` is written with it."""
+        self._ended(path, "done", _told(facts, output=output), beside)
 
     def failed(self, path: str, reason: str, facts: Facts | None = None) -> None:
         """Note its failure."""
         self._ended(path, "failed", _told(facts, error=reason))
 
-    def _ended(self, path: str, ending: str, what: Ended) -> None:
-        self.journal.ended(path, self.open[path], "done" if ending == "done" else "failed", what)
+    def _ended(
+        self, path: str, ending: Ending, what: Ended, beside: Sequence[Statement] = ()
+    ) -> None:
+        self.journal.ended(path, self.open[path], ending, what, beside)
         del self.open[path]
 
-    def close(self, failed: str | None, reason: str) -> None:
-        """Note the end of everything still open: what holds the failed path fails with it, the rest
-        is cancelled.
+    def close(self, failed: str | None, reason: str, *, within: str = "") -> None:
+        """Note the end of everything open in `within`: what holds the failed path fails with it,
+        the rest is cancelled.
         """
         for path in sorted(self.open, key=len, reverse=True):
-            if failed is not None and (path == failed or failed.startswith(f"{path}/")):
+            if not holds(within, path):
+                continue
+            if failed is not None and holds(path, failed):
                 self.failed(path, reason if path == failed else f"{failed}: {reason}")
             else:
                 node = self.open.pop(path)
@@ -196,11 +295,21 @@ class Instances:
                 )
 
 
+class _TryAgain(Exception):
+    """A call failed and may be made again."""
+
+    def __init__(self, reason: str, facts: Facts) -> None:
+        self.facts = facts
+        super().__init__(reason)
+
+
 class _Recording:
     """Writes down how a call ended, whatever way it went, and lets the error go on."""
 
-    def __init__(self, instances: Instances, place: Place, facts: Facts) -> None:
-        self._instances, self._place, self._facts = instances, place, facts
+    def __init__(
+        self, instances: Instances, place: Place, facts: Facts, *, last: bool = True
+    ) -> None:
+        self._instances, self._place, self._facts, self._last = instances, place, facts, last
         self.output: Json = {}
         self.deadline: asyncio.Timeout | None = None
 
@@ -214,50 +323,27 @@ class _Recording:
         _trace: TracebackType | None,
     ) -> None:
         path = self._place.path
+        if not self._instances.suspended:
+            self._instances.ensure_begun(path)
         if error is None:
-            self._instances.done(path, self.output, self._facts)
+            keeping = self._instances.known.keeping(self._place.key, path, now())
+            self._instances.done(path, self.output, self._facts, keeping)
         elif (
             isinstance(error, TimeoutError)
             and self.deadline is not None
             and self.deadline.expired()
         ):
             reason = f"took longer than {self._place.timeout:g} s"
+            if not self._last:
+                raise _TryAgain(reason, self._facts) from error
             self._instances.failed(path, reason, self._facts)
             raise ToolFailed(reason) from error
         elif self._instances.suspended:
             return
+        elif isinstance(error, ToolFailed) and not self._last:
+            raise _TryAgain(str(error), self._facts) from error
         elif isinstance(error, Exception) and not isinstance(error, LedgerFailed):
             self._instances.failed(path, reason_of(error), self._facts)
-
-
-def reason_of(error: BaseException) -> str:
-    """Why something failed, for the person who reads the run."""
-    first = next(_leaves(error))
-    if isinstance(first, ToolFailed | RunStopped | LedgerFailed):
-        return str(first)
-    return f"the tool broke: {type(first).__name__}: {first}"
-
-
-def place_of(error: BaseException, path: str) -> str:
-    """Where an error belongs: the inner instance it names, or the one it came out of."""
-    first = next(_leaves(error))
-    return first.path if isinstance(first, RunStopped) else path
-
-
-def log_bug(error: BaseException, path: str) -> None:
-    """Tell who runs this of a tool with a bug; its message may hold private text, so not that."""
-    first = next(_leaves(error))
-    if not isinstance(first, ToolFailed | RunStopped | LedgerFailed):
-        frames = traceback.format_tb(first.__traceback__)
-        _log.error("tool_broke", path=path, error=type(first).__name__, at="".join(frames))
-
-
-def _leaves(error: BaseException) -> Iterator[BaseException]:
-    if isinstance(error, BaseExceptionGroup):
-        for inner in error.exceptions:
-            yield from _leaves(inner)
-    else:
-        yield error
 
 
 def _told(facts: Facts | None, *, output: object = None, error: str | None = None) -> Ended:

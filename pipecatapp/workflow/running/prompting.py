@@ -2,10 +2,11 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipecatapp.workflow.document.shapes import ShapeError, shape
+from pipecatapp.workflow.ledger.inbox import Remark
 from pipecatapp.workflow.plan import PlanNode
 from pipecatapp.workflow.tool import Json, ToolFailed
 
@@ -28,7 +29,12 @@ def request_of(inputs: Mapping[str, Any]) -> str:
     return ""
 
 
-def with_messages(node: PlanNode, given: Json, request: str) -> Json:
+def remark_text(remark: Remark) -> str:
+    """A note of a person, as a model reads it."""
+    return f"Note from {remark.by or 'a person'} while this runs: {remark.text}"
+
+
+def with_messages(node: PlanNode, given: Json, request: str, remarks: Sequence[Remark]) -> Json:
     """The input of a model call: `text` becomes a message, and one system message comes first."""
     messages = given.get("messages") or []
     if not (isinstance(messages, list) and all(isinstance(one, dict) for one in messages)):
@@ -37,7 +43,8 @@ def with_messages(node: PlanNode, given: Json, request: str) -> Json:
     rest = {key: value for key, value in given.items() if key not in ("messages", "text")}
     if text := given.get("text"):
         messages.append({"role": "user", "content": text})
-    told = [node.system, _about_request(request), _about_answer(node)]
+    notes = "\n".join(remark_text(remark) for remark in remarks)
+    told = [node.system, _about_request(request), notes, _about_answer(node)]
     while messages and messages[0].get("role") == "system":
         told.append(_plain(messages.pop(0).get("content")))
     if system := "\n\n".join(part for part in told if part):

@@ -1,6 +1,6 @@
 """A scope at one place of a run: what of it has ended, and what the names in it stand for."""
 
-from collections import ChainMap
+from collections import ChainMap, Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -12,48 +12,73 @@ from pipecatapp.workflow.expressions import (
     expressions,
     render,
 )
-from pipecatapp.workflow.plan import Body, PlanNode
+from pipecatapp.workflow.plan import Body, Jump, PlanNode
+from pipecatapp.workflow.running.frames import Frame
 from pipecatapp.workflow.tool import Json
 
-Settled = Literal["done", "skipped", "unmet"]
+Settled = Literal["done", "skipped", "unmet", "failed"]
 """`unmet`: skipped because its own `if` was false, so its `else` list runs."""
+
+MISSED: frozenset[Settled | None] = frozenset({"skipped", "unmet", "failed"})
+"""How nodes end of which there is nothing to read."""
 
 
 class Scope:
-    """A scope at one place of the run: what of it has ended, and what the names in it stand for."""
+    """A scope at one place of the run.
+
+    `path` is where it stands in the run, `home` the same without visits: where in the document.
+    """
 
     def __init__(
         self,
-        path: str,
+        frame: Frame,
+        home: str,
         nodes: tuple[PlanNode, ...],
-        around: "Scope | None",
+        names: "ChainMap[str, Any]",
         *,
-        given: Json,
+        around: "Scope | None" = None,
         stream: bool,
         stack: tuple[str, ...],
-        ended: Callable[["Scope"], None],
     ) -> None:
-        self.path, self.nodes, self.stream, self.stack, self.ended = (
-            path,
-            nodes,
-            stream,
-            stack,
-            ended,
-        )
-        self.around = around
+        self.frame, self.home, self.nodes = frame, home, nodes
+        self.around, self.stream, self.stack = around, stream, stack
         self.values: Json = {}
-        self.names: ChainMap[str, Any] = (
-            around.names.new_child(self.values) if around else ChainMap(self.values, given)
-        )
+        self.names: ChainMap[str, Any] = names.new_child(self.values)
         self.state: dict[str, Settled] = {}
         self.waits = {node.id: set(node.waits) for node in nodes}
+        self.places = {node.id: index for index, node in enumerate(nodes)}
+        self.visits: Counter[str] = Counter()
+        """How often a jump has led back over a node."""
+        self.jumps: Counter[str] = Counter()
+        """How often a node has jumped back."""
+        self.more: Counter[str] = Counter()
+        """Jumps back beyond its `max` that a person has allowed."""
+        self.ended: Callable[[Scope], None] = lambda _scope: None
+        self.passed: dict[str, str] = {}
+        """Nodes that the next pass leaves out, and the jump that leads past them."""
+        self.before: Json | None = None
+        """What the nodes had given when a jump last led back."""
         self.readers: dict[str, list[PlanNode]] = {}
         for node in nodes:
             for name in node.waits:
                 self.readers.setdefault(name, []).append(node)
 
     def at(self, node: PlanNode) -> str:
-        return f"{self.path}/{node.id}" if self.path else node.id
+        """Where the present visit of a node stands: `fix/draft`, the next time `fix/draft#2`."""
+        path = f"{self.frame.path}/{node.id}" if self.frame.path else node.id
+        visit = self.visits[node.id] + 1
+        return f"{path}#{visit}" if visit > 1 else path
+
+    def home_of(self, node: PlanNode) -> str:
+        """Where a node stands in the document."""
+        return f"{self.home}/{node.id}" if self.home else node.id
+
+    def names_at(self, node: PlanNode) -> "ChainMap[str, Any]":
+        """What a node can read now."""
+        if not node.again:
+            return self.names
+        visit = self.visits[node.id]
+        return self.names.new_child({"loop": loop_names(self.names, visit), "prev": self.before})
 
     def settle(self, node: PlanNode, state: Settled, value: Any) -> list[PlanNode]:
         """Note how a node ended; gives the nodes that are ready now."""
@@ -63,13 +88,43 @@ class Scope:
             self.waits[reader.id].discard(node.id)
         return [reader for reader in readers if not self.waits[reader.id]]
 
+    def is_back(self, node: PlanNode, jump: Jump) -> bool:
+        """Whether a jump leads to what has been."""
+        return self.places[jump.to] <= self.places[node.id]
+
+    def jump_back(self, node: PlanNode, jump: Jump) -> PlanNode:
+        """Forget how everything from there to here ended; gives the node to go on with."""
+        self.before = self.results()
+        self.jumps[node.id] += 1
+        start, end = self.places[jump.to], self.places[node.id]
+        for other in self.nodes[start : end + 1]:
+            self.visits[other.id] += 1
+            self.state.pop(other.id, None)
+            self.values.pop(other.id, None)
+            self.waits[other.id] = set(other.waits) if other.id != jump.to else set()
+        return self.nodes[start]
+
+    def pass_over(self, node: PlanNode, jump: Jump) -> None:
+        """Leave out what stands between here and a later node."""
+        for other in self.nodes[self.places[node.id] + 1 : self.places[jump.to]]:
+            self.passed[other.id] = node.id
+
     def ended_as(self, name: str) -> Settled | None:
         """How the node of that name ended, here or around here."""
         return self.state.get(name) or (self.around.ended_as(name) if self.around else None)
 
     def results(self) -> Json:
-        """What the scope gives: the outputs of those of its nodes that ran."""
-        return {name: self.values[name] for name, state in self.state.items() if state == "done"}
+        """What the scope gives: the outputs of those of its nodes that ran and have one."""
+        return {
+            node.id: self.values[node.id]
+            for node in self.nodes
+            if self.state.get(node.id) == "done" and node.kind != "goto"
+        }
+
+
+def loop_names(around: Mapping[str, Any], index: int) -> Json:
+    """What `loop` stands for in a visit."""
+    return {"index": index, "first": index == 0, "parent": around.get("loop")}
 
 
 def checked_inputs(body: Body, given: Mapping[str, Any]) -> Json:
@@ -115,12 +170,14 @@ def skipped(scope: Scope, node: PlanNode) -> tuple[Settled, str] | None:
 
     An `if` is evaluated only when everything it reads is there.
     """
+    if by := scope.passed.pop(node.id, None):
+        return "skipped", f"{by!r} leads past it"
     if node.unless is not None and scope.state[node.unless] != "unmet":
         return "skipped", f"it is the else of {node.unless!r}"
     for name in (*node.hard, *node.needs):
-        if scope.ended_as(name) in ("skipped", "unmet"):
-            return "skipped", f"{name!r} was skipped"
-    met = render(node.when, scope.names)
+        if (state := scope.ended_as(name)) in MISSED:
+            return "skipped", f"{name!r} {'failed' if state == 'failed' else 'was skipped'}"
+    met = render(node.when, scope.names_at(node))
     if not isinstance(met, bool):
         raise ExpressionError(f"`if` must give true or false, not {met!r:.80}")
     return None if met else ("unmet", "its `if` is false")

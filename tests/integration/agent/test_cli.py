@@ -39,20 +39,26 @@ def hearth(
     request: pytest.FixtureRequest, empty_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Hearth]:
     """The command, once with a running instance and once without one."""
-    for name, value in empty_house.environment().items():
-        monkeypatch.setenv(name, value)
-    app = typer.Typer()
-    commands(app)
-
-    def run(*words: str) -> Result:
-        return CliRunner().invoke(app, [*words, "--state-dir", str(empty_house.state)])
-
+    run = command(empty_house, monkeypatch)
     if request.param == "ledger":
         yield run
         return
     with empty_house.running():
         announce(empty_house)
         yield run
+
+
+def command(house: House, monkeypatch: pytest.MonkeyPatch) -> Hearth:
+    """The command on the state directory of a house."""
+    for name, value in house.environment().items():
+        monkeypatch.setenv(name, value)
+    app = typer.Typer()
+    commands(app)
+
+    def run(*words: str) -> Result:
+        return CliRunner().invoke(app, [*words, "--state-dir", str(house.state)])
+
+    return run
 
 
 def announce(house: House) -> None:

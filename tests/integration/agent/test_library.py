@@ -1,6 +1,10 @@
 """What people keep in the state directory."""
 
+import subprocess
+from pathlib import Path
+
 from tests.integration.agent.conftest import House
+from tests.shown import Shown
 
 CHEF = """
 kind: workflow
@@ -16,15 +20,20 @@ outputs: {text: "{{ answer.text }}"}
 """
 
 
-def test_workflow_and_prompt_of_a_person_are_offered_at_the_next_start(empty_house: House) -> None:
+def test_workflow_and_prompt_of_a_person_are_offered_at_the_next_start(
+    empty_house: House, shown: Shown, tmp_path: Path
+) -> None:
     """A house is not the same as the next one; its documents survive an update of Hearth."""
-    for folder, name, text in (
-        ("workflows", "cook.yaml", CHEF),
-        ("workflows", "torn.yaml", "kind: workflow\nid: [torn"),
-        ("prompts", "chef.md", "---\ntags: [chef]\n---\nYou are a cook who wastes nothing.\n"),
-    ):
-        (empty_house.state / folder).mkdir(exist_ok=True)
-        (empty_house.state / folder / name).write_text(text, encoding="utf-8")
+    share = tmp_path / "home" / ".local" / "share"
+    share.mkdir(parents=True)
+    (share / "hearth").symlink_to(empty_house.state)
+    subprocess.run(
+        ["bash", "-euc", shown.take("docs/howto/write-a-workflow.md")],
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path / "home")}, check=True,
+    )  # fmt: skip
+    (empty_house.state / "workflows").mkdir()
+    for name, text in (("cook.yaml", CHEF), ("torn.yaml", "kind: workflow\nid: [torn")):
+        (empty_house.state / "workflows" / name).write_text(text, encoding="utf-8")
 
     with empty_house.running(), empty_house.client() as client:
         models = [model["id"] for model in client.get("/v1/models").json()["data"]]

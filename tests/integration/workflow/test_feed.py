@@ -10,6 +10,7 @@ from tests.unit.workflow.tools import Gates, Script
 
 GATED = """
 id: gated
+defaults: {cache: never}
 inputs: {text: {type: text, default: hi}}
 steps:
   - {id: one, use: text.upper, with: {text: "{{ inputs.text }}"}, stream: true}
@@ -72,7 +73,8 @@ async def test_followers_have_no_gap_and_no_duplicate(open_engine: OpenEngine) -
         for i, read in enumerate(reads)
     )
     engine: Engine = await open_engine(
-        f"id: long\nsteps:\n  - {{id: wait, use: gate.pass, with: {{name: wait}}}}\n{nodes}",
+        "id: long\ndefaults: {cache: never}\nsteps:\n"
+        f"  - {{id: wait, use: gate.pass, with: {{name: wait}}}}\n{nodes}",
         services={Gates: gates},
     )
     run = await engine.start("long", {})

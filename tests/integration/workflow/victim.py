@@ -1,6 +1,6 @@
 """A program that lets runs be killed around every one of their events, and resumes them.
 
-    python -m tests.integration.workflow.victim FOLDER
+    python -m tests.integration.workflow.victim FOLDER effects|control
 
 First one run is left alone. Then, for its every event K, a forked process is killed (SIGKILL) right
 after the commit that holds event K, and another right before it, when what the event tells of has
@@ -21,7 +21,7 @@ from typing import Any
 from pipecatapp.workflow import Engine, Ledger, ModelFacts, load_document
 from tests.unit.workflow.tools import TOOLS, Script, TakesTools
 
-DOCUMENT = """
+EFFECTS = """
 id: all-effects
 inputs: {text: text}
 steps:
@@ -40,6 +40,39 @@ steps:
     use: agent
     with: {text: "{{ loud.text }}", tools: [number.double, log.append]}
 outputs: {text: "{{ loud.text }}", n: "{{ wide.d.value }}", reply: "{{ reply.text }}"}
+"""
+CONTROL = """
+id: all-control
+inputs: {many: list of integer}
+steps:
+  - id: each
+    for: {each: "{{ inputs.many }}", parallel: 2}
+    steps:
+      - {id: twice, use: number.double, with: {value: "{{ item }}"}}
+      - {id: sent, use: log.append, with: {line: "item {{ item }} is {{ twice.value }}"}}
+  - id: grow
+    until: "{{ grow.value > 6 }}"
+    max: 5
+    stuck_on: "{{ grow.value }}"
+    use: number.double
+    with: {value: "{{ prev.value or 2 }}"}
+  - {id: draft, use: text.upper, with: {text: "{{ prev.draft.text or 'd' }}{{ loop.index }}"}}
+  - {id: again, goto: draft, if: "{{ loop.index < 2 }}", max: 3}
+  - id: risky
+    on_error: continue
+    graph:
+      - {id: bad, use: text.fail, with: {text: as planned}}
+      - {id: good, use: workflow/inner, with: {n: 1}}
+  - {id: past, goto: there, if: "{{ draft.text != '' }}"}
+  - {id: over, use: text.upper, with: {text: never}}
+  - {id: there, use: log.flaky, retry: 2, on_error: {goto: there, max: 1}}
+  - {id: asked, use: person.ask, with: {text: "Go on?", choices: ["yes", "no"]}}
+outputs:
+  all: "{{ each.all | map(attribute='sent') | map(attribute='text') }}"
+  grown: "{{ grow.last.value }} {{ grow.count }}"
+  draft: "{{ draft.text }}"
+  risky: "{{ first(risky.good.value, 'failed') }}"
+  asked: "{{ asked.answer }}"
 """
 INNER = """
 id: inner
@@ -89,6 +122,12 @@ class Deadly(sqlite3.Connection):
             return 0
 
 
+STARTS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "effects": ("all-effects", {"text": "hi"}, {}),
+    "control": ("all-control", {"many": [1, 2, 3]}, {"asked": "yes"}),
+}
+
+
 async def work(folder: Path) -> dict[str, Any]:
     """Run the document in a new ledger, or resume what an old one holds."""
     ledger = Ledger(folder / "ledger.db")
@@ -96,14 +135,15 @@ async def work(folder: Path) -> dict[str, Any]:
     engine = Engine(
         ledger,
         tools=TOOLS,
-        workflows=[load_document(text, file="victim.yaml") for text in (DOCUMENT, INNER)],
+        workflows=[load_document(text, file="victim.yaml") for text in (EFFECTS, CONTROL, INNER)],
         services={Script: script, ModelFacts: TakesTools(), Path: folder / "log"},
         roles={"default": "auto"},
     )
     async with engine:
         known = engine.runs()
         await engine.resume_unfinished()
-        run = known[0].id if known else await engine.start("all-effects", {"text": "hi"})
+        name, inputs, answers = STARTS[sys.argv[2]]
+        run = known[0].id if known else await engine.start(name, inputs, answers=answers)
         result = await engine.wait(run)
     ledger.close()
     return result.model_dump()
@@ -146,11 +186,13 @@ def _keep(file: Path, result: dict[str, Any]) -> None:
     file.write_text(json.dumps(result))
 
 
-def events(folder: Path) -> list[tuple[str, str]]:
-    """The events of the ledger, as type and path."""
+def events(folder: Path) -> list[tuple[str, str, str]]:
+    """The events of the ledger, as type, path and effect."""
     connection = sqlite3.connect(folder / "ledger.db")
     try:
-        return connection.execute("SELECT type, path FROM event ORDER BY seq").fetchall()
+        return connection.execute(
+            "SELECT type, path, data ->> '$.effect' FROM event ORDER BY seq"
+        ).fetchall()
     except sqlite3.OperationalError:
         return []
     finally:

@@ -13,7 +13,16 @@ from pipecatapp.workflow import Context, Tool, ToolFailed
 ROOT = Path(__file__).parents[3]
 EXAMPLES: dict[str, dict[str, Any]] = {
     "llm": {"messages": [{"role": "user", "content": "x"}]},
+    "llm.json": {"messages": [{"role": "user", "content": "x"}], "returns": "text"},
+    "value": {"value": 1},
     "time.now": {},
+    "wait": {"seconds": 0},
+    "human.ask": {"question": "x"},
+    "human.note": {"text": "x"},
+    "file.read": {"path": "x"},
+    "file.write": {"path": "x", "text": "x"},
+    "code.run": {"code": "x"},
+    "code.install": {"packages": ["x"]},
     "cluster.status": {},
     "note.save": {"text": "x"},
     "note.find": {},

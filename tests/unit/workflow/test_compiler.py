@@ -230,7 +230,7 @@ workflow library (version 1)
         with value: {{ inputs.n }}
   output value: integer = {{ twice.value }}
   output about: any = {{ inputs.word }}
-limits: nodes 50, wall 300, tokens 1000
+limits: nodes 50, depth 8, wall 300, tokens 1000
 """
     )
 
@@ -242,3 +242,83 @@ def test_fault_in_a_workflow_that_is_used_names_its_own_file() -> None:
 
     with pytest.raises(InvalidDocument, match=r"broken\.yaml:2:22: there is no tool 'nope'"):
         compile_workflow(outer, ALL, workflows={"broken": broken})
+
+
+def test_loops_and_jumps_are_checked_by_meaning() -> None:
+    """What cannot be read in a visit, and jumps that lead nowhere or on for ever."""
+    assert faults("""
+id: wrong
+inputs: {n: integer, many: list of integer}
+steps:
+  - {id: a, use: number.double, with: {value: "{{ itme }}"}, for: "{{ inputs.many }}"}
+  - {id: b, use: text.upper, with: {text: "{{ item }}"}, for: {each: "{{ inputs.n }}", as: a}}
+  - {id: c, use: number.double, with: {value: "{{ prev.val }}"}, for: {each: [1], parallel: 2}}
+  - {id: d, use: number.double, with: {value: 1}, until: "{{ d.val > 1 }}", max: 2}
+  - {id: e, use: text.upper, with: {text: "{{ a.all[0].text }}{{ a.value }}{{ prev.x }}"}}
+  - {id: f, goto: e}
+  - {id: g, goto: nowhere, max: 2}
+  - {id: h, use: log.append, with: {line: x}, retry: 2}
+  - {id: i, goto: k}
+  - {id: j, use: text.upper, with: {text: "{{ f.to }}"}}
+  - {id: k, use: workflow/library, with: {n: 1}, retry: 1, on_error: {goto: a}}
+  - id: l
+    graph:
+      - {id: m, use: text.upper, with: {text: x}}
+      - {id: n, goto: m, max: 3}
+outputs: {x: "{{ item }}"}
+""") == [
+        "4:47: there is no 'itme' here. Did you mean 'item'?",
+        "5:43: there is no 'item' here. Known: a, inputs, loop, prev, run",
+        "5:63: the name 'a' is taken. Choose another with `as`",
+        "5:70: `for` takes a list, but this gives integer",
+        "6:47: 'prev' cannot be read here: these visits run at the same time",
+        "7:58: d.val: there is no 'val' in it. Did you mean 'value'?",
+        "8:43: a.all.0.text: there is no 'text' in it. Known: value",
+        "8:43: a.value: there is no 'value' in it. Known: all, count, last",
+        "8:43: prev.x: there is no 'x' in it. Known: a, b, c, d, e, f, g, h, i, j, k, l",
+        "9:19: a jump back needs a `max`. Add `max: …`",
+        "10:19: there is no 'nowhere' among these steps. Known: a, b, c, d, e, f, g, h, i, j, k, l",
+        "11:47: `retry` cannot stand here: log.append may have done something already. Remove it",
+        "13:10: 'j' can never run: 'i' always passes over it. Give 'i' an `if`",
+        "13:43: 'f' cannot be read here: a goto gives nothing",
+        "14:50: `retry` belongs to a tool. Let the nodes inside try again",
+        "14:77: a jump back needs a `max`. Add `max: …`",
+        "18:23: only `steps` have an order to jump in. Use an `if` instead",
+        "19:14: there is no 'item' here. Known: a, b, c, d, e, f, g, h, i, inputs, j, k, l, run",
+    ]
+
+
+def test_plan_text_tells_how_often_and_what_then() -> None:
+    """Who reads a plan sees every loop with its bound, and where a failure leads."""
+    text = plan_text(
+        plan("""
+id: often
+inputs: {many: list of integer}
+steps:
+  - id: a
+    use: number.double
+    for: {each: "{{ inputs.many }}", parallel: 3}
+    with: {value: "{{ item }}"}
+    retry: {times: 2, wait: 1s}
+    on_error: {goto: c}
+  - {id: b, steps: [], until: "{{ loop.index > 1 }}", max: 4, on_max: ask, stuck_on: "{{ b }}"}
+  - {id: c, goto: a, if: "{{ loop.first }}", max: 2, on_max: continue}
+""")
+    )
+
+    assert text[text.index("  steps:") :] == (
+        """  steps:
+    a: number.double [pure]
+        for each, 3 at a time: {{ inputs.many }}
+        2 times again when it fails
+        on error goto c
+        with value: {{ item }}
+    b: steps
+        until, 4 visits at most, then ask: {{ loop.index > 1 }}
+        stuck on {{ b }}
+    c: goto a
+        if {{ loop.first }}
+        back to a 2 times at most, then continue
+limits: nodes 1000, depth 8
+"""
+    )

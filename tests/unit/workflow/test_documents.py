@@ -42,7 +42,8 @@ vagrants: 2
         "9:5: unknown key 'width'. Did you mean 'with'?",
         "10:10: the id 'a' is taken. Choose another id",
         '10:25: a condition is true, false or one expression: "{{ inputs.n > 3 }}"',
-        "11:13: exactly one of `use`, `steps`, `graph` can stand here. Remove `steps` or `use`",
+        "11:13: exactly one of `use`, `steps`, `graph`, `goto` can stand here."
+        " Remove `steps` or `use`",
         "11:41: '5x' is not a duration such as 500ms, 30s, 5m or 1h30m",
         "11:51: `with`: Input should be a valid dictionary",
         "12:5: `id` is missing. Add `id: …`",
@@ -60,17 +61,7 @@ vagrants: 2
 @pytest.mark.parametrize(
     "key",
     [
-        "goto",
-        "for",
-        "while",
-        "until",
-        "max",
-        "on_max",
-        "stuck_on",
         "check",
-        "retry",
-        "on_error",
-        "cache",
         "workspace",
         "where",
     ],
@@ -82,9 +73,7 @@ def test_key_of_a_later_version_is_refused_by_name(key: str) -> None:
     assert found == [f"3:21: `{key}` is not in this version. Remove it"]
 
 
-@pytest.mark.parametrize(
-    "key", ["schedule", "extends", "select", "variants", "project", "workspace", "allow"]
-)
+@pytest.mark.parametrize("key", ["schedule", "project", "workspace", "allow"])
 def test_workflow_key_of_a_later_version_is_refused_by_name(key: str) -> None:
     """The same for the head of a document."""
     assert faults(f"id: x\n{key}: 1\nsteps: []\n") == [
@@ -222,3 +211,30 @@ outputs: {text: {type: text, value: a}, any: 1}
 def test_type_that_unfolds_is_refused(written: str) -> None:
     """A type is short; one that is not is an attack or an accident."""
     assert len(faults(f"id: x\nsteps: []\ninputs: {{a: '{written}'}}")) == 1
+
+
+def test_loops_and_jumps_say_what_they_need() -> None:
+    """A loop without an end, or two at one node, is told where it stands."""
+    assert faults("""
+id: x
+steps:
+  - {id: a, use: b, for: "{{ inputs.x }}", while: "{{ true }}", max: 2}
+  - {id: b, goto: a, with: {}, max: 3}
+  - {id: c, use: b, max: 3, stuck_on: "{{ a }}"}
+  - {id: d, use: b, until: "{{ a }}", on_error: stpo}
+  - {id: e, use: b, for: {eac: 1}, on_error: {goto: a, mux: 1}, retry: {times: 0}}
+  - {id: f, steps: [], retry: 3, for: {each: [], as: loop}}
+""") == [
+        "3:44: `while` cannot stand beside `for`. Nest two nodes",
+        "4:22: `with` does not belong to a `goto`. Remove it",
+        "5:21: `max` needs a `while`, an `until` or a `goto`. Remove it",
+        "5:29: `stuck_on` needs a `while` or an `until`. Remove it",
+        "6:21: a loop needs a `max`. Add `max: …`",
+        "6:49: `then`: Input should be 'stop', 'continue' or 'goto'",
+        "7:26: `each` is missing. Add `each: …`",
+        "7:27: unknown key 'eac'. Did you mean 'each'?",
+        "7:56: unknown key 'mux'. Did you mean 'max'?",
+        "7:80: `times`: Input should be greater than 0",
+        "8:24: `retry` belongs to a node that uses a tool. Move it to a node inside",
+        "8:54: 'loop' has a meaning of its own. Choose another",
+    ]

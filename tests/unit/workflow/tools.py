@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from pipecatapp.workflow import Context, ModelFacts, Tool, ToolFailed, tool
+from pipecatapp.workflow import Context, ModelFacts, Question, Tool, ToolFailed, tool
 
 
 class Text(BaseModel):
@@ -86,6 +86,23 @@ async def fail(ctx: Context, text: str) -> Text:
     raise ToolFailed(text)
 
 
+class Stubborn:
+    """Fails the first calls of `text.stubborn`."""
+
+    def __init__(self, fails: int = 0) -> None:
+        self.fails, self.calls = fails, 0
+
+
+@tool("text.stubborn", effect="read")
+async def stubborn(ctx: Context) -> Text:
+    """Fail as often as its service says."""
+    service = ctx.service(Stubborn)
+    service.calls += 1
+    if service.calls <= service.fails:
+        raise ToolFailed("not now")
+    return Text(text="at last")
+
+
 @tool("text.break", effect="pure")
 async def broken(ctx: Context) -> Text:
     """Break like a tool with a bug."""
@@ -128,6 +145,38 @@ async def append(ctx: Context, line: str) -> Text:
     return Text(text=line)
 
 
+@tool("log.flaky", effect="read")
+async def flaky(ctx: Context) -> Text:
+    """Fail as long as its file is not there, and make it."""
+    file = ctx.service(Path).with_name("flaky")
+    if not file.exists():
+        file.touch()
+        raise ToolFailed("it is not there yet")
+    return Text(text="there")
+
+
+class Told(BaseModel):
+    answer: Any
+    by: str
+
+
+@tool("person.ask", effect="human")
+async def ask(
+    ctx: Context,
+    text: str,
+    choices: list[str] = [],  # noqa: B006
+    returns: Any = None,
+    after: float | None = None,
+    otherwise: str | None = None,
+) -> Told:
+    """Ask a person."""
+    given = {"after": after, "otherwise": otherwise}
+    told = {name: value for name, value in given.items() if value is not None}
+    asked = {"text": text, "choices": choices, "returns": returns}
+    reply = await ctx.ask(Question.model_validate(asked | told))
+    return Told(answer=reply.value, by=reply.by)
+
+
 @tool("llm", effect="llm")
 async def llm(
     ctx: Context,
@@ -162,4 +211,16 @@ async def llm(
     )
 
 
-TOOLS: tuple[Tool, ...] = (upper, fail, broken, lie, double, gate, append, llm)
+TOOLS: tuple[Tool, ...] = (
+    upper,
+    fail,
+    stubborn,
+    broken,
+    lie,
+    double,
+    gate,
+    append,
+    flaky,
+    ask,
+    llm,
+)

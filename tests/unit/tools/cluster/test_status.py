@@ -17,7 +17,8 @@ from hearth.service.health import Health
 from hearth.service.metrics import new_registry
 from hearth.service.server import service_routes
 from pipecatapp.tools import TOOLS
-from pipecatapp.tools.cluster.directory import Directory, machine_of
+from pipecatapp.tools.cluster.directory import Directory
+from pipecatapp.tools.cluster.fixed import FixedPlaces, machine_of
 from pipecatapp.workflow import Context
 
 Serve = Callable[[ASGIApp], str]
@@ -46,7 +47,9 @@ async def directory(
     services: dict[str, str], *, gateway: str = NOBODY, key: str = "k"
 ) -> AsyncIterator[Directory]:
     async with httpx2.AsyncClient(timeout=2, trust_env=False) as http:
-        yield Directory(services, gateway=f"{gateway}/v1", key=key, http=http)
+        yield Directory(
+            FixedPlaces(services, gateway=f"{gateway}/v1", http=http), key=key, http=http
+        )
 
 
 async def ask(parts: Directory) -> dict[str, Any]:

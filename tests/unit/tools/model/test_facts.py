@@ -11,6 +11,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from pipecatapp.tools.cluster.directory import Directory
+from pipecatapp.tools.cluster.fixed import FixedPlaces
 from pipecatapp.tools.model.facts import ExpertFacts
 
 Serve = Callable[[ASGIApp], str]
@@ -47,7 +48,9 @@ async def test_tools_are_offered_only_where_an_expert_takes_them(
     """A model whose template ignores tools would read them as noise."""
     address = serve(gateway(*experts))
     async with httpx2.AsyncClient(trust_env=False) as http:
-        facts = ExpertFacts(Directory({}, gateway=f"{address}/v1", key="k", http=http))
+        facts = ExpertFacts(
+            Directory(FixedPlaces({}, gateway=f"{address}/v1", http=http), key="k", http=http)
+        )
         await facts.refresh()
 
     assert facts.takes_tools(model) is takes

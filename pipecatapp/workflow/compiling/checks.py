@@ -92,6 +92,41 @@ def never(nodes: Sequence[PlanNode]) -> Iterator[Finding]:
             yield Finding((node.id,), f"{node.id!r} can never run: its `if` is false", "Remove it")
 
 
+def jumps(order: str, nodes: Sequence[PlanNode]) -> Iterator[Finding]:
+    """Jumps that lead nowhere, back without end, or past something for ever."""
+    places = {node.id: index for index, node in enumerate(nodes)}
+    unless = {node.id: node.unless for node in nodes}
+    for index, node in enumerate(nodes):
+        for jump, key in ((node.jump, ("goto",)), (node.rescue, ("on_error", "goto"))):
+            at: Path = (node.id, *key)
+            if jump is None:
+                continue
+            if order != "steps":
+                yield Finding(at, "only `steps` have an order to jump in", "Use an `if` instead")
+            elif jump.to not in places:
+                mend = did_you_mean(jump.to, places)
+                yield Finding(at, f"there is no {jump.to!r} among these steps", mend)
+            elif places[jump.to] <= index and jump.max is None:
+                yield Finding(at, "a jump back needs a `max`", "Add `max: …`")
+            elif unless[jump.to] not in (None, *_above(node.id, unless)):
+                told = f"{jump.to!r} stands in an `else`, and runs only with its `if`"
+                yield Finding(at, told, "Jump to the node with the `if`")
+    yield from _passed_over(nodes, places)
+
+
+def _passed_over(nodes: Sequence[PlanNode], places: Mapping[str, int]) -> Iterator[Finding]:
+    """The first node that a jump without a condition keeps from ever running."""
+    targets = {jump.to for node in nodes for jump in (node.jump, node.rescue) if jump}
+    for index, node in enumerate(nodes):
+        if node.jump is None or node.when is not True or node.unless is not None:
+            continue
+        for other in nodes[index + 1 : places.get(node.jump.to, 0)]:
+            if other.id not in targets:
+                told = f"{other.id!r} can never run: {node.id!r} always passes over it"
+                yield Finding((other.id,), told, f"Give {node.id!r} an `if`")
+            break
+
+
 def _above(name: str, unless: Mapping[str, str | None]) -> Iterator[str]:
     above = unless.get(name)
     while above is not None:

@@ -1,0 +1,96 @@
+"""`/api/backup` and `/api/restore`: the state of this service as one file, out and in."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from datetime import datetime
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Final
+
+import structlog
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import FileResponse
+from pydantic import BaseModel
+from starlette.background import BackgroundTask
+
+from hearth.service.state import StateDir
+from pipecatapp.api.access import known_caller
+from pipecatapp.api.errors import Refused
+from pipecatapp.archive import ArchiveError, restored, stage, write_archive
+
+log = structlog.get_logger()
+
+router = APIRouter(prefix="/api", dependencies=[Depends(known_caller)])
+
+RESTART_SECONDS: Final = 0.3
+"""So long the answer may take to reach the caller before the service stops."""
+
+
+class Restore(BaseModel):
+    """The archive that the state comes from; null: it was never restored."""
+
+    id: str | None
+    created: datetime | None
+
+
+def state_of(request: Request) -> StateDir:
+    state = request.app.state.directory
+    assert isinstance(state, StateDir)
+    return state
+
+
+@router.get("/backup")
+async def back_up(request: Request) -> FileResponse:
+    """An archive of the state as it is now; what runs goes on meanwhile."""
+    state = state_of(request)
+    target = _file_in(state.root)
+    manifest = await asyncio.to_thread(write_archive, state, target)
+    log.info("backed_up", id=manifest.id, files=len(manifest.files))
+    return FileResponse(
+        target,
+        media_type="application/gzip",
+        filename=f"hearth-{manifest.created:%Y%m%dT%H%M%SZ}.tar.gz",
+        headers={"x-hearth-backup": manifest.id},
+        background=BackgroundTask(target.unlink),
+    )
+
+
+@router.get("/restore")
+async def show_restore(request: Request) -> Restore:
+    last = await asyncio.to_thread(restored, state_of(request))
+    return Restore(id=last.id, created=last.created) if last else Restore(id=None, created=None)
+
+
+@router.post("/restore", status_code=202)
+async def restore(request: Request) -> Restore:
+    """Check the archive in the body, keep it for the next start, and stop, to be started again.
+
+    The keys stay those of this instance. A wrong archive is refused and nothing is changed.
+    """
+    state = state_of(request)
+    upload = _file_in(state.root)
+    try:
+        await _save(request.stream(), upload)
+        manifest = await asyncio.to_thread(stage, state, upload, keys=False)
+    except ArchiveError as error:
+        raise Refused(422, "unusable_archive", str(error)) from error
+    finally:
+        upload.unlink(missing_ok=True)
+    log.warning("restore_staged", id=manifest.id, created=manifest.created.isoformat())
+    loop = asyncio.get_running_loop()
+    loop.call_later(RESTART_SECONDS, os.kill, os.getpid(), signal.SIGTERM)
+    return Restore(id=manifest.id, created=manifest.created)
+
+
+def _file_in(folder: Path) -> Path:
+    """An empty private file whose name begins with a dot: no part of any backup."""
+    with NamedTemporaryFile(dir=folder, prefix=".archive-", delete=False) as file:
+        return Path(file.name)
+
+
+async def _save(body: AsyncIterator[bytes], file: Path) -> None:
+    with file.open("wb") as stream:
+        async for data in body:
+            await asyncio.to_thread(stream.write, data)

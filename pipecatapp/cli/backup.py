@@ -1,0 +1,147 @@
+"""`hearth backup` and `hearth restore`: the state of an instance or a cluster, as one file."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, BinaryIO, Final
+
+import httpx2
+import typer
+
+from hearth.local.cluster import Cluster
+from hearth.local.errors import LocalError
+from hearth.local.state.lock import InstanceLock, LockHeld
+from hearth.service.settings import read_key
+from hearth.service.state import StateDir, ensure_state_dir, read_instance
+from hearth.settings import Settings
+from pipecatapp.archive import ArchiveError, Manifest, apply_staged, stage, write_archive
+from pipecatapp.cli.failure import CommandFailed, exit_codes
+from pipecatapp.cli.options import StateOption
+
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.")]
+InventoryOption = Annotated[
+    Path | None,
+    typer.Option("--inventory", "-i", help="Inventory of a cluster: that one is meant."),
+]
+BACK_SECONDS: Final = 120.0
+"""How long a service may take to be back with what was restored."""
+
+
+def back_up(
+    file: FileArgument, state_dir: StateOption = None, inventory: InventoryOption = None
+) -> None:
+    """Write ledger, notes, documents and keys into one file; what runs goes on meanwhile."""
+    with exit_codes(), told():
+        live = _live(state_dir, inventory)
+        if live is None:
+            state = _state(state_dir)
+            if not state.root.is_dir():
+                raise CommandFailed(f"There is no state in {state.root}.")
+            write_archive(state, file)
+        else:
+            _download(live, file)
+    size = file.stat().st_size / 1e3
+    typer.echo(f"Written: {file} ({size:,.0f} kB). Keep it safe: it holds all that was said.")
+
+
+def restore(
+    file: FileArgument, state_dir: StateOption = None, inventory: InventoryOption = None
+) -> None:
+    """Make a backup the state again; what it replaces stays in the folder backups of the state.
+
+    A running instance is restarted with it and keeps its own keys; where nothing runs, the keys
+    are restored, too.
+    """
+    with exit_codes(), told():
+        if not file.is_file():
+            raise CommandFailed(f"There is no file {file}.")
+        live = _live(state_dir, inventory)
+        if live is None:
+            created = _restore_here(_state(state_dir), file).created.isoformat()
+        else:
+            created = _upload(live, file)
+    typer.echo(f"Restored, as it was at {created}.")
+
+
+def _live(state_dir: Path | None, inventory: Path | None) -> Cluster | None:
+    """The cluster that is meant, or the instance that runs here, reached in the same way."""
+    settings = Settings.load()
+    if state_dir is None and (cluster := Cluster.of(settings, inventory)) is not None:
+        return cluster
+    instance = read_instance(_state(state_dir))
+    return None if instance is None else Cluster(instance.web, read_key(instance.key_file))
+
+
+def _state(state_dir: Path | None) -> StateDir:
+    return StateDir(state_dir or Settings.load().state_dir)
+
+
+def _restore_here(state: StateDir, file: Path) -> Manifest:
+    ensure_state_dir(state)
+    try:
+        with InstanceLock(state):
+            manifest = stage(state, file, keys=True)
+            apply_staged(state)
+    except LockHeld as error:
+        raise CommandFailed(f"The instance on {state.root} is starting or stopping.") from error
+    return manifest
+
+
+def _download(live: Cluster, file: Path) -> None:
+    draft = file.with_name(f".{file.name}.part")
+    try:
+        with live.client() as client, client.stream("GET", "/api/backup") as answer:
+            _demand(answer, live)
+            draft.touch(mode=0o600)
+            with draft.open("wb") as stream:
+                for data in answer.iter_bytes():
+                    stream.write(data)
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _upload(live: Cluster, file: Path) -> str:
+    with live.client() as client:
+        with file.open("rb") as stream:
+            answer = client.post("/api/restore", content=_pieces(stream))
+        _demand(answer, live)
+        wanted = answer.json()
+        ends = time.monotonic() + BACK_SECONDS
+        while time.monotonic() < ends:
+            time.sleep(0.5)
+            try:
+                found = client.get("/api/restore")
+            except httpx2.TransportError:
+                continue
+            if found.is_success and found.json()["id"] == wanted["id"]:
+                return str(wanted["created"])
+    raise CommandFailed(
+        f"{live.url} took the backup but is not back after {BACK_SECONDS:g} s; its log says why."
+    )
+
+
+def _pieces(stream: BinaryIO) -> Iterator[bytes]:
+    while data := stream.read(1 << 20):
+        yield data
+
+
+def _demand(answer: httpx2.Response, live: Cluster) -> None:
+    """Raise `CommandFailed` with the service's own words."""
+    if not answer.is_success:
+        answer.read()
+        try:
+            words = answer.json()["error"]["message"]
+        except (ValueError, KeyError, TypeError):
+            words = f"HTTP {answer.status_code}"
+        raise CommandFailed(f"{live.url}: {words}")
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """What a person can mend is said in one sentence."""
+    try:
+        yield
+    except (ArchiveError, LocalError, httpx2.TransportError, OSError) as error:
+        raise CommandFailed(str(error) or type(error).__name__) from error

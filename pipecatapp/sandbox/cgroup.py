@@ -1,0 +1,212 @@
+"""A cgroup for one program, where this process may make one: for its memory and its processes.
+
+Of version 2 (systemd with `Delegate=`, or root) and of version 1. Elsewhere memory is watched from
+outside: see `pipecatapp.sandbox.watch`.
+"""
+
+import contextlib
+import errno
+import os
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from secrets import token_hex
+from typing import Self
+
+from pipecatapp.sandbox.limits import Limits
+
+ROOT = Path("/sys/fs/cgroup")
+OWN = Path("/proc/self/cgroup")
+REMOVAL = 2.0
+"""Seconds that the kernel gets to notice that a group's last process is gone."""
+
+
+@dataclass(frozen=True)
+class Cgroup:
+    """The group's folders: one of version 2, or one a controller of version 1."""
+
+    folders: tuple[Path, ...]
+    counts_memory: bool = True
+
+    @classmethod
+    def make(
+        cls, limits: Limits, root: Path = ROOT, own: Path = OWN, *, memory: bool = True
+    ) -> Self | None:
+        """A group with these limits; None where this process may make none that holds them.
+
+        Without `memory` it holds the number of processes only.
+        """
+        name = f"hearth-sandbox-{os.getpid()}-{token_hex(4)}"
+        wanted = _settings(limits, memory=memory)
+        for parents in (_version_2(root, own, set(wanted)), _version_1(root, own, set(wanted))):
+            made: list[Path] = []
+            try:
+                for parent in parents:
+                    sweep(parent)
+                    made.append(parent / name)
+                    made[-1].mkdir()
+                _set(made, wanted)
+            except OSError:
+                for folder in made:
+                    with contextlib.suppress(OSError):
+                        folder.rmdir()
+                continue
+            if made:
+                return cls(tuple(made), memory)
+        return None
+
+    @property
+    def doors(self) -> list[str]:
+        """The files that a process writes its id to, to be in the group."""
+        return [str(folder / "cgroup.procs") for folder in self.folders]
+
+    def ran_out_of_memory(self) -> bool:
+        """Whether the kernel killed a process of the group for its memory."""
+        return any(
+            _counter(folder / file, "oom_kill") > 0
+            for folder in self.folders
+            for file in ("memory.events", "memory.oom_control")
+        )
+
+    def ran_out_of_processes(self) -> bool:
+        """Whether the kernel refused the group a process."""
+        return any(_counter(folder / "pids.events", "max") > 0 for folder in self.folders)
+
+    def remove(self) -> None:
+        """Remove the group; its processes have ended."""
+        ends = time.monotonic() + REMOVAL
+        for folder in self.folders:
+            while True:
+                try:
+                    folder.rmdir()
+                except OSError:
+                    if time.monotonic() > ends:
+                        break
+                    time.sleep(0.002)
+                else:
+                    break
+
+
+ATTEMPTS = 20
+"""Tries to empty a group while its processes start others."""
+
+
+def sweep(parent: Path) -> None:
+    """Remove the groups of services that were killed before they could do so themselves."""
+    for left in parent.glob("hearth-sandbox-*-*"):
+        if not Path("/proc", left.name.split("-")[2]).exists():
+            with contextlib.suppress(OSError):
+                left.rmdir()
+
+
+OVERHEAD = 4
+"""bubblewrap's own processes."""
+
+
+def _settings(limits: Limits, *, memory: bool) -> dict[str, dict[str, str]]:
+    """For each controller its files, in the order in which they are written."""
+    settings = {"pids": {"pids.max": str(limits.processes + OVERHEAD)}}
+    if memory:
+        settings["memory"] = {
+            "memory.max": str(limits.memory),
+            "memory.swap.max": "0",
+            "memory.oom.group": "1",
+            "memory.limit_in_bytes": str(limits.memory),
+            "memory.memsw.limit_in_bytes": str(limits.memory),
+        }
+    return settings
+
+
+def _version_2(root: Path, own: Path, controllers: set[str]) -> list[Path]:
+    """Below the own group, or beside it: a group with processes in it may have no limited child."""
+    place = _own_groups(own).get("", None)
+    if place is None:
+        return []
+    here = root / place.lstrip("/")
+    for parent in (here, here.parent):
+        given = _words(parent / "cgroup.subtree_control")
+        if parent.is_relative_to(root) and controllers <= given:
+            return [parent]
+    return [here] if make_room(here, controllers) else []
+
+
+def make_room(here: Path, controllers: set[str]) -> bool:
+    """Let a group that is ours have limited children: its processes move into one of them.
+
+    That is what systemd asks of a service with `Delegate=`, and what a container needs whose
+    processes all lie in one group. False where it is not ours, and nothing has changed.
+    """
+    if not controllers <= _words(here / "cgroup.controllers"):
+        return False
+    inner = here / "hearth-service"
+    try:
+        inner.mkdir(exist_ok=True)
+        for _ in range(ATTEMPTS):
+            for process in _words(here / "cgroup.procs"):
+                with contextlib.suppress(ProcessLookupError):
+                    (inner / "cgroup.procs").write_text(process, encoding="ascii")
+            if _enable(here, controllers):
+                return True
+    except OSError:
+        with contextlib.suppress(OSError):
+            inner.rmdir()
+    return False
+
+
+def _enable(here: Path, controllers: set[str]) -> bool:
+    """Whether children may be limited now; not while a process was started in the group again."""
+    try:
+        text = " ".join(f"+{name}" for name in sorted(controllers))
+        (here / "cgroup.subtree_control").write_text(text, encoding="ascii")
+    except OSError as error:
+        if error.errno == errno.EBUSY:
+            return False
+        raise
+    return True
+
+
+def _version_1(root: Path, own: Path, controllers: set[str]) -> list[Path]:
+    groups = _own_groups(own)
+    if not controllers <= set(groups):
+        return []
+    return [root / name / groups[name].lstrip("/") for name in sorted(controllers)]
+
+
+def _own_groups(own: Path) -> dict[str, str]:
+    """Controller to path; the group of version 2 has no name: cgroups(7)."""
+    groups: dict[str, str] = {}
+    with contextlib.suppress(OSError):
+        for line in own.read_text(encoding="ascii").splitlines():
+            _, names, place = line.split(":", 2)
+            groups |= dict.fromkeys(names.split(","), place)
+    return groups
+
+
+def _set(folders: list[Path], wanted: dict[str, dict[str, str]]) -> None:
+    """Write what the kernel knows of it; of each controller the limit itself must be there."""
+    for settings in wanted.values():
+        known = [
+            (folder / name, value)
+            for folder in folders
+            for name, value in settings.items()
+            if (folder / name).exists()
+        ]
+        if not {"memory.max", "memory.limit_in_bytes", "pids.max"} & {f.name for f, _ in known}:
+            raise OSError("no limit can be set")
+        for file, value in known:
+            file.write_text(value, encoding="ascii")
+
+
+def _words(file: Path) -> set[str]:
+    try:
+        return set(file.read_text(encoding="ascii").split())
+    except OSError:
+        return set()
+
+
+def _counter(file: Path, name: str) -> int:
+    try:
+        lines = file.read_text(encoding="ascii").splitlines()
+    except OSError:
+        return 0
+    return sum(int(line.split()[1]) for line in lines if line.split()[:1] == [name])

@@ -1,0 +1,46 @@
+"""What a program printed: its beginning and its end, however much there was."""
+
+from collections import deque
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Text:
+    """The kept part of one stream; `cut` bytes are missing between its two halves."""
+
+    text: str
+    cut: int = 0
+
+
+class Stream:
+    """Keeps the first half of `kept` bytes and the latest ones, and counts the rest."""
+
+    def __init__(self, kept: int) -> None:
+        self._head_room = kept // 2
+        self._tail_room = kept - self._head_room
+        self._head = b""
+        self._tail: deque[bytes] = deque()
+        self._tail_size = 0
+        self.size = 0
+
+    def add(self, data: bytes) -> None:
+        """Take the next bytes."""
+        self.size += len(data)
+        room = self._head_room - len(self._head)
+        self._head += data[:room]
+        if rest := data[room:]:
+            self._tail.append(rest)
+            self._tail_size += len(rest)
+        while self._tail and self._tail_size - len(self._tail[0]) >= self._tail_room:
+            self._tail_size -= len(self._tail.popleft())
+
+    def text(self) -> Text:
+        """The whole where it fits; else head, a line that says what is missing, and tail."""
+        tail = b"".join(self._tail)[-self._tail_room :] if self._tail else b""
+        cut = self.size - len(self._head) - len(tail)
+        if not cut:
+            return Text((self._head + tail).decode(errors="replace"))
+        gap = f"\n[… {cut} bytes cut …]\n"
+        return Text(
+            f"{self._head.decode(errors='replace')}{gap}{tail.decode(errors='replace')}", cut
+        )

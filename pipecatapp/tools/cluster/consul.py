@@ -1,0 +1,109 @@
+"""The services and machines of a cluster, as Consul and Nomad tell."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+from hearth.cluster.watch import ServiceInstance, Services, ServiceWatch
+from hearth.service.names import GRAFANA, MOE_GATEWAY
+from pipecatapp.tools.cluster.nomad import NomadView
+from pipecatapp.tools.cluster.places import Machine, ServiceHealth, machines_of
+
+INTERNAL = frozenset(("rpc", "serf"))
+CONSUL = "consul"
+"""It is in its own catalogue with the port on which its servers speak to each other."""
+
+
+class ConsulPlaces:
+    """What the watch of all services knows, with the machines and unplaced jobs of Nomad.
+
+    `links` are pages that Consul does not tell of. Hand `changed` to the watch: that is how it is
+    known since when a service is as it is.
+    """
+
+    def __init__(
+        self,
+        nomad: NomadView | None = None,
+        links: Mapping[str, str] | None = None,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> None:
+        self.watch: ServiceWatch | None = None
+        self._nomad, self._links, self._clock = nomad, dict(links or {}), clock
+        self._since: dict[tuple[str, str], tuple[bool, datetime]] = {}
+
+    def changed(self, services: Services) -> None:
+        """Note when each instance turned healthy or ill; those that are gone are forgotten."""
+        before, now = self._since, self._clock()
+        self._since = {}
+        for one in _all(services):
+            which, well = (one.node, one.id), one.state != "critical"
+            seen = before.get(which)
+            self._since[which] = seen if seen and seen[0] == well else (well, now)
+
+    def gateway(self) -> str | None:
+        """Of the first gateway that is healthy."""
+        ready = [one for one in self._known().get(MOE_GATEWAY, ()) if one.state != "critical"]
+        return f"{url_of(ready[0])}/v1" if ready else None
+
+    def links(self) -> dict[str, str]:
+        found = {GRAFANA.title(): url_of(one) for one in self._known().get(GRAFANA, ())[:1]}
+        return {**found, **self._links}
+
+    def unknown(self) -> list[str]:
+        away = self.watch.away if self.watch is not None else None
+        consul = f"Consul does not answer, so this is its last word: {away}." if away else None
+        nomad = self._nomad.away if self._nomad is not None else None
+        return [each for each in (consul, nomad) if each]
+
+    async def services(self) -> list[ServiceHealth]:
+        """Every instance that Consul knows, and every job that Nomad has found no place for."""
+        known = sorted(_shown(self._known()), key=lambda one: (one.service, one.node, one.id))
+        waiting = await self._nomad.unplaced() if self._nomad is not None else {}
+        placed = {one.service for one in known}
+        return [self._service(one) for one in known] + [
+            ServiceHealth(
+                name=job, url="", machine="", healthy=False, since=self._clock(), detail=why
+            )
+            for job, why in waiting.items()
+            if job not in placed
+        ]
+
+    async def machines(self, services: list[ServiceHealth]) -> list[Machine]:
+        """Nomad's, and those that only Consul knows."""
+        there = {machine.name: machine for machine in machines_of(services)}
+        told = await self._nomad.machines() if self._nomad is not None else []
+        for machine in told:
+            known = there.pop(machine.name, None)
+            machine.services = known.services if known is not None else []
+        addresses = {one.node: one.node_address for one in _all(self._known())}
+        for machine in there.values():
+            machine.address = addresses.get(machine.name, "")
+        return sorted([*told, *there.values()], key=lambda machine: machine.name)
+
+    def _known(self) -> Services:
+        return self.watch.services if self.watch is not None else {}
+
+    def _service(self, one: ServiceInstance) -> ServiceHealth:
+        healthy, since = self._since.get((one.node, one.id), (True, self._clock()))
+        return ServiceHealth(
+            name=one.service,
+            url=url_of(one) if one.port and one.service != CONSUL else "",
+            machine=one.node,
+            healthy=healthy,
+            since=since,
+            detail="" if healthy else one.reason,
+        )
+
+
+def url_of(one: ServiceInstance) -> str:
+    """Its address; the service says by its meta `scheme` when it speaks https."""
+    host = f"[{one.address}]" if ":" in one.address else one.address
+    return f"{one.meta.get('scheme', 'http')}://{host}:{one.port}"
+
+
+def _shown(services: Services) -> list[ServiceInstance]:
+    """Without the ports on which Nomad's servers speak to each other: they are no services."""
+    return [one for one in _all(services) if not INTERNAL.intersection(one.tags)]
+
+
+def _all(services: Services) -> list[ServiceInstance]:
+    return [one for several in services.values() for one in several]

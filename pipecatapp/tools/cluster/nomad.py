@@ -1,0 +1,115 @@
+"""What Nomad says of its machines and jobs. Read only, and the page lives without it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import httpx2
+import structlog
+
+from pipecatapp.tools.cluster.places import Machine
+
+log = structlog.get_logger()
+
+SOCKET: Final = "unix://"
+"""Addresses that begin so name the socket of Nomad's task API."""
+
+LONG_LIVED: Final = ("service", "system")
+
+
+class NomadView:
+    """One Nomad API, by http, https or the unix socket that Nomad lays into each task.
+
+    The token is read again for each question: Nomad renews the one of a workload's identity.
+    """
+
+    def __init__(self, http: httpx2.AsyncClient, token_file: Path | None = None) -> None:
+        self._http, self._token_file = http, token_file
+        self.away: str | None = None
+        """Why it cannot be asked now, as a sentence; None when it answers."""
+
+    async def machines(self) -> list[Machine]:
+        """Its clients; none while it does not answer."""
+        found = await self._ask("/v1/nodes", resources="true")
+        return [_machine(node) for node in found]
+
+    async def unplaced(self) -> dict[str, str]:
+        """Jobs that shall run and of which nothing runs, each with the reason in words."""
+        reasons = {job["ID"]: _why_unplaced(job) for job in await self._ask("/v1/jobs")}
+        return {job: why for job, why in reasons.items() if why}
+
+    async def _ask(self, path: str, **query: str) -> list[Any]:
+        try:
+            answer = await self._http.get(path, params=query, headers=self._headers())
+            answer.raise_for_status()
+            found = answer.json() or []
+        except (httpx2.HTTPError, OSError, ValueError) as error:
+            self._say(f"Nomad does not answer: {str(error) or type(error).__name__}.")
+            return []
+        self._say(None)
+        return found if isinstance(found, list) else []
+
+    def _headers(self) -> dict[str, str]:
+        if self._token_file is None:
+            return {}
+        return {"x-nomad-token": self._token_file.read_text(encoding="ascii").strip()}
+
+    def _say(self, away: str | None) -> None:
+        if away is not None and self.away is None:
+            log.warning("nomad_away", reason=away)
+        elif away is None and self.away is not None:
+            log.info("nomad_answers")
+        self.away = away
+
+
+def nomad_client(address: str, **options: Any) -> httpx2.AsyncClient:
+    """A client of the API at `address`: `https://…`, `http://…` or `unix:///…/api.sock`."""
+    if not address.startswith(SOCKET):
+        return httpx2.AsyncClient(base_url=address.rstrip("/"), trust_env=False, **options)
+    socket = httpx2.AsyncHTTPTransport(uds=address.removeprefix(SOCKET))
+    return httpx2.AsyncClient(
+        base_url="http://localhost", transport=socket, timeout=options.get("timeout")
+    )
+
+
+def _machine(node: Mapping[str, Any]) -> Machine:
+    state, why = _state(node)
+    resources = node.get("NodeResources") or {}
+    return Machine(
+        name=node["Name"],
+        address=node["Address"],
+        healthy=state == "ready",
+        state=state,
+        detail=why,
+        cores=(resources.get("Cpu") or {}).get("TotalCpuCores"),
+        memory_mb=(resources.get("Memory") or {}).get("MemoryMB"),
+        services=[],
+    )
+
+
+def _state(node: Mapping[str, Any]) -> tuple[str, str]:
+    if node["Status"] != "ready":
+        return node["Status"], node.get("StatusDescription") or "Nomad hears nothing of it"
+    if node.get("Drain"):
+        return "draining", "its work is moved to other machines"
+    if node.get("SchedulingEligibility") == "ineligible":
+        return "closed", "it takes no new work"
+    return "ready", ""
+
+
+def _why_unplaced(job: Mapping[str, Any]) -> str:
+    """Empty when something of it runs, when it has been stopped, or when it is no service."""
+    if job.get("Stop") or job["Type"] not in LONG_LIVED or job.get("ParameterizedJob"):
+        return ""
+    groups = ((job.get("JobSummary") or {}).get("Summary") or {}).values()
+    if not groups or any(group.get("Running") for group in groups):
+        return ""
+    counted = {
+        "waiting for a machine with room": sum(group.get("Queued", 0) for group in groups),
+        "starting": sum(group.get("Starting", 0) for group in groups),
+        "failed": sum(group.get("Failed", 0) for group in groups),
+        "lost with a machine": sum(group.get("Lost", 0) for group in groups),
+    }
+    return ", ".join(f"{count} {words}" for words, count in counted.items() if count) or (
+        "nothing of it runs"
+    )

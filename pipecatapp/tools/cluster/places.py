@@ -1,0 +1,68 @@
+"""What there is in an instance, by name: its machines, its services, its gateway."""
+
+from datetime import datetime
+from typing import Protocol
+
+from pydantic import BaseModel, Field
+
+
+class ServiceHealth(BaseModel):
+    """One service: where it is, whether it works, since when, and if not, why."""
+
+    name: str
+    url: str
+    machine: str
+    healthy: bool
+    since: datetime = Field(description="When it became healthy, or was first seen not to be.")
+    detail: str = Field(description="Why it is not healthy; empty when it is.")
+
+
+class Machine(BaseModel):
+    """One machine, and what stands on it."""
+
+    name: str
+    address: str = Field(default="", description="Where it is reached; empty when nobody tells.")
+    healthy: bool
+    state: str = Field(default="ready", description="In one word: ready, draining, down …")
+    detail: str = Field(default="", description="Why it is not ready; empty when it is.")
+    cores: int | None = Field(default=None, description="Processor cores; null when nobody tells.")
+    memory_mb: int | None = Field(default=None, description="Memory in MB; null when nobody tells.")
+    services: list[str] = Field(description="The services on it.")
+
+
+class Places(Protocol):
+    """Where things are: fixed by the settings on one machine, told by Consul in a cluster."""
+
+    def gateway(self) -> str | None:
+        """The gateway's OpenAI address, which ends in `/v1`; None while none is known."""
+
+    def links(self) -> dict[str, str]:
+        """Pages of other programs by their names: Grafana, Nomad, Consul."""
+
+    def unknown(self) -> list[str]:
+        """What cannot be told right now, and why, in sentences."""
+
+    async def services(self) -> list[ServiceHealth]: ...
+
+    async def machines(self, services: list[ServiceHealth]) -> list[Machine]:
+        """The machines, with those of these services that stand on them."""
+        ...
+
+
+def machines_of(services: list[ServiceHealth]) -> list[Machine]:
+    """The machines that the services stand on, in the order of the services."""
+    found: dict[str, list[ServiceHealth]] = {}
+    for service in services:
+        found.setdefault(service.machine, []).append(service)
+    return [_machine(name, there) for name, there in found.items() if name]
+
+
+def _machine(name: str, services: list[ServiceHealth]) -> Machine:
+    ill = [service.name for service in services if not service.healthy]
+    return Machine(
+        name=name,
+        services=list(dict.fromkeys(service.name for service in services)),
+        healthy=not ill,
+        state="needs attention" if ill else "ready",
+        detail=f"not healthy: {', '.join(ill)}" if ill else "",
+    )

@@ -1,0 +1,172 @@
+"""A program in the sandbox, on the run's workspace."""
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field
+
+from pipecatapp.sandbox import Limits, Mount, Outcome, Sandbox, SandboxUnusable, Stopped
+from pipecatapp.sandbox.bubblewrap import PATH, WORK, python
+from pipecatapp.sandbox.tree import TooLarge, remove
+from pipecatapp.tools.code.packages import Packages
+from pipecatapp.workflow import Context, ToolFailed, tool
+
+MIB = 1 << 20
+LISTED = 200
+"""Changed files that are named; more are counted."""
+SOURCE = "/code/main"
+
+Change = Literal["added", "changed", "removed"]
+
+
+class ChangedFile(BaseModel):
+    path: str
+    change: Change
+
+
+class Ran(BaseModel):
+    """How a program ended. Its exit code is data: only what could not be run at all fails."""
+
+    ok: bool = Field(description="Whether it ended by itself, with the exit code 0.")
+    exit_code: int | None = Field(
+        description="Its own; 128 + n where signal n ended it; null where a limit did."
+    )
+    stopped: Stopped | None = Field(description="The limit that ended it: time, memory, disk …")
+    stdout: str = Field(description="What it printed; of much, the beginning and the end.")
+    stderr: str = Field(description="The same of its standard error.")
+    stdout_cut: int = Field(description="Bytes that are missing in the middle of `stdout`.")
+    stderr_cut: int = Field(description="Bytes that are missing in the middle of `stderr`.")
+    seconds: float = Field(description="How long it ran.")
+    files: list[ChangedFile] = Field(description="What it added, changed or removed.")
+    files_left_out: int = Field(description="How many more it changed than are named.")
+
+
+@tool("code.run", effect="exec", version=1)
+async def run(
+    ctx: Context,
+    code: Annotated[str, Field(description="Source of a program; or give `command`.")] = "",
+    language: Annotated[Literal["python", "sh"], Field(description="Of `code`.")] = "python",
+    command: Annotated[
+        list[str], Field(description="A program of the system and its arguments.")
+    ] = [],  # noqa: B006
+    stdin: Annotated[str, Field(description="What it can read from its standard input.")] = "",
+    environment: Annotated[
+        dict[str, str], Field(description="Variables; nothing else of ours is there.")
+    ] = {},  # noqa: B006
+    packages: Annotated[
+        str, Field(description="Python packages to have: the `id` that code.install gave.")
+    ] = "",
+    seconds: Annotated[float, Field(description="How long it may take.", gt=0, le=3600)] = 60.0,
+    memory_mb: Annotated[
+        int, Field(description="MiB for all of its processes together.", ge=16, le=65536)
+    ] = 1024,
+    processes: Annotated[
+        int, Field(description="Processes and threads at the same time.", ge=1, le=4096)
+    ] = 128,
+    disk_mb: Annotated[
+        int, Field(description="MiB by which the workspace may grow.", ge=1, le=65536)
+    ] = 512,
+) -> Ran:
+    """Run a program in the sandbox: no network, no files but the workspace, which is its folder.
+
+    Without a workspace the folder is empty and goes away with the program.
+    """
+    if bool(code) == bool(command):
+        raise ToolFailed("Say either `code` or `command`.")
+    limits = Limits(
+        seconds=seconds,
+        cpu=int(seconds * 8) + 1,
+        memory=memory_mb * MIB,
+        processes=processes,
+        disk=disk_mb * MIB,
+        file=disk_mb * MIB,
+    )
+    interpreter, mounts = Path(python()), []
+    if packages:
+        place = ctx.service(Packages).place(packages)
+        interpreter = place / "bin" / "python"
+        mounts.append(Mount(place, str(place)))
+    given = {"PATH": f"{interpreter.parent}:{PATH}", "PYTHONPATH": WORK, **checked(environment)}
+    with source_of(code) as source, folder_of(ctx) as folder:
+        if source is not None:
+            mounts.append(Mount(source, SOURCE))
+            command = [str(interpreter) if language == "python" else "/bin/sh", SOURCE]
+        try:
+            ended = await ctx.service(Sandbox).run(
+                command,
+                folder,
+                limits=limits,
+                stdin=stdin.encode(errors="replace"),
+                mounts=mounts,
+                environment=given,
+            )
+        except SandboxUnusable as error:
+            raise ToolFailed(str(error)) from error
+        except (OSError, ValueError) as error:
+            raise ToolFailed(f"The program cannot be started: {error}.") from error
+        except TooLarge as error:
+            raise ToolFailed(f"The workspace cannot be given to a program: {error}.") from error
+    return ran(ended)
+
+
+def checked(environment: dict[str, str]) -> dict[str, str]:
+    """Variables as a system takes them."""
+    for name, value in environment.items():
+        if not name or "=" in name or "\0" in f"{name}{value}":
+            raise ToolFailed(f"{name!r} cannot be a variable of the environment.")
+    return environment
+
+
+@contextlib.contextmanager
+def source_of(code: str) -> Iterator[Path | None]:
+    """The program as a file; it lies outside of the workspace, which it should not change."""
+    if not code:
+        yield None
+        return
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", errors="replace", prefix="hearth-code-"
+    ) as file:
+        file.write(code)
+        file.flush()
+        yield Path(file.name)
+
+
+@contextlib.contextmanager
+def folder_of(ctx: Context) -> Iterator[Path]:
+    """The workspace, or an empty folder for a run that has none."""
+    if ctx.workspace is not None:
+        yield ctx.workspace
+        return
+    folder = Path(tempfile.mkdtemp(prefix="hearth-run-"))
+    try:
+        yield folder
+    finally:
+        remove(folder)
+
+
+def ran(ended: Outcome) -> Ran:
+    """The outcome as data; names of files that are no text are made so."""
+    changes = list(ended.changes.items())
+    files = [
+        ChangedFile.model_validate({"path": readable(path), "change": change})
+        for path, change in changes[:LISTED]
+    ]
+    return Ran(
+        ok=ended.exit_code == 0 and ended.stopped is None,
+        exit_code=ended.exit_code,
+        stopped=ended.stopped,
+        stdout=ended.stdout.text,
+        stderr=ended.stderr.text,
+        stdout_cut=ended.stdout.cut,
+        stderr_cut=ended.stderr.cut,
+        seconds=ended.seconds,
+        files=files,
+        files_left_out=max(0, len(changes) - LISTED),
+    )
+
+
+def readable(path: str) -> str:
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

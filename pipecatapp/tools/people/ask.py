@@ -1,0 +1,65 @@
+"""A question to a person, or to a model in a person's place."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field
+
+from pipecatapp.workflow import Context, Question, ToolFailed, tool
+
+
+class Answered(BaseModel):
+    """The answer, and whose it is."""
+
+    answer: Any = Field(description="One of the choices, or of the type that was asked for.")
+    by: str = Field(
+        description="Who answered; `model <id>` for a model, empty when the time was over."
+    )
+    at: str = Field(description="When: ISO 8601, UTC; empty for a model.")
+
+
+@tool("human.ask", effect="human", version=1)
+async def ask(
+    ctx: Context,
+    question: Annotated[str, Field(description="What is to be decided.", min_length=1)],
+    choices: Annotated[
+        list[str], Field(description="The answers to choose from; none: any answer.")
+    ] = [],  # noqa: B006
+    returns: Annotated[
+        Any, Field(description="Type of the answer, in the short-hand of documents.")
+    ] = None,
+    show: Annotated[Any, Field(description="What one should see to decide.")] = None,
+    after: Annotated[
+        float | None, Field(description="Seconds after which nobody is waited for.", gt=0)
+    ] = None,
+    otherwise: Annotated[
+        Any, Field(description="The answer then; without one the node fails.")
+    ] = None,
+    by: Annotated[
+        Literal["person", "llm"], Field(description="Who is asked; a model is marked as one.")
+    ] = "person",
+    model: Annotated[str, Field(description="The model, if one is asked.")] = "auto",
+) -> Answered:
+    """Ask a person and wait for the answer; the run may rest meanwhile for as long as it takes."""
+    asked = Question(text=question, choices=choices, returns=returns, show=show, after=after)
+    if by == "llm":
+        return await ask_model(ctx, asked, model)
+    if otherwise is not None:
+        asked = asked.model_copy(update={"otherwise": otherwise})
+    reply = await ctx.ask(asked)
+    return Answered(answer=reply.value, by=reply.by, at=reply.at)
+
+
+async def ask_model(ctx: Context, question: Question, model: str) -> Answered:
+    """The same question to a model, whose answer has to have the same form."""
+    form = f"one of {', '.join(question.choices)}" if question.choices else question.returns
+    shown = f"\n\n{question.show}" if question.show is not None else ""
+    given = {
+        "messages": [{"role": "user", "content": f"{question.text}{shown}"}],
+        "returns": {"answer": form or "text"},
+        "model": model,
+    }
+    told = await ctx.call("llm.json", given, at="model", say=lambda _text: None)
+    answer = told["value"]["answer"]
+    if question.choices and answer not in question.choices:
+        raise ToolFailed(f"The model answered {answer!r}, which is none of the choices.")
+    return Answered(answer=answer, by=f"model {told['model']}", at="")

@@ -1,0 +1,29 @@
+"""A word to the people who follow a run, without waiting for theirs."""
+
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+from pipecatapp.workflow import Context, tool
+
+LONGEST = 4000
+"""Characters. A note is a remark; longer texts are files."""
+
+
+class Told(BaseModel):
+    """What was told."""
+
+    text: str = Field(description="The note, as people see it at the run.")
+
+
+@tool("human.note", effect="human", version=1)
+async def note(
+    ctx: Context,
+    text: Annotated[
+        str, Field(description="What people should know.", min_length=1, max_length=LONGEST)
+    ],
+) -> Told:
+    """Tell whoever follows the run something, and go on at once."""
+    await ctx.say(text)
+    ctx.record(note=text)
+    return Told(text=text)

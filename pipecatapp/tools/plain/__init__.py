@@ -1,0 +1,1 @@
+"""Tools that touch nothing: they give names to values."""

@@ -1,0 +1,254 @@
+"""Compile = validate = dry run: from documents to a plan, or to every fault at once."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pipecatapp.workflow.compiling import checks
+from pipecatapp.workflow.compiling.library import Entry, Library, flat
+from pipecatapp.workflow.compiling.names import (
+    RUN,
+    Visible,
+    back_over,
+    loop_facts,
+    looped,
+    loops,
+)
+from pipecatapp.workflow.compiling.uses import Uses
+from pipecatapp.workflow.document import InvalidDocument, Prompt, Workflow
+from pipecatapp.workflow.document.diagnostic import did_you_mean
+from pipecatapp.workflow.document.model import Node
+from pipecatapp.workflow.document.shapes import ShapeError, fits, shape
+from pipecatapp.workflow.expressions import ExpressionError, Read
+from pipecatapp.workflow.plan import (
+    Body,
+    Jump,
+    Kind,
+    Limits,
+    Plan,
+    PlanInput,
+    PlanNode,
+    PlanOutput,
+)
+from pipecatapp.workflow.tool import Json, Tool
+
+
+def compile_workflow(
+    workflow: Workflow,
+    tools: Mapping[str, Tool],
+    prompts: Iterable[Prompt] = (),
+    *,
+    workflows: Mapping[str, Workflow] | None = None,
+    roles: Mapping[str, str] | None = None,
+) -> Plan:
+    """The frozen plan of a workflow; raises `InvalidDocument`."""
+    library = Library(
+        tools, tuple(prompts), {**(workflows or {}), workflow.id: workflow}, roles or {}
+    )
+    library.want(workflow)
+    for wanted in library.wanted:
+        library.bodies[wanted.id] = _WorkflowCompiler(library, wanted).body()
+    if library.faults:
+        raise InvalidDocument(library.faults)
+    limits = Limits.model_validate(workflow.document.limits.model_dump())
+    return Plan(
+        workflow=workflow.id, bodies=library.bodies, roles=dict(library.roles), limits=limits
+    )
+
+
+class _WorkflowCompiler(Uses):
+    """Compiles one document; faults go to the library."""
+
+    def body(self) -> Body:
+        document = self.document
+        for name, given in document.inputs.items():
+            if not given.required and given.default is not None:
+                self._typed(("inputs", name, "default"), given.type, given.default)
+        names: dict[str, Json] = {"inputs": self.workflow.input_schema(), "run": RUN}
+        order = "steps" if document.steps is not None else "graph"
+        entries = list(flat((order,), document.steps or document.graph or []))
+        nodes, gives = self._scope(order, entries, Visible(names))
+        for name, out in document.outputs.items():
+            self._read_all(("outputs", name), out.value, Visible({**names, **gives}))
+        return Body(
+            id=document.id,
+            version=document.version,
+            about=document.about,
+            order="steps" if document.steps is not None else "graph",
+            nodes=nodes,
+            inputs={
+                name: PlanInput(type=given.type, default=given.default, required=given.required)
+                for name, given in document.inputs.items()
+            },
+            outputs={
+                name: PlanOutput(value=out.value, type=out.type)
+                for name, out in document.outputs.items()
+            },
+        )
+
+    def _scope(
+        self, order: str, entries: list[Entry], outer: Visible
+    ) -> tuple[tuple[PlanNode, ...], dict[str, Json]]:
+        """The nodes of a scope, and the schema of what each gives."""
+        gives = {entry.node.id: self._gives(entry.node) for entry in entries}
+        barred = {e.node.id: "a goto gives nothing" for e in entries if e.node.goto is not None}
+        again = back_over(order, [entry.node for entry in entries])
+        nodes: list[PlanNode] = []
+        for index, entry in enumerate(entries):
+            name = entry.node.id
+            unread = {**barred, name: "a node cannot read itself"}
+            if order == "steps":
+                later = [other.node.id for other in entries[index + 1 :]]
+                unread |= dict.fromkeys(later, "it comes later in these steps")
+            visible = outer.among(gives, unread)
+            if name in again:
+                visible = visible.again({"type": "object", "properties": gives})
+            before = entries[index - 1].node.id if order == "steps" and index else None
+            node = self._node(entry, visible, set(gives), before)
+            nodes.append(node.model_copy(update={"again": name in again}))
+        places = {entry.node.id: entry.path for entry in entries}
+        found = (*checks.cycles(nodes), *checks.never(nodes), *checks.jumps(order, nodes))
+        for finding in found:
+            path = (*places[str(finding.path[0])], *(finding.path[1:] or ("id",)))
+            self._fault(path, finding.message, finding.mend)
+        return tuple(nodes), gives
+
+    def _node(
+        self, entry: Entry, visible: Visible, siblings: set[str], before: str | None
+    ) -> PlanNode:
+        node, path = entry.node, entry.path
+        reads = self._read_all((*path, "if"), node.when, visible)
+        inside, around = self._loop(entry, visible)
+        reads += around
+        reads += self._read_all((*path, "with"), node.given, inside)
+        reads += self._read_all((*path, "model"), node.model, inside)
+        self._check_needs(entry, siblings, visible)
+        inner, inner_reads = self._inner(entry, inside)
+        self._check_item(entry, visible)
+        reads = [read for read in reads if read.path[0] not in inside.given]
+        names = [str(read.path[0]) for read in reads]
+        hard = [str(read.path[0]) for read in reads if not read.soft]
+        waits = {before} if before else {entry.unless, *names, *node.needs, *inner_reads} & siblings
+        common: dict[str, Any] = {
+            "id": node.id,
+            "when": True if node.when is None else node.when,
+            "unless": entry.unless,
+            "waits": sorted(name for name in waits if name),
+            "reads": list(dict.fromkeys(names)),
+            "hard": list(dict.fromkeys(hard)),
+            "needs": node.needs,
+            "stream": node.stream,
+            "tags": node.tags,
+            "about": node.about,
+            "nodes": inner,
+            "timeout": node.timeout,
+            "loop": loop_facts(node),
+            **_ways_on(node),
+        }
+        return PlanNode(**{**common, **self._use(entry, inside)})
+
+    def _loop(self, entry: Entry, visible: Visible) -> tuple[Visible, list[Read]]:
+        """What can be read inside a node that loops, and what its loop reads around it."""
+        node, path, visit = entry.node, entry.path, self._visit(entry.node)
+        if node.each is not None:
+            reads = self._read_all((*path, "for"), node.each.each, visible)
+            inside = visible.again(visit, **{node.each.name: self._item(entry, visible)})
+            if node.each.parallel > 1:
+                inside = inside.without("prev", "these visits run at the same time")
+            return inside, reads
+        if not loops(node):
+            return visible, []
+        inside = visible.again(visit)
+        made = visit.get("properties", {}) if node.use is None else {}
+        after = inside.after(node, {**made, node.id: visit})
+        reads = self._read_all((*path, "while"), node.during, inside)
+        later = self._read_all((*path, "until"), node.until, after)
+        later += self._read_all((*path, "stuck_on"), node.stuck_on, after)
+        return inside, reads + [read for read in later if read.path[0] not in after.given]
+
+    def _item(self, entry: Entry, visible: Visible) -> Json:
+        """The schema of one item of a `for`."""
+        each = entry.node.each
+        if each is None or not isinstance(each.each, str):
+            return {}
+        try:
+            kind, root = self._kind(each.each, visible)
+        except (ShapeError, ExpressionError):
+            return {}
+        if not fits(kind, {"type": "array"}, given_root=root, wanted_root={}):
+            told = f"`for` takes a list, but this gives {kind.get('type')}"
+            self._fault((*entry.path, "for", "each"), told)
+        items: Json = kind.get("items", {})
+        return {} if "$ref" in items else items
+
+    def _check_item(self, entry: Entry, visible: Visible) -> None:
+        name = entry.node.each.name if entry.node.each else None
+        if name is not None and name in {*visible.known, entry.node.id} - visible.given:
+            told = f"the name {name!r} is taken"
+            self._fault((*entry.path, "for"), told, "Choose another with `as`")
+
+    def _inner(self, entry: Entry, visible: Visible) -> tuple[tuple[PlanNode, ...], set[str]]:
+        """The nodes of a nested scope, and the names around it that they read."""
+        node = entry.node
+        if node.steps is None and node.graph is None:
+            return (), set()
+        order = "steps" if node.steps is not None else "graph"
+        entries = list(flat((*entry.path, order), node.steps or node.graph or []))
+        nodes, gives = self._scope(order, entries, visible)
+        return nodes, {name for name in _all_reads(nodes) if name not in gives}
+
+    def _use(self, entry: Entry, visible: Visible) -> dict[str, Any]:
+        """What depends on the thing that a node uses."""
+        node = entry.node
+        if node.use is None:
+            kind: Kind = "steps" if node.steps is not None else "graph"
+            return {"kind": "goto" if node.goto is not None else kind}
+        if node.use.startswith("workflow/"):
+            return self._use_workflow(entry, visible)
+        tool = self.library.tools.get(node.use)
+        if tool is None:
+            mend = did_you_mean(
+                node.use,
+                [*self.library.tools, *(f"workflow/{id}" for id in self.library.workflows)],
+            )
+            self._fault((*entry.path, "use"), f"there is no tool {node.use!r}", mend)
+            return {"kind": "use", "use": node.use}
+        return self._use_tool(entry, tool, visible)
+
+    def _gives(self, node: Node) -> Json:
+        """The schema of a node's output; `{}` where nothing is known."""
+        return looped(self._visit(node)) if loops(node) else self._visit(node)
+
+    def _visit(self, node: Node) -> Json:
+        """The schema of what one visit of a node gives."""
+        if node.use is None:
+            inner = flat((), [*(node.steps or []), *(node.graph or [])])
+            return {
+                "type": "object",
+                "properties": {entry.node.id: self._gives(entry.node) for entry in inner},
+            }
+        if node.returns is not None:
+            return shape(node.returns).schema()
+        if node.use.startswith("workflow/"):
+            used = self.library.workflows.get(node.use.removeprefix("workflow/"))
+            return used.output_schema() if used else {}
+        tool = self.library.tools.get(node.use)
+        return tool.output_schema() if tool else {}
+
+
+def _ways_on(node: Node) -> dict[str, Any]:
+    """What a plan keeps of jumps, and of what follows a failure."""
+    error, goto = node.on_error, node.goto
+    return {
+        "jump": Jump(to=goto, max=node.max, on_max=node.on_max) if goto is not None else None,
+        "on_error": error.then,
+        "rescue": Jump(to=error.goto, max=error.max) if error.goto is not None else None,
+        "cache": node.cache or "auto",
+        "pinned": node.pinned,
+    }
+
+
+def _all_reads(nodes: Iterable[PlanNode]) -> Iterator[str]:
+    for node in nodes:
+        yield from node.reads
+        inner = {child.id for child in node.nodes}
+        yield from (name for name in _all_reads(node.nodes) if name not in inner)

@@ -1,0 +1,45 @@
+"""What documents may name while they are compiled, and where their nodes stand."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pipecatapp.workflow.document import Diagnostic, Prompt, Workflow
+from pipecatapp.workflow.document.model import Node
+from pipecatapp.workflow.document.yaml_text import Path
+from pipecatapp.workflow.plan import Body
+from pipecatapp.workflow.tool import Tool
+
+
+@dataclass
+class Library:
+    """What documents may name, and what was found of it so far."""
+
+    tools: Mapping[str, Tool]
+    prompts: Sequence[Prompt]
+    workflows: Mapping[str, Workflow]
+    roles: Mapping[str, str]
+    bodies: dict[str, Body] = field(default_factory=dict)
+    faults: list[Diagnostic] = field(default_factory=list)
+    wanted: list[Workflow] = field(default_factory=list)
+    """The workflow, and behind it those it uses, each once."""
+
+    def want(self, workflow: Workflow) -> None:
+        """A workflow that is to be compiled too."""
+        if all(workflow.id != other.id for other in self.wanted):
+            self.wanted.append(workflow)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A node of a scope; nodes of an `else` list stand behind the node they belong to."""
+
+    path: Path
+    node: Node
+    unless: str | None = None
+
+
+def flat(path: Path, nodes: Iterable[Node], unless: str | None = None) -> Iterator[Entry]:
+    """The nodes of a scope, those of `else` lists behind the node they belong to."""
+    for index, node in enumerate(nodes):
+        yield Entry((*path, index), node, unless)
+        yield from flat((*path, index, "else"), node.otherwise, node.id)

@@ -1,0 +1,107 @@
+"""What a node uses: a tool or another workflow, and whether it is used rightly."""
+
+from typing import Any
+
+from pipecatapp.workflow.compiling import checks
+from pipecatapp.workflow.compiling.library import Entry
+from pipecatapp.workflow.compiling.names import Visible
+from pipecatapp.workflow.compiling.reads import Reads
+from pipecatapp.workflow.document.diagnostic import did_you_mean
+from pipecatapp.workflow.document.yaml_text import Path
+from pipecatapp.workflow.expressions import expressions
+from pipecatapp.workflow.tool import REPEATABLE, Json, Tool
+
+
+class Uses(Reads):
+    """Compiles what depends on the thing that a node uses."""
+
+    def _use_workflow(self, entry: Entry, visible: Visible) -> dict[str, Any]:
+        node, path = entry.node, entry.path
+        used = self.library.workflows.get(str(node.use).removeprefix("workflow/"))
+        self._check_modifiers(entry, "a workflow", takes=())
+        if node.retry is not None:
+            said, mend = "`retry` belongs to a tool", "Let the nodes inside try again"
+            self._fault((*path, "retry"), said, mend, key=True)
+        if used is None:
+            mend = did_you_mean(str(node.use), [f"workflow/{id}" for id in self.library.workflows])
+            self._fault((*path, "use"), f"there is no {node.use!r}", mend)
+            return {"kind": "workflow", "use": node.use}
+        self.library.want(used)
+        schema = used.input_schema()
+        self._found(path, checks.keys(node.given, schema, filled=(), short=()))
+        for name, value in node.given.items():
+            if name in used.document.inputs and not list(expressions(value)):
+                self._typed((*path, "with", name), used.document.inputs[name].type, value)
+        self._check_kinds(path, node.given, schema, visible)
+        return {"kind": "workflow", "use": node.use, "version": used.version, "given": node.given}
+
+    def _use_tool(self, entry: Entry, tool: Tool, visible: Visible) -> dict[str, Any]:
+        node, path, fields = entry.node, entry.path, tool.takes.model_fields
+        messages = "messages" in fields and tool.effect == "llm"
+        model = (
+            node.model
+            or self.document.defaults.model
+            or ("default" if "default" in self.library.roles else None)
+        )
+        modifiers = {"model": "model" in fields, "prompt": messages, "returns": messages}
+        taken = [key for key, fine in modifiers.items() if fine]
+        self._check_modifiers(entry, f"the tool {tool.name!r}", takes=taken)
+        short = {"text"} if messages and "text" not in fields else set()
+        schema = tool.input_schema()
+        filled = {name for name, fine in (("model", model), ("messages", messages)) if fine}
+        self._found(path, checks.keys(node.given, schema, filled=filled, short=short))
+        self._found(path, checks.literals(node.given, tool.takes, short))
+        self._check_kinds(path, node.given, schema, visible)
+        self._check_tools(path, tool, node.given)
+        again = tool.effect in REPEATABLE and tool.name != "agent"
+        if node.retry is not None and not again:
+            told = f"`retry` cannot stand here: {tool.name} may have done something already"
+            self._fault((*path, "retry"), told, "Remove it", key=True)
+        defaults = self.document.defaults
+        retry = node.retry or (defaults.retry if again else None)
+        return {
+            "kind": "agent" if tool.name == "agent" else "use",
+            "use": tool.name,
+            "version": tool.version,
+            "effect": tool.effect,
+            "given": node.given,
+            "model": model if "model" in fields else None,
+            "messages": messages,
+            "system": self._system(path, node.prompt),
+            "returns": node.returns,
+            "timeout": node.timeout or defaults.timeout,
+            "cache": node.cache or defaults.cache,
+            "retries": retry.times if retry else 0,
+            "wait": (retry.wait if retry else None) or 0.0,
+        }
+
+    def _check_tools(self, path: Path, tool: Tool, given: Json) -> None:
+        """An agent may be given only tools that exist."""
+        offered = given.get("tools") if tool.name == "agent" else None
+        for index, name in enumerate(offered if isinstance(offered, list) else []):
+            if isinstance(name, str) and "{{" not in name and name not in self.library.tools:
+                mend = did_you_mean(name, self.library.tools)
+                self._fault((*path, "with", "tools", index), f"there is no tool {name!r}", mend)
+
+    def _system(self, path: Path, tags: list[str]) -> str:
+        """The prompts all of whose tags are asked for, joined."""
+        known = {tag for prompt in self.library.prompts for tag in prompt.tags}
+        for index, tag in enumerate(tags):
+            if tag not in known:
+                self._fault(
+                    (*path, "prompt", index),
+                    f"no prompt has the tag {tag!r}",
+                    did_you_mean(tag, known),
+                )
+        chosen = [
+            prompt.text.strip()
+            for prompt in self.library.prompts
+            if prompt.tags and prompt.tags <= set(tags)
+        ]
+        if tags and not chosen and known.issuperset(tags):
+            self._fault(
+                (*path, "prompt"),
+                "no prompt has only tags that stand here",
+                "Add the other tags of the one you mean",
+            )
+        return "\n\n".join(chosen)

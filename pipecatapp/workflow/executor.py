@@ -1,0 +1,233 @@
+"""Executing runs: starting them, forking them, going on with them after a restart."""
+
+import asyncio
+from collections.abc import Awaitable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import structlog
+from pydantic import ValidationError
+
+from pipecatapp.workflow.channel import Channel, Listener
+from pipecatapp.workflow.document import Prompt, Workflow
+from pipecatapp.workflow.document.shapes import ShapeError
+from pipecatapp.workflow.ledger import Event, Ledger, inbox
+from pipecatapp.workflow.ledger.inbox import Remark
+from pipecatapp.workflow.ledger.journal import Fork
+from pipecatapp.workflow.ledger.reading import RunRow, Spent
+from pipecatapp.workflow.plan import Plan
+from pipecatapp.workflow.running.agent import agent
+from pipecatapp.workflow.running.execution import Execution
+from pipecatapp.workflow.running.instance import Instances
+from pipecatapp.workflow.running.known import Known
+from pipecatapp.workflow.running.prompting import request_of
+from pipecatapp.workflow.running.scope import checked_inputs
+from pipecatapp.workflow.running.waiting import Waiting
+from pipecatapp.workflow.tool import Tool
+from pipecatapp.workflow.views import RunResult
+
+_log = structlog.get_logger()
+
+
+class UnknownRun(LookupError):
+    """The ledger holds no run of this id, or it is not executed here. Look at the list of runs."""
+
+
+class UnknownStep(LookupError):
+    """The run has no step at this path. Look at its steps."""
+
+
+class InvalidInputs(ValueError):
+    """The inputs do not fit the workflow; nothing was started. The message names each fault."""
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a run is started with."""
+
+    inputs: Mapping[str, Any]
+    conversation: str | None
+    caller: str
+    answers: Mapping[str, Any]
+    interactive: bool
+
+
+@dataclass
+class Live:
+    """A run that this engine executes."""
+
+    execution: Execution
+    ended: "asyncio.Task[RunResult]"
+
+    @property
+    def waiting(self) -> Waiting:
+        return self.execution.instances.waiting
+
+    @property
+    def remarks(self) -> list[Remark]:
+        return self.execution.instances.remarks
+
+
+class Executor:
+    """What `Engine` executes runs with; it holds the ledger's lease while it is open."""
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        *,
+        tools: Iterable[Tool],
+        workflows: Iterable[Workflow] = (),
+        prompts: Iterable[Prompt] = (),
+        services: Mapping[Any, object] | None = None,
+        roles: Mapping[str, str] | None = None,
+    ) -> None:
+        self.ledger = ledger
+        self.tools: Mapping[str, Tool] = {tool.name: tool for tool in (agent, *tools)}
+        self.workflows: Mapping[str, Workflow] = {workflow.id: workflow for workflow in workflows}
+        self._prompts, self._services, self._roles = (
+            tuple(prompts),
+            dict(services or {}),
+            dict(roles or {}),
+        )
+        self._plans: dict[int, Plan] = {}
+        self._live: dict[str, Live] = {}
+
+    async def __aenter__(self) -> Self:
+        await self.ledger.hold(self._hear)
+        return self
+
+    async def __aexit__(self, *_exc: object) -> None:
+        for live in self._live.values():
+            live.execution.suspend()
+        await asyncio.gather(*(live.ended for live in self._live.values()), return_exceptions=True)
+        await self.ledger.let_go()
+
+    async def _begin(
+        self, plan: Plan, given: Given, listener: Listener | None, fork: Fork | None = None
+    ) -> str:
+        plan.check_tools(self.tools)
+        try:
+            checked_in = checked_inputs(plan.body, given.inputs)
+        except ShapeError as error:
+            raise InvalidInputs(str(error)) from error
+        run, request = self.ledger.names.new(), request_of(checked_in)
+        preset = [
+            inbox.preset(self.ledger.names.new(), run, name, value)
+            for name, value in given.answers.items()
+        ]
+        waiting = Waiting(
+            self.ledger.journal(run),
+            {},
+            given=given.answers,
+            came={},
+            interactive=given.interactive,
+        )
+        instances = self._instances(run, request, plan, Spent(), waiting, fork)
+        begun = instances.journal.begin(
+            workflow=plan.workflow,
+            plan=plan.model_dump(mode="json"),
+            inputs=checked_in,
+            request=request,
+            conversation=given.conversation,
+            caller=given.caller,
+            beside=preset,
+            interactive=given.interactive,
+            fork=fork,
+        )
+        live = self._launch(begun, Execution(plan, checked_in, instances, Channel(run)), listener)
+        try:
+            await asyncio.shield(begun)
+        except asyncio.CancelledError:
+            live.execution.cancel()
+            raise
+        return run
+
+    async def resume_unfinished(self) -> list[str]:
+        """Go on with every run that an earlier process left; gives their ids."""
+        resumed = []
+        for run in self.ledger.read.unfinished():
+            if run not in self._live:
+                resumed.append(run)
+                await self._resume(self._row(run))
+        return resumed
+
+    def _row(self, run: str) -> RunRow:
+        row = self.ledger.read.run(run)
+        if row is None:
+            raise UnknownRun(f"There is no run {run!r}.")
+        return row
+
+    def _instances(
+        self,
+        run: str,
+        request: str,
+        plan: Plan,
+        spent: Spent,
+        waiting: Waiting,
+        fork: Fork | None,
+    ) -> Instances:
+        return Instances(
+            run=run,
+            request=request,
+            tools=self.tools,
+            services=self._services,
+            journal=self.ledger.journal(run),
+            reader=self.ledger.read,
+            limits=plan.limits,
+            past={step.path: step for step in self.ledger.read.steps(run)},
+            spent=spent,
+            waiting=waiting,
+            known=Known(
+                self.ledger.read,
+                run,
+                fork.family if fork else run,
+                origin=fork.origin if fork else None,
+                rerun=fork.at if fork else None,
+            ),
+            remarks=inbox.remarks(self.ledger.read, run) if spent.nodes else [],
+        )
+
+    def _launch(
+        self, begun: Awaitable[object], execution: Execution, listener: Listener | None
+    ) -> Live:
+        """Execute a run as soon as its beginning is on the disk."""
+        if listener is not None:
+            execution.channel.join(listener)
+        ended = asyncio.create_task(execution.carry_out(begun), name=f"run {execution.run}")
+        live = self._live[execution.run] = Live(execution, ended)
+        ended.add_done_callback(lambda task: self._forget(execution.run, task))
+        return live
+
+    async def _resume(self, row: RunRow) -> None:
+        try:
+            plan = Plan.model_validate(self.ledger.read.value(row.plan))
+            plan.check_tools(self.tools)
+        except (ValidationError, LookupError) as error:
+            journal = self.ledger.journal(row.id)
+            journal.end("failed", error=f"cannot be resumed: {error}")
+            await journal.durable()
+            return
+        read = self.ledger.read
+        waiting = Waiting(
+            self.ledger.journal(row.id),
+            {step.path: step for step in read.steps(row.id)},
+            given=inbox.presets(read, row.id),
+            came=inbox.answers(read, row.id),
+            interactive=bool(row.interactive),
+        )
+        request = read.value(row.request)
+        fork = Fork(row.forked, row.family, row.rerun) if row.forked else None
+        instances = self._instances(row.id, request, plan, read.spent(row.id), waiting, fork)
+        inputs = self.ledger.read.value(row.inputs)
+        begun = instances.journal.resume()
+        self._launch(begun, Execution(plan, inputs, instances, Channel(row.id)), None)
+        await asyncio.shield(begun)
+
+    def _hear(self, event: Event) -> None:
+        if live := self._live.get(event.run):
+            live.execution.channel.publish(event)
+
+    def _forget(self, run: str, ended: "asyncio.Task[RunResult]") -> None:
+        self._live.pop(run).execution.channel.close()
+        if not ended.cancelled() and (error := ended.exception()) is not None:
+            _log.error("run_end_not_written", run=run, error=repr(error))

@@ -1,0 +1,59 @@
+"""What failed, where it stands, and whether a document may answer it."""
+
+import traceback
+from collections.abc import Iterator
+
+import structlog
+
+from pipecatapp.workflow.ledger.errors import LedgerFailed
+from pipecatapp.workflow.tool import ToolFailed
+
+_log = structlog.get_logger()
+
+
+class RunStopped(Exception):
+    """The run cannot go on; `path` says where. Unlike `ToolFailed` it is never told to a model."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(reason)
+
+
+def holds(outer: str, path: str) -> bool:
+    """Whether an instance is another one, or lies in it; the run itself holds everything."""
+    return not outer or path == outer or path.startswith((f"{outer}/", f"{outer}["))
+
+
+def reason_of(error: BaseException) -> str:
+    """Why something failed, for the person who reads the run."""
+    first = next(_leaves(error))
+    if isinstance(first, ToolFailed | RunStopped | LedgerFailed):
+        return str(first)
+    return f"the tool broke: {type(first).__name__}: {first}"
+
+
+def place_of(error: BaseException, path: str) -> str:
+    """Where an error belongs: the inner instance it names, or the one it came out of."""
+    first = next(_leaves(error))
+    return first.path if isinstance(first, RunStopped) else path
+
+
+def is_final(error: BaseException) -> bool:
+    """Whether no document may answer this failure: the run cannot or must not go on."""
+    return isinstance(next(_leaves(error)), RunStopped | LedgerFailed)
+
+
+def log_bug(error: BaseException, path: str) -> None:
+    """Tell who runs this of a tool with a bug; its message may hold private text, so not that."""
+    first = next(_leaves(error))
+    if not isinstance(first, ToolFailed | RunStopped | LedgerFailed):
+        frames = traceback.format_tb(first.__traceback__)
+        _log.error("tool_broke", path=path, error=type(first).__name__, at="".join(frames))
+
+
+def _leaves(error: BaseException) -> Iterator[BaseException]:
+    if isinstance(error, BaseExceptionGroup):
+        for inner in error.exceptions:
+            yield from _leaves(inner)
+    else:
+        yield error

@@ -1,0 +1,110 @@
+"""Parts of a run that have begun and not ended, one inside the other, and what a failure ends.
+
+A failure goes outwards to the first part that has an answer to it (`on_error`). Everything inside
+that part is ended first; then the run goes on from there. Without such a part the run fails.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pipecatapp.workflow.running.instance import Instances
+
+GRACE = 10.0
+"""Seconds a tool has to end after it was cancelled."""
+
+Rescue = Callable[[], None]
+"""What goes on after a failure."""
+
+
+def _no_rescue() -> Rescue | None:
+    return None
+
+
+class Frame:
+    """A node, or one visit of a loop, that has begun and not ended."""
+
+    def __init__(
+        self,
+        path: str,
+        outer: "Frame | None",
+        *,
+        done: Callable[[Any], None] = lambda _output: None,
+        catch: Callable[[], Rescue | None] = _no_rescue,
+    ) -> None:
+        self.path, self.outer, self.done, self.catch = path, outer, done, catch
+        self.inside: set[Frame] = set()
+        self.call: asyncio.Task[None] | None = None
+        self.timer: asyncio.TimerHandle | None = None
+        self.over: bool = outer.over if outer else False
+        if outer is not None:
+            outer.inside.add(self)
+
+    def within(self) -> Iterator["Frame"]:
+        """It and everything inside."""
+        for frame in self.inside:
+            yield from frame.within()
+        yield self
+
+    def end(self) -> None:
+        """Nothing of it goes on."""
+        for frame in self.within():
+            frame.over = True
+            if frame.timer is not None:
+                frame.timer.cancel()
+        if self.outer is not None:
+            self.outer.inside.discard(self)
+
+
+class Failures:
+    """Takes failures to where the document has an answer to them."""
+
+    def __init__(
+        self,
+        instances: Instances,
+        tasks: "set[asyncio.Task[None]]",
+        *,
+        lost: Callable[[str, str], None],
+        go_on: Callable[[], None],
+    ) -> None:
+        self._instances, self._tasks, self._lost, self._go_on = instances, tasks, lost, go_on
+
+    def fail(self, frame: Frame | None, path: str, reason: str, *, final: bool = False) -> None:
+        """What stands at `path`, in `frame`, has failed. A final failure no document answers."""
+        if frame is not None and frame.over:
+            return
+        catcher, rescue = frame, None
+        while catcher is not None and (final or (rescue := catcher.catch()) is None):
+            catcher = catcher.outer
+        if catcher is None or rescue is None:
+            self._lost(path, reason)
+            return
+        calls = [one.call for one in catcher.within() if one.call and not one.call.done()]
+        catcher.end()
+        if calls:
+            self._spawn(self._unwind(calls, catcher, path, reason, rescue))
+        else:
+            self._rescued(catcher, path, reason, rescue)
+
+    def _spawn(self, work: Any) -> None:
+        task: asyncio.Task[None] = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _unwind(
+        self,
+        calls: "list[asyncio.Task[None]]",
+        catcher: Frame,
+        path: str,
+        reason: str,
+        rescue: Rescue,
+    ) -> None:
+        for call in calls:
+            call.cancel()
+        await asyncio.wait(calls, timeout=GRACE)
+        self._rescued(catcher, path, reason, rescue)
+        self._go_on()
+
+    def _rescued(self, catcher: Frame, path: str, reason: str, rescue: Rescue) -> None:
+        self._instances.close(path, reason, within=catcher.path)
+        rescue()

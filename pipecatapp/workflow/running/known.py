@@ -1,0 +1,127 @@
+"""What is known already: outputs that need no call, because the same was called before.
+
+A key is made of everything that an output follows from. Dirty means that the key is not there, so
+nothing has to be told what a change spoils, and a change that gives the same output ends there.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pipecatapp.workflow.ledger.reading import Reader, StepRow
+from pipecatapp.workflow.ledger.values import Statement, canonical
+from pipecatapp.workflow.plan import PlanNode
+from pipecatapp.workflow.running.failing import holds
+from pipecatapp.workflow.tool import InputRefused, Json, Tool
+
+CACHED: frozenset[str] = frozenset({"pure", "llm"})
+"""Effects whose outputs other runs may use; a fork takes over what its origin did of any effect."""
+
+
+@dataclass(frozen=True)
+class Key:
+    """What an output follows from: the hash of each part by its name."""
+
+    parts: Mapping[str, str]
+    shared: bool
+    """Whether another run may use the output, or only a fork of this one."""
+
+    @property
+    def text(self) -> str:
+        """As it is kept with the step."""
+        return canonical(self.parts)
+
+    @property
+    def digest(self) -> str:
+        """As it is looked up."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Found:
+    """An output that is there, and where it came from."""
+
+    column: str
+    run: str
+    path: str
+
+
+class Known:
+    """What one run may take instead of calling: from its origin when it is a fork, and from the
+    cache.
+
+    `rerun` is the node from which a fork does everything anew.
+    """
+
+    def __init__(
+        self,
+        reader: Reader,
+        run: str,
+        family: str,
+        *,
+        origin: str | None = None,
+        rerun: str | None = None,
+    ) -> None:
+        self._reader, self._run, self._family = reader, run, family
+        self._origin, self._rerun = origin, rerun
+        steps: Iterable[StepRow] = reader.steps(origin) if origin else ()
+        self._before = {step.path: step for step in steps if step.key is not None}
+
+    def key(self, tool: Tool, node: PlanNode, path: str, given: Json) -> Key | None:
+        """The key of a call; None for one whose input is wrong, or sees more than its input."""
+        if node.cache == "never" or tool.effect in ("workspace", "exec"):
+            return None
+        try:
+            accepted = tool.accept(given).model_dump(mode="json")
+        except InputRefused:
+            return None
+        parts = {f"input {name}": _hash(value) for name, value in accepted.items()}
+        parts["tool"] = f"{tool.name} {tool.version}"
+        if node.returns is not None:
+            parts["returns"] = _hash(node.returns)
+        if tool.effect == "llm" and (tool.name == "agent" or given.get("temperature") != 0):
+            parts |= {"path": path, "family": self._family}
+        return Key(parts, shared=tool.effect in CACHED)
+
+    def find(self, key: Key | None, path: str) -> Found | None:
+        """The output of the same call made before."""
+        if key is None or (self._rerun is not None and holds(self._rerun, path)):
+            return None
+        before = self._before.get(path)
+        if before is not None and before.status == "done" and before.key == key.text:
+            return Found(before.output or "null", str(self._origin), path)
+        if not key.shared:
+            return None
+        sql = """SELECT cache.run, cache.path, step.output FROM cache
+            JOIN step ON step.run = cache.run AND step.path = cache.path
+            WHERE cache.key = ? AND step.status = 'done'"""
+        found = self._reader.rows(sql, (key.digest,))
+        return Found(found[0]["output"], found[0]["run"], found[0]["path"]) if found else None
+
+    def why(self, key: Key | None, path: str) -> str:
+        """Why a fork makes this call again; empty where nothing was before."""
+        if self._origin is None:
+            return ""
+        if self._rerun is not None and holds(self._rerun, path):
+            return f"run again from {self._rerun}"
+        if (before := self._before.get(path)) is None:
+            return f"the run {self._origin} has no such step"
+        if key is None:
+            return "it is never taken over"
+        old: Mapping[str, str] = self._reader.value(before.key)
+        names = sorted({*old, *key.parts})
+        changed = [name for name in names if old.get(name) != key.parts.get(name)]
+        return f"changed: {', '.join(changed)}" if changed else f"it was {before.status}"
+
+    def keeping(self, key: Key | None, path: str, at: str) -> list[Statement]:
+        """Makes the output of a call that has ended well known to other runs."""
+        if key is None or not key.shared:
+            return []
+        insert = """INSERT OR REPLACE INTO cache (key, family, output, run, path, at)
+            VALUES (?, ?, '', ?, ?, ?)"""
+        return [(insert, (key.digest, self._family, self._run, path, at))]
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(canonical(value).encode()).hexdigest()[:16]

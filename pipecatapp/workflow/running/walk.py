@@ -1,0 +1,339 @@
+"""Deciding what comes next in a run.
+
+Plain synchronous code: when a node ends, whatever it made ready begins in the same moment, so the
+end of one and the start of the next share a commit. Only calls of tools wait.
+"""
+
+import asyncio
+from collections import ChainMap, deque
+from collections.abc import Callable
+from typing import Any
+
+from pipecatapp.workflow.channel import Channel
+from pipecatapp.workflow.document.shapes import ShapeError
+from pipecatapp.workflow.expressions import ExpressionError, Missing, render
+from pipecatapp.workflow.ledger.journal import Begun
+from pipecatapp.workflow.ledger.values import canonical
+from pipecatapp.workflow.plan import Body, Jump, Plan, PlanNode
+from pipecatapp.workflow.running.calls import Calls
+from pipecatapp.workflow.running.failing import RunStopped
+from pipecatapp.workflow.running.frames import Failures, Frame, Rescue
+from pipecatapp.workflow.running.instance import Instances
+from pipecatapp.workflow.running.loops import Loop, LoopOver
+from pipecatapp.workflow.running.scope import (
+    Scope,
+    Settled,
+    checked_inputs,
+    outputs_of,
+    skipped,
+)
+from pipecatapp.workflow.tool import Json
+
+Refusals = (ExpressionError, ShapeError, RunStopped, LoopOver)
+"""What a node can fail with before anything of it is called."""
+
+
+class Walk:
+    """Goes through a plan; `ended` hears the outputs, `lost` a failure that nothing answers."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        instances: Instances,
+        channel: Channel,
+        *,
+        ended: Callable[[Json], None],
+        lost: Callable[[str | None, str], None],
+    ) -> None:
+        self._plan, self._instances = plan, instances
+        self._journal, self._past = instances.journal, instances.past
+        self._ended, self._lost = ended, lost
+        self._ready: deque[tuple[Frame, Callable[[], None]]] = deque()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self._root = Frame("", None)
+        self._failures = Failures(instances, self.tasks, lost=lost, go_on=self.pump)
+        self._calls = Calls(
+            plan, instances, channel, self.tasks, failures=self._failures, go_on=self.pump
+        )
+
+    def begin(self, inputs: Json) -> None:
+        """The first nodes, and everything that follows from what the ledger already has."""
+
+        def ended(scope: Scope) -> None:
+            try:
+                self._ended(outputs_of(self._plan.body, scope.names))
+            except (ExpressionError, ShapeError) as error:
+                self._lost(None, str(error))
+
+        self._open_body(self._plan.body, self._root, "", inputs, (), ended, stream=True)
+        self.pump()
+
+    def end(self) -> None:
+        """Begin nothing more."""
+        self._root.end()
+
+    def pump(self) -> None:
+        """Begin everything that is ready, until only calls are left to wait for."""
+        while self._ready:
+            frame, begin = self._ready.popleft()
+            if not frame.over:
+                begin()
+
+    def _soon(self, frame: Frame, begin: Callable[[], None]) -> None:
+        self._ready.append((frame, begin))
+
+    def _open_body(
+        self,
+        body: Body,
+        frame: Frame,
+        home: str,
+        inputs: Json,
+        stack: tuple[str, ...],
+        ended: Callable[[Scope], None],
+        *,
+        stream: bool,
+    ) -> None:
+        run = {"id": self._instances.run, "request": self._instances.request}
+        names: ChainMap[str, Any] = ChainMap({"inputs": inputs, "run": run})
+        mark = f"{body.id} {canonical(inputs)}"
+        scope = Scope(frame, home, body.nodes, names, stream=stream, stack=(*stack, mark))
+        self._open(scope, ended)
+
+    def _open(self, scope: Scope, ended: Callable[[Scope], None]) -> None:
+        """Begin a scope; a failure of it that the ledger knows comes before all else."""
+        scope.ended = ended
+        for node in scope.nodes:
+            past = self._past.get(scope.at(node))
+            if past is not None and past.status == "failed" and node.on_error == "stop":
+                self._failures.fail(scope.frame, scope.at(node), _why(past.error))
+                return
+        for node in scope.nodes:
+            if not node.waits:
+                self._ready_at(scope, node)
+        if not scope.nodes:
+            ended(scope)
+
+    def _ready_at(self, scope: Scope, node: PlanNode) -> None:
+        self._soon(scope.frame, lambda: self._begin(scope, node))
+
+    def _settle(self, scope: Scope, node: PlanNode, state: Settled, value: Any) -> None:
+        for other in scope.settle(node, state, value):
+            self._ready_at(scope, other)
+        if len(scope.state) == len(scope.nodes):
+            scope.ended(scope)
+
+    def _begin(self, scope: Scope, node: PlanNode) -> None:
+        path, past = scope.at(node), self._past.get(scope.at(node))
+        if past is not None and past.status == "done" and node.jump is None:
+            self._settle(scope, node, "done", self._instances.reader.value(past.output))
+            return
+        frame = Frame(path, scope.frame, catch=lambda: self._rescue(scope, node))
+        frame.done = lambda output: self._done(scope, node, frame, output)
+        if past is not None and past.status == "failed":
+            self._failures.fail(frame, path, _why(past.error))
+            return
+        try:
+            if reason := skipped(scope, node):
+                self._skip(scope, node, frame, *reason)
+            elif node.jump is not None:
+                self._jump(scope, node, frame, node.jump)
+            elif node.loop is not None:
+                self._loop(scope, node, frame)
+            else:
+                self._visit(scope, node, frame, scope.names_at(node))
+        except Refusals as error:
+            self._refuse(node, frame, scope.home_of(node), error)
+
+    def _done(self, scope: Scope, node: PlanNode, frame: Frame, output: Any) -> None:
+        if not frame.over:
+            frame.end()
+            self._settle(scope, node, "done", output)
+
+    def _skip(
+        self, scope: Scope, node: PlanNode, frame: Frame, state: Settled, reason: str
+    ) -> None:
+        frame.end()
+        if frame.path not in self._past:
+            self._journal.skipped(frame.path, scope.home_of(node), reason)
+        self._settle(scope, node, state, Missing(f"{node.id!r} was skipped: {reason}"))
+
+    def _refuse(self, node: PlanNode, frame: Frame, home: str, error: Exception) -> None:
+        """A node that cannot even begin, or go on."""
+        if frame.path not in self._instances.open:
+            self._instances.begin(_begun(node, frame.path, home), None)
+        self._failures.fail(frame, frame.path, str(error), final=isinstance(error, RunStopped))
+
+    def _rescue(self, scope: Scope, node: PlanNode) -> Rescue | None:
+        """What follows a failure of this node, by its document."""
+        missing = Missing(f"{node.id!r} failed")
+        if node.on_error == "continue":
+            return lambda: self._settle(scope, node, "failed", missing)
+        jump = node.rescue
+        if jump is None:
+            return None
+        if not scope.is_back(node, jump):
+            return lambda: self._pass(scope, node, jump, "failed", missing)
+        if scope.jumps[node.id] >= (jump.max or 0):
+            return None
+        return lambda: self._ready_at(scope, scope.jump_back(node, jump))
+
+    def _pass(self, scope: Scope, node: PlanNode, jump: Jump, state: Settled, value: Any) -> None:
+        scope.pass_over(node, jump)
+        self._settle(scope, node, state, value)
+
+    def _jump(self, scope: Scope, node: PlanNode, frame: Frame, jump: Jump) -> None:
+        back = scope.is_back(node, jump)
+        if not back or scope.jumps[node.id] < (jump.max or 0) + scope.more[node.id]:
+            frame.end()
+            self._jumped(scope, node, frame.path, jump)
+            if back:
+                self._ready_at(scope, scope.jump_back(node, jump))
+            else:
+                self._pass(scope, node, jump, "done", {"to": jump.to})
+            return
+        reason = f"it has jumped back {scope.jumps[node.id]} times, which is its `max`"
+        if jump.on_max == "fail":
+            raise LoopOver(reason)
+        if jump.on_max == "continue":
+            self._skip(scope, node, frame, "skipped", reason)
+            return
+
+        def allowed(more: int) -> None:
+            scope.more[node.id] += more
+            if more:
+                self._jump(scope, node, frame, jump)
+            else:
+                self._skip(scope, node, frame, "skipped", reason)
+
+        self._calls.ask_more(frame, scope.home_of(node), frame.path, reason, allowed)
+
+    def _jumped(self, scope: Scope, node: PlanNode, path: str, jump: Jump) -> None:
+        if path not in self._past:
+            self._instances.begin(_begun(node, path, scope.home_of(node)), None)
+            self._instances.done(path, {"to": jump.to})
+
+    def _loop(self, scope: Scope, node: PlanNode, frame: Frame) -> None:
+        if node.loop is None:
+            return
+        home = scope.home_of(node)
+        self._enter(node, frame, home, None)
+
+        def end(output: Json) -> None:
+            self._instances.done(frame.path, output)
+            frame.done(output)
+
+        def visit(index: int, names: Any) -> None:
+            self._visit_of(loop, scope, frame, index, names)
+
+        def ask(index: int, reason: str, answered: Callable[[int], None]) -> None:
+            self._calls.ask_more(frame, home, f"{frame.path}[{index}]", reason, answered)
+
+        loop = Loop(node, node.loop, scope.names_at(node), visit=visit, end=end, ask=ask)
+        self._go_on(loop, node, frame, home)
+
+    def _go_on(self, loop: Loop, node: PlanNode, frame: Frame, home: str) -> None:
+        def go_on() -> None:
+            try:
+                loop.go_on()
+            except Refusals as error:
+                self._refuse(node, frame, home, error)
+
+        self._soon(frame, go_on)
+
+    def _visit_of(self, loop: Loop, scope: Scope, frame: Frame, index: int, names: Any) -> None:
+        """One visit of a loop; with `on_error: continue` one that fails gives null."""
+        node, path, home = loop.node, f"{frame.path}[{index}]", scope.home_of(loop.node)
+
+        def gave(output: Any) -> None:
+            if not visit.over:
+                visit.end()
+                missed(output)
+
+        def missed(output: Any = None) -> None:
+            loop.gave(index, output)
+            self._go_on(loop, node, frame, home)
+
+        lenient = node.on_error == "continue"
+        visit = Frame(path, frame, done=gave, catch=lambda: missed if lenient else None)
+        past = self._past.get(path)
+        if past is not None and past.status == "done":
+            gave(self._instances.reader.value(past.output))
+        elif past is not None and past.status == "failed":
+            self._failures.fail(visit, path, _why(past.error))
+        else:
+            try:
+                self._visit(scope, node, visit, names)
+            except Refusals as error:
+                self._refuse(node, visit, home, error)
+
+    def _visit(self, scope: Scope, node: PlanNode, frame: Frame, names: Any) -> None:
+        """Run a node once: call its tool, or begin what it is made of."""
+        path, home = frame.path, scope.home_of(node)
+        stream = scope.stream and node.stream
+        if node.kind in ("use", "agent"):
+            self._calls.call(node, frame, home, names, stream=stream)
+            return
+        given = render(node.given, names)
+        self._enter(node, frame, home, given if node.kind == "workflow" else None)
+        self._limit(frame, node)
+        if node.kind != "workflow":
+            inner = Scope(
+                frame, home, node.nodes, names, around=scope, stream=stream, stack=scope.stack
+            )
+            self._open(inner, lambda ended: self._end_visit(frame, ended.results()))
+            return
+        body = self._plan.bodies[node.use.removeprefix("workflow/")]
+        inputs = checked_inputs(body, given)
+        self._guard(body, inputs, scope.stack)
+
+        def ended(inside: Scope) -> None:
+            try:
+                results = outputs_of(body, inside.names)
+            except (ExpressionError, ShapeError) as error:
+                self._failures.fail(frame, path, str(error))
+            else:
+                self._end_visit(frame, results)
+
+        self._open_body(body, frame, home, inputs, scope.stack, ended, stream=stream)
+
+    def _end_visit(self, frame: Frame, output: Json) -> None:
+        self._instances.done(frame.path, output)
+        frame.done(output)
+
+    def _enter(self, node: PlanNode, frame: Frame, home: str, given: Any) -> None:
+        """Note that something with an inside begins."""
+        if frame.path not in self._past:
+            self._instances.count(frame.path, nodes=1)
+            self._instances.begin(_begun(node, frame.path, home), given)
+
+    def _limit(self, frame: Frame, node: PlanNode) -> None:
+        if node.timeout is not None:
+            reason = f"took longer than {node.timeout:g} s"
+            frame.timer = asyncio.get_running_loop().call_later(
+                node.timeout, self._too_long, frame, reason
+            )
+
+    def _too_long(self, frame: Frame, reason: str) -> None:
+        self._failures.fail(frame, frame.path, reason)
+        self.pump()
+
+    def _guard(self, body: Body, inputs: Json, stack: tuple[str, ...]) -> None:
+        if f"{body.id} {canonical(inputs)}" in stack:
+            calls = " → ".join([*(mark.partition(" ")[0] for mark in stack), body.id])
+            raise ShapeError(
+                f"the workflow {body.id!r} would run inside itself with the same inputs: {calls}"
+            )
+        if len(stack) >= self._plan.limits.depth:
+            raise ShapeError(
+                f"workflows stand more than {self._plan.limits.depth} deep inside each other"
+            )
+
+
+def _why(error: str | None) -> str:
+    return error or "failed before the restart"
+
+
+def _begun(node: PlanNode, path: str, home: str) -> Begun:
+    if node.kind in ("use", "agent") and (node.loop is None or path.endswith("]")):
+        return Begun(path, home, node.use, node.version, node.effect)
+    return Begun(path, home)

@@ -1,0 +1,58 @@
+"""What the engine asks of a workspace; `pipecatapp.workspace` has the one on git worktrees."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+
+class Worktree(Protocol):
+    """A folder that one node after the other changes, and all the states it was kept in."""
+
+    @property
+    def folder(self) -> Path:
+        """Where tools work: `Context.workspace`."""
+
+    async def commit(self, about: str) -> str:
+        """Keep the folder as it is now; gives the id of the state, also when nothing changed."""
+
+    async def tree(self) -> str:
+        """The hash of the folder's content: equal for equal content, whatever came before."""
+
+    async def head(self) -> str:
+        """The id of the state that was kept last."""
+
+    async def reset(self, state: str) -> None:
+        """Make the folder what it was at that state; what came after stays kept, but aside."""
+
+    async def diff(self, since: str, until: str) -> str:
+        """What changed between two states, as a unified diff."""
+
+    async def fork(self, name: str) -> "Worktree":
+        """A second folder that begins with the last state of this one, or is found as it was left.
+
+        Any text is a name, such as the path of an instance: `each[2]/patch`.
+        """
+
+    async def merge(self, forks: Sequence["Worktree"]) -> str:
+        """Bring the last states of forks together in this folder, and remove the forks.
+
+        Gives the new state. Raises `ToolFailed` that names the files where they conflict; then
+        nothing has changed.
+        """
+
+    async def remove(self) -> None:
+        """Remove the folder; its states stay kept."""
+
+
+class Workspaces(Protocol):
+    """Opens the workspaces of runs."""
+
+    async def open(self, run: str, source: Path | None, start: str | None = None) -> Worktree:
+        """The workspace of a run: made from `source` (a git repository; None for an empty one) at
+        the commit `start`, or found again as it was left.
+
+        Raises `ToolFailed` when that commit or that repository does not exist.
+        """
+
+    async def prune(self, run: str) -> None:
+        """Forget a run's workspace and all of its states."""

@@ -1,0 +1,112 @@
+"""The workspaces of all runs, each with a git directory of its own."""
+
+import asyncio
+import re
+import shutil
+import subprocess
+from itertools import count
+from pathlib import Path
+from secrets import token_hex
+
+from pipecatapp.sandbox import tree as files
+from pipecatapp.workflow import ToolFailed
+from pipecatapp.workspace.git import OLDEST, Git, GitFailed, make, run
+from pipecatapp.workspace.worktree import MAIN, NAME, GitWorktree, Store
+
+EMPTY = "an empty workspace"
+
+
+class GitWorkspaces:
+    """Keeps each run's folders and states below `root/<run>`.
+
+    A run has its own copy of the one commit that it began with, so that its source may be moved,
+    cleaned or deleted meanwhile, and nothing that a program does reaches it.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._open: dict[str, GitWorktree] = {}
+        self._opening = asyncio.Lock()
+
+    async def open(self, run: str, source: Path | None, start: str | None = None) -> GitWorktree:
+        """The workspace of a run: made from `source` (a git repository; None for an empty one) at
+        the commit `start`, or found again as it was left.
+
+        Raises `ToolFailed` when that commit or that repository does not exist.
+        """
+        if not NAME.fullmatch(run):
+            raise ToolFailed(f"{run!r} cannot be the name of a workspace.")
+        async with self._opening:
+            if run not in self._open:
+                check_git()
+                if not (self._root / run).is_dir():
+                    await self._make(run, source, start)
+                self._open[run] = await self._found(run, source)
+            return self._open[run]
+
+    async def prune(self, run: str) -> None:
+        """Forget a run's workspace and all of its states."""
+        if not NAME.fullmatch(run):
+            raise ToolFailed(f"{run!r} cannot be the name of a workspace.")
+        async with self._opening:
+            self._open.pop(run, None)
+            await asyncio.to_thread(files.remove, self._root / run)
+
+    async def _make(self, run: str, source: Path | None, start: str | None) -> None:
+        """Aside first: what is there under its name is whole."""
+        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        aside = self._root / f".{run}-{token_hex(4)}"
+        try:
+            store = Store(run, aside, await make(aside / "git"), source)
+            first = await _begin(store, start)
+            for name in ("start", f"heads/{MAIN}"):
+                await store.git("update-ref", store.ref(name), first)
+            await GitWorktree(store, MAIN).reset(first)
+            aside.rename(self._root / run)
+        finally:
+            await asyncio.to_thread(files.remove, aside)
+
+    async def _found(self, run: str, source: Path | None) -> GitWorktree:
+        root = self._root / run
+        git = Git(root / "git")
+        listed = await git.text("for-each-ref", "--format=%(refname)", f"refs/hearth/{run}/")
+        numbers = [int(n) for n in re.findall(r"/(\d{6,})$", listed, re.MULTILINE)]
+        store = Store(run, root, git, source, count(max(numbers, default=-1) + 1))
+        worktree = GitWorktree(store, MAIN)
+        if not worktree.folder.is_dir():
+            await worktree.reset(await worktree.head())
+        return worktree
+
+
+async def _begin(store: Store, start: str | None) -> str:
+    """The first state: one commit of the source without its past, or nothing at all."""
+    git, source = store.git, store.source
+    if source is None:
+        _, tree = await git("hash-object", "-t", "tree", "-w", "--stdin")
+        return await store.keep(tree.decode().strip(), [], EMPTY)
+    wanted = f"{start or 'HEAD'}^{{commit}}"
+    try:
+        _, said = await run(
+            ["-C", str(source), "rev-parse", "--verify", "--quiet", "--end-of-options", wanted],
+            git.directory,
+        )
+    except GitFailed as error:
+        if not source.is_dir():
+            raise ToolFailed(f"There is no repository at {source}.") from error
+        raise ToolFailed(f"{source} has no commit {start or 'HEAD'!r}.") from error
+    commit = said.decode().strip().splitlines()[-1]
+    place = f"file://{source.resolve()}"
+    words = ["fetch", "--quiet", "--depth=1", "--no-tags", "--no-write-fetch-head"]
+    await git(*words, place, f"{commit}:{store.ref(f'{next(store.numbers):06}')}")
+    return commit
+
+
+def check_git() -> None:
+    """Raises `ToolFailed` where git is missing or too old."""
+    program = shutil.which("git")
+    if program is None:
+        raise ToolFailed("git is not installed: run `apt-get install git` as root.")
+    told = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+    numbers = re.search(r"(\d+)\.(\d+)", told.stdout)
+    if numbers and (int(numbers[1]), int(numbers[2])) < OLDEST:
+        raise ToolFailed(f"git is version {numbers[0]}; workspaces need 2.38 or newer.")

@@ -1,0 +1,248 @@
+"""One folder of a run, and the hidden commits that keep its states."""
+
+import asyncio
+import hashlib
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from pipecatapp.sandbox import tree as files
+from pipecatapp.sandbox.tree import Entry, TooLarge
+from pipecatapp.workflow import ToolFailed, Worktree
+from pipecatapp.workspace.git import Git, GitFailed, run
+
+DEPTH: Final = 100
+"""Folders inside each other; the sandbox lets no program go deeper."""
+HIDDEN: Final = frozenset({".git"})
+"""Never looked into: a program may have made a repository of its own there."""
+MAIN: Final = "main"
+"""The folder that every run has."""
+NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
+STATE: Final = re.compile(r"[0-9a-f]{40,64}")
+SUBMODULE: Final = "160000"
+
+
+@dataclass
+class Store:
+    """The git directory of one run; all its worktrees keep their states here."""
+
+    run: str
+    root: Path
+    git: Git
+    source: Path | None = None
+    numbers: "count[int]" = field(default_factory=count)
+    writing: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def ref(self, name: str) -> str:
+        return f"refs/hearth/{self.run}/{name}"
+
+    async def keep(self, tree: str, parents: Sequence[str], about: str) -> str:
+        """A hidden commit under the next number."""
+        words = [word for parent in parents for word in ("-p", parent)]
+        _, made = await self.git("commit-tree", *words, tree, stdin=about.encode())
+        state = made.decode().strip()
+        await self.git("update-ref", self.ref(f"{next(self.numbers):06}"), state)
+        return state
+
+
+@dataclass
+class GitWorktree:
+    """A folder beside the git directory, with an index of its own."""
+
+    store: Store
+    name: str
+
+    @property
+    def folder(self) -> Path:
+        """Where tools work: `Context.workspace`."""
+        return self.store.root / "folders" / self.name
+
+    @property
+    def _index(self) -> Path:
+        return self.store.git.directory / f"index-{self.name}"
+
+    @property
+    def _head(self) -> str:
+        return self.store.ref(f"heads/{self.name}")
+
+    async def head(self) -> str:
+        """The id of the state that was kept last."""
+        return await self.store.git.text("rev-parse", "--verify", self._head)
+
+    async def commit(self, about: str) -> str:
+        """Keep the folder as it is now; gives the id of the state, also when nothing changed."""
+        async with self.store.writing:
+            head, tree = await self.head(), await self._tree()
+            if tree == await self._tree_of(head):
+                return head
+            state = await self.store.keep(tree, [head], about)
+            await self._move(state)
+            return state
+
+    async def tree(self) -> str:
+        """The hash of the folder's content: equal for equal content, whatever came before."""
+        async with self.store.writing:
+            return await self._tree()
+
+    async def reset(self, state: str) -> None:
+        """Make the folder what it was at that state; what came after stays kept, but aside."""
+        if not STATE.fullmatch(state):
+            raise ToolFailed(f"{state!r} is no state of a workspace.")
+        async with self.store.writing:
+            await self._show(await self.store.git.text("rev-parse", f"{state}^{{commit}}"))
+
+    async def diff(self, since: str, until: str) -> str:
+        """What changed between two states, as a unified diff."""
+        return await self.store.git.text(
+            "diff-tree", "-p", "-r", "-M", "--no-ext-diff", "--no-textconv", "--no-color",
+            "--submodule=short", *(f"{state}^{{tree}}" for state in (since, until)),
+        )  # fmt: skip
+
+    async def fork(self, name: str) -> Worktree:
+        """A second folder that begins with the last state of this one, or is found as it was left.
+
+        Any text is a name, such as the path of an instance: `each[2]/patch`.
+        """
+        other = GitWorktree(self.store, folder_name(name))
+        async with self.store.writing:
+            code, _ = await self.store.git(
+                "rev-parse", "--verify", "--quiet", other._head, ok=(0, 1)
+            )
+            if code or not other._index.exists():
+                await other._show(await self.head())
+        return other
+
+    async def merge(self, forks: Sequence[Worktree]) -> str:
+        """Bring the last states of forks together in this folder, and remove the forks.
+
+        Gives the new state. Raises `ToolFailed` that names the files where they conflict; then
+        nothing has changed.
+        """
+        async with self.store.writing:
+            state = await self.head()
+            for fork in forks:
+                state = await self._merged(state, fork)
+            await self._show(state)
+        for fork in forks:
+            await fork.remove()
+        return state
+
+    async def remove(self) -> None:
+        """Remove the folder; its states stay kept."""
+        async with self.store.writing:
+            await asyncio.to_thread(files.remove, self.folder)
+            self._index.unlink(missing_ok=True)
+            await self.store.git("update-ref", "-d", self._head)
+
+    async def deliver(self, about: str) -> str:
+        """One commit on the branch `run/<id>` of the source, for a person to review.
+
+        It holds what changed since the start, without what `.gitignore` leaves out. Gives its id.
+        Raises `ToolFailed` where the workspace had no source or the branch has moved on.
+        """
+        if self.store.source is None:
+            raise ToolFailed("This workspace was not made from a repository.")
+        git, start = self.store.git, self.store.ref("start")
+        async with self.store.writing:
+            tree = await self._reviewable(start)
+            _, made = await git("commit-tree", "-p", start, tree, stdin=about.encode())
+            commit = made.decode().strip()
+            await git("update-ref", self.store.ref("delivered"), commit)
+        words = [
+            "-C",
+            str(self.store.source),
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-recurse-submodules",
+        ]
+        words += ["--no-write-fetch-head", "--update-shallow", f"file://{git.directory}"]
+        await run([*words, f"{self.store.ref('delivered')}:refs/heads/run/{self.store.run}"],
+                  git.directory)  # fmt: skip
+        return commit
+
+    async def _reviewable(self, start: str) -> str:
+        """The tree of the last state without ignored files that the start did not have."""
+        git, index = self.store.git, self.store.git.directory / "index-reviewable"
+        await git("read-tree", await self.head(), index=index)
+        _, ignored = await git("ls-files", "-z", "-c", "-i", "--exclude-standard",
+                               folder=self.folder, index=index)  # fmt: skip
+        _, known = await git("ls-tree", "-r", "-z", "--name-only", start)
+        unwanted = set(ignored.split(b"\0")) - set(known.split(b"\0"))
+        await git("update-index", "-z", "--force-remove", "--stdin", folder=self.folder,
+                  index=index, stdin=_lines(unwanted))  # fmt: skip
+        return await git.text("write-tree", index=index)
+
+    async def _merged(self, state: str, fork: Worktree) -> str:
+        theirs = await fork.head()
+        code, said = await self.store.git(
+            "merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", state, theirs,
+            ok=(0, 1),
+        )  # fmt: skip
+        tree, *conflicts = [part.decode(errors="replace") for part in said.split(b"\0") if part]
+        if code:
+            raise ToolFailed(f"The branches changed the same places of {', '.join(conflicts)}.")
+        return await self.store.keep(tree, [state, theirs], f"merge {fork.folder.name}")
+
+    async def _tree(self) -> str:
+        """Tell git of every file, by name; it never looks through the folder by itself."""
+        git, index = self.store.git, self._index
+        try:
+            found = await asyncio.to_thread(_readable, self.folder)
+        except TooLarge as error:
+            raise GitFailed(f"The workspace cannot be kept: {error}.") from error
+        gone = await self._indexed() - found
+        for words, names in ((["--force-remove"], gone), (["--add", "--replace"], found)):
+            await git("update-index", "-z", *words, "--stdin", folder=self.folder, index=index,
+                      stdin=_lines(names))  # fmt: skip
+        return await git.text("write-tree", index=index)
+
+    async def _indexed(self) -> set[bytes]:
+        """The files that the index knows, submodules apart: those are not ours to keep."""
+        _, listed = await self.store.git("ls-files", "-s", "-z", index=self._index)
+        entries = [line.split(b"\t", 1) for line in listed.split(b"\0") if line]
+        return {name for facts, name in entries if not facts.startswith(SUBMODULE.encode())}
+
+    async def _tree_of(self, state: str) -> str:
+        return await self.store.git.text("rev-parse", f"{state}^{{tree}}")
+
+    async def _show(self, state: str) -> None:
+        """Fill the folder with a state, from nothing: what a program left there may be a trap."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        await asyncio.to_thread(files.empty, self.folder)
+        git, index = self.store.git, self._index
+        index.unlink(missing_ok=True)
+        await git("read-tree", state, index=index)
+        await git("checkout-index", "--all", "--force", "--quiet", folder=self.folder, index=index)
+        await git("update-index", "-q", "--refresh", folder=self.folder, index=index, ok=(0, 1))
+        await self._move(state)
+
+    async def _move(self, state: str) -> None:
+        await self.store.git("update-ref", self._head, state)
+
+
+def folder_name(name: str) -> str:
+    """A name for a folder that tells the given one, and is no other's."""
+    if NAME.fullmatch(name) and name != MAIN:
+        return name
+    plain = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:40]
+    return f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:12]}".lstrip("-")
+
+
+def _readable(folder: Path) -> set[bytes]:
+    """The files and links of a folder; those that their owner may not read are made readable."""
+    found: list[Entry] = []
+    for entry in files.walk(folder, depth=DEPTH, skip=HIDDEN):
+        if entry.is_file and not entry.mode & 0o400:
+            files.allow(folder, entry.path, entry.mode | 0o600)
+        if entry.is_file or entry.is_link:
+            found.append(entry)
+    return {os.fsencode(entry.path) for entry in found}
+
+
+def _lines(names: set[bytes]) -> bytes:
+    return b"".join(name + b"\0" for name in sorted(names) if name)

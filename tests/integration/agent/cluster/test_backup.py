@@ -1,0 +1,207 @@
+"""Backups of a running agent service, and what becomes of the state when one is restored."""
+
+import os
+import sqlite3
+import subprocess
+import sys
+import tarfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import httpx2
+import pytest
+from typer.testing import CliRunner
+
+from hearth.cli import build_cli
+from hearth.service.state import StateDir
+from pipecatapp.archive import COMING, STAGED, apply_staged, stage, write_archive
+from tests.integration.agent.conftest import House
+from tests.integration.gateway.consul import free_ports
+
+
+class Kept:
+    """The service as a process that is started again whenever it ends, as its keeper does."""
+
+    def __init__(self, house: House) -> None:
+        port = free_ports(1)[0]
+        house.address = f"http://127.0.0.1:{port}"
+        self.environment = {**os.environ, **house.environment(), "PIPECATAPP_PORT": str(port)}
+        self.house, self.starts, self.over = house, 0, False
+        self.child: subprocess.Popen[bytes] | None = None
+        self.thread = threading.Thread(target=self._keep)
+        self.thread.start()
+        self.wait()
+
+    def wait(self) -> None:
+        ends = time.monotonic() + 60
+        while time.monotonic() < ends:
+            try:
+                if httpx2.get(f"{self.house.address}/health", trust_env=False).is_success:
+                    return
+            except httpx2.TransportError:
+                time.sleep(0.05)
+        raise TimeoutError("The service is not up.")
+
+    def end(self) -> None:
+        self.over = True
+        assert self.child is not None
+        self.child.terminate()
+        self.thread.join(20)
+
+    def _keep(self) -> None:
+        while not self.over:
+            self.starts += 1
+            self.child = subprocess.Popen(
+                [sys.executable, "-m", "pipecatapp"], env=self.environment
+            )
+            self.child.wait()
+
+
+@pytest.fixture
+def kept(empty_house: House) -> Iterator[Kept]:
+    kept = Kept(empty_house)
+    yield kept
+    kept.end()
+
+
+def runs(house: House) -> int:
+    with house.client() as client:
+        return len(client.get("/api/runs").raise_for_status().json()["runs"])
+
+
+def hearth(house: House, folder: Path, *words: str) -> str:
+    """A command that means this service as if it were a cluster; it must succeed."""
+    (folder / "cluster-key").write_text(house.key)
+    environment = {
+        "HEARTH_CLUSTER_URL": house.address,
+        "HEARTH_CLUSTER_KEY_FILE": str(folder / "cluster-key"),
+    }
+    done = CliRunner().invoke(build_cli(), list(words), env=environment)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+def test_live_instance_goes_back_to_what_it_was(kept: Kept, tmp_path: Path) -> None:
+    """Yesterday's state is one command away, and what it replaces is not thrown away."""
+    house, file = kept.house, tmp_path / "monday.tar.gz"
+    assert house.ask("Before").status_code == 200
+    hearth(house, tmp_path, "backup", str(file))
+    assert house.ask("After").status_code == 200
+    assert runs(house) == 2
+
+    told = hearth(house, tmp_path, "restore", str(file))
+
+    assert told.startswith("Restored, as it was at ")
+    assert runs(house) == 1
+    assert house.ask("Again").status_code == 200
+    assert kept.starts == 2
+    assert file.stat().st_mode & 0o077 == 0
+    [saved] = (house.state / "backups").iterdir()
+    with closing(sqlite3.connect(saved / "ledger.db")) as ledger:
+        assert ledger.execute("SELECT count(*) FROM run").fetchone() == (2,)
+
+
+@pytest.mark.parametrize("damage", ["cut", "flipped", "foreign"])
+def test_unusable_archive_changes_nothing(kept: Kept, tmp_path: Path, damage: str) -> None:
+    """It is found before the state is touched, and the service is not even restarted."""
+    house, file = kept.house, tmp_path / "broken.tar.gz"
+    house.ask("Before")
+    hearth(house, tmp_path, "backup", str(file))
+    data = bytearray(file.read_bytes())
+    if damage == "cut":
+        data = data[: len(data) // 2]
+    elif damage == "flipped":
+        data[len(data) // 2] ^= 0xFF
+    file.write_bytes(b"hello" if damage == "foreign" else bytes(data))
+
+    with house.client() as client:
+        refused = client.post("/api/restore", content=file.read_bytes())
+
+    assert refused.status_code == 422
+    assert refused.json()["error"]["code"] == "unusable_archive"
+    assert runs(house) == 1
+    assert kept.starts == 1
+    assert [p.name for p in house.state.iterdir() if p.name.startswith(".")] == []
+
+
+def test_archive_of_a_newer_hearth_is_refused(house: House, tmp_path: Path) -> None:
+    """Tables that this version does not know would be read wrongly."""
+    house.ask("Before")
+    file, folder = tmp_path / "newer.tar.gz", tmp_path / "opened"
+    write_archive(StateDir(house.state), file)
+    with tarfile.open(file) as tar:
+        tar.extractall(folder, filter="data")
+    manifest = (folder / "manifest.json").read_text().replace('"ledger": ', '"ledger": 9')
+    (folder / "manifest.json").write_text(manifest)
+    with tarfile.open(file, "w:gz") as tar:
+        tar.add(folder, arcname=".")
+
+    with house.client() as client:
+        refused = client.post("/api/restore", content=file.read_bytes())
+
+    assert "which is newer" in refused.json()["error"]["message"]
+
+
+def test_backup_leaves_out_what_can_be_had_again(house: House, tmp_path: Path) -> None:
+    """Models are gigabytes; keys and documents are not to be had anywhere else."""
+    state = StateDir(house.state)
+    for name in ("models/big/big.gguf", "logs/agent.log", "workflows/mine.yaml"):
+        (house.state / name).parent.mkdir(parents=True, exist_ok=True)
+        (house.state / name).write_text("x")
+
+    manifest = write_archive(state, tmp_path / "b.tar.gz")
+
+    assert sorted(manifest.files) == ["key", "ledger.db", "service_key", "workflows/mine.yaml"]
+
+
+def test_restore_on_a_new_machine_brings_the_keys(house: House, tmp_path: Path) -> None:
+    """Where nothing runs, programs that have the old key go on working."""
+    house.ask("Before")
+    file, root = tmp_path / "b.tar.gz", tmp_path / "new"
+    write_archive(StateDir(house.state), file)
+
+    done = CliRunner().invoke(build_cli(), ["restore", str(file), "--state-dir", str(root)])
+
+    assert done.exit_code == 0, done.output
+    assert (root / "key").read_text() == house.key
+    with closing(sqlite3.connect(root / "ledger.db")) as ledger:
+        assert ledger.execute("SELECT count(*) FROM run").fetchone() == (1,)
+        assert ledger.execute("SELECT count(*) FROM lease").fetchone() == (0,)
+
+
+def test_power_cut_in_mid_restore_is_mended_by_the_next_start(house: House, tmp_path: Path) -> None:
+    """Half of one state and half of another would be worse than either."""
+    house.ask("Before")
+    file, state = tmp_path / "b.tar.gz", StateDir(tmp_path / "state2")
+    write_archive(StateDir(house.state), file)
+    state.root.mkdir()
+    for name in ("key", "service_key"):
+        (state.root / name).write_text("own")
+    stage(state, file, keys=False)
+    (state.root / STAGED).rename(state.root / COMING)
+
+    assert apply_staged(state) is not None
+    assert apply_staged(state) is None
+
+    assert (state.root / "key").read_text() == "own"
+    assert (state.root / "ledger.db").exists()
+
+
+def test_state_that_may_not_be_read_ends_the_start_with_a_sentence(empty_house: House) -> None:
+    """A container that runs as the wrong user says so, instead of dying in silence."""
+    house = empty_house
+    (house.state / STAGED).mkdir()
+    (house.state / STAGED / "manifest.json").mkdir()
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "pipecatapp"],
+        env={**os.environ, **house.environment(), "PIPECATAPP_PORT": str(free_ports(1)[0])},
+        capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+
+    assert ended.returncode != 0
+    assert f"{house.state} cannot be used" in ended.stderr
+    assert "Traceback" not in ended.stderr

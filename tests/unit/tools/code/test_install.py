@@ -1,0 +1,103 @@
+"""The tool `code.install` with the real pip, from a folder of wheels made here: no network."""
+
+import base64
+import hashlib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from pipecatapp.sandbox import Sandbox
+from pipecatapp.sandbox.tree import remove
+from pipecatapp.tools import TOOLS
+from pipecatapp.tools.code.packages import Packages
+from pipecatapp.workflow import Context, ToolFailed
+
+INSTALL, RUN = TOOLS["code.install"], TOOLS["code.run"]
+
+
+def wheel(folder: Path, name: str, version: str, code: str, needs: str = "") -> None:
+    """A package with one module and a program, as PEP 427 wants it."""
+    info = f"{name}-{version}.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    files = {
+        f"{name}.py": code,
+        f"{info}/METADATA": metadata + (f"Requires-Dist: {needs}\n" if needs else ""),
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/entry_points.txt": f"[console_scripts]\n{name}-run = {name}:main\n",
+    }
+    record = "".join(
+        f"{path},sha256={_sum(text)},{len(text.encode())}\n" for path, text in files.items()
+    )
+    with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as archive:
+        for path, text in {**files, f"{info}/RECORD": f"{record}{info}/RECORD,,\n"}.items():
+            archive.writestr(path, text)
+
+
+def _sum(text: str) -> str:
+    digest = hashlib.sha256(text.encode()).digest()
+    return base64.urlsafe_b64encode(digest).decode().rstrip("=")
+
+
+@pytest.fixture
+def wheels(tmp_path: Path) -> Path:
+    folder = tmp_path / "wheels"
+    folder.mkdir()
+    code = "import lamp\ndef main(): print('run', lamp.LIGHT)"
+    wheel(folder, "torch_lit", "1.0", code, needs="lamp>=2")
+    wheel(folder, "lamp", "2.1", "LIGHT = 'on'")
+    return folder
+
+
+@pytest.fixture
+def ctx(tmp_path: Path, wheels: Path) -> Context:
+    sandbox = Sandbox()
+    packages = Packages(tmp_path / "packages", sandbox, wheels=wheels)
+    return Context(services={Sandbox: sandbox, Packages: packages})
+
+
+async def test_packages_are_there_for_programs_and_cannot_be_changed(ctx: Context) -> None:
+    """Runs share them: what one program changed would be run by the next person's."""
+    told = await INSTALL.check(ctx, {"packages": ["torch-lit==1.0"]})
+    code = """
+import lamp, pathlib, subprocess, sys
+print(lamp.LIGHT, flush=True)
+subprocess.run(["torch_lit-run"])
+try: pathlib.Path(lamp.__file__).write_text("evil")
+except OSError as error: print(error.strerror)
+"""
+    ran = await RUN.check(ctx, {"code": code, "packages": told["id"]})
+    without = await RUN.check(ctx, {"code": "import lamp"})
+
+    assert told["packages"] == ["lamp==2.1", "torch_lit==1.0"]
+    assert ran["stdout"] == "on\nrun on\nRead-only file system\n", ran["stderr"]
+    assert "No module named 'lamp'" in without["stderr"]
+
+
+async def test_same_packages_are_made_once_and_need_nobody_later(
+    ctx: Context, wheels: Path
+) -> None:
+    """A home without internet goes on to work with what it has."""
+    first = await INSTALL.check(ctx, {"packages": ["lamp==2.1"]})
+    remove(wheels)
+
+    assert await INSTALL.check(ctx, {"packages": ["lamp==2.1"]}) == first
+
+
+async def test_package_that_has_to_be_built_is_refused(ctx: Context, wheels: Path) -> None:
+    """Building runs its author's program, and that would be on the host."""
+    (wheels / "builder-1.0.tar.gz").write_bytes(b"")
+
+    with pytest.raises(ToolFailed, match="pip cannot fetch builder"):
+        await INSTALL.check(ctx, {"packages": ["builder"]})
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["-r /etc/passwd", "--index-url=http://x", "x @ http://evil", "git+https://x/y", "./local",
+     "/etc", "x; python_version>'3'", "x\n--pre", ""],
+)  # fmt: skip
+async def test_only_names_and_versions_are_taken(ctx: Context, line: str) -> None:
+    """A requirement can be an option, a path or an address, and each would reach the host."""
+    with pytest.raises(ToolFailed, match=r"is no package such as"):
+        await INSTALL.check(ctx, {"packages": [line]})
