@@ -1,0 +1,1 @@
+"""Access control of Consul and Nomad: set up with our own tokens, then kept as declared."""

@@ -1,0 +1,83 @@
+"""Policies and tokens of Nomad, as declared."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from hearth.cluster.acl.change import Change, Declared, differs, only
+from hearth.cluster.errors import NotFound
+from hearth.cluster.nomad import Nomad
+
+
+@dataclass(frozen=True)
+class NomadAcl:
+    """What there shall be; each entry has the field names of the module `nomad_acl`."""
+
+    policies: Sequence[Declared] = ()
+    tokens: Sequence[Declared] = ()
+
+
+@dataclass
+class Ensured:
+    """`tokens`: name -> `accessor` and `secret`. Nomad chooses them; it has no way to be told."""
+
+    changes: list[Change] = field(default_factory=list)
+    tokens: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+def ensure(nomad: Nomad, wanted: NomadAcl, *, write: bool = True) -> Ensured:
+    """Make it so; what was, or would be, written, and the declared tokens."""
+    done = Ensured()
+    for policy in wanted.policies:
+        _policy(nomad, policy, done, write=write)
+    rows = nomad.session.call("GET", "acl/tokens") if wanted.tokens else []
+    for token in wanted.tokens:
+        _token(nomad, token, rows, done, write=write)
+    return done
+
+
+def _policy(nomad: Nomad, policy: Declared, done: Ensured, *, write: bool) -> None:
+    name = policy["name"]
+    try:
+        found = nomad.session.call("GET", f"acl/policy/{name}")
+    except NotFound:
+        found = None
+    wanted: dict[str, Any] = {
+        "Name": name,
+        "Description": policy.get("description") or "",
+        "Rules": policy["rules"],
+    }
+    if job := policy.get("job"):
+        wanted["JobACL"] = {"Namespace": "default", "JobID": job}
+    if differs(found, wanted):
+        done.changes.append(Change("policy", name, only(found, wanted), wanted))
+        if write:
+            nomad.session.call("POST", f"acl/policy/{name}", wanted)
+
+
+def _token(nomad: Nomad, token: Declared, rows: list[Any], done: Ensured, *, write: bool) -> None:
+    name = token["name"]
+    row = next((row for row in rows if row["Name"] == name), None)
+    found = nomad.session.call("GET", f"acl/token/{row['AccessorID']}") if row else None
+    wanted: dict[str, Any] = {
+        "Name": name,
+        "Type": token.get("type") or "client",
+        "Policies": sorted(token.get("policies") or []),
+    }
+    if differs(found and found | {"Policies": sorted(found["Policies"] or [])}, wanted):
+        done.changes.append(Change("token", name, only(found, wanted), wanted))
+        if not write:
+            return
+        path = f"acl/token/{found['AccessorID']}" if found else "acl/token"
+        body = wanted | ({"AccessorID": found["AccessorID"]} if found else {})
+        found = nomad.session.call("POST", path, body)
+    if found:
+        done.tokens[name] = {"accessor": found["AccessorID"], "secret": found["SecretID"]}
+
+
+def everything_new(wanted: NomadAcl) -> Ensured:
+    """What `ensure` would write on a Nomad that holds nothing."""
+    return Ensured(
+        [Change("policy", entry["name"], None, entry) for entry in wanted.policies]
+        + [Change("token", entry["name"], None, entry) for entry in wanted.tokens]
+    )

@@ -1,0 +1,152 @@
+"""A typed client of Consul, on py-consul."""
+
+from types import TracebackType
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+import consul
+from pydantic import BaseModel, ConfigDict, Field
+
+from hearth.cluster.endpoint import Answer, Endpoint, Session
+
+
+class Model(BaseModel):
+    """A part of Consul's answer; what we do not use is left out."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+
+class Check(Model):
+    """One health check: `status` is passing, warning or critical."""
+
+    node: str = Field(alias="Node")
+    check_id: str = Field(alias="CheckID")
+    name: str = Field("", alias="Name")
+    status: str = Field(alias="Status")
+    service: str = Field("", alias="ServiceName")
+    service_id: str = Field("", alias="ServiceID")
+    output: str = Field("", alias="Output")
+
+
+class Instance(Model):
+    """One instance of a service with the state of its checks; `meta` holds strings only."""
+
+    id: str
+    service: str
+    node: str
+    address: str
+    port: int
+    tags: tuple[str, ...]
+    meta: dict[str, str]
+    checks: tuple[Check, ...]
+
+    @property
+    def healthy(self) -> bool:
+        """No check is critical."""
+        return all(check.status != "critical" for check in self.checks)
+
+
+class Peer(Model):
+    """One server of the quorum; `address` is host:port."""
+
+    id: str = Field(alias="ID")
+    name: str = Field(alias="Node")
+    address: str = Field(alias="Address")
+    leader: bool = Field(alias="Leader")
+    voter: bool = Field(alias="Voter")
+
+
+class Member(Model):
+    """One agent as gossip knows it; `alive` is status 1."""
+
+    name: str = Field(alias="Name")
+    address: str = Field(alias="Addr")
+    status: int = Field(alias="Status")
+    tags: dict[str, str] = Field(alias="Tags")
+
+    @property
+    def alive(self) -> bool:
+        return self.status == 1
+
+
+class Consul:
+    """`with Consul(Endpoint("https://10.0.0.11:8501", token=…, ca_file=…)) as consul: …`
+
+    Every method raises `ClusterError`.
+    """
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self.session = Session(endpoint, header="X-Consul-Token", index_header="X-Consul-Index")
+        parts = urlsplit(endpoint.url)
+        self._library = consul.Consul(
+            host=parts.hostname or "127.0.0.1",
+            port=parts.port or (443 if parts.scheme == "https" else 80),
+            scheme=parts.scheme,
+            token=endpoint.token,
+            connections_timeout=endpoint.timeout,
+        )
+        self._library.http.session = self.session
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.session.close()
+
+    def leader(self) -> str:
+        """host:port of the leader; empty while there is none."""
+        return str(self._library.status.leader())
+
+    def peers(self) -> list[Peer]:
+        """The servers of the quorum, as raft has them."""
+        found = self.session.call("GET", "operator/raft/configuration")
+        return [Peer.model_validate(row) for row in found["Servers"]]
+
+    def members(self) -> list[Member]:
+        """The agents that the asked agent knows."""
+        return [Member.model_validate(row) for row in self._library.agent.members()]
+
+    def services(self) -> dict[str, list[str]]:
+        """Service name -> its tags."""
+        found: dict[str, list[str]] = self._library.catalog.services()[1]
+        return found
+
+    def instances(self, service: str, *, passing: bool = False) -> list[Instance]:
+        """The instances of a service; `passing` leaves out those that are not."""
+        rows = self._library.health.service(service, passing=passing)[1]
+        return [_instance(row) for row in rows]
+
+    def wait_for_instances(
+        self, service: str, index: int, *, wait: float = 60.0
+    ) -> tuple[int, list[Instance]]:
+        """The instances once they differ from `index`, or after `wait` seconds; with the index."""
+        answer = self.session.block(f"health/service/{service}", index, wait=wait)
+        return answer.index, [_instance(row) for row in answer.value]
+
+    def checks(self, status: str = "critical") -> list[Check]:
+        """Every check in that state: passing, warning, critical or any."""
+        return [Check.model_validate(row) for row in self._library.health.state(status)[1]]
+
+    def block(self, path: str, index: int, *, wait: float) -> Answer:
+        """A blocking query of any path below `/v1/`."""
+        return self.session.block(path, index, wait=wait)
+
+
+def _instance(row: dict[str, Any]) -> Instance:
+    node, service = row["Node"], row["Service"]
+    return Instance(
+        id=service["ID"],
+        service=service["Service"],
+        node=node["Node"],
+        address=service["Address"] or node["Address"],
+        port=service["Port"],
+        tags=tuple(service["Tags"] or ()),
+        meta=service["Meta"] or {},
+        checks=tuple(Check.model_validate(check) for check in row["Checks"]),
+    )

@@ -1,0 +1,57 @@
+"""One look at everything. It writes nothing anywhere."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from hearth.cluster.consul import Consul
+from hearth.cluster.drift import jobs, machines, servers
+from hearth.cluster.drift.finding import Finding, Fix
+from hearth.cluster.drift.machines import Limits, Machine
+from hearth.cluster.errors import ClusterError
+from hearth.cluster.nomad import Nomad
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What there should be. `asked`: when the machines were asked for their reports, epoch seconds.
+
+    `acl`: whether access control is on. `jobs`: job -> its file.
+    """
+
+    machines: list[Machine]
+    jobs: Mapping[str, Path] = field(default_factory=dict)
+    limits: Limits = field(default_factory=Limits)
+    asked: float = 0.0
+    acl: bool = True
+
+
+def probe(declared: Declared, consul: Consul, nomad: Nomad) -> list[Finding]:
+    """Every finding, sorted by id. An agent that does not answer is a finding, too."""
+    there = declared.machines
+    days = declared.limits.certificate_days
+    found = list(machines.judge(there, declared.limits, asked=declared.asked, now=time.time()))
+    parts: list[tuple[str, Callable[[], Iterator[Finding]]]] = [
+        ("consul", lambda: servers.peers("consul", consul.peers(), there)),
+        ("consul", lambda: servers.checks(consul, there)),
+        ("nomad", lambda: servers.peers("nomad", nomad.peers(), there)),
+        ("nomad", lambda: servers.nodes(nomad, there)),
+        ("nomad", lambda: jobs.judge(nomad, declared.jobs)),
+    ]
+    if declared.acl:
+        parts += [
+            ("consul", lambda: servers.token("consul", consul.session, days=days)),
+            ("nomad", lambda: servers.token("nomad", nomad.session, days=days)),
+        ]
+    for product, part in parts:
+        found += _watched(product, part)
+    return sorted({finding.id: finding for finding in found}.values(), key=lambda f: f.id)
+
+
+def _watched(product: str, part: Callable[[], Iterator[Finding]]) -> list[Finding]:
+    try:
+        return list(part())
+    except ClusterError as error:
+        fix = Fix("by_hand", product, "mend the machines first, then probe again")
+        return [Finding(f"agent:{product}", str(error), "data", fix)]

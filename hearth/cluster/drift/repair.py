@@ -1,0 +1,76 @@
+"""The repairs that go through the agents. Each raises `ClusterError` when it cannot be done."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from hearth.cluster.consul import Consul
+from hearth.cluster.drift import jobs
+from hearth.cluster.drift.finding import Action, Finding
+from hearth.cluster.endpoint import Json
+from hearth.cluster.jobs.deploy import Jobs
+from hearth.cluster.nomad import Nomad
+
+Repair = Callable[[Consul, Nomad, str, Mapping[str, Path]], None]
+
+
+def repair(finding: Finding, consul: Consul, nomad: Nomad, files: Mapping[str, Path]) -> bool:
+    """Mend it; False when it is not one of ours but of heal_cluster.yaml or a person."""
+    step = REPAIRS.get(finding.fix.action)
+    if step is None:
+        return False
+    step(consul, nomad, finding.fix.target, files)
+    return True
+
+
+def _remove_peer(consul: Consul, nomad: Nomad, target: str, _f: Mapping[str, Path]) -> None:
+    product, _, peer = target.partition(":")
+    session = consul.session if product == "consul" else nomad.session
+    session.call("DELETE", "operator/raft/peer", params={"id": peer})
+
+
+def _make_eligible(_c: Consul, nomad: Nomad, target: str, _: Mapping[str, Path]) -> None:
+    body = {"NodeID": target, "Eligibility": "eligible"}
+    nomad.session.call("POST", f"node/{target}/eligibility", body)
+
+
+def _deregister_check(consul: Consul, nomad: Nomad, target: str, _f: Mapping[str, Path]) -> None:
+    """A service that Nomad registered belongs to an allocation: while that runs it is restarted,
+    and only an instance that nothing stands behind is forgotten."""
+    node, _, service = target.partition(":")
+    allocation = _allocation_of(nomad, service)
+    if allocation:
+        nomad.session.call("POST", f"client/allocation/{allocation}/restart", {"AllTasks": True})
+        return
+    body: Json = {"Node": node, "ServiceID": service}
+    consul.session.call("PUT", "catalog/deregister", body)
+
+
+def _allocation_of(nomad: Nomad, service: str) -> str:
+    """Nomad's ids of services are `_nomad-task-<allocation>-…`."""
+    for row in nomad.session.call("GET", "allocations"):
+        if row["ID"] in service and row["ClientStatus"] == "running":
+            return str(row["ID"])
+    return ""
+
+
+def _revive_job(_c: Consul, nomad: Nomad, target: str, _: Mapping[str, Path]) -> None:
+    Jobs(nomad).revive(target)
+
+
+def _register_job(_c: Consul, nomad: Nomad, target: str, files: Mapping[str, Path]) -> None:
+    jobs.reregister(nomad, target, files[target])
+
+
+def _collect_garbage(_c: Consul, nomad: Nomad, _t: str, _: Mapping[str, Path]) -> None:
+    nomad.session.call("PUT", "system/gc")
+
+
+REPAIRS: Final[Mapping[Action, Repair]] = {
+    "remove_peer": _remove_peer,
+    "make_eligible": _make_eligible,
+    "deregister_check": _deregister_check,
+    "revive_job": _revive_job,
+    "register_job": _register_job,
+    "collect_garbage": _collect_garbage,
+}

@@ -1,0 +1,106 @@
+"""What the servers know: peers of both quorums, clients, tokens, checks."""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, Protocol
+
+from hearth.cluster.consul import Consul
+from hearth.cluster.drift.finding import Finding, Fix
+from hearth.cluster.drift.machines import Machine
+from hearth.cluster.endpoint import Session
+from hearth.cluster.errors import Denied
+from hearth.cluster.nomad import Nomad
+
+Product = Literal["consul", "nomad"]
+
+
+class Peer(Protocol):
+    """A server of a quorum, of Consul or of Nomad."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def address(self) -> str: ...
+
+
+def peers(product: Product, found: Sequence[Peer], machines: list[Machine]) -> Iterator[Finding]:
+    """Peers that no server of the inventory stands for, and servers that are no peer."""
+    wanted = {machine.address: machine for machine in machines if machine.server}
+    present = {peer.address.rpartition(":")[0].strip("[]"): peer for peer in found}
+    for address, peer in present.items():
+        if address not in wanted:
+            yield Finding(
+                f"peer:{product}:{peer.id}",
+                f"{peer.name} ({peer.address}) is in the quorum of {product} and no server of the "
+                "inventory",
+                "disruptive",
+                Fix("remove_peer", f"{product}:{peer.id}", "take it out of the quorum"),
+            )
+    for address, machine in wanted.items():
+        if address not in present:
+            yield Finding(
+                f"peer:{product}:{machine.name}",
+                f"{machine.name} ({address}) should be a server of {product} and is not in its "
+                "quorum",
+                "disruptive",
+                Fix("run_role", product, f"let it join (role {product})", machine.name, product),
+            )
+
+
+def nodes(nomad: Nomad, machines: list[Machine]) -> Iterator[Finding]:
+    """Machines that answer, but take no jobs."""
+    found = {node.name: node for node in nomad.nodes() if node.status != "down"}
+    for machine in machines:
+        node = found.get(machine.name)
+        if machine.report is None:
+            continue
+        if node is None:
+            yield Finding(
+                f"node:{machine.name}",
+                f"{machine.name} answers, but Nomad has no ready client of that name",
+                "disruptive",
+                Fix("run_role", "nomad", "run the role nomad there", machine.name, "nomad"),
+            )
+        elif node.eligible != "eligible" and not node.drains:
+            yield Finding(
+                f"node:{machine.name}",
+                f"{machine.name} is ready, and marked as taking no jobs",
+                "disruptive",
+                Fix("make_eligible", node.id, "let it take jobs again"),
+            )
+
+
+def token(product: Product, session: Session, *, days: float) -> Iterator[Finding]:
+    """Whether our management token still works, and how long."""
+    role_fix = Fix("by_hand", product, "run playbook.yaml: it says how to set the token anew")
+    try:
+        itself: dict[str, Any] = session.call("GET", "acl/token/self")
+    except Denied:
+        yield Finding(f"token:{product}", f"the token of {product} does not work", "data", role_fix)
+        return
+    end = itself.get("ExpirationTime")
+    if end and datetime.fromisoformat(end) - datetime.now(UTC) < timedelta(days=days):
+        yield Finding(f"token:{product}", f"the token of {product} ends {end}", "data", role_fix)
+
+
+def checks(consul: Consul, machines: list[Machine]) -> Iterator[Finding]:
+    """Critical checks: of agents that are gone, and of services."""
+    alive = {member.name for member in consul.members() if member.alive}
+    asleep = {m.name for m in machines if m.sleeps and m.report is None}
+    for check in consul.checks():
+        if check.node in asleep:
+            continue
+        what = f"{check.service or check.name} on {check.node}"
+        said = check.output.strip().splitlines()[:1]
+        evidence = f"{what} is critical: {said[0] if said else 'its check says nothing'}"
+        if check.node not in alive and check.check_id == "serfHealth":
+            fix = Fix("by_hand", check.node, "bring the machine back, or let it leave the cluster")
+            yield Finding(f"check:{check.node}:{check.check_id}", evidence, "data", fix)
+        elif check.service_id:
+            fix = Fix(
+                "deregister_check", f"{check.node}:{check.service_id}",
+                "restart its allocation, or forget the instance if nothing stands behind it",
+            )  # fmt: skip
+            yield Finding(f"check:{check.node}:{check.check_id}", evidence, "disruptive", fix)

@@ -1,0 +1,153 @@
+"""Where an agent of Consul or Nomad answers, and requests to it that end and cannot be misled."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, Literal
+from urllib.parse import quote
+
+import requests
+
+from hearth.cluster.errors import Conflict, Denied, NotFound, Refused, Unreachable, Untrusted
+
+Method = Literal["GET", "PUT", "POST", "DELETE"]
+Json = dict[str, Any]
+
+REFUSALS: dict[int, type[Refused]] = {403: Denied, 404: NotFound, 409: Conflict}
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """`Endpoint("https://10.0.0.11:4646", token=…, ca_file=…)`; `timeout` in seconds.
+
+    `ca_file`: the only authority whose certificates are trusted; without it, those of the system.
+    `cert_file`, `key_file`: shown to an agent that asks for a certificate.
+    """
+
+    url: str
+    token: str = field(default="", repr=False)
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    timeout: float = 10.0
+
+
+ARGUMENTS: Final[Mapping[str, Json]] = {
+    "url": {"type": "str", "required": True},
+    "token": {"type": "str", "no_log": True},
+    "ca_file": {"type": "path"},
+    "cert_file": {"type": "path"},
+    "key_file": {"type": "path"},
+    "timeout": {"type": "float", "default": 10.0},
+}
+"""The arguments with which our Ansible modules name an endpoint."""
+
+
+def endpoint_of(arguments: Mapping[str, Any]) -> Endpoint:
+    """The endpoint that a module was given by `ARGUMENTS`."""
+    files = {
+        name: Path(arguments[name]) if arguments[name] else None
+        for name in ("ca_file", "cert_file", "key_file")
+    }
+    return Endpoint(
+        arguments["url"], token=arguments["token"] or "", timeout=arguments["timeout"], **files
+    )
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a blocking query brought: pass `index` to the next one to wait for a change."""
+
+    index: int
+    value: Any
+
+
+class Session(requests.Session):
+    """A session that takes token, trust and time-out from its endpoint alone.
+
+    The libraries of Nomad and Consul send through it, too, which closes what they leave open:
+    certificates are verified, no variable of the environment (token, proxy, authority, netrc)
+    changes a request, every request ends, and an answer that says no is a `ClusterError`.
+    """
+
+    def __init__(self, endpoint: Endpoint, *, header: str, index_header: str) -> None:
+        super().__init__()
+        self.endpoint = endpoint
+        self.trust_env = False
+        self._header, self._index_header = header, index_header
+
+    def request(self, method: str, url: Any, *args: Any, **given: Any) -> requests.Response:
+        """Send it; raises `Unreachable`, `Untrusted` or `Refused`."""
+        given |= {
+            "headers": self._headers(given.get("headers")),
+            "verify": str(self.endpoint.ca_file) if self.endpoint.ca_file else True,
+            "cert": self._certificate(),
+            "allow_redirects": False,
+        }
+        if given.get("timeout") is None:
+            given["timeout"] = self.endpoint.timeout
+        try:
+            answer = super().request(method, url, *args, **given)
+        except requests.exceptions.SSLError as error:
+            raise Untrusted(self.endpoint.url, _reason(error)) from error
+        except (requests.RequestException, OSError) as error:
+            raise Unreachable(self.endpoint.url, _reason(error)) from error
+        if answer.status_code >= 300:
+            kind = REFUSALS.get(answer.status_code, Refused)
+            raise kind(answer.url.partition("?")[0], answer.status_code, answer.text.strip())
+        return answer
+
+    def call(
+        self,
+        method: Method,
+        path: str,
+        body: Any = None,
+        *,
+        params: dict[str, Any] | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """Send one request of our own to `/v1/<path>`; the answer's JSON, None without a body."""
+        answer = self.request(method, self._url(path), params=params, json=body, timeout=timeout)
+        return answer.json() if answer.content.strip() else None
+
+    def text(self, path: str, params: dict[str, Any] | None = None) -> str:
+        """What `/v1/<path>` answers, as it is."""
+        return self.request("GET", self._url(path), params=params).text
+
+    def block(
+        self, path: str, index: int, *, wait: float, params: dict[str, Any] | None = None
+    ) -> Answer:
+        """Wait until `/v1/<path>` differs from what it was at `index`, at most `wait` seconds.
+
+        An agent adds up to a sixteenth of `wait` (HashiCorp's "Blocking Queries"), so the request
+        is given that and its usual time. An index that went backwards is answered as 0, which
+        makes the next call return at once: after a restore the old one would be waited for in vain.
+        """
+        asked = {**(params or {}), "index": index, "wait": f"{max(1, round(wait * 1000))}ms"}
+        answer = self.request(
+            "GET", self._url(path), params=asked,
+            timeout=self.endpoint.timeout + wait * 17 / 16,
+        )  # fmt: skip
+        found = int(answer.headers.get(self._index_header, 0))
+        return Answer(index=found if found >= index else 0, value=answer.json())
+
+    def _url(self, path: str) -> str:
+        return f"{self.endpoint.url.rstrip('/')}/v1/{quote(path, safe='/')}"
+
+    def _headers(self, given: Any) -> dict[str, str]:
+        mine = {k: v for k, v in (given or {}).items() if k.lower() != self._header.lower()}
+        return mine | ({self._header: self.endpoint.token} if self.endpoint.token else {})
+
+    def _certificate(self) -> tuple[str, str] | None:
+        if self.endpoint.cert_file is None or self.endpoint.key_file is None:
+            return None
+        return str(self.endpoint.cert_file), str(self.endpoint.key_file)
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, requests.Timeout):
+        return "it did not answer in time"
+    innermost: BaseException = error
+    while (deeper := innermost.__cause__ or innermost.__context__) is not None:
+        innermost = deeper
+    return str(innermost) or type(innermost).__name__

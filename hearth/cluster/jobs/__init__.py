@@ -1,0 +1,1 @@
+"""Jobs of Nomad: planned, registered as planned, and watched until they run."""

@@ -1,0 +1,156 @@
+"""The secrets of a cluster: made on the controller, written to a vault, and only then used.
+
+The file is YAML inside Ansible's vault, so `ansible-vault view` shows it and a play reads it as
+variables. What a person wrote into it by hand, comments too, stays as it is: new secrets are
+appended. It appears whole or not at all, and only its owner can read it.
+"""
+
+import base64
+import os
+import secrets
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any, Final
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+from ruamel.yaml.scalarstring import LiteralScalarString
+
+from hearth.cluster import vault
+from hearth.cluster.certificates import make_authority
+from hearth.cluster.errors import SecretsUnusable
+
+PRIVATE: Final = 0o600
+HEAD: Final = (
+    "# The secrets of this cluster, made by playbook.yaml. Keep a copy where you keep keys.\n"
+)
+
+Secret = str | dict[str, str]
+
+
+def _authority() -> dict[str, str]:
+    pair = make_authority("Hearth cluster authority")
+    return {"certificate": pair.certificate, "key": pair.key}
+
+
+KINDS: Final[Mapping[str, Callable[[], Secret]]] = {
+    "api_key": lambda: f"sk-hearth-{secrets.token_hex(24)}",
+    "authority": _authority,
+    "gossip_key": lambda: base64.b64encode(secrets.token_bytes(32)).decode(),
+    "password": lambda: secrets.token_urlsafe(24),
+    "token": lambda: str(uuid.UUID(bytes=secrets.token_bytes(16), version=4)),
+}
+"""Kind -> how one is made. `authority` is a mapping of `certificate` and `key`, both PEM;
+`gossip_key` fits `encrypt` of Consul and Nomad; `token` is what their access control takes."""
+
+
+@dataclass(frozen=True)
+class Ensured:
+    """`made`: the names that were missing. `values`: every secret that was asked for."""
+
+    made: list[str]
+    values: dict[str, Any]
+
+
+class SecretFile:
+    """`SecretFile(path, password).ensure({"consul_gossip_key": "gossip_key"})`"""
+
+    def __init__(self, path: Path, password: str) -> None:
+        self.path = path
+        self._password = password.strip().encode()
+        if not self._password:
+            raise SecretsUnusable(path, "the vault password is empty")
+
+    def read(self) -> dict[str, Any]:
+        """Every secret by name; empty when there is no file yet. Raises `SecretsUnusable`."""
+        return self._parse(self._open())
+
+    def ensure(self, wanted: Mapping[str, str], *, write: bool = True) -> Ensured:
+        """Make the secrets of name -> kind that are missing, and write them before they are told.
+
+        A secret that is there is never replaced. `write=False` tells what would be made.
+        """
+        text = self._open()
+        known = self._parse(text)
+        missing = {name: kind for name, kind in wanted.items() if name not in known}
+        for name, kind in missing.items():
+            if kind not in KINDS:
+                raise SecretsUnusable(
+                    self.path, f"{name} is of no known kind, {kind} (known: {', '.join(KINDS)})"
+                )
+        made = {name: KINDS[kind]() for name, kind in missing.items()}
+        if made and write:
+            self._write(_with_newline(text or HEAD) + _dump(made))
+        elif text is not None and write:
+            self.path.chmod(PRIVATE)
+        return Ensured(sorted(made), {name: (known | made)[name] for name in wanted})
+
+    def _open(self) -> str | None:
+        try:
+            content = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise SecretsUnusable(self.path, error.strerror or "it cannot be read") from error
+        if not vault.is_vault(content):
+            raise SecretsUnusable(
+                self.path, f"it is not encrypted: run `ansible-vault encrypt {self.path}`"
+            )
+        try:
+            return vault.reveal(content, self._password).decode()
+        except vault.VaultError as error:
+            raise SecretsUnusable(self.path, str(error)) from error
+
+    def _parse(self, text: str | None) -> dict[str, Any]:
+        try:
+            found = YAML(typ="safe").load(text or "") or {}
+        except YAMLError as error:
+            raise SecretsUnusable(self.path, "its content is no YAML") from error
+        if not isinstance(found, dict):
+            raise SecretsUnusable(self.path, "its content is no list of names and values")
+        return found
+
+    def _write(self, text: str) -> None:
+        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            draft.unlink(missing_ok=True)
+            file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
+            with os.fdopen(file, "wb") as stream:
+                stream.write(vault.close(text.encode(), self._password))
+                stream.flush()
+                os.fsync(stream.fileno())
+            draft.replace(self.path)
+            _sync_folder(self.path.parent)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            raise SecretsUnusable(self.path, error.strerror or "it cannot be written") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _dump(made: Mapping[str, Secret]) -> str:
+    yaml = YAML()
+    yaml.default_flow_style = False
+    stream = StringIO()
+    yaml.dump({name: _legible(value) for name, value in made.items()}, stream)
+    return _with_newline(stream.getvalue())
+
+
+def _legible(value: Secret) -> Any:
+    if isinstance(value, dict):
+        return {name: LiteralScalarString(part) for name, part in value.items()}
+    return value
+
+
+def _with_newline(text: str) -> str:
+    return text if text.endswith("\n") else text + "\n"

@@ -1,0 +1,1 @@
+"""What the controller brings to the machines of a cluster: our own code, and pinned archives."""

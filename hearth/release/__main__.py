@@ -1,0 +1,49 @@
+"""`python -m hearth.release`: what the roles and the people who look after the pins call."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hearth.release.errors import ReleaseError
+from hearth.release.pins import pin
+from hearth.release.wheelhouse import build, stamp
+
+ROOT = Path(__file__).parents[2]
+app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
+
+
+@app.command("version")
+def version_command() -> None:
+    """Print the version of this checkout, with a digest of its content."""
+    typer.echo(stamp(ROOT))
+
+
+@app.command("wheelhouse")
+def wheelhouse_command(
+    arch: Annotated[str, typer.Option(help="x86_64 or aarch64.")] = "x86_64",
+    python: Annotated[str, typer.Option(help="Python of the machines.")] = "3.11",
+) -> None:
+    """Put the archive for machines together, unless it is there; print where it is, as JSON."""
+    archive = build(ROOT, ROOT / ".cache" / "releases", arch=arch, python=python)
+    typer.echo(json.dumps({"version": stamp(ROOT), "archive": str(archive)}))
+
+
+@app.command("pin")
+def pin_command(
+    name: Annotated[str, typer.Argument(help="Entry of artifacts.yaml, such as nomad.")],
+    version: Annotated[str, typer.Argument(help="Version to pin.")],
+) -> None:
+    """Pin a version of a program by the checksums that its vendor publishes."""
+    for arch, digest in pin(ROOT / "group_vars/all/artifacts.yaml", name, version).items():
+        typer.echo(f"{name} {version} {arch} {digest}")
+
+
+if __name__ == "__main__":
+    try:
+        app(standalone_mode=True)
+    except ReleaseError as error:
+        typer.echo(str(error), err=True)
+        sys.exit(1)

@@ -1,0 +1,177 @@
+"""Every template renders for every inventory that we ship; the programs take the result."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hearth.cluster import binaries
+from hearth.cluster.secrets import SecretFile
+from tests.ansible import tree
+
+pytestmark = pytest.mark.timeout(600)
+BIN = Path(sys.executable).parent
+RENDER = Path(__file__).with_name("render.yaml")
+RENDER_ROLE = Path(__file__).with_name("render_role.yaml")
+SET_FILTER = r"\|\s*(difference|intersect|symmetric_difference|union)\b"
+REGISTERED: dict[str, Any] = {
+    "__nomad_probe": {"gpu": {"vendor": "none", "backend": "cpu", "vram_mb": 0}},
+    "__prometheus_rules": {"stdout": ""},
+    "host_admins": ["me"],
+}
+"""What tasks learn from the machine before they render."""
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """Files are called `<machine>.<role>.<file>`."""
+
+    inventory: str
+    folder: Path
+
+    def files(self, ending: str) -> list[Path]:
+        found = sorted(self.folder.glob(f"*.{ending}"))
+        assert found, f"nothing was rendered as {ending}"
+        return found
+
+
+@pytest.fixture(scope="session", params=tree.INVENTORIES, ids=lambda file: file.stem)
+def rendered(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Rendered:
+    """All templates, as Ansible renders them, in a copy of the tree whose roles only render."""
+    folder = tmp_path_factory.mktemp("rendered")
+    place, out = folder / "tree", folder / "out"
+    shutil.copytree(tree.ROLES, place / "roles")
+    for role in tree.roles():
+        shutil.copy(RENDER_ROLE, place / "roles" / role / "tasks" / "render.yaml")
+    shutil.copy(RENDER, place / "render.yaml")
+    for name in ("group_vars", "host_vars"):
+        (place / name).symlink_to(tree.ROOT / name)
+    out.mkdir()
+    variables = folder / "variables.json"
+    variables.write_text(json.dumps(_variables(folder) | {"render_out": str(out)}))
+    settings = {
+        "ANSIBLE_CONFIG": str(tree.ROOT / "ansible.cfg"),
+        "ANSIBLE_ROLES_PATH": str(place / "roles"),
+        "HEARTH_LAB_KEY": str(folder / "key"),
+    }
+    ended = subprocess.run(
+        [BIN / "ansible-playbook", "-i", request.param, "-e", f"@{variables}", "render.yaml"],
+        cwd=place, capture_output=True, text=True, check=False, env=os.environ | settings,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stdout[-6000:] + ended.stderr[-2000:]
+    for bundle in list(out.iterdir()):
+        for name, text in json.loads(bundle.read_text()).items():
+            bundle.with_name(f"{bundle.name}.{name.removesuffix('.j2')}").write_text(text)
+        bundle.unlink()
+    return Rendered(request.param.stem, out)
+
+
+def _variables(folder: Path) -> dict[str, Any]:
+    kinds = tree.load(tree.ROOT / "group_vars/all/main.yaml")["cluster_secret_kinds"]
+    made = SecretFile(folder / "vault.yaml", "a password").ensure(kinds)
+    roles = {file.relative_to(tree.ROLES).parts[0] for file in tree.templates()}
+    return REGISTERED | {
+        "cluster_secrets_made": {"secrets": made.values},
+        "render_roles": sorted(roles),
+    }
+
+
+def test_every_template_renders_for_every_machine(rendered: Rendered) -> None:
+    """A variable that one inventory lacks is found here, not on somebody's machine."""
+    machines = tree.load(tree.ROOT / "inventory" / f"{rendered.inventory}.yaml")["cluster"]["hosts"]
+
+    for machine in machines:
+        files = [file.name for file in rendered.folder.glob(f"{machine}.*")]
+        assert len(files) == len(tree.templates())
+
+
+def test_no_rendered_file_holds_what_was_to_be_replaced(rendered: Rendered) -> None:
+    """`None` or braces in a configuration are a mistake that some programs take silently."""
+    for file in rendered.files("*"):
+        text = file.read_text()
+        assert "{{" not in text, file.name
+        assert "None" not in text, file.name
+
+
+def test_consul_takes_its_configuration(rendered: Rendered) -> None:
+    """The judge is the program itself."""
+    consul = binaries.find("consul")
+    assert consul is not None, "run `python -m tests.binaries.consul`"
+
+    for file in rendered.files("consul.consul.json"):
+        ended = subprocess.run(
+            [consul, "validate", "-config-format=json", file],
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+@pytest.mark.nomad
+def test_nomad_takes_its_configuration(rendered: Rendered) -> None:
+    """The judge is the program itself."""
+    nomad = binaries.find("nomad")
+    assert nomad is not None
+
+    for file in rendered.files("nomad.nomad.hcl"):
+        ended = subprocess.run(
+            [nomad, "config", "validate", file], capture_output=True, text=True, check=False
+        )
+        assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_only_servers_are_configured_as_such(rendered: Rendered) -> None:
+    """One server for one or two machines, three for more; never one that sleeps."""
+    machines = tree.load(tree.ROOT / "inventory" / f"{rendered.inventory}.yaml")["cluster"]["hosts"]
+    awake = [n for n, v in machines.items() if (v or {}).get("power_class") != "sleeps"]
+    wanted = awake[: 3 if len(awake) >= 3 else 1]
+
+    servers = [
+        file.name.split(".")[0]
+        for file in rendered.files("consul.consul.json")
+        if json.loads(file.read_text())["server"]
+    ]
+
+    assert servers == sorted(wanted)
+
+
+def test_consul_denies_by_default_and_talks_encrypted(rendered: Rendered) -> None:
+    """Security is what one gets without asking for it."""
+    for file in rendered.files("consul.consul.json"):
+        config = json.loads(file.read_text())
+        assert config["acl"]["enabled"]
+        assert config["acl"]["default_policy"] == "deny"
+        assert config["tls"]["internal_rpc"]["verify_server_hostname"]
+        assert len(config["encrypt"]) == 44
+        assert config["client_addr"] == "127.0.0.1"
+
+
+def test_docker_configuration_is_json(rendered: Rendered) -> None:
+    """Docker does not start with a file that it cannot read."""
+    for file in rendered.files("docker.daemon.json"):
+        assert json.loads(file.read_text())["live-restore"] is True
+
+
+def test_ports_between_machines_are_for_them_alone(rendered: Rendered) -> None:
+    """llama-rpc runs what it is sent and asks for no key."""
+    for file in rendered.files("host.firewall.nft"):
+        text = file.read_text()
+        assert "counter drop" in text
+        assert "tcp dport != 20000-32000 accept" in text
+
+
+def test_lists_are_in_the_order_of_the_inventory(rendered: Rendered) -> None:
+    """Ansible's set filters shuffle; a shuffled list is a changed file and a restarted server."""
+    for file in rendered.files("consul.consul.json"):
+        peers = json.loads(file.read_text())["retry_join"]
+        assert peers == sorted(peers)
+    shuffled = [
+        str(file) for file in tree.templates() if re.search(SET_FILTER, file.read_text("utf-8"))
+    ]
+    assert shuffled == []

@@ -1,0 +1,186 @@
+"""Jobs on a real Nomad: planned, registered as planned, waited for, explained when they fail."""
+
+from pathlib import Path
+
+import pytest
+
+from hearth.cluster.errors import Conflict, JobFailed, JobInvalid
+from hearth.cluster.jobs.deploy import Jobs, Source
+from hearth.cluster.nomad import Nomad
+
+pytestmark = pytest.mark.nomad
+
+SERVICE = """
+variable "words" {
+  type        = string
+  default     = "hello"
+  description = "What it says."
+}
+variable "seconds" {
+  type    = number
+  default = 600
+}
+variable "tags" {
+  type    = list(string)
+  default = []
+}
+job "NAME" {
+  update {
+    min_healthy_time  = "1s"
+    healthy_deadline  = "5s"
+    progress_deadline = "10s"
+  }
+  meta { tags = join(",", var.tags) }
+  group "speaker" {
+    restart {
+      attempts = 0
+      mode     = "fail"
+      interval = "10s"
+      delay    = "1s"
+    }
+    reschedule {
+      attempts       = 1
+      interval       = "24h"
+      delay          = "5s"
+      delay_function = "constant"
+      unlimited      = false
+    }
+    task "say" {
+      driver = "raw_exec"
+      config {
+        command = "/bin/sh"
+        args    = ["-c", "echo \\"$WORDS\\" >&2; sleep ${var.seconds}; exit 3"]
+      }
+      env { WORDS = var.words }
+      kill_timeout = "1s"
+      resources {
+        cpu    = 20
+        memory = 16
+      }
+    }
+  }
+}
+"""
+
+
+def _source(name: str, **variables: object) -> Source:
+    return Source(f"nomad_jobs/{name}.nomad.hcl", SERVICE.replace("NAME", name), variables)
+
+
+def test_new_job_is_planned_whole_registered_and_waited_for(nomad: Nomad) -> None:
+    """A person sees everything that will be started before it is."""
+    jobs = Jobs(nomad)
+
+    plan = jobs.plan(_source("whole", words='é "${x}" %{y}', tags=["a", "b"]))
+    jobs.register(plan)
+    running = jobs.wait(plan, timeout=60)
+    again = jobs.plan(_source("whole", words='é "${x}" %{y}', tags=["a", "b"]))
+
+    assert (plan.changed, plan.before, plan.index) == (True, "", 0)
+    assert 'task "say"' in plan.after
+    assert '''WORDS = "é "${x}" %{y}"''' in plan.after.replace("Env[WORDS]", "WORDS")
+    assert [allocation.node for allocation in running] == ["solo"]
+    assert (again.changed, again.before, again.after) == (False, "", "")
+
+
+def test_changed_variable_shows_as_one_line(nomad: Nomad) -> None:
+    """The diff tells exactly what a changed inventory will do."""
+    jobs = Jobs(nomad)
+    first = jobs.plan(_source("edited"))
+    jobs.register(first)
+    jobs.wait(first, timeout=60)
+
+    plan = jobs.plan(_source("edited", words="bye"))
+
+    before, after = plan.before.splitlines(), plan.after.splitlines()
+    assert plan.changed
+    assert [line.strip() for line in before if line not in after] == ['Env[WORDS] = "hello"']
+    assert [line.strip() for line in after if line not in before] == ['Env[WORDS] = "bye"']
+
+
+def test_plan_that_was_overtaken_is_not_registered(nomad: Nomad) -> None:
+    """Two people at two controllers never undo each other's work unseen."""
+    jobs = Jobs(nomad)
+    mine = jobs.plan(_source("overtaken", words="mine"))
+    jobs.register(jobs.plan(_source("overtaken", words="theirs")))
+
+    with pytest.raises(Conflict, match="somebody else changed it"):
+        jobs.register(mine)
+
+
+def test_failing_task_is_explained_with_machine_cause_and_log(nomad: Nomad) -> None:
+    """Nobody should have to log in to a machine to learn why a job does not run."""
+    jobs = Jobs(nomad)
+    plan = jobs.plan(_source("failing", words="there is no such model", seconds=0))
+    jobs.register(plan)
+
+    with pytest.raises(JobFailed) as caught:
+        jobs.wait(plan, timeout=60)
+
+    told = str(caught.value)
+    assert "The job failing was not deployed" in told
+    assert "solo: task say is dead" in told
+    assert "Exit Code: 3" in told
+    assert "there is no such model" in told
+    assert "nomad alloc logs -stderr" in told
+
+
+def test_job_whose_deployment_failed_is_revived_as_it_is(nomad: Nomad, tmp_path: Path) -> None:
+    """Once its cause is gone, a dead job comes back without a changed file and without a purge."""
+    hcl = SERVICE.replace("NAME", "revived").replace("echo", f"test -e {tmp_path}/there || exit 1;")
+    jobs, source = Jobs(nomad), Source("revived", hcl)
+    plan = jobs.plan(source)
+    jobs.register(plan)
+    with pytest.raises(JobFailed):
+        jobs.wait(plan, timeout=60)
+    (tmp_path / "there").touch()
+
+    jobs.revive("revived")
+
+    assert [a.node for a in jobs.wait(plan, timeout=60)] == ["solo"]
+    assert not jobs.plan(source).changed
+
+
+def test_job_that_no_machine_takes_says_what_it_lacks(nomad: Nomad) -> None:
+    """Waiting for a machine that never comes must end with the reason."""
+    greedy = SERVICE.replace("memory = 16", "memory = 99999999").replace("NAME", "greedy")
+    jobs = Jobs(nomad)
+    plan = jobs.plan(Source("greedy", greedy))
+    jobs.register(plan)
+
+    with pytest.raises(JobFailed, match="No machine takes the group speaker: not enough memory"):
+        jobs.wait(plan, timeout=3)
+    assert plan.unplaced == {"speaker": "not enough memory on 1"}
+    nomad.stop("greedy", purge=True)
+
+
+def test_system_job_is_waited_for(nomad: Nomad) -> None:
+    """System jobs have no count: they are done when they run on every machine."""
+    everywhere = SERVICE.replace('job "NAME" {', 'job "everywhere" {\n  type = "system"')
+    start, end = everywhere.index("    reschedule {"), everywhere.index("    task")
+    everywhere = everywhere[:start] + everywhere[end:]
+    jobs = Jobs(nomad)
+    plan = jobs.plan(Source("everywhere", everywhere))
+    jobs.register(plan)
+
+    assert [a.node for a in jobs.wait(plan, timeout=60)] == ["solo"]
+    assert not jobs.plan(Source("everywhere", everywhere)).changed
+
+
+@pytest.mark.parametrize(
+    ("hcl", "variables", "words"),
+    [
+        ('job "x" {', {}, "Failed to parse job"),
+        ('job "x" {\ngroup "g" {\ntask "t" {\n}\n}\n}', {}, "Missing task driver"),
+        ('variable "words" {}\njob "x" {}', {"wrods": 1}, "Did you mean words"),
+        ('job "x" {\ngroup "g" {}\n}', {}, "Missing tasks"),
+    ],
+)
+def test_invalid_job_names_file_and_reason(
+    nomad: Nomad, hcl: str, variables: dict[str, object], words: str
+) -> None:
+    """A mistake in a job's file is found before anything is changed."""
+    with pytest.raises(JobInvalid, match=words) as caught:
+        Jobs(nomad).plan(Source("nomad_jobs/x.nomad.hcl", hcl, variables))
+
+    assert str(caught.value).startswith("nomad_jobs/x.nomad.hcl is no valid job")

@@ -1,0 +1,100 @@
+"""The modules for jobs and their secrets, run by Ansible against a real Nomad."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hearth.cluster.nomad import Nomad
+from tests.integration.cluster.agents import Agent
+from tests.integration.cluster.conftest import NOMAD_TOKEN
+from tests.integration.cluster.playing import play
+from tests.integration.cluster.test_jobs import SERVICE
+
+pytestmark = pytest.mark.nomad
+SECRET = "sk-hearth-nobody-may-see-this"
+
+
+def _asks(agent: Agent, **given: Any) -> dict[str, Any]:
+    authority = str(agent.endpoint.ca_file)
+    return {"url": agent.endpoint.url, "ca_file": authority, "token": NOMAD_TOKEN} | given
+
+
+def test_job_is_run_once_and_a_second_run_changes_nothing(
+    nomad_server: Agent, nomad: Nomad, tmp_path: Path
+) -> None:
+    """The word of a play is the word of the plan: 0 changed means that nothing was registered."""
+    file = tmp_path / "played.nomad.hcl"
+    file.write_text(SERVICE.replace("NAME", "played"))
+    task = {"nomad_job": _asks(nomad_server, src=str(file), variables={"words": "hi"})}
+    other = {"nomad_job": _asks(nomad_server, src=str(file), variables={"words": "ho"})}
+    stop = {"nomad_job": _asks(nomad_server, state="absent", job="played")}
+
+    looked, _ = play(tmp_path, [task], "--check", "--diff")
+    first, second, output = play(tmp_path, [task, task], "--diff")
+    index = nomad.job("played")["JobModifyIndex"]
+    edited, output_of_check = play(tmp_path, [other], "--check", "--diff")
+    untouched = nomad.job("played")["JobModifyIndex"]
+    gone, gone_already, _ = play(tmp_path, [stop, stop])
+
+    assert (looked["changed"], looked["diff"]["before"]) == (True, "")
+    assert looked["diff"]["after"] == first["diff"]["after"]
+    assert [row["node"] for row in first["allocations"]] == ["solo"]
+    assert not second["changed"]
+    assert '+job "played"' in output
+    assert '-      Env[WORDS] = "hi"' in output_of_check
+    assert '+      Env[WORDS] = "ho"' in output_of_check
+    assert (edited["changed"], untouched) == (True, index)
+    assert (gone["changed"], gone_already["changed"]) == (True, False)
+
+
+def test_failed_job_fails_the_play_with_its_cause(
+    nomad_server: Agent, nomad: Nomad, tmp_path: Path
+) -> None:
+    """The last lines on the terminal say what to mend; a second run tries the same job again."""
+    file = tmp_path / "broken.nomad.hcl"
+    file.write_text(SERVICE.replace("NAME", "broken"))
+    values = {"words": "no such model", "seconds": 0}
+    task = {"nomad_job": _asks(nomad_server, src=str(file), variables=values, wait_timeout=60)}
+
+    failed, _ = play(tmp_path, [task], fails=True)
+    again, _ = play(tmp_path, [task], fails=True)
+    versions = nomad.job("broken")["Version"]
+    nomad.stop("broken", purge=True)
+
+    assert "solo: task say is dead" in failed["msg"]
+    assert "no such model" in failed["msg"]
+    assert again["failed"]
+    assert versions == 1
+
+
+def test_job_is_shown_whole_where_nobody_answers_yet(tmp_path: Path) -> None:
+    """On a virgin cluster `--check --diff` shows what there will be."""
+    file = tmp_path / "virgin.nomad.hcl"
+    file.write_text(SERVICE.replace("NAME", "virgin"))
+    task = {"nomad_job": {"url": "http://127.0.0.1:9", "src": str(file)}}
+
+    looked, output = play(tmp_path, [task], "--check", "--diff")
+
+    assert (looked["changed"], looked["job"]) == (True, "virgin")
+    assert "+    task" in output
+
+
+def test_secret_reaches_nomad_and_no_screen(
+    nomad_server: Agent, nomad: Nomad, tmp_path: Path
+) -> None:
+    """A key is written once, and neither result, diff nor log shows it."""
+    items = {"api_key": SECRET, "port": 8080}
+    task = {"nomad_variable": _asks(nomad_server, path="nomad/jobs/keys", items=items)}
+    gone = {"nomad_variable": _asks(nomad_server, path="nomad/jobs/keys", state="absent")}
+
+    looked, _ = play(tmp_path, [task], "--check")
+    first, second, output = play(tmp_path, [task, task], "--diff", "-vvv")
+    stored = nomad.variable("nomad/jobs/keys")[1]
+    removed, nothing, _ = play(tmp_path, [gone, gone])
+
+    assert looked["changed"]
+    assert (first["changed_items"], second["changed"]) == (["api_key", "port"], False)
+    assert stored == {"api_key": SECRET, "port": "8080"}
+    assert (removed["changed"], nothing["changed"]) == (True, False)
+    assert SECRET not in output

@@ -1,0 +1,87 @@
+"""Answers that a real agent gives seldom, or only in another version."""
+
+from dataclasses import replace
+
+import pytest
+
+from hearth.cluster.acl.bootstrap import bootstrap_consul, bootstrap_nomad
+from hearth.cluster.consul import Consul
+from hearth.cluster.endpoint import Endpoint
+from hearth.cluster.errors import BootstrapLost, Refused
+from hearth.cluster.nomad import Nomad
+from hearth.cluster.testing import ScriptedAgent
+
+SECRET = "c0000000-1111-4222-8333-444444444444"
+
+
+def test_newer_consul_takes_our_secret_in_one_step() -> None:
+    """From 1.14 on Consul can be told its first token; nothing is replaced then."""
+    with ScriptedAgent() as agent:
+        agent.answer("GET", "/v1/acl/token/self", "ACL not found", status=403)
+        agent.answer("PUT", "/v1/acl/bootstrap", {"SecretID": SECRET, "AccessorID": "a"})
+
+        assert bootstrap_consul(Endpoint(agent.url), SECRET)
+
+    assert [r.path for r in agent.requests] == ["/v1/acl/token/self", "/v1/acl/bootstrap"]
+    assert agent.requests[1].body == {"BootstrapSecret": SECRET}
+    assert "X-Consul-Token" not in agent.requests[1].headers
+
+
+def test_first_election_is_waited_for() -> None:
+    """Three servers that start at once take up to a minute to agree on a leader."""
+    with ScriptedAgent() as agent:
+        agent.answer("GET", "/v1/acl/token/self", "No cluster leader", status=500)
+        agent.answer("GET", "/v1/acl/token/self", {"AccessorID": "a"})
+
+        assert not bootstrap_nomad(Endpoint(agent.url), SECRET)
+
+    assert len(agent.requests) == 2
+
+
+def test_switched_off_access_control_is_said_in_the_words_of_the_agent() -> None:
+    """Then there is nothing to set up, and the inventory is what has to change."""
+    with ScriptedAgent() as agent:
+        agent.answer("GET", "/v1/acl/token/self", "ACL support disabled", status=401)
+
+        with pytest.raises(Refused, match="401: ACL support disabled"):
+            bootstrap_consul(Endpoint(agent.url), SECRET)
+
+
+def test_lost_bootstrap_names_the_leader() -> None:
+    """The file with the number is read by the leader, and by no other server."""
+    with ScriptedAgent() as agent:
+        agent.answer("GET", "/v1/acl/token/self", "ACL token not found", status=403)
+        agent.answer("POST", "/v1/acl/bootstrap", "already done (reset index: 7)", status=400)
+        agent.answer("GET", "/v1/status/leader", "10.0.0.3:4647")
+
+        with pytest.raises(BootstrapLost, match=r"leader \(10\.0\.0\.3:4647\): `echo 7 > "):
+            bootstrap_nomad(Endpoint(agent.url), SECRET)
+
+
+def test_index_that_went_backwards_starts_anew() -> None:
+    """After a restore from a backup the old index would be waited for in vain."""
+    with ScriptedAgent() as agent, Consul(Endpoint(agent.url)) as consul:
+        agent.answer("GET", "/v1/health/service/x", [], X_Consul_Index="5")
+
+        assert consul.wait_for_instances("x", 90, wait=1) == (0, [])
+
+
+def test_idempotency_token_goes_where_nomad_reads_it() -> None:
+    """In the body, where python-nomad puts it, Nomad never sees it."""
+    with ScriptedAgent() as agent, Nomad(Endpoint(agent.url)) as nomad:
+        agent.answer("POST", "/v1/job/x/dispatch", {"DispatchedJobID": "x/dispatch-1"})
+        nomad.dispatch("x", idempotency_token="once")
+
+    assert agent.requests[0].query == {"idempotency_token": "once"}
+    assert "once" not in str(agent.requests[0].body)
+
+
+def test_redirect_is_not_followed_with_our_token() -> None:
+    """A page that is not an agent must not be handed the key of the cluster."""
+    with ScriptedAgent() as elsewhere, ScriptedAgent() as agent:
+        agent.answer("GET", "/v1/jobs", {}, status=307, Location=f"{elsewhere.url}/v1/jobs")
+
+        with Nomad(replace(Endpoint(agent.url), token=SECRET)) as nomad, pytest.raises(Refused):
+            nomad.jobs()
+
+    assert elsewhere.requests == []
