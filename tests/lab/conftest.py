@@ -1,0 +1,102 @@
+"""Hosts for tests: shared where they can be, golden layers between them, evidence on failure."""
+
+import os
+import re
+from collections.abc import Callable, Generator, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from hearth.lab.errors import LabError
+from hearth.lab.lab import Lab
+from hearth.settings import Settings
+from tests.lab.evidence import evidence_of
+
+LABS = pytest.StashKey[dict[str, Lab]]()
+OURS = f"tests-{os.getpid()}"
+"""Two runs of the tests at a time have labs and layers of their own."""
+
+Boot = Callable[..., Lab]
+Layer = Callable[[str, Callable[[Lab], None]], str]
+
+
+@pytest.fixture(scope="session")
+def labs(request: pytest.FixtureRequest) -> Iterator[dict[str, Lab]]:
+    """Every lab of this run by its name; all are down, and its layers dropped, at the end.
+
+    What runs that were killed have left is removed first.
+    """
+    _remove(lambda pid: not Path(f"/proc/{pid}").exists())
+    request.config.stash[LABS] = {}
+    yield request.config.stash[LABS]
+    _remove(lambda pid: pid == os.getpid())
+
+
+@pytest.fixture(scope="session")
+def boot(labs: dict[str, Lab]) -> Boot:
+    """`boot("name", 3, layer="…")`: the lab of that name, with that many hosts that answer.
+
+    Labs with the same name are the same: a scenario that leaves its hosts as they were can share
+    them with others.
+    """
+
+    def boot(name: str, nodes: int, *, layer: str | None = None) -> Lab:
+        lab = labs.setdefault(name, Lab(f"{OURS}-{name}"))
+        lab.up(nodes, layer=layer)
+        return lab
+
+    return boot
+
+
+@pytest.fixture(scope="session")
+def golden(boot: Boot) -> Layer:
+    """`golden("name", make)`: a layer that is made at most once in a run.
+
+    `make` gets a lab without hosts, boots those that it wants (`lab.up(3)`), and brings them into
+    the state to keep. The lab is down afterwards.
+    """
+    made: dict[str, str] = {}
+
+    def golden(name: str, make: Callable[[Lab], None]) -> str:
+        if name not in made:
+            layer = f"{OURS}-{name}"
+            lab = boot(f"golden-{name}", 1)
+            make(lab)
+            lab.save(layer)
+            lab.down()
+            made[name] = layer
+        return made[name]
+
+    return golden
+
+
+@pytest.fixture(scope="session")
+def bare(boot: Boot) -> Lab:
+    """Three bare hosts; who uses them leaves them running, connected, and otherwise untouched."""
+    return boot("bare", 3)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that fails shows what the hosts that are up say about it."""
+    report = yield
+    if report.failed:
+        for lab in item.config.stash.get(LABS, {}).values():
+            report.sections += [(f"{lab.name} {title}", text) for title, text in evidence_of(lab)]
+    return report
+
+
+def _remove(chosen: Callable[[int], bool]) -> None:
+    """End the labs, then drop the layers, of the runs with the chosen process ids."""
+    folders = Lab("tests", root=Settings.load().lab_dir).folders
+    for path in [*folders.labs.glob("tests-*"), *folders.layers.glob("tests-*")]:
+        owner = re.match(r"tests-(\d+)-", path.name)
+        if owner and chosen(int(owner[1])):
+            with suppress(LabError):
+                if path.parent == folders.labs:
+                    Lab(path.name).down()
+                else:
+                    Lab("tests").drop(path.name)

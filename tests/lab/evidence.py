@@ -1,0 +1,42 @@
+"""What the hosts of a lab say after a failure: units that failed, their journals, allocations."""
+
+from collections.abc import Iterator
+
+from hearth.lab.errors import LabError
+from hearth.lab.lab import Lab
+from hearth.lab.node import Node
+
+SECONDS = 20.0
+OURS = ("consul", "nomad", "docker", "hearth-*")
+JOURNALS = f"""
+systemctl --failed --no-legend --plain
+for unit in $(systemctl --failed --no-legend --plain | cut -d ' ' -f 1); do
+    journalctl --no-pager --lines 40 --unit "$unit"
+done
+journalctl --no-pager --quiet --lines 60 {" ".join(f"--unit '{unit}'" for unit in OURS)}
+"""
+ALLOCATIONS = """
+for log in $(ls -t /var/lib/nomad/alloc/*/alloc/logs/*.std* 2>/dev/null | head -20); do
+    echo "== $log"; tail -n 30 "$log"
+done
+"""
+
+
+def evidence_of(lab: Lab) -> Iterator[tuple[str, str]]:
+    """Title and text for each host of the lab, if it is up."""
+    if not lab.is_up():
+        return
+    for node in lab.nodes():
+        if not node.answers():
+            yield f"{node.name} console", node.last_of_console(40)
+            continue
+        yield f"{node.name} journal", _said(node, JOURNALS)
+        if logs := _said(node, ALLOCATIONS):
+            yield f"{node.name} allocations", logs
+
+
+def _said(node: Node, script: str) -> str:
+    try:
+        return node.ssh(script, seconds=SECONDS)
+    except LabError as error:
+        return str(error)

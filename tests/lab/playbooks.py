@@ -1,0 +1,106 @@
+"""Ansible on the hosts of a lab, as `bootstrap.sh -i` runs it there."""
+
+import atexit
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
+
+from hearth.cluster import binaries
+from hearth.cluster.secrets import SecretFile
+from hearth.lab.lab import Lab
+from hearth.release.wheelhouse import build
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+MACHINES = "preflight_checks,host,docker,consul,hearth_release"
+"""The tags of all that needs no Nomad."""
+RECAP = re.compile(
+    r"^(\S+)\s+: ok=\d+ +changed=(\d+) +unreachable=(\d+) +failed=(\d+)", re.MULTILINE
+)
+
+
+PASSWORD = "a password of the tests"
+
+
+@cache
+def vault() -> Path:
+    """The secrets of every lab of this run: golden layers take them from one lab to the next."""
+    folder = Path(tempfile.mkdtemp(prefix="hearth-secrets-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder / "cluster.vault.yaml"
+
+
+def secrets() -> dict[str, Any]:
+    """What is in it, by name."""
+    return SecretFile(vault(), PASSWORD).read()
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What one run of a playbook said."""
+
+    output: str
+    returncode: int
+
+    @property
+    def changed(self) -> dict[str, int]:
+        """Machine -> tasks that changed it."""
+        return {name: int(count) for name, count, *_ in RECAP.findall(self.output)}
+
+    @property
+    def changes(self) -> str:
+        """The tasks that changed something, for the message of a failing test."""
+        tasks = re.split(r"(?=^(?:TASK|RUNNING HANDLER) \[)", self.output, flags=re.MULTILINE)
+        return "".join(task for task in tasks if "changed: [" in task)
+
+
+def inventory_of(lab: Lab, nodes: int, **variables: object) -> Path:
+    """The lab's own inventory with so many of its machines, and variables of the cluster."""
+    yaml = YAML()
+    document = yaml.load((ROOT / "inventory" / "lab.yaml").read_text(encoding="utf-8"))
+    hosts = document["cluster"]["hosts"]
+    for name in list(hosts)[nodes:]:
+        del hosts[name]
+    document["cluster"]["vars"].update(cluster_secrets_file=str(vault()), **variables)
+    file = lab.folder / f"inventory-{nodes}.yaml"
+    with file.open("w", encoding="utf-8") as stream:
+        yaml.dump(document, stream)
+    return file
+
+
+def play(
+    lab: Lab, *options: str, nodes: int = 3, playbook: str = "playbook.yaml", check: bool = True,
+    variables: dict[str, object] | None = None,
+) -> Ran:  # fmt: skip
+    """Run a playbook on the first machines of a lab; fails with the end of what it said."""
+    password = vault().with_name("password")
+    if not password.exists():
+        password.write_text(f"{PASSWORD}\n", encoding="utf-8")
+        password.chmod(0o600)
+    settings = {
+        "ANSIBLE_VAULT_PASSWORD_FILE": str(password),
+        "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+    }
+    for name in ("consul", "nomad"):
+        found = binaries.find("consul" if name == "consul" else "nomad")
+        settings[f"HEARTH_{name.upper()}_BINARY"] = str(found or "")
+    inventory = inventory_of(lab, nodes, **(variables or {}))
+    words: Sequence[str] = [str(BIN / "ansible-playbook"), "-i", str(inventory), playbook, *options]
+    ended = lab.run(list(words), cwd=ROOT, settings=settings, check=False)
+    if check and ended.returncode != 0:
+        raise AssertionError(ended.stdout[-8000:] + ended.stderr[-2000:])
+    return Ran(ended.stdout, ended.returncode)
+
+
+def converge(lab: Lab, *options: str, nodes: int = 3, tags: str = MACHINES) -> Ran:
+    """Bring machines up; what a network is needed for is fetched before."""
+    build(ROOT, ROOT / ".cache" / "releases", arch="x86_64", python="3.11")
+    return play(lab, "--tags", tags, *options, nodes=nodes)
