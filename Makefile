@@ -26,7 +26,8 @@ format:  ## put the code into the one style
 proofs:  ## run the tests that prove a requirement and write the table
 	./bootstrap.sh --test -m proves --proofs write
 
-docs:  ## write the generated reference pages anew
+docs:  ## write the generated reference pages and dashboards anew
+	$(PY) -m tests.dashboards
 	$(PY) -m tests.reference
 
 bench:  ## measure against named peers; writes docs/reference/benchmarks.*
@@ -34,7 +35,8 @@ bench:  ## measure against named peers; writes docs/reference/benchmarks.*
 
 lock:  ## resolve the dependencies anew into requirements/*.lock
 	.tools/uv/bin/uv pip compile -q --upgrade pyproject.toml --extra local --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -o requirements/local.lock
-	.tools/uv/bin/uv pip compile -q --upgrade pyproject.toml --extra local --group dev --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements/local.lock -o requirements/dev.lock
+	.tools/uv/bin/uv pip compile -q --upgrade pyproject.toml --extra local --extra cluster --group dev --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements/local.lock -o requirements/dev.lock
+	.tools/uv/bin/uv pip compile -q --upgrade pyproject.toml --extra local --extra cluster --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements/dev.lock -o requirements/cluster.lock
 	.tools/uv/bin/uv pip compile -q --upgrade --group tools --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements/dev.lock -o requirements/tools.lock
 
 wheel:  ## build the distribution into dist/

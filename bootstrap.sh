@@ -13,6 +13,10 @@ help() {
     cat <<'EOF'
 ./bootstrap.sh --run-local [OPTION…]   install what is missing and start Hearth on this machine;
                                        options are those of `hearth up`, such as --port-base 9000
+./bootstrap.sh -i INVENTORY [OPTION…]  bring the machines of an inventory to a running cluster;
+                                       options are those of ansible-playbook, such as --check --diff
+./bootstrap.sh --run-local -i INVENTORY [OPTION…]
+                                       the same, with the agent as a plain program instead of a container
 ./bootstrap.sh --test [ARGUMENT…]      install what the tests need and run them;
                                        arguments are those of pytest
 ./bootstrap.sh --help                  show this
@@ -116,9 +120,11 @@ has_stamp() {
     [ "$(cat "$1/complete" 2>/dev/null)" = "$2" ] && "$1/bin/python" -c '' 2>/dev/null
 }
 
-# has_environment KIND: the tests' environment holds all that running needs.
+# has_environment KIND: that of the tests holds all, that of the cluster all that running needs.
 has_environment() {
-    has_stamp "$venv" "dev $(digest dev)" || { [ "$1" = local ] && has_stamp "$venv" "local $(digest local)"; }
+    has_stamp "$venv" "dev $(digest dev)" || {
+        [ "$1" != dev ] && has_stamp "$venv" "cluster $(digest cluster)"
+    } || { [ "$1" = local ] && has_stamp "$venv" "local $(digest local)"; }
 }
 
 # pip_setting NAME: what the user has set up for pip, on one line; nothing where it is not set.
@@ -219,9 +225,115 @@ prepare() {
         use_settings_of_pip
         case $(cat "$venv/complete" 2>/dev/null) in
             dev*) make_environment dev ;;
+            cluster*) make_environment "$([ "$1" = dev ] && echo dev || echo cluster)" ;;
             *) make_environment "$1" ;;
         esac
     ) 9>"$root/.tools/lock"
+}
+
+# in_lab: the inventory is that of the lab, and we are outside of its network.
+in_lab() { [ "$(basename "$inventory")" = lab.yaml ] && [ -z "${HEARTH_LAB_KEY:-}" ]; }
+
+# find_binary NAME: where the controller has that program; nothing where it has none.
+find_binary() {
+    "$venv/bin/python" -c 'import sys; from hearth.cluster.binaries import find; print(find(sys.argv[1]) or "")' "$1"
+}
+
+# enter_lab ARGUMENT…: what needs a network is fetched first; then this script goes on inside.
+enter_lab() {
+    quietly "Putting together what the hosts get" "$venv/bin/python" -m hearth.release wheelhouse --arch "$(uname -m)"
+    HEARTH_NOMAD_BINARY=${HEARTH_NOMAD_BINARY:-$(find_binary nomad)}
+    HEARTH_CONSUL_BINARY=${HEARTH_CONSUL_BINARY:-$(find_binary consul)}
+    if [ -z "$HEARTH_NOMAD_BINARY" ] || [ -z "$HEARTH_CONSUL_BINARY" ]; then
+        fail "The lab has no way out to fetch Nomad and Consul: put both on PATH, or name them in HEARTH_NOMAD_BINARY and HEARTH_CONSUL_BINARY."
+    fi
+    export HEARTH_NOMAD_BINARY HEARTH_CONSUL_BINARY
+    exec "$venv/bin/python" -m hearth lab exec --name "${HEARTH_LAB_NAME:-lab}" -- "$root/bootstrap.sh" "$@"
+}
+
+# ask WHAT: reads one line from the terminal without showing it, into answer.
+ask() {
+    if ! [ -t 0 ]; then
+        fail "There is no terminal to ask for the $1 on: put it into a file that only you can read, and name that in HEARTH_VAULT_PASSWORD_FILE."
+    fi
+    printf '%s: ' "$1" >&2
+    stty -echo
+    read -r answer || answer=
+    stty echo
+    printf '\n' >&2
+}
+
+# choose_vault_password: sets ANSIBLE_VAULT_PASSWORD_FILE; what is typed lies in memory only.
+choose_vault_password() {
+    if [ -n "${HEARTH_VAULT_PASSWORD_FILE:-}" ]; then
+        ANSIBLE_VAULT_PASSWORD_FILE=$(readlink -f "$HEARTH_VAULT_PASSWORD_FILE")
+        export ANSIBLE_VAULT_PASSWORD_FILE HEARTH_VAULT_PASSWORD_FILE="$ANSIBLE_VAULT_PASSWORD_FILE"
+    elif [ -n "${HEARTH_LAB_KEY:-}" ]; then
+        # The secrets of a lab end with it.
+        export ANSIBLE_VAULT_PASSWORD_FILE="$(dirname "$HEARTH_LAB_KEY")/vault-password"
+        if ! [ -s "$ANSIBLE_VAULT_PASSWORD_FILE" ]; then
+            (umask 077 && head -c 24 /dev/urandom | base64 >"$ANSIBLE_VAULT_PASSWORD_FILE")
+        fi
+    elif [ -z "${ANSIBLE_VAULT_PASSWORD_FILE:-}" ]; then
+        ask "Password of the cluster's secrets (choose one the first time)"
+        typed=$(umask 077 && mktemp -p /dev/shm hearth.XXXXXX)
+        trap 'rm -f "$typed"' EXIT
+        trap 'exit 130' INT TERM
+        printf '%s\n' "$answer" >"$typed"
+        export ANSIBLE_VAULT_PASSWORD_FILE="$typed"
+    fi
+}
+
+# needs_become_password: somebody who is not root logs in to a machine, and no variable has it.
+needs_become_password() {
+    for option in "$@"; do
+        case $option in
+            -K | --ask-become-pass | --become-password-file* | --become-pass-file* | --syntax-check | --list-*) return 1 ;;
+        esac
+    done
+    "$venv/bin/ansible-inventory" -i "$inventory" --playbook-dir "$root" --list 2>/dev/null | "$venv/bin/python" -c '
+import getpass, json, sys
+machines = json.load(sys.stdin)["_meta"]["hostvars"].values()
+me = getpass.getuser()
+def asks(machine):
+    local = machine.get("ansible_connection") == "local"
+    user = me if local else machine.get("ansible_user", me)
+    return user != "root" and "ansible_become_password" not in machine
+sys.exit(not any(asks(machine) for machine in machines))'
+}
+
+# bring_up INVENTORY OPTION…: the playbook, with what it needs to ask asked once.
+bring_up() {
+    if [ $# -eq 0 ] || ! [ -e "$1" ]; then
+        fail "There is no inventory ${1:-}: \`cp inventory/example.yaml inventory/home.yaml\`, name your machines there, then run \`./bootstrap.sh -i inventory/home.yaml\`."
+    fi
+    inventory=$(readlink -f "$1")
+    shift
+    prepare cluster
+    use_caches
+    if in_lab; then
+        enter_lab -i "$inventory" "$@"
+    fi
+    choose_vault_password
+    if needs_become_password "$@"; then
+        set -- --ask-become-pass "$@"
+    fi
+    cd "$root"
+    "$venv/bin/ansible-playbook" -i "$inventory" playbook.yaml "$@"
+    if ! looks_only "$@"; then
+        printf '\n'
+        "$venv/bin/hearth" status -i "$inventory" --key
+    fi
+}
+
+# looks_only OPTION…: the run changed nothing, or not all of it, so there may be no cluster to show.
+looks_only() {
+    for option in "$@"; do
+        case $option in
+            -C | --check | --syntax-check | --list-* | -t | --tags* | -l | --limit* | --skip-tags*) return 0 ;;
+        esac
+    done
+    return 1
 }
 
 need_browser() {
@@ -230,9 +342,47 @@ need_browser() {
     fi
 }
 
+need_sandbox() {
+    if ! command -v bwrap >/dev/null && ! from_debian bubblewrap; then
+        say "The tests of the sandbox need Debian's package bubblewrap, which only root can install: run \`apt-get install bubblewrap\` as root."
+    fi
+}
+
+# need_hosts: what boots the hosts of the lab; where systemd runs it would start the proxy for all.
+need_hosts() {
+    missing=$("$venv/bin/python" -c 'from hearth.lab.programs import missing_packages; print(*missing_packages())')
+    # shellcheck disable=SC2086  # several packages
+    if [ -n "$missing" ] && ! from_debian $missing; then
+        say "The tests on hosts need Debian's $missing, which only root can install: run \`apt-get install $missing\` as root."
+    elif [ -d /run/systemd/system ] && [ "$missing" != "${missing#*apt-cacher-ng}" ]; then
+        systemctl disable --now apt-cacher-ng
+    fi
+}
+
+need_prometheus() {
+    if command -v prometheus >/dev/null && command -v prometheus-node-exporter >/dev/null; then
+        return
+    fi
+    if ! from_debian prometheus prometheus-node-exporter; then
+        say "The tests of the dashboards need Debian's packages prometheus and prometheus-node-exporter, which only root can install: run \`apt-get install prometheus prometheus-node-exporter\` as root."
+    elif [ -d /run/systemd/system ]; then
+        # Debian starts what it installs; the tests start their own.
+        systemctl disable --now --quiet prometheus prometheus-node-exporter || true
+    fi
+}
+
 case ${1:-} in
+    -i)
+        shift
+        bring_up "$@"
+        ;;
     --run-local)
         shift
+        if [ "${1:-}" = -i ]; then
+            shift
+            bring_up "$@" -e pipecatapp_driver=raw_exec
+            exit
+        fi
         prepare local
         use_caches
         exec "$venv/bin/hearth" up "$@"
@@ -241,6 +391,9 @@ case ${1:-} in
         shift
         prepare dev
         need_browser
+        need_sandbox
+        need_hosts
+        need_prometheus
         use_caches
         cd "$root"
         exec "$venv/bin/python" -m pytest "$@"

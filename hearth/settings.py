@@ -4,12 +4,13 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from pydantic import Field
+from pydantic import AnyHttpUrl, Field
 from pydantic_settings import SettingsConfigDict
 
 from hearth.service.settings import StrictSettings
 
 Engine = Literal["xllamacpp", "llama-cpp-python", "llama-server"]
+Backend = Literal["cpu", "cuda", "rocm", "vulkan"]
 
 
 def default_state_dir() -> Path:
@@ -34,7 +35,46 @@ class Settings(StrictSettings):
     llama_server_binary: Path | None = Field(
         None, description="The llama-server program; without it, the one on PATH."
     )
-    nomad_binary: Path | None = Field(None, description="The Nomad program that tests run.")
+    nomad_binary: Path | None = Field(
+        None,
+        description="The Nomad program that tests and the lab use; without it, the one on PATH.",
+    )
+    consul_binary: Path | None = Field(
+        None,
+        description="The Consul program that tests and the lab use; without it, the one on PATH, "
+        "else the one that `python -m tests.binaries.consul` compiles.",
+    )
+    cluster_url: AnyHttpUrl | None = Field(
+        None,
+        description="The web page of a cluster: `hearth status`, `backup` and `restore` mean it"
+        " instead of the instance on this machine.",
+    )
+    cluster_key_file: Path | None = Field(None, description="File with the key of that cluster.")
+    cluster_ca_file: Path | None = Field(
+        None, description="The authority (PEM) that certified it; without it, those of the system."
+    )
+    lab_dir: Path = Field(
+        Path("/var/lib/hearth/lab"), description="Where `hearth lab` keeps its hosts."
+    )
+    lab_name: str = Field(
+        "lab",
+        description="Which lab `hearth lab` and `bootstrap.sh -i inventory/lab.yaml` mean; "
+        "set by `hearth lab exec`.",
+    )
+    lab_key: Path | None = Field(
+        None, description="The ssh key of a lab's hosts; set by `hearth lab exec`."
+    )
+    lab_mirror: str | None = Field(
+        None, description="Debian mirror of a lab's hosts; without it, those of this machine's apt."
+    )
+    lab_base: Path | None = Field(
+        None, description="The tree that a lab's hosts begin with; set by `hearth lab exec`."
+    )
+    vault_password_file: Path | None = Field(
+        None,
+        description="File with the password of the cluster's secrets; without it, "
+        "bootstrap.sh asks.",
+    )
     test_strict: bool = Field(
         default=False, description="Every skipped test is a failure; set by continuous integration."
     )

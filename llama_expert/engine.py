@@ -1,4 +1,4 @@
-"""`python -m llama_expert.engine MODEL`: the process in which one engine serves one model.
+"""`python -m llama_expert.engine MODEL [WORKER…]`: the process in which one engine serves a model.
 
 The launcher starts it and watches it. A model that brings its process down takes no launcher with
 it, so the next model of the list can still be tried.
@@ -6,6 +6,7 @@ it, so the next model of the list can still be tried.
 
 import signal
 import sys
+from collections.abc import Sequence
 
 import structlog
 
@@ -31,9 +32,9 @@ def check(settings: Settings) -> None:
             llama_server.check(settings.llama_server_binary)
 
 
-def serve(settings: Settings, model: str) -> None:
+def serve(settings: Settings, model: str, workers: Sequence[str]) -> None:
     """Serve the model until a signal ends it; `EngineFailed` when it cannot be loaded."""
-    job = Job.of(settings, Catalogue.load(settings.catalogue)[model])
+    job = Job.of(settings, Catalogue.load(settings.catalogue)[model], workers)
     match settings.engine:
         case "xllamacpp":
             xllamacpp.serve(job)
@@ -50,7 +51,7 @@ def main() -> None:
     settings = Settings.load()
     configure_logs(expert_service(settings.name))
     try:
-        serve(settings, sys.argv[1])
+        serve(settings, sys.argv[1], sys.argv[2:])
     except (EngineFailed, EngineMissing) as error:
         log.error("engine_failed", engine=settings.engine, reason=str(error))
         sys.exit(1)

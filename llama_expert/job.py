@@ -1,6 +1,7 @@
 """What an engine is asked to do: serve one model, here, in this way."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -37,9 +38,11 @@ class Job:
     slots: int
     threads: int
     llama_server_binary: Path | None
+    workers: tuple[str, ...] = ()
+    """Addresses (host:port) of the RPC workers that take a part of the model."""
 
     @classmethod
-    def of(cls, settings: Settings, model: Model) -> Self:
+    def of(cls, settings: Settings, model: Model, workers: Sequence[str] = ()) -> Self:
         """The job that the settings describe, for one model of the list."""
         return cls(
             model=model,
@@ -51,6 +54,7 @@ class Job:
             slots=settings.slots,
             threads=settings.threads or physical_cores(),
             llama_server_binary=settings.llama_server_binary,
+            workers=tuple(workers),
         )
 
     @property

@@ -2,25 +2,25 @@
 
 import asyncio
 import socket
-import sys
-from asyncio.subprocess import Process
-from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
-from typing import Any
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
-import httpx2
-import psutil
 import structlog
 
-from hearth.models.catalogue import Catalogue, Model
+from hearth.cluster.watch import ConsulAgent
+from hearth.models.catalogue import Catalogue
 from hearth.models.errors import ModelError
 from hearth.models.store import ModelStore
 from llama_expert.engine import check
-from llama_expert.settings import Settings, engine_environment
+from llama_expert.memory import free_memory, too_big
+from llama_expert.metrics import ExpertMetrics, measured
+from llama_expert.process import answers, drained, ended, engine_process, first_of
+from llama_expert.registration import Registration, entry
+from llama_expert.settings import Settings
+from llama_expert.workers import Workers
 
 log = structlog.get_logger()
-STOP_SECONDS = 10.0
-POLL_SECONDS = 0.1
+Addresses = tuple[str, ...]
 
 
 class ExpertFailed(Exception):
@@ -34,6 +34,9 @@ class Launcher:
         self.settings, self.catalogue = settings, catalogue
         self.store = ModelStore(settings.model_dir)
         self.skipped: dict[str, str] = {}
+        self.consul = consul_agent(settings)
+        self.workers = Workers(self.consul) if settings.rpc and self.consul else None
+        self._began_with: Addresses = ()
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve until `stop` is set.
@@ -42,82 +45,113 @@ class Launcher:
         """
         check(self.settings)
         need_port(str(self.settings.host), self.settings.port)
-        for name in self.settings.models:
-            reason = await self._unfit(name) or await self._serve(name, stop)
+        with measured(self.settings) as metrics:
+            async with self._followed():
+                while not stop.is_set():
+                    await self._round(metrics, stop)
+
+    async def _round(self, metrics: ExpertMetrics, stop: asyncio.Event) -> None:
+        """Try the list from its beginning; serve until `stop`, or other RPC workers are there."""
+        self.skipped.clear()
+        workers = self._began_with = await self.workers.now() if self.workers else ()
+        for name, helped_by in self._attempts(workers):
+            unfit = await self._unfit(name, helped_by)
+            reason = unfit or await self._serve(name, helped_by, metrics, stop)
             if reason is None:
                 return
+            metrics.skipped(name, loaded=unfit is None)
             self.skipped[name] = reason
-            log.warning("model_skipped", model=name, reason=reason)
+            log.warning("model_skipped", model=name, reason=reason, rpc_workers=len(helped_by))
         reasons = " ".join(f"{name}: {reason}" for name, reason in self.skipped.items())
         raise ExpertFailed(f"No model of the expert {self.settings.name} works. {reasons}")
 
-    async def _unfit(self, name: str) -> str | None:
+    def _attempts(self, workers: Addresses) -> Iterator[tuple[str, Addresses]]:
+        """The list, best first; at its end the small one without help, which nobody can break."""
+        models = self.settings.models
+        yield from ((name, workers) for name in models)
+        if workers:
+            yield models[-1], ()
+
+    async def _unfit(self, name: str, workers: Addresses) -> str | None:
         """Why the model need not even be loaded."""
         try:
             model = self.catalogue[name]
             await asyncio.to_thread(self.store.ready, model)
         except ModelError as error:
             return str(error)
-        return too_big(model, psutil.virtual_memory().available)
+        except OSError as error:
+            return f"its file cannot be read ({error.strerror}: {error.filename})."
+        free = await asyncio.to_thread(free_memory, self.settings.backend)
+        return too_big(model, free + (self.workers.memory(workers) if self.workers else 0))
 
-    async def _serve(self, name: str, stop: asyncio.Event) -> str | None:
-        """Serve the model until `stop`; why it could not be served, else nothing."""
-        async with self._engine(name) as engine:
-            reason = await self._answers(engine, stop)
-            if reason is not None:
+    async def _serve(
+        self, name: str, workers: Addresses, metrics: ExpertMetrics, stop: asyncio.Event
+    ) -> str | None:
+        """Serve the model until it shall end; why it could not be served, else nothing."""
+        async with engine_process(name, workers) as engine:
+            reason = await answers(engine, self.settings, stop)
+            if reason is not None or stop.is_set():
                 return reason
-            if not stop.is_set():
-                log.info(
-                    "expert_ready",
-                    model=name,
-                    engine=self.settings.engine,
-                    port=self.settings.port,
-                    skipped=self.skipped,
-                )
-                await first_of(engine.wait(), stop.wait())
-        if not stop.is_set():
+            self._say_ready(name, workers)
+            metrics.serving(name, len(workers))
+            async with self._registered(name, workers):
+                await first_of(engine.wait(), stop.wait(), self._other_workers())
+            metrics.serving(None)
+            died = engine.returncode is not None
+            if not died:
+                await drained(self.settings)
+        if died and not stop.is_set():
             raise ExpertFailed(f"The engine that served {name} {ended(engine)}.")
         return None
 
-    @asynccontextmanager
-    async def _engine(self, name: str) -> AsyncIterator[Process]:
-        """The engine's process; leaving the block ends it."""
-        command = [sys.executable, "-m", "llama_expert.engine", name]
-        # Its own session: Ctrl-C in a terminal reaches the launcher alone, which then ends it.
-        engine = await asyncio.create_subprocess_exec(
-            *command, env=engine_environment(), start_new_session=True
+    def _say_ready(self, name: str, workers: Addresses) -> None:
+        log.info(
+            "expert_ready",
+            model=name,
+            engine=self.settings.engine,
+            port=self.settings.port,
+            skipped=self.skipped,
+            rpc_workers=list(workers),
         )
+
+    def _registered(self, name: str, workers: Addresses) -> AbstractAsyncContextManager[None]:
+        if self.consul is None:
+            return nullcontext()
+        body = entry(self.settings, self.catalogue[name], self._why(), len(workers))
+        return Registration(self.consul, body).kept()
+
+    def _why(self) -> str:
+        """Why this model of the list runs."""
+        if not self.skipped:
+            return "It is the first of the list."
+        return " ".join(f"{name}: {reason}" for name, reason in self.skipped.items())
+
+    async def _other_workers(self) -> None:
+        """Return when Consul names other RPC workers than this round began with."""
+        if self.workers is None:
+            await asyncio.Event().wait()
+        else:
+            await self.workers.differ_from(self._began_with)
+            log.info("rpc_workers_changed", before=list(self._began_with))
+
+    @asynccontextmanager
+    async def _followed(self) -> AsyncIterator[None]:
+        """Inside the block the workers are followed."""
+        following = asyncio.create_task(self.workers.run()) if self.workers else None
         try:
-            yield engine
+            yield
         finally:
-            if engine.returncode is None:
-                engine.terminate()
-                try:
-                    await asyncio.wait_for(engine.wait(), STOP_SECONDS)
-                except TimeoutError:
-                    log.warning("engine_killed", model=name, after_seconds=STOP_SECONDS)
-                    engine.kill()
-                    await engine.wait()
-
-    async def _answers(self, engine: Process, stop: asyncio.Event) -> str | None:
-        """Wait until the engine is healthy, or `stop`; why it will never be, else nothing."""
-        url = f"http://{self.settings.host}:{self.settings.port}/health"
-        ends = asyncio.get_running_loop().time() + self.settings.load_timeout
-        async with httpx2.AsyncClient(timeout=5, trust_env=False) as http:
-            while asyncio.get_running_loop().time() < ends:
-                if engine.returncode is not None:
-                    return f"the engine {ended(engine)} while it loaded the model."
-                if stop.is_set() or await healthy(http, url):
-                    return None
-                await asyncio.sleep(POLL_SECONDS)
-        return f"the engine was not ready within {self.settings.load_timeout:g} s."
+            if following is not None:
+                following.cancel()
+                await asyncio.gather(following, return_exceptions=True)
 
 
-def too_big(model: Model, available: int) -> str | None:
-    """Why the model does not fit into so many bytes of free memory."""
-    if model.ram_bytes <= available:
+def consul_agent(settings: Settings) -> ConsulAgent | None:
+    """The Consul agent of this machine; none without a cluster."""
+    if settings.consul_url is None:
         return None
-    return f"it needs {model.ram_bytes / 1e9:.1f} GB of memory, {available / 1e9:.1f} GB are free."
+    url = str(settings.consul_url)
+    return ConsulAgent(url, settings.consul_token_file, settings.consul_ca_file)
 
 
 def need_port(host: str, port: int) -> None:
@@ -131,28 +165,3 @@ def need_port(host: str, port: int) -> None:
                 f"Port {port} of {host} cannot be used ({error.strerror}): end the program that"
                 " has it, or set LLAMA_EXPERT_PORT."
             ) from error
-
-
-async def healthy(http: httpx2.AsyncClient, url: str) -> bool:
-    """Whether the engine says that it can answer."""
-    try:
-        answer = await http.get(url)
-    except httpx2.TransportError:
-        return False
-    return answer.status_code == 200
-
-
-def ended(engine: Process) -> str:
-    """How a process ended, in words."""
-    code = engine.returncode or 0
-    return f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
-
-
-async def first_of(*waits: Coroutine[Any, Any, object]) -> None:
-    """Return when one of them is done; the others are cancelled."""
-    tasks = [asyncio.ensure_future(wait) for wait in waits]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()

@@ -3,16 +3,17 @@
 import os
 from ipaddress import IPv4Address
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import AnyHttpUrl, Field, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from hearth.service.settings import StrictSettings
-from hearth.settings import Engine
+from hearth.settings import Backend, Engine
 
-FOREIGN = ("LLAMA_ARG_", "LLAMA_API_KEY")
-"""What engines would take from the environment over our heads, by the beginning of the name."""
+FOREIGN = ("LLAMA_ARG_", "LLAMA_API_KEY", "CONSUL_", "NOMAD_TOKEN")
+"""What engines would take from the environment over our heads, or what is none of their business:
+the beginnings of the names."""
 
 
 class Settings(StrictSettings):
@@ -45,6 +46,38 @@ class Settings(StrictSettings):
     load_timeout: float = Field(
         900, gt=0, description="Seconds that a model may take until it answers."
     )
+    drain_seconds: float = Field(
+        0, ge=0, description="Seconds that answers under way may take when it is stopped."
+    )
+    backend: Backend = Field(
+        "cpu", description="What llama-server was compiled for: whose memory a model may take."
+    )
+    aliases: tuple[str, ...] = Field((), description="Other names of the expert, for discovery.")
+    cost: float = Field(
+        1.0, gt=0, description="What a token costs beside the other experts' tokens."
+    )
+    rpc: bool = Field(
+        default=False,
+        description="Spread the model over the healthy instances of `llama-rpc` in Consul.",
+    )
+    consul_url: AnyHttpUrl | None = Field(
+        None, description="This machine's Consul agent, which is told which model runs."
+    )
+    consul_token_file: Path | None = Field(
+        None, description="File with the token that Consul demands."
+    )
+    consul_ca_file: Path | None = Field(
+        None, description="The authority that Consul's certificate must come from."
+    )
+    metrics_port: int | None = Field(
+        None, ge=1, le=65535, description="TCP port of the launcher's own `/metrics`."
+    )
+
+    @model_validator(mode="after")
+    def _can_spread(self) -> Self:
+        if self.rpc and (self.consul_url is None or self.engine != "llama-server"):
+            raise ValueError("rpc needs the engine llama-server and a consul_url")
+        return self
 
 
 def engine_environment() -> dict[str, str]:

@@ -10,7 +10,7 @@ import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
-pytest_plugins = ["tests.proofs", "tests.strict"]
+pytest_plugins = ["tests.rings", "tests.proofs", "tests.shown", "tests.strict"]
 
 
 @pytest.fixture

@@ -11,13 +11,17 @@ from typer.main import get_command
 from hearth.cli import build_cli
 from hearth.service.settings import StrictSettings
 from hearth.settings import Settings as HearthSettings
+from llama_expert.metrics import ExpertMetrics
 from llama_expert.settings import Settings as ExpertSettings
+from moe_gateway.admission import Admission
 from moe_gateway.metrics import GatewayMetrics
 from moe_gateway.settings import Settings as GatewaySettings
 from pipecatapp.metrics import RunMetrics
 from pipecatapp.settings import Settings as AgentSettings
 from pipecatapp.tools.page import tools_page
 from pipecatapp.workflow.document.page import documents_page
+from tests.ansible.page import variables_page
+from tests.dashboards.page import dashboards_page
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 HEAD = "Written by `make docs` from the code; do not edit.\n"
@@ -78,17 +82,20 @@ def metrics() -> str:
         "Each service answers `/metrics` without a key. No label holds what a user wrote.",
         "",
     ]
-    gateway, agent = CollectorRegistry(), CollectorRegistry()
-    GatewayMetrics(gateway, [])
+    gateway, agent, expert = CollectorRegistry(), CollectorRegistry(), CollectorRegistry()
+    GatewayMetrics(gateway, [], Admission(1, 1))
     RunMetrics(agent)
-    for service, registry in (("moe-gateway", gateway), ("pipecatapp", agent)):
+    ExpertMetrics(expert, [])
+    services = {"moe-gateway": gateway, "pipecatapp": agent, "llama-expert": expert}
+    for service, registry in services.items():
         lines += [f"## {service}", "", "| metric | type | what |", "| --- | --- | --- |"]
         for family in sorted(registry.collect(), key=lambda family: family.name):
             name = family.name + ("_total" if family.type == "counter" else "")
             lines.append(f"| `{name}` | {family.type} | {family.documentation} |")
         lines.append("")
     lines += [
-        "The expert's own metrics are those of llama.cpp's server (`llamacpp:…`, with its key).",
+        "Those of the expert are its launcher's, at `LLAMA_EXPERT_METRICS_PORT`. The server of",
+        "llama.cpp has its own at the expert's port (`llamacpp:…`, with its key).",
         "",
     ]
     return "\n".join(lines)
@@ -96,9 +103,11 @@ def metrics() -> str:
 
 PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands,
+    "dashboards.md": dashboards_page,
     "metrics.md": metrics,
     "settings.md": settings,
     "tools.md": tools_page,
+    "variables.md": lambda: variables_page(HEAD),
     "workflow-documents.md": documents_page,
 }
 

@@ -5,6 +5,7 @@ import os
 import pwd
 import shutil
 import socket
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -30,6 +31,25 @@ def make_usable(root: Path) -> None:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise disk_full(root) from error
         raise StateUnusable(root, _why_unusable(root, error)) from error
+
+
+def no_sandbox() -> tuple[str, str] | None:
+    """Why programs of workflows could not be run here, and what helps; None where they can."""
+    program = shutil.which("bwrap")
+    if program is None:
+        return "bubblewrap is not installed", "Run `apt-get install bubblewrap` as root."
+    words = ["--unshare-user", "--unshare-all", "--disable-userns", "--ro-bind", "/", "/"]
+    tried = subprocess.run(
+        [program, *words, "--", "true"], capture_output=True, text=True, check=False
+    )
+    if tried.returncode == 0:
+        return None
+    said = (tried.stderr.strip().splitlines() or ["it does not say why"])[0]
+    return (
+        f"bubblewrap cannot work here ({said.removeprefix('bwrap: ')})",
+        "It needs version 0.8 and a system that allows user namespaces: on Ubuntu an AppArmor "
+        "profile for bwrap, on older Debian `sysctl kernel.unprivileged_userns_clone=1`.",
+    )
 
 
 def check_room(root: Path) -> None:

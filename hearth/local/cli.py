@@ -1,5 +1,6 @@
 """`hearth up`, `down`, `status`, `doctor`, `logs`: one instance on this machine."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from hearth.local.commands import detach, logs
+from hearth.local.cluster import Cluster
+from hearth.local.commands import cluster_status, detach, logs
 from hearth.local.commands.doctor import examine, show_findings
 from hearth.local.commands.down import down
 from hearth.local.commands.screen import Screen, Terminal
@@ -33,6 +35,15 @@ PortOption = Annotated[
         min=1024,
         max=65000,
         help="First port (8000): web page there, API 80 higher, expert 81 higher.",
+        show_default=False,
+    ),
+]
+InventoryOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--inventory",
+        "-i",
+        help="Inventory of a cluster: that one is meant, as with HEARTH_CLUSTER_URL.",
         show_default=False,
     ),
 ]
@@ -85,10 +96,18 @@ def down_command(state_dir: StateOption = None) -> None:
 
 def status_command(
     state_dir: StateOption = None,
+    inventory: InventoryOption = None,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
+    with_key: Annotated[bool, typer.Option("--key", help="Show a cluster's key, too.")] = False,
 ) -> None:
-    """Show every service; exit code 0 all healthy, 1 some not, 3 nothing runs."""
+    """Show every service, and of a cluster machines and experts, too; exit code 0 all healthy, 1
+    some not, 3 nothing runs."""
+    if state_dir is None:
+        with told():
+            cluster = Cluster.of(Settings.load(), inventory)
+            if cluster is not None:
+                raise typer.Exit(_show_cluster(cluster, as_json=as_json, with_key=with_key))
     with told():
         state = Options.of(Settings.load(), state_dir=state_dir).state
     instance = read_instance(state)
@@ -105,6 +124,17 @@ def status_command(
     else:
         typer.echo(f"Nothing runs on {state.root}.")
     raise typer.Exit(code)
+
+
+def _show_cluster(cluster: Cluster, *, as_json: bool, with_key: bool) -> int:
+    status, whole = cluster_status.ask(cluster)
+    if as_json:
+        typer.echo(json.dumps({"web": cluster.url, **whole}, indent=2, ensure_ascii=False))
+    else:
+        cluster_status.show(status, cluster.url, Console())
+        if with_key:
+            typer.echo(f"Key       {cluster.key}")
+    return status.exit_code
 
 
 def doctor_command(state_dir: StateOption = None, port_base: PortOption = None) -> None:

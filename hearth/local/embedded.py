@@ -94,6 +94,7 @@ def _gateway(options: Options, models: Sequence[Model]) -> Service:
         "MOE_GATEWAY_HOST": HOST,
         "MOE_GATEWAY_PORT": str(port_of(MOE_GATEWAY, options.port_base)),
         "MOE_GATEWAY_KEY_FILES": json.dumps([str(state.key_file), str(state.service_key_file)]),
+        "MOE_GATEWAY_KEY_STORE": str(state.key_store),
         "MOE_GATEWAY_INSTANCES": json.dumps(instances),
     }
     return Service(

@@ -26,6 +26,16 @@ def child_environment(own: Mapping[str, str]) -> dict[str, str]:
     return environment | dict(own)
 
 
+def ansible_environment(config: Path) -> dict[str, str]:
+    """The environment of an Ansible command whose answer is read by us: JSON, and no colours."""
+    answer = {
+        "ANSIBLE_CONFIG": str(config),
+        "ANSIBLE_CALLBACK_RESULT_FORMAT": "json",
+        "ANSIBLE_NOCOLOR": "1",
+    }
+    return dict(os.environ) | answer
+
+
 def command_name() -> str:
     """How this command is called in a shell: `hearth` where that is on PATH, else its path."""
     own = Path(sys.executable).parent / "hearth"

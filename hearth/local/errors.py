@@ -8,6 +8,7 @@ LocalError
 ├── AlreadyRuns          an instance runs on this state directory
 ├── PortTaken            another program listens where a service must
 ├── DiskFull             no room for what must be written
+├── ClusterUnknown       the cluster cannot be reached from here
 ├── ModelUnusable        the model's file is not what the catalogue says, or cannot be had
 └── ServiceError
     ├── StartFailed      a service ended, or did not become healthy, while starting
@@ -106,6 +107,16 @@ class NoLog(LocalError):
         near = get_close_matches(service, known, n=1)
         question = f"did you mean {near[0]}?" if near else f"there are {', '.join(known) or 'none'}"
         super().__init__(f"There is no log of {service!r}: {question}")
+
+
+class ClusterUnknown(LocalError):
+    """Name a cluster that runs: with `-i INVENTORY`, or by the settings HEARTH_CLUSTER_…."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            f"The cluster cannot be reached ({reason}): name another inventory with -i, or set "
+            "HEARTH_CLUSTER_URL and HEARTH_CLUSTER_KEY_FILE."
+        )
 
 
 class DiskFull(LocalError):

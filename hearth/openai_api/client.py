@@ -1,7 +1,8 @@
 """Talk to one OpenAI-compatible server. No retries: who calls decides what may be asked twice."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
+import ssl
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import TracebackType
@@ -48,17 +49,37 @@ class ChunkStream:
 
 
 class ModelClient:
-    """The server at `base_url`, such as `http://127.0.0.1:8080/v1`. Use it as a context manager."""
+    """The server at `base_url`, such as `http://127.0.0.1:8080/v1`. Use it as a context manager.
 
-    def __init__(self, base_url: str, key: str, timeouts: Timeouts | None = None) -> None:
+    A server that moves is given as a function that tells where it is now, or None while nobody
+    knows. `tls` says whom to trust where it speaks TLS.
+    """
+
+    def __init__(
+        self,
+        base_url: str | Callable[[], str | None],
+        key: str,
+        timeouts: Timeouts | None = None,
+        *,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         timeouts = timeouts or Timeouts()
-        self.base_url = base_url.rstrip("/")
+        self._where = base_url
         self._http = httpx2.AsyncClient(
             headers={"authorization": f"Bearer {key}"},
             timeout=httpx2.Timeout(timeouts.idle, connect=timeouts.connect, pool=None),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=64),
+            verify=tls if tls is not None else ssl.create_default_context(),
             trust_env=False,
         )
+
+    @property
+    def base_url(self) -> str:
+        """Where the server is now. Raises `ModelUnavailable` while nobody knows."""
+        found = self._where if isinstance(self._where, str) else self._where()
+        if found is None:
+            raise ModelUnavailable("No healthy server is known.")
+        return found.rstrip("/")
 
     async def __aenter__(self) -> Self:
         return self
@@ -129,11 +150,15 @@ class ModelClient:
                 return answer
             body = _decoded(await answer.aread())
         except httpx2.TransportError as error:
-            raise ModelUnavailable(f"{self.base_url}: {_reason(error)}.") from error
+            raise ModelUnavailable(f"{_server(call)}: {_reason(error)}.") from error
         if answer.is_server_error:
-            message = f"{self.base_url}: HTTP {answer.status_code}: {message_of(body)}"
+            message = f"{_server(call)}: HTTP {answer.status_code}: {message_of(body)}"
             raise ModelUnavailable(message, status=answer.status_code)
         raise ModelRefused(answer.status_code, body)
+
+
+def _server(call: httpx2.Request) -> str:
+    return f"{call.url.scheme}://{call.url.netloc.decode()}"
 
 
 def _chunk(data: str) -> Chunk:

@@ -9,11 +9,18 @@ from typing import Final
 PIPECATAPP: Final = "pipecatapp"
 MOE_GATEWAY: Final = "moe-gateway"
 LLAMA_EXPERT: Final = "llama-expert"
+LLAMA_RPC: Final = "llama-rpc"
+PROMETHEUS: Final = "prometheus"
+NODE_EXPORTER: Final = "node-exporter"
+GRAFANA: Final = "grafana"
 
 DEFAULT_PORT_BASE: Final = 8000
 
 PORT_OFFSETS: Final = {PIPECATAPP: 0, MOE_GATEWAY: 80, LLAMA_EXPERT: 81}
 """Service name -> its port, counted from the port base of its instance."""
+
+CLUSTER_PORTS: Final = {PROMETHEUS: 9090, NODE_EXPORTER: 9100, GRAFANA: 3000}
+"""Service name -> its port, of what runs in a cluster only."""
 
 
 def expert_service(expert: str) -> str:

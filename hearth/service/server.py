@@ -2,9 +2,11 @@
 
 import asyncio
 import signal
+import socket
 from collections.abc import Callable
 from types import FrameType
 
+import structlog
 import uvicorn
 from prometheus_client import CollectorRegistry
 from starlette.requests import Request
@@ -12,31 +14,72 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from hearth.service.door import Certificate, Door
 from hearth.service.health import Health
 from hearth.service.metrics import CONTENT_TYPE, render
 
+log = structlog.get_logger()
+
 
 def service_routes(health: Health, registry: CollectorRegistry) -> list[Route]:
-    """`GET /health` and `GET /metrics`, which every service has and which need no key."""
+    """`GET /health`, `/health/live` and `/metrics`, which every service has and which need no key.
+
+    `/health` is 200 when the service can do its work, `/health/live` whenever it answers at all.
+    """
 
     async def show_health(request: Request) -> Response:
         report = health.report()
         return JSONResponse(report.model_dump(mode="json"), 200 if report.ready else 503)
 
+    async def show_live(request: Request) -> Response:
+        return JSONResponse(health.report().model_dump(mode="json"))
+
     async def show_metrics(request: Request) -> Response:
         return Response(render(registry), media_type=CONTENT_TYPE)
 
-    return [Route("/health", show_health), Route("/metrics", show_metrics)]
+    return [
+        Route("/health", show_health),
+        Route("/health/live", show_live),
+        Route("/metrics", show_metrics),
+    ]
 
 
 class GracefulServer(uvicorn.Server):
     """Drains before it ends: SIGTERM or SIGINT first makes the service say that it is stopping."""
 
     def __init__(
-        self, config: uvicorn.Config, health: Health, on_stop: Callable[[], None] | None = None
+        self,
+        config: uvicorn.Config,
+        health: Health,
+        *,
+        on_stop: Callable[[], None] | None = None,
+        certificate: Certificate | None = None,
     ) -> None:
         super().__init__(config)
-        self.health, self.on_stop = health, on_stop
+        self.health, self.on_stop, self.certificate = health, on_stop, certificate
+        self._door: Door | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        if self.certificate is None or self.config.ssl is None:
+            await super().startup(sockets)
+            return
+        listening = _listening(self.config)
+        await super().startup([])
+        self._door = Door(listening, self._protocol, self.config.ssl, self.certificate)
+        self._log_started_message([listening])
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if self._door is not None:
+            self._door.close()
+        await super().shutdown(sockets)
+
+    def _protocol(self) -> asyncio.Protocol:
+        """What speaks HTTP on one connection, as uvicorn itself makes it."""
+        made = self.config.http_protocol_class(  # type: ignore[call-arg]
+            config=self.config, server_state=self.server_state, app_state=self.lifespan.state
+        )
+        assert isinstance(made, asyncio.Protocol)
+        return made
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.health.draining()
@@ -53,10 +96,12 @@ def serve(
     health: Health,
     drain_seconds: int = 10,
     on_stop: Callable[[], None] | None = None,
+    certificate: Certificate | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then finish what is under way within `drain_seconds`.
 
-    `on_stop` is called at the signal, so that endless answers (event streams) can end themselves.
+    With a `certificate`, TLS is spoken. `on_stop` is called at the signal, so that endless answers
+    (event streams) can end themselves.
     Raises `SystemExit` with another code than 0 when the address cannot be bound.
     """
     config = uvicorn.Config(
@@ -68,8 +113,10 @@ def serve(
         server_header=False,
         timeout_graceful_shutdown=drain_seconds,
         timeout_keep_alive=65,
+        ssl_certfile=None if certificate is None else certificate.chain,
+        ssl_keyfile=None if certificate is None else certificate.key,
     )
-    server = GracefulServer(config, health, on_stop)
+    server = GracefulServer(config, health, on_stop=on_stop, certificate=certificate)
     # uvicorn raises the captured signal again after its clean end; a clean stop exits with 0.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
@@ -77,3 +124,12 @@ def serve(
         runner.run(server.serve())
     if not server.started:
         raise SystemExit(1)
+
+
+def _listening(config: uvicorn.Config) -> socket.socket:
+    """A socket that listens where the configuration says; it is asked before anything is opened."""
+    try:
+        return socket.create_server((config.host, config.port), backlog=config.backlog)
+    except OSError as error:
+        log.error("cannot_listen", host=config.host, port=config.port, reason=error.strerror)
+        raise SystemExit(1) from error

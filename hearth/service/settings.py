@@ -1,12 +1,15 @@
 """Settings that refuse names they do not know."""
 
 import os
+import ssl
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Self
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings
+
+from hearth.service.door import Certificate
 
 
 class SettingsError(Exception):
@@ -35,6 +38,48 @@ class StrictSettings(BaseSettings):
             return cls()
         except ValidationError as error:
             raise SettingsError(_first_problem(prefix, error)) from error
+
+
+class TlsSettings(StrictSettings):
+    """Base of the settings of a service that people reach: with a certificate it speaks HTTPS."""
+
+    tls_cert_file: Path | None = Field(
+        None, description="Certificate (PEM, with its chain); with it the service speaks HTTPS."
+    )
+    tls_key_file: Path | None = Field(None, description="Private key of the certificate (PEM).")
+    tls_ca_file: Path | None = Field(
+        None, description="The CA (PEM) that others must be certified by; without it the system's."
+    )
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """What the service shows; None when it speaks plain HTTP.
+
+        Raises `SettingsError` when one file is named without the other, or they cannot be used.
+        """
+        chain, key = self.tls_cert_file, self.tls_key_file
+        prefix = self.model_config["env_prefix"]
+        if chain is None and key is None:
+            return None
+        if chain is None or key is None:
+            missing = "TLS_CERT_FILE" if chain is None else "TLS_KEY_FILE"
+            raise SettingsError(f"{prefix}{missing} is not set, though its other half is.")
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(chain, key)
+        except OSError as error:
+            raise SettingsError(f"The certificate {chain} with {key}: {error}.") from error
+        return Certificate(chain, key)
+
+
+def trusting(ca_file: Path | None) -> ssl.SSLContext:
+    """TLS towards others that trusts this CA and no other; without one, those of the system.
+
+    Raises `SettingsError` when the file is no certificate.
+    """
+    try:
+        return ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
+    except OSError as error:
+        raise SettingsError(f"The CA {ca_file}: {error}.") from error
 
 
 def _unknown(name: str, known: set[str]) -> str:

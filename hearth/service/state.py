@@ -35,6 +35,11 @@ class StateDir:
         return self.root / "service_key"
 
     @property
+    def key_store(self) -> Path:
+        """The SQLite file of the keys that people made, and of what each has used."""
+        return self.root / "keys.db"
+
+    @property
     def ledger(self) -> Path:
         """The SQLite file of runs, conversations and notes."""
         return self.root / "ledger.db"

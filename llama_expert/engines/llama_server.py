@@ -35,6 +35,7 @@ def arguments(job: Job) -> list[str]:
         *("--metrics", "--slots", "--no-ui", "--offline"),
         *("--cors-origins", "", "--no-cors-credentials"),
         *("--log-verbosity", "1"),
+        *(("--rpc", ",".join(job.workers)) if job.workers else ()),
     ]
 
 

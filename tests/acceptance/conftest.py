@@ -13,6 +13,7 @@ import httpx2
 import pytest
 from openai import OpenAI
 
+from tests.acceptance.fences import fences
 from tests.rules import tree
 
 START_SECONDS = 900
@@ -51,6 +52,8 @@ class Instance:
     place: Place
     process: subprocess.Popen[bytes]
     log: Path
+    started_with: str
+    """The block of the README that started it."""
 
     web = "http://127.0.0.1:8000"
     api = "http://127.0.0.1:8080/v1"
@@ -89,22 +92,23 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     for file in tree.files():
         target = root / "hearth" / file
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(tree.ROOT / file, target)
+        shutil.copy2(tree.ROOT / file, target, follow_symlinks=False)
     (root / "home").mkdir()
     return Place(root / "hearth", root / "home")
 
 
 @pytest.fixture(scope="session")
 def instance(place: Place) -> Iterator[Instance]:
-    """What `./bootstrap.sh --run-local` gives, stopped by Ctrl-C at the end."""
+    """What the first command of the README gives, stopped by Ctrl-C at the end."""
     log = place.home / "first-run.log"
+    command = fences(Path("README.md"))[0].body
     with log.open("wb") as output:
         process = subprocess.Popen(
-            ["./bootstrap.sh", "--run-local"], cwd=place.checkout, env=place.environment,
+            ["bash", "-c", command], cwd=place.checkout, env=place.environment,
             stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
             start_new_session=True,
         )  # fmt: skip
-    running = Instance(place, process, log)
+    running = Instance(place, process, log, command)
     try:
         _wait_until_started(running)
         yield running

@@ -16,6 +16,7 @@ PAGES = [page for page in tree.markdown() if any(f.language in {"bash", "python"
          for f in fences(page))]  # fmt: skip
 
 
+@pytest.mark.proves("001-41")
 @pytest.mark.parametrize("page", PAGES, ids=str)
 def test_blocks_of_a_page_work_as_written(instance: Instance, page: Path) -> None:
     """A command in the docs that does not work is worse than none."""

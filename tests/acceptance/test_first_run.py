@@ -8,11 +8,14 @@ import subprocess
 import pytest
 
 from tests.acceptance.conftest import Instance
+from tests.shown import Shown
 
 
 @pytest.mark.proves("004-33")
-def test_first_run_prints_all_that_a_user_needs(instance: Instance) -> None:
+def test_first_run_prints_all_that_a_user_needs(instance: Instance, shown: Shown) -> None:
     """A person who has just started it knows where to go and how to call it."""
+    assert shown.take("README.md") == instance.started_with
+    assert shown.take("docs/tutorial.md") == instance.started_with
     assert instance.web in instance.output
     assert instance.api in instance.output
     assert instance.key in instance.output

@@ -9,6 +9,7 @@ from tests.rules import tree
 
 PROBE = """
 import importlib, sys
+import urllib3  # asks once, when it is imported, whether the system has IPv6
 seen = []
 def watch(event, args):
     if event == "open" and isinstance(args[1], str) and set(args[1]) & set("wax+"):

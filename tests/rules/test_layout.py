@@ -17,9 +17,7 @@ ROOT_PLACES = {
     "prompt_engineering", "pyproject.toml", "requirements", "speech", "tests",
 }  # fmt: skip
 SWAMPS = {"utils", "util", "helpers", "common", "misc", "shared", "base", "manager", "handler"}
-LEFTOVERS = re.compile(
-    r"(_old|_new|_v2|_backup|backup|\.bak|\.orig|\.rej|~|copy)$|^(tmp|temp|scratch)"
-)
+LEFTOVERS = re.compile(r"(_old|_new|_v2|\.bak|\.orig|\.rej|~|copy)$|^(tmp|temp|scratch)")
 BETRAYING = re.compile(
     r"simulat|placeholder|for now|\bmock|\bTODO\b|\bFIXME\b|\bXXX\b", re.IGNORECASE
 )
@@ -56,10 +54,10 @@ def test_no_module_is_longer_than_400_lines() -> None:
 
 
 def test_engine_stays_within_its_budget() -> None:
-    """What does not fit into the engine belongs into tools or documents (decision 0034)."""
+    """What does not fit into the engine belongs into tools or documents (decision 0037)."""
     engine = [f for f in tree.product() if f.parts[:2] == ("pipecatapp", "workflow")]
 
-    assert sum(len(tree.text(file).splitlines()) for file in engine) <= 7500
+    assert sum(len(tree.text(file).splitlines()) for file in engine) <= 9000
 
 
 @pytest.mark.proves("001-05")

@@ -1,11 +1,14 @@
 """The status page: how everything is, in words."""
 
 import re
+from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.ui.conftest import Visitor
+from tests.integration.gateway.consul import running
+from tests.ui.conftest import Visitor, faults
 
 
 @pytest.mark.proves("004-42")
@@ -42,3 +45,37 @@ def test_status_follows_what_happens_by_itself(visitor: Visitor) -> None:
     row = page.get_by_test_id("experts").get_by_role("row", name="scripted")
     expect(row).to_contain_text("Not healthy")
     expect(row).to_contain_text("The model file is damaged.")
+
+
+def test_status_of_a_cluster_names_machines_and_leads_to_other_pages(
+    visitor: Visitor, tmp_path: Path
+) -> None:
+    """From the one page that people keep open to where more can be seen."""
+    (tmp_path / "consul").mkdir()
+    with running(tmp_path / "consul") as consul:
+        consul.register("moe-gateway", urlsplit(visitor.house.gateway).port or 0)
+        consul.register("grafana", 3000)
+        consul.register("node-exporter", 9100, state="critical")
+        visitor.house.more = {
+            "consul_url": consul.url,
+            "links": {"Nomad": "https://node1:4646/ui", "Consul": "https://node1:8501/ui"},
+        }
+        visitor.restart()
+        page = visitor.enter()
+
+        page.get_by_test_id("nav-status").click()
+
+        machine = page.get_by_test_id("machines").get_by_role("row", name="machine1")
+        expect(machine).to_contain_text("127.0.0.1")
+        expect(machine.locator("[data-name=services]")).to_contain_text(
+            "consul, grafana, moe-gateway, node-exporter"
+        )
+        rows = page.get_by_test_id("services").get_by_role("row")
+        expect(rows.nth(1)).to_contain_text("node-exporter")
+        links = page.get_by_test_id("links").get_by_role("link")
+        expect(links).to_have_text(["Grafana", "Nomad", "Consul"])
+        assert faults(page) == []
+
+        consul.stop()
+        expect(page.get_by_test_id("problem")).to_contain_text("Consul does not answer")
+        expect(machine).to_be_visible()

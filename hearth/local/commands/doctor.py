@@ -174,6 +174,16 @@ def check_ports(options: Options) -> Iterator[Finding]:
             )  # fmt: skip
 
 
+def check_sandbox(options: Options) -> Iterator[Finding]:
+    why = checks.no_sandbox()
+    if why:
+        yield Finding(
+            "sandbox", "warn", f"{why[0]}: workflows that run programs are refused", why[1]
+        )
+    else:
+        yield Finding("sandbox", "pass", "bubblewrap works: workflows can run programs")
+
+
 def check_services(options: Options) -> Iterator[Finding]:
     instance = read_instance(options.state)
     if instance is not None:
@@ -193,6 +203,7 @@ CHECKS: tuple[Callable[[Options], Iterator[Finding]], ...] = (
     check_disk,
     check_models,
     check_ports,
+    check_sandbox,
     check_services,
 )
 

@@ -1,9 +1,12 @@
-"""Build the two engines that are compiled: `python -m tests.integration.expert.build_engines`.
+"""Build the engines that are compiled: `python -m tests.integration.expert.build_engines`.
 
-The source distribution of llama-cpp-python carries the llama.cpp it belongs to. That tree is
-compiled once, with `llama-server`; the Python package is installed without compiling it again and
-gets the same libraries. All of it lies in `.cache/engines`; a second call with the same versions,
-flags and place does nothing. Takes about ten minutes on two cores.
+The source distributions of llama-cpp-python and pywhispercpp carry the llama.cpp and whisper.cpp
+they belong to. Each tree is compiled once, with the flags of the roles `llama_cpp` and
+`whisper_cpp`: `llama-server`, `ggml-rpc-server`, `whisper-server`. The Python package
+llama-cpp-python is installed without compiling it again and gets the same libraries. All of it lies
+in `.cache/engines`; a second call with the same versions, flags and place does nothing. Lab hosts
+get the folders `llama.cpp` and `whisper.cpp` as prebuilt trees. Takes about twelve minutes on two
+cores.
 """
 
 import hashlib
@@ -14,29 +17,40 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
+
+from ruamel.yaml import YAML
 
 REPOSITORY = Path(__file__).parents[3]
 LOCK = REPOSITORY / "requirements" / "engines.lock"
+ROLES = REPOSITORY / "ansible" / "roles"
 FOLDER = REPOSITORY / ".cache" / "engines"
 PYTHON = FOLDER / "venv" / "bin" / "python"
-LLAMA_SERVER = FOLDER / "bin" / "llama-server"
+LLAMA_CPP = FOLDER / "llama.cpp"
+WHISPER_CPP = FOLDER / "whisper.cpp"
+LLAMA_SERVER = LLAMA_CPP / "bin" / "llama-server"
+RPC_SERVER = LLAMA_CPP / "bin" / "ggml-rpc-server"
+WHISPER_SERVER = WHISPER_CPP / "bin" / "whisper-server"
 STAMP = FOLDER / "stamp"
 
-COMPILED = "llama-cpp-python"
-FLAGS = (
-    "-DCMAKE_BUILD_TYPE=Release",
-    "-DBUILD_SHARED_LIBS=ON",
-    "-DCMAKE_BUILD_WITH_INSTALL_RPATH=ON",
-    "-DCMAKE_INSTALL_RPATH=$ORIGIN",
-    "-DGGML_NATIVE=OFF",  # a kept build may come to another processor
-    "-DLLAMA_OPENSSL=OFF",
-    "-DLLAMA_BUILD_UI=OFF",
-    "-DLLAMA_USE_PREBUILT_UI=OFF",  # it would be downloaded
-    "-DLLAMA_BUILD_TESTS=OFF",
-    "-DLLAMA_BUILD_EXAMPLES=OFF",
-    "-DLLAMA_BUILD_APP=OFF",
-)
+SOURCES = {"llama-cpp-python": "vendor/llama.cpp", "pywhispercpp": "whisper.cpp"}
+"""Source distribution -> where the tree that is compiled lies in it."""
+
+
+def role_variables(role: str) -> dict[str, Any]:
+    """The fixed variables of a role: flags and targets."""
+    text = (ROLES / role / "vars" / "main.yaml").read_text(encoding="utf-8")
+    return dict(YAML(typ="safe").load(text))
+
+
+LLAMA, WHISPER = role_variables("llama_cpp"), role_variables("whisper_cpp")
+FLAGS_ALL: list[str] = LLAMA["__llama_cpp_flags_all"] + LLAMA["__llama_cpp_flags_backend"]["cpu"]
+LLAMA_FLAGS: list[str] = FLAGS_ALL + LLAMA["__llama_cpp_flags_own"]
+LLAMA_TARGETS: list[str] = LLAMA["__llama_cpp_targets"]
+WHISPER_FLAGS: list[str] = FLAGS_ALL + WHISPER["__whisper_cpp_flags_own"]
+WHISPER_TARGETS: list[str] = WHISPER["__whisper_cpp_targets"]
 
 
 def built() -> bool:
@@ -46,30 +60,34 @@ def built() -> bool:
 
 def recipe() -> str:
     """What decides the result of a build, as one SHA-256."""
-    parts = [*FLAGS, str(REPOSITORY), platform.machine(), sys.version]
+    parts = [*LLAMA_FLAGS, *LLAMA_TARGETS, *WHISPER_FLAGS, *WHISPER_TARGETS]
+    parts += [str(REPOSITORY), platform.machine(), sys.version]
     return hashlib.sha256(LOCK.read_bytes() + "\n".join(parts).encode()).hexdigest()
 
 
 def build() -> None:
-    """Build both engines anew."""
+    """Build all of it anew."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
     run(sys.executable, "-m", "venv", str(FOLDER / "venv"))
     compiled, tools = split_lock(LOCK.read_text(encoding="utf-8"))
     install_tools(tools)
-    source = fetch_source(compiled)
-    libraries = compile_llama_server(source)
-    install_package(source, libraries)
+    sources = {name: fetch_source(name, compiled[name]) for name in SOURCES}
+    compile_tree(sources["llama-cpp-python"], LLAMA_FLAGS, LLAMA_TARGETS, LLAMA_CPP)
+    compile_tree(sources["pywhispercpp"], WHISPER_FLAGS, WHISPER_TARGETS, WHISPER_CPP)
+    install_package(sources["llama-cpp-python"].parents[1], libraries_of(LLAMA_CPP))
     pip("install", "--no-deps", "--no-build-isolation", "--editable", str(REPOSITORY))
     shutil.rmtree(FOLDER / "work")
     STAMP.write_text(recipe(), encoding="utf-8")
 
 
-def split_lock(lock: str) -> tuple[str, str]:
-    """The requirement that is compiled, and all others, each with its hashes."""
+def split_lock(lock: str) -> tuple[dict[str, str], str]:
+    """The requirements that are compiled, by name, and all others, each with its hashes."""
     requirements = re.split(r"\n(?=\S)", lock)
-    compiled = [text for text in requirements if text.startswith(f"{COMPILED}==")]
-    return "\n".join(compiled), "\n".join(text for text in requirements if text not in compiled)
+    compiled = {
+        name: text for text in requirements for name in SOURCES if text.startswith(f"{name}==")
+    }
+    return compiled, "\n".join(text for text in requirements if text not in compiled.values())
 
 
 def install_tools(requirements: str) -> None:
@@ -79,28 +97,35 @@ def install_tools(requirements: str) -> None:
     pip("install", "--require-hashes", "--no-deps", "--only-binary=:all:", "-r", str(file))
 
 
-def fetch_source(requirement: str) -> Path:
-    """Download the source distribution and unpack it; its folder."""
-    file = work("compiled.txt")
+def fetch_source(name: str, requirement: str) -> Path:
+    """Download a source distribution and unpack it; the folder of the tree in it."""
+    file, place = work(f"{name}.txt"), work(name)
     file.write_text(requirement, encoding="utf-8")
-    only_source = ("--no-deps", "--no-build-isolation", f"--no-binary={COMPILED}")
-    pip("download", "--require-hashes", *only_source, "-d", str(work("sdist")), "-r", str(file))
-    (archive,) = work("sdist").glob("*.tar.gz")
+    only_source = ("--no-deps", "--no-build-isolation", f"--no-binary={name}")
+    pip("download", "--require-hashes", *only_source, "-d", str(place), "-r", str(file))
+    (archive,) = place.glob("*.tar.gz")
     with tarfile.open(archive) as packed:
-        packed.extractall(work("source"), filter="data")
-    (folder,) = work("source").iterdir()
-    return folder
+        packed.extractall(place / "source", filter="data")
+    (folder,) = (place / "source").iterdir()
+    return folder / SOURCES[name]
 
 
-def compile_llama_server(source: Path) -> list[Path]:
-    """Compile llama.cpp; the program and its libraries, which find each other in one folder."""
-    tools, tree = PYTHON.parent, work("build")
+def compile_tree(source: Path, flags: Sequence[str], targets: Sequence[str], place: Path) -> None:
+    """Compile a tree; the programs and their libraries, in one folder, with a stamp beside it."""
+    tools, tree = PYTHON.parent, work(f"build-{place.name}")
     ninja = ("-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={tools / 'ninja'}")
-    llama_cpp = source / "vendor" / "llama.cpp"
-    run(str(tools / "cmake"), "-S", str(llama_cpp), "-B", str(tree), *ninja, *FLAGS)
-    run(str(tools / "cmake"), "--build", str(tree), "--target", "llama-server", "--parallel", "2")
-    shutil.copytree(tree / "bin", LLAMA_SERVER.parent, symlinks=True)
-    return sorted(LLAMA_SERVER.parent.glob("lib*.so*"))
+    run(str(tools / "cmake"), "-S", str(source), "-B", str(tree), *ninja, *flags)
+    run(str(tools / "cmake"), "--build", str(tree), "--parallel", "2", "--target", *targets)
+    shutil.copytree(tree / "bin", place / "bin", symlinks=True)
+    for library in tree.glob("**/lib*.so*"):
+        if not (place / "bin" / library.name).exists():
+            shutil.copy(library, place / "bin", follow_symlinks=False)
+    (place / "stamp").write_text(recipe(), encoding="utf-8")
+
+
+def libraries_of(place: Path) -> list[Path]:
+    """The libraries of a compiled tree."""
+    return sorted((place / "bin").glob("lib*.so*"))
 
 
 def install_package(source: Path, libraries: list[Path]) -> None:

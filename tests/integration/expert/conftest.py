@@ -11,6 +11,7 @@ from hearth.models.pull import pull
 from hearth.models.store import ModelStore
 from hearth.settings import Engine
 from tests.integration.expert import build_engines
+from tests.integration.expert.clever import Clever
 from tests.integration.expert.running import Expert, Starter
 
 COMPILED = {"llama-server", "llama-cpp-python"}
@@ -52,3 +53,9 @@ def expert(starter: Starter) -> Iterator[Expert]:
 def embedded(model_store: ModelStore, tmp_path: Path) -> Starter:
     """Starts experts with the embedded engine, for what is the launcher's own doing."""
     return Starter("xllamacpp", tmp_path, model_store.root)
+
+
+@pytest.fixture
+def clever(model_store: ModelStore, tmp_path: Path) -> Clever:
+    """A catalogue with the model `clever` beside the small one."""
+    return Clever(model_store.root / FALLBACK, tmp_path)

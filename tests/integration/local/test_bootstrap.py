@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tests.rules import tree
+from tests.shown import Shown
 
 SECONDS = 600.0
 KEPT = ("SSL_CERT_FILE", "HTTPS_PROXY", "PIP_INDEX_URL", "PIP_CERT", "PIP_FIND_LINKS")
@@ -28,7 +29,7 @@ class Clone:
         self.wrapper: list[str | Path] = []
         for file in tree.files():
             (root / file).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(tree.ROOT / file, root / file)
+            shutil.copy2(tree.ROOT / file, root / file, follow_symlinks=False)
 
     def bootstrap(self, *arguments: str, script: Path | None = None) -> Ended:
         """Call it from another folder, with an environment of two variables."""
@@ -145,9 +146,11 @@ def test_setup_that_was_killed_is_done_again_from_the_start(clone: Clone) -> Non
     assert package.is_dir()
 
 
-def test_environment_of_the_tests_serves_running_too(clone: Clone) -> None:
+def test_environment_of_the_tests_serves_running_too(clone: Clone, shown: Shown) -> None:
     """Whoever develops does both in turn; neither may tear down what the other needs."""
-    tested = clone.bootstrap("--test", "--version")
+    program, *arguments = shown.take("README.md").split()
+    assert program == "./bootstrap.sh"
+    tested = clone.bootstrap(*arguments, "--version")
     before = clone.stamps()
     ran = clone.bootstrap("--run-local", "--help")
 

@@ -8,7 +8,7 @@ import pytest
 from hearth.models.catalogue import Catalogue
 from llama_expert.engines import llama_server
 from llama_expert.job import EngineMissing, Job, physical_cores
-from llama_expert.launcher import too_big
+from llama_expert.memory import too_big
 from llama_expert.settings import Settings
 
 SMALL = Catalogue.load()["smollm2"]

@@ -14,6 +14,7 @@ from hearth.models.catalogue import (
     shipped_catalogue,
 )
 from hearth.models.errors import CatalogueInvalid, UnknownModel
+from tests.shown import Shown
 
 ENTRY = """\
 models:
@@ -157,10 +158,9 @@ def test_only_https_and_this_machine_are_safe_sources(url: str, *, safe: bool) -
     assert safe_url(url) is safe
 
 
-def test_model_of_the_guide_can_be_added(tmp_path: Path) -> None:
+def test_model_of_the_guide_can_be_added(tmp_path: Path, shown: Shown) -> None:
     """The block in the guide is what people copy; it must be accepted where it is pasted."""
-    guide = shipped_catalogue().parents[2] / "docs" / "howto" / "models.md"
-    (block,) = re.findall(r"```yaml\n(.*?)```", guide.read_text(encoding="utf-8"), re.DOTALL)
+    block = shown.take("docs/howto/models.md")
     file = tmp_path / "models.yaml"
     file.write_text(shipped_catalogue().read_text(encoding="utf-8") + block, encoding="utf-8")
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 from hearth.models import catalogue
 from hearth.models.catalogue import Catalogue
 from hearth.models.cli import commands
+from tests.shown import Shown
 from tests.unit.models.conftest import CONTENT
 
 Run = Callable[..., Result]
@@ -30,7 +31,7 @@ models:
     tools: none
     ram_bytes: 1000
     origin: https://example.org/tiny
-  clever:
+  qwen3-4b:
     <<: *entry
     about: The clever one.
     parameters: 2M
@@ -54,36 +55,34 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return lambda *words: CliRunner().invoke(app, ["models", *words, *state])
 
 
-def test_model_goes_through_its_life(run: Run) -> None:
-    """Pull, use, another one, remove: what the help page promises, in that order."""
-    steps = [
-        ("pull", "clever"),
-        ("use", "clever"),
-        ("remove", "clever"),
-        ("pull", "smollm2"),
-        ("use", "smollm2"),
-        ("remove", "clever"),
-        ("remove", "clever"),
-    ]
+def test_model_goes_through_its_life(run: Run, shown: Shown) -> None:
+    """Pull, use, another one, remove: what the guide promises, in that order."""
+    pull, use = (line.split() for line in shown.take("docs/howto/models.md").splitlines())
+    (remove,) = (line.split() for line in shown.take("docs/howto/models.md").splitlines())
+    own = [["hearth", "models", word, "smollm2"] for word in ("pull", "use")]
 
-    results = [run(*step) for step in steps]
+    results = []
+    for program, group, *words in (pull, use, remove, *own, remove, remove):
+        assert (program, group) == ("hearth", "models")
+        results.append(run(*words))
 
+    name = pull[-1]
     assert [result.exit_code for result in results] == [0, 0, 1, 0, 0, 0, 0]
-    assert "The next `hearth up` serves clever; if it fails, smollm2." in results[1].output
-    assert "clever is in use: the expert tries clever, then smollm2. Choose" in results[2].output
+    assert f"The next `hearth up` serves {name}; if it fails, smollm2." in results[1].output
+    assert f"{name} is in use: the expert tries {name}, then smollm2. Choose" in results[2].output
     assert "The next `hearth up` serves smollm2." in results[4].output
-    assert results[5].output == "clever is removed.\n"
-    assert results[6].output == "clever was not here.\n"
+    assert results[5].output == f"{name} is removed.\n"
+    assert results[6].output == f"{name} was not here.\n"
 
 
 def test_list_tells_what_is_here_what_fits_and_what_is_in_use(run: Run) -> None:
     """One look decides what to pull."""
-    run("pull", "clever")
+    run("pull", "qwen3-4b")
 
     lines = {line.split()[0]: line for line in run("list").output.splitlines()}
 
     assert "in use, not" in lines["smollm2"]
-    assert "pulled" in lines["clever"]
+    assert "pulled" in lines["qwen3-4b"]
     assert "too big" in lines["giant"]
 
 
@@ -101,18 +100,18 @@ def test_list_is_the_catalogue_and_nothing_else(run: Run) -> None:
 @pytest.mark.parametrize("command", ["pull", "use", "remove"])
 def test_misspelt_name_is_one_line_with_the_right_one(run: Run, command: str) -> None:
     """Nobody wants a traceback for a typing mistake."""
-    result = run(command, "cleverr")
+    result = run(command, "qwen3-4br")
 
     assert result.exit_code == 1
     assert result.output.splitlines() == [
-        "The catalogue has no model 'cleverr'. Did you mean clever? "
+        "The catalogue has no model 'qwen3-4br'. Did you mean qwen3-4b? "
         "`hearth models list` shows the names."
     ]
 
 
 def test_model_is_pulled_before_it_is_used(run: Run) -> None:
     """The message is the command to type next."""
-    result = run("use", "clever")
+    result = run("use", "qwen3-4b")
 
     assert result.exit_code == 1
-    assert result.output == "clever is not pulled. Get it with `hearth models pull clever`.\n"
+    assert result.output == "qwen3-4b is not pulled. Get it with `hearth models pull qwen3-4b`.\n"

@@ -1,0 +1,113 @@
+"""A cluster as seen from here: where its web page answers, with which key and certificate."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+
+import httpx2
+
+from hearth.local.environment import ansible_environment
+from hearth.local.errors import ClusterUnknown
+from hearth.service.names import PIPECATAPP
+from hearth.service.settings import read_key, trusting
+from hearth.settings import Settings
+
+ASK_SECONDS: Final = 5.0
+ROOT: Final = Path(__file__).parents[2]
+ANSWER: Final = re.compile(r"^(\S+) \| SUCCESS => (\{.*?^\})", re.MULTILINE | re.DOTALL)
+"""How `ansible` shows what one machine answered."""
+
+ASKED: Final = """{{ {'address': ansible_host | default(inventory_hostname),
+'port': pipecatapp_port | default(8000),
+'ca': cluster_ca_file, 'security': cluster_security, 'key': (lookup('ansible.builtin.unvault',
+cluster_secrets_file) | from_yaml).api_key} | to_json }}"""
+"""Ansible opens its own vault: the key never lies in a file or on a command line."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A web page and what opens it; `client` speaks to it."""
+
+    url: str
+    key: str
+    ca_file: Path | None = None
+
+    @classmethod
+    def of(cls, settings: Settings, inventory: Path | None = None) -> Self | None:
+        """The cluster that an inventory or the settings name; None when neither does.
+
+        Raises `ClusterUnknown` and `SettingsError`.
+        """
+        if inventory is not None:
+            return cls._in(inventory, settings)
+        if settings.cluster_url is None:
+            return None
+        if settings.cluster_key_file is None:
+            raise ClusterUnknown("HEARTH_CLUSTER_KEY_FILE is not set, though its address is")
+        url = str(settings.cluster_url).rstrip("/")
+        return cls(url, read_key(settings.cluster_key_file), settings.cluster_ca_file)
+
+    @classmethod
+    def _in(cls, inventory: Path, settings: Settings) -> Self:
+        told = _ask_ansible(inventory, settings)
+        first = next(iter(told.values()))
+        full = first["security"] == "full"
+        ca = Path(first["ca"]) if full else None
+        scheme = "https" if full else "http"
+        tried = [f"{scheme}://{each['address']}:{each['port']}" for each in told.values()]
+        for url in tried:
+            if _answers(url, ca):
+                return cls(url, first["key"], ca)
+        raise ClusterUnknown(f"no machine answers at {', '.join(tried)}")
+
+    def client(self) -> httpx2.Client:
+        return httpx2.Client(
+            base_url=self.url,
+            headers={"authorization": f"Bearer {self.key}"},
+            timeout=httpx2.Timeout(30.0, connect=ASK_SECONDS),
+            verify=trusting(self.ca_file),
+            trust_env=False,
+        )
+
+
+def _answers(url: str, ca: Path | None) -> bool:
+    """Whether the agent is there; the machines that it does not stand on refuse at once."""
+    try:
+        answer = httpx2.get(
+            f"{url}/health", verify=trusting(ca), timeout=ASK_SECONDS, trust_env=False
+        )
+        return bool(answer.json()["service"] == PIPECATAPP)
+    except (httpx2.TransportError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _ask_ansible(inventory: Path, settings: Settings) -> Mapping[str, Mapping[str, str]]:
+    """Machine -> what Ansible makes of its variables; it asks for the vault's password itself."""
+    ansible = Path(sys.executable).parent / "ansible"
+    if not ansible.exists():
+        raise ClusterUnknown("an inventory is read by Ansible, which is not installed here")
+    command = [
+        str(ansible), "cluster", "--inventory", str(inventory),
+        "--playbook-dir", str(ROOT), "--module-name", "ansible.builtin.debug",
+        "--args", f"msg={json.dumps(ASKED)}",
+    ]  # fmt: skip
+    if settings.vault_password_file is not None:
+        command += ["--vault-password-file", str(settings.vault_password_file)]
+    elif os.isatty(0):
+        command += ["--ask-vault-password"]
+    environment = ansible_environment(ROOT / "ansible.cfg")
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    told = {name: json.loads(found)["msg"] for name, found in ANSWER.findall(ended.stdout)}
+    if not told:
+        words = (ended.stderr or ended.stdout).strip().splitlines()
+        reason = words[-1][:300] if words else "it names no machine of the group cluster"
+        raise ClusterUnknown(f"{inventory} cannot be read: {reason}")
+    return {
+        name: json.loads(each) if isinstance(each, str) else each for name, each in told.items()
+    }

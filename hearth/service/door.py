@@ -1,0 +1,160 @@
+"""The port of a service that speaks TLS, where who speaks plain HTTP is shown the way."""
+
+import asyncio
+import json
+import socket
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+log = structlog.get_logger()
+
+HANDSHAKE: Final = 0x16
+"""The first byte of every TLS connection: the content type of RFC 8446, 5.1."""
+
+HELLO_SECONDS: Final = 10.0
+"""How long who connects may take until it is clear what it speaks."""
+
+LONGEST_HEAD: Final = 8 * 1024
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The PEM files of a service's certificate (with its chain) and of its private key."""
+
+    chain: Path
+    key: Path
+
+    @property
+    def written(self) -> tuple[int, int]:
+        return self.chain.stat().st_mtime_ns, self.key.stat().st_mtime_ns
+
+
+class Door:
+    """Accepts on `listening` and hands TLS connections to `protocol`; renewed files are taken up.
+
+    `close` ends the accepting; connections that came in stay with their protocol.
+    """
+
+    def __init__(
+        self,
+        listening: socket.socket,
+        protocol: Callable[[], asyncio.Protocol],
+        context: ssl.SSLContext,
+        certificate: Certificate,
+    ) -> None:
+        self._listening, self._protocol, self._context = listening, protocol, context
+        self._certificate, self._loaded = certificate, certificate.written
+        self._coming: set[asyncio.Task[None]] = set()
+        listening.settimeout(0)
+        self._accepting = asyncio.create_task(self._accept())
+
+    def close(self) -> None:
+        self._accepting.cancel()
+        self._listening.close()
+        for task in self._coming:
+            task.cancel()
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(self._listening)
+            except OSError as error:
+                log.warning("accept_failed", reason=error.strerror)
+                await asyncio.sleep(0.1)
+                continue
+            task = asyncio.create_task(self._receive(connection))
+            self._coming.add(task)
+            task.add_done_callback(self._coming.discard)
+
+    async def _receive(self, connection: socket.socket) -> None:
+        kept = False
+        try:
+            async with asyncio.timeout(HELLO_SECONDS):
+                if await first_byte(connection) != HANDSHAKE:
+                    await show_the_way(connection)
+                    return
+                self._renew()
+                await asyncio.get_running_loop().connect_accepted_socket(
+                    self._protocol, connection, ssl=self._context
+                )
+                kept = True
+        except (OSError, TimeoutError) as error:
+            log.debug("handshake_failed", reason=str(error) or type(error).__name__)
+        finally:
+            if not kept:
+                connection.close()
+
+    def _renew(self) -> None:
+        """Take up a certificate that was renewed on the disk; a half-written one waits."""
+        try:
+            written = self._certificate.written
+            if written == self._loaded:
+                return
+            self._context.load_cert_chain(self._certificate.chain, self._certificate.key)
+        except OSError as error:
+            log.warning("certificate_not_renewed", reason=str(error))
+            return
+        self._loaded = written
+        log.info("certificate_renewed", file=str(self._certificate.chain))
+
+
+async def first_byte(connection: socket.socket) -> int:
+    """The first byte that comes, which stays to be read; -1 when the other side hangs up."""
+    loop = asyncio.get_running_loop()
+    while True:
+        readable = loop.create_future()
+        loop.add_reader(connection, _done, readable)
+        try:
+            await readable
+        finally:
+            loop.remove_reader(connection)
+        try:
+            seen = connection.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            continue
+        return seen[0] if seen else -1
+
+
+def _done(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+async def show_the_way(connection: socket.socket) -> None:
+    """Answer a plain HTTP request with where to go; whatever else it is gets nothing."""
+    loop, head = asyncio.get_running_loop(), b""
+    while b"\r\n\r\n" not in head and len(head) < LONGEST_HEAD:
+        data = await loop.sock_recv(connection, LONGEST_HEAD)
+        if not data:
+            return
+        head += data
+    await loop.sock_sendall(connection, redirect(head.decode("latin-1")))
+    connection.shutdown(socket.SHUT_WR)
+    while await loop.sock_recv(connection, LONGEST_HEAD):
+        pass
+
+
+def redirect(head: str) -> bytes:
+    """The answer to a request with this head: 308 for who looks, 400 for who has sent a body,
+    and perhaps a key, in clear."""
+    line, *fields = head.split("\r\n")
+    method, _, rest = line.partition(" ")
+    host = next((f[5:].strip() for f in fields if f.lower().startswith("host:")), "")
+    if not host or not rest.startswith("/"):
+        return b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+    place = f"https://{host}{rest.split(' ')[0]}"
+    words = f"This port speaks HTTPS: ask {place} instead."
+    error = {"message": words, "type": "invalid_request_error", "param": None, "code": "https_only"}
+    body = json.dumps({"error": error}).encode()
+    looking = method in ("GET", "HEAD")
+    status = f"308 Permanent Redirect\r\nLocation: {place}" if looking else "400 Bad Request"
+    return (
+        f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    ).encode("latin-1") + (b"" if method == "HEAD" else body)

@@ -1,0 +1,163 @@
+"""The role `llama_cpp` compiles once and shares: a small real project, two machines on this one."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.expert import build_engines
+
+pytestmark = [pytest.mark.engines]
+
+PLAY = [
+    {
+        "hosts": "cluster",
+        "gather_facts": True,
+        "gather_subset": ["min"],
+        "roles": [{"role": "llama_cpp"}],
+    }
+]
+PROJECT = """
+cmake_minimum_required(VERSION 3.18)
+project(small C)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+add_library(answer SHARED answer.c)
+foreach(program llama-server ggml-rpc-server)
+  add_executable(${program} main.c)
+  target_link_libraries(${program} answer)
+endforeach()
+"""
+
+
+class Machines:
+    """An inventory of two machines, which lie in two folders of this one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.archive = folder / "source.tar.gz"
+        source = folder / "llama.cpp-1234"
+        source.mkdir()
+        (source / "CMakeLists.txt").write_text(PROJECT)
+        (source / "answer.c").write_text("int answer(void) { return 0; }\n")
+        (source / "main.c").write_text("int answer(void);\nint main(void) { return answer(); }\n")
+        with tarfile.open(self.archive, "w:gz") as packed:
+            packed.add(source, source.name)
+        self.variables: dict[str, Any] = {
+            "sources": {"llama.cpp": {"ref": "1234abcd" * 5, "url": "", "sha256": ""}},
+            "llama_cpp_archive": str(self.archive),
+            "llama_cpp_packages": [],
+            "llama_cpp_runtime_packages": [],
+            "llama_cpp_poll_seconds": 1,
+            "hearth_checkout": str(folder / "controller"),
+        }
+        (folder / "play.json").write_text(json.dumps(PLAY))
+
+    def root(self, machine: str) -> Path:
+        return self.folder / machine / "llama.cpp"
+
+    def current(self, machine: str) -> str:
+        """The name of the result that the machine uses."""
+        return (self.root(machine) / "current").resolve().name
+
+    def play(self, *options: str, **variables: Any) -> "Outcome":
+        """Run the role on both machines."""
+        hosts = {
+            name: {
+                "ansible_connection": "local",
+                "ansible_python_interpreter": sys.executable,
+                "hearth_root": str(self.folder / name),
+                "llama_cpp_work": str(self.folder / name / "work"),
+            }
+            for name in ("one", "two")
+        }
+        inventory = {"cluster": {"hosts": hosts, "vars": {**self.variables, **variables}}}
+        (self.folder / "hosts.json").write_text(json.dumps(inventory))
+        tools = build_engines.PYTHON.parent
+        ended = subprocess.run(
+            [
+                Path(sys.executable).parent / "ansible-playbook",
+                "-i", self.folder / "hosts.json", self.folder / "play.json", *options,
+            ],
+            cwd=build_engines.REPOSITORY, capture_output=True, text=True, check=False,
+            env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "NO_COLOR": "1"},
+        )  # fmt: skip
+        return Outcome(ended)
+
+
+class Outcome:
+    """What ansible-playbook said."""
+
+    def __init__(self, ended: subprocess.CompletedProcess[str]) -> None:
+        self.output = ended.stdout + ended.stderr
+        assert ended.returncode == 0, self.output
+
+    @property
+    def changed(self) -> list[int]:
+        return [int(number) for number in re.findall(r"changed=(\d+)", self.output)]
+
+    def did(self, task: str) -> list[str]:
+        """The machines on which the task changed something."""
+        part = self.output.partition(f"TASK [llama_cpp : {task}]")[2].partition("TASK [")[0]
+        return re.findall(r"changed: \[(\w+)", part)
+
+
+@pytest.fixture
+def machines(tmp_path: Path) -> Machines:
+    if not build_engines.built():
+        pytest.skip("cmake and ninja are not here: make test-engines")
+    if os.geteuid() != 0:
+        pytest.skip("roles act as root")
+    return Machines(tmp_path)
+
+
+@pytest.mark.proves("004-11", "004-26")
+def test_one_builder_compiles_and_the_others_copy(machines: Machines) -> None:
+    """Ten machines need not each spend an hour on the same result, nor one twice."""
+    looked = machines.play("--check")
+    assert not machines.root("one").exists()
+    assert looked.did("Say what a check leaves out") == ["one"]
+
+    first = machines.play()
+    assert first.did("Compile, which takes ten minutes to an hour") == ["one"]
+    assert first.did("Unpack") == ["two"]
+    for name in ("one", "two"):
+        for program in ("llama-server", "ggml-rpc-server"):
+            subprocess.run([machines.root(name) / "current" / "bin" / program], check=True)
+    assert machines.current("one") == machines.current("two")
+    assert not list((machines.folder / "one" / "work").iterdir())
+
+    assert machines.play().changed == [0, 0]
+
+    # A machine that comes later costs a copy, also when the controller is a new one.
+    shutil.rmtree(machines.root("two"))
+    shutil.rmtree(machines.folder / "controller")
+    later = machines.play()
+    assert later.did("Compile, which takes ten minutes to an hour") == []
+    assert later.did("Unpack") == ["two"]
+
+
+def test_prebuilt_tree_replaces_compiling_and_the_last_result_is_kept(machines: Machines) -> None:
+    """The lab and a home without a compiler get what was compiled elsewhere."""
+    tree = machines.folder / "prebuilt"
+    (tree / "bin").mkdir(parents=True)
+    shutil.copy("/bin/true", tree / "bin" / "llama-server")
+    (tree / "stamp").write_text("0" * 64, encoding="ascii")
+
+    taken = machines.play(llama_cpp_prebuilt=str(tree))
+    again = machines.play("--check", llama_cpp_prebuilt=str(tree))
+    machines.play()
+    compiled = machines.current("one")
+    (tree / "stamp").write_text("1" * 64, encoding="ascii")
+    machines.play(llama_cpp_prebuilt=str(tree))
+
+    assert sorted(taken.did("Unpack")) == ["one", "two"]
+    assert again.changed == [0, 0]
+    kept = {folder.name for folder in machines.root("one").iterdir() if not folder.is_symlink()}
+    assert kept == {compiled, machines.current("one")} == {compiled, "prebuilt-" + "1" * 16}

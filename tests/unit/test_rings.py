@@ -1,0 +1,96 @@
+"""The rings are a promise: what was not shown here is said, and nothing else is hidden."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests import proofs, rings
+from tests.rules import tree
+
+TESTS = """
+import pytest
+
+@pytest.mark.nomad
+def test_job():
+    raise AssertionError("this runs only with a Nomad")
+
+@pytest.mark.hosts
+def test_host():
+    assert False, "this runs only where hosts can be booted"
+
+def test_plain():
+    pass
+"""
+CONFTEST = 'pytest_plugins = ["tests.rings", "tests.strict"]'
+MARKERS = "[pytest]\nmarkers =\n    hosts: x\n    nomad: x\n"
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Three tests, one of each kind, in a folder of their own."""
+    for name, text in {
+        "test_it.py": TESTS, "conftest.py": CONFTEST, "pytest.ini": MARKERS,
+    }.items():  # fmt: skip
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    tmp_path.chmod(0o755)
+    return tmp_path
+
+
+def run(project: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    """Run them on a machine that has neither a Nomad nor what hosts need."""
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "-rs", project],
+        env={"PATH": str(project), "PYTHONPATH": str(tree.ROOT), **settings},
+        cwd=project, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def test_nomad_ring_is_left_out_and_said_last_where_there_is_no_nomad(project: Path) -> None:
+    """Who reads only the last line must not take the cluster for proven."""
+    ended = run(project)
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert ended.stdout.splitlines()[-1] == rings.NOT_PROVEN
+    assert "1 passed, 1 skipped, 1 deselected" in ended.stdout
+
+
+def test_nomad_ring_is_the_one_exception_to_strictness(project: Path) -> None:
+    """No registry has a Nomad, but every machine of ours can boot hosts."""
+    ended = run(project, HEARTH_TEST_STRICT="1")
+
+    assert ended.returncode == 1
+    assert ended.stdout.splitlines()[-1] == rings.NOT_PROVEN
+    assert "1 passed, 1 deselected, 1 error" in ended.stdout
+    assert "test_host" in ended.stdout
+
+
+def test_nomad_ring_runs_with_the_binary_that_a_setting_names(project: Path) -> None:
+    """A machine that has one must use it, and may not stay silent about what fails."""
+    ended = run(project, HEARTH_NOMAD_BINARY="/somewhere/nomad")
+
+    assert "this runs only with a Nomad" in ended.stdout
+    assert rings.NOT_PROVEN not in ended.stdout
+
+
+def test_reason_names_what_the_machine_lacks(project: Path) -> None:
+    """A skip without a remedy stays a skip for ever."""
+    wanted = "apt-get install" if os.geteuid() == 0 else "run this again with sudo"
+
+    assert wanted in run(project).stdout
+
+
+def test_proof_table_keeps_what_another_machine_has_shown(request: pytest.FixtureRequest) -> None:
+    """Leaving a ring out must neither erase its proofs nor count as showing them."""
+    number, results = next(iter(proofs.committed().items()))
+    test, outcome = next(iter(results.items()))
+    book = proofs.ProofBook(request.config)
+    assert book.shown() == {}
+
+    request.config.stash[rings.LEFT_OUT].add(f"{test}[one of several]")
+    try:
+        assert book.shown()[number] == {test: outcome}
+    finally:
+        request.config.stash[rings.LEFT_OUT].clear()
