@@ -81,6 +81,7 @@ class Lab:
         with self._alone():
             if not self.is_up():
                 self._clear()
+            programs.make_room_for_hosts()
             base = debian.make(self.folders.bases, keep=self.layers.foundations(), tell=self._tell)
             self._prepare()
             hosts = [self._host(number, base, layer) for number in range(1, nodes + 1)]

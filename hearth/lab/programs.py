@@ -21,6 +21,9 @@ PACKAGES = {
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 SYSTEM = "/usr/local/sbin:/usr/sbin:/sbin"
 NAMESPACES = Path("/run/netns")
+INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
+ENOUGH_INOTIFY = 8192
+"""A host's systemd and its services hold some ten instances; Linux allows root 128 in all."""
 
 
 def check() -> None:
@@ -32,6 +35,12 @@ def check() -> None:
     trial = ["unshare", "--mount", "--net", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
     if subprocess.run(trial, capture_output=True, check=False).returncode != 0:
         raise NoNamespaces
+
+
+def make_room_for_hosts() -> None:
+    """Let as many hosts run as there is memory for: raises the kernel's limit on inotify."""
+    if int(INOTIFY.read_text(encoding="ascii")) < ENOUGH_INOTIFY:
+        INOTIFY.write_text(str(ENOUGH_INOTIFY), encoding="ascii")
 
 
 def missing_packages() -> list[str]:
