@@ -41,7 +41,7 @@ def test_uninstall_leaves_the_host_as_it_was(single: Lab) -> None:
 
     play(
         single, "-e", "uninstall_confirm=lab", "-e", "uninstall_data=true", nodes=1,
-        playbook="ansible/playbooks/uninstall.yaml",
+        playbook="uninstall.yaml",
     )  # fmt: skip
 
     left = node.ssh("ls -d /opt/hearth /etc/consul.d /etc/hearth /var/lib/consul /var/lib/hearth "
@@ -53,7 +53,7 @@ def test_uninstall_leaves_the_host_as_it_was(single: Lab) -> None:
 
 def test_uninstall_wants_the_name_of_the_cluster(single: Lab) -> None:
     """The arrow key and return must not take a cluster down."""
-    ran = play(single, nodes=1, playbook="ansible/playbooks/uninstall.yaml", check=False)
+    ran = play(single, nodes=1, playbook="uninstall.yaml", check=False)
 
     assert ran.returncode != 0
     assert "uninstall_confirm=lab" in ran.output

@@ -11,10 +11,11 @@ from tests.rules import tree
 
 ROOT_PLACES = {
     ".ci", ".github", ".gitignore", ".dockerignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE",
-    "Makefile", "README.md", "ansible", "ansible.cfg", "bootstrap.sh", "changelog.d", "docs",
-    "e2e-tests.yaml", "group_vars", "heal_cluster.yaml", "hearth", "host_vars", "inventory",
-    "llama_expert", "moe_gateway", "nomad_jobs", "pipecatapp", "playbook.yaml",
-    "prompt_engineering", "pyproject.toml", "requirements", "speech", "tests",
+    "Makefile", "README.md", "ansible", "ansible.cfg", "bootstrap.sh", "changelog.d",
+    "deploy_expert.yaml", "docs", "e2e-tests.yaml", "group_vars", "heal_cluster.yaml", "hearth",
+    "host_vars", "inventory", "llama_expert", "moe_gateway", "nomad_jobs", "pipecatapp",
+    "playbook.yaml", "prompt_engineering", "pyproject.toml", "requirements", "secrets.yaml",
+    "speech", "tests", "uninstall.yaml", "upgrade.yaml",
 }  # fmt: skip
 SWAMPS = {"utils", "util", "helpers", "common", "misc", "shared", "base", "manager", "handler"}
 LEFTOVERS = re.compile(r"(_old|_new|_v2|\.bak|\.orig|\.rej|~|copy)$|^(tmp|temp|scratch)")
@@ -31,6 +32,11 @@ def test_tree_holds_nothing_outside_its_known_places() -> None:
 
     assert strays == []
     assert leftovers == []
+
+
+def test_tree_has_no_symbolic_links() -> None:
+    """An archive or a checkout that knows no links makes plain files of them (decision 0100)."""
+    assert [str(f) for f in tree.files() if (tree.ROOT / f).is_symlink()] == []
 
 
 def test_no_folder_has_more_than_twelve_modules() -> None:

@@ -82,7 +82,7 @@ def test_second_run_changes_nothing(cluster: Lab) -> None:
 
 def test_model_is_computed_by_the_hosts_together(cluster: Lab) -> None:
     """A model that no machine can hold alone: its layers lie on the others, as they say."""
-    play(cluster, "-e", "expert=together", playbook="ansible/playbooks/deploy_expert.yaml")
+    play(cluster, "-e", "expert=together", playbook="deploy_expert.yaml")
 
     with gateway(cluster, cluster.node("node1")) as client:
         deadline = time.monotonic() + 60
