@@ -18,7 +18,7 @@ from pipecatapp.workflow.ledger import (
     Status,
 )
 from pipecatapp.workflow.loading import Documents, load_document, read_document
-from pipecatapp.workflow.plan import Graph, Plan, plan_text
+from pipecatapp.workflow.plan import Graph, NotGranted, Plan, plan_text
 from pipecatapp.workflow.running.waiting import NotAsked, WrongAnswer
 from pipecatapp.workflow.tool import (
     Context,
@@ -64,6 +64,7 @@ __all__ = [
     "Listener",
     "ModelFacts",
     "NotAsked",
+    "NotGranted",
     "NotImported",
     "Note",
     "Opinion",

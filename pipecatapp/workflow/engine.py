@@ -1,7 +1,15 @@
 """The engine: starts runs, resumes them, and tells what happens in them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Any
 
 from pipecatapp.workflow import keeping, views
@@ -14,9 +22,10 @@ from pipecatapp.workflow.layers.composing import yaml_of
 from pipecatapp.workflow.ledger import Event, Status, inbox
 from pipecatapp.workflow.ledger.clock import now
 from pipecatapp.workflow.ledger.journal import Fork
-from pipecatapp.workflow.plan import Plan
+from pipecatapp.workflow.ledger.values import Statement
+from pipecatapp.workflow.plan import Plan, granting
 from pipecatapp.workflow.running.waiting import NotAsked, checked
-from pipecatapp.workflow.tool import Question, Reply
+from pipecatapp.workflow.tool import Effect, Question, Reply
 from pipecatapp.workflow.views import ConversationSummary, RunResult, RunSummary, RunView, Turn
 
 
@@ -57,14 +66,20 @@ class Engine(Executor):
         listener: Listener | None = None,
         answers: Mapping[str, Any] | None = None,
         interactive: bool = True,
+        grants: Collection[Effect] | None = None,
+        beside: Callable[[str], Sequence[Statement]] = lambda _run: (),
     ) -> str:
         """Start a run; its id is on the disk when this returns.
 
         `listener` hears it from its first event. `answers` are for its questions, by path or id of
         the node; without `interactive` a question that has none fails instead of waiting.
+        `grants` are the effects it may have; raises `NotGranted` when it needs others. What
+        `beside` gives for the run's id is written with its beginning, or not at all.
         """
         plan = workflow if isinstance(workflow, Plan) else self.plan(workflow)
-        given = Given(inputs, conversation, caller, dict(answers or {}), interactive)
+        if grants is not None:
+            plan = granting(plan, grants)
+        given = Given(inputs, conversation, caller, dict(answers or {}), interactive, beside)
         return await self._begin(plan, given, listener)
 
     async def fork(

@@ -1,7 +1,7 @@
 """Executing runs: starting them, forking them, going on with them after a restart."""
 
 import asyncio
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -15,6 +15,7 @@ from pipecatapp.workflow.ledger import Event, Ledger, inbox
 from pipecatapp.workflow.ledger.inbox import Remark
 from pipecatapp.workflow.ledger.journal import Fork
 from pipecatapp.workflow.ledger.reading import RunRow, Spent
+from pipecatapp.workflow.ledger.values import Statement
 from pipecatapp.workflow.plan import Plan
 from pipecatapp.workflow.running.agent import agent
 from pipecatapp.workflow.running.execution import Execution
@@ -23,7 +24,7 @@ from pipecatapp.workflow.running.known import Known
 from pipecatapp.workflow.running.prompting import request_of
 from pipecatapp.workflow.running.scope import checked_inputs
 from pipecatapp.workflow.running.waiting import Waiting
-from pipecatapp.workflow.tool import Tool
+from pipecatapp.workflow.tool import Json, Tool
 from pipecatapp.workflow.views import RunResult
 
 _log = structlog.get_logger()
@@ -50,6 +51,8 @@ class Given:
     caller: str
     answers: Mapping[str, Any]
     interactive: bool
+    beside: Callable[[str], Sequence[Statement]] = lambda _run: ()
+    """What is written with the beginning of the run, whose id it is given."""
 
 
 @dataclass
@@ -82,7 +85,7 @@ class Executor:
         roles: Mapping[str, str] | None = None,
     ) -> None:
         self.ledger = ledger
-        self.tools: Mapping[str, Tool] = {tool.name: tool for tool in (agent, *tools)}
+        self.tools: dict[str, Tool] = {tool.name: tool for tool in (agent, *tools)}
         self.workflows: Mapping[str, Workflow] = {workflow.id: workflow for workflow in workflows}
         self._prompts, self._services, self._roles = (
             tuple(prompts),
@@ -91,6 +94,10 @@ class Executor:
         )
         self._plans: dict[int, Plan] = {}
         self._live: dict[str, Live] = {}
+
+    def learn(self, tools: Iterable[Tool]) -> None:
+        """Have these tools from now on, too; one of a known name takes its place."""
+        self.tools.update({tool.name: tool for tool in tools})
 
     async def __aenter__(self) -> Self:
         await self.ledger.hold(self._hear)
@@ -106,10 +113,7 @@ class Executor:
         self, plan: Plan, given: Given, listener: Listener | None, fork: Fork | None = None
     ) -> str:
         plan.check_tools(self.tools)
-        try:
-            checked_in = checked_inputs(plan.body, given.inputs)
-        except ShapeError as error:
-            raise InvalidInputs(str(error)) from error
+        checked_in = self.check_inputs(plan, given.inputs)
         run, request = self.ledger.names.new(), request_of(checked_in)
         preset = [
             inbox.preset(self.ledger.names.new(), run, name, value)
@@ -130,7 +134,7 @@ class Executor:
             request=request,
             conversation=given.conversation,
             caller=given.caller,
-            beside=preset,
+            beside=[*preset, *given.beside(run)],
             interactive=given.interactive,
             fork=fork,
         )
@@ -141,6 +145,13 @@ class Executor:
             live.execution.cancel()
             raise
         return run
+
+    def check_inputs(self, plan: Plan, inputs: Mapping[str, Any]) -> Json:
+        """The inputs as a run would have them; raises `InvalidInputs`."""
+        try:
+            return checked_inputs(plan.body, inputs)
+        except ShapeError as error:
+            raise InvalidInputs(str(error)) from error
 
     async def resume_unfinished(self) -> list[str]:
         """Go on with every run that an earlier process left; gives their ids."""

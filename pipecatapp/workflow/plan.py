@@ -4,13 +4,13 @@ It holds everything a run needs except the tools themselves, so a run that is re
 documents were edited goes on with what it began with. Its canonical JSON is stored with the run.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipecatapp.workflow.expressions import is_expression
-from pipecatapp.workflow.tool import Effect, Json, Tool
+from pipecatapp.workflow.tool import EFFECTS, Effect, Json, Tool
 
 Kind = Literal["use", "steps", "graph", "workflow", "agent", "goto"]
 
@@ -70,8 +70,12 @@ class PlanNode(Frozen):
     model: str | None = None
     messages: bool = False
     """Whether the tool takes messages, so that system text and `text` are made into some."""
+    offers: tuple[Effect, ...] = ()
+    """Effects of the tools that an agent is given."""
     system: str = ""
     returns: Any = None
+    check: dict[str, bool | str] = {}
+    """What must be true of its output, by the reason that is told when it is not."""
     timeout: float | None = None
     loop: PlanLoop | None = None
     again: bool = False
@@ -110,6 +114,8 @@ class Body(Frozen):
     about: str = ""
     order: Literal["steps", "graph"]
     nodes: tuple[PlanNode, ...]
+    allow: tuple[Effect, ...] | None = None
+    """Effects that it and all it uses may have; None for all that its caller may."""
     inputs: dict[str, PlanInput]
     outputs: dict[str, PlanOutput]
 
@@ -156,6 +162,8 @@ class Plan(Frozen):
     bodies: dict[str, Body]
     roles: dict[str, str]
     limits: Limits
+    grants: tuple[Effect, ...] | None = None
+    """Effects that whoever started the run grants; None for all that the document asks for."""
 
     @property
     def body(self) -> Body:
@@ -165,6 +173,27 @@ class Plan(Frozen):
     def model_id(self, role: str) -> str:
         """The id of the model that plays a role; an id stands for itself."""
         return self.roles.get(role, role)
+
+    def granted(self) -> frozenset[Effect]:
+        """The effects that a run of it may have."""
+        return narrowed(narrowed(EFFECTS, self.grants), self.body.allow)
+
+    def effects(self, name: str = "", seen: frozenset[str] = frozenset()) -> dict[Effect, str]:
+        """The effects of a workflow and of all it uses, each with the path of a node that has it.
+
+        Tools that an agent is only given in the run are not among them.
+        """
+        found: dict[Effect, str] = {}
+        name = name or self.workflow
+        for path, node in _all_nodes("", self.bodies[name].nodes):
+            inner = node.use.removeprefix("workflow/")
+            if node.kind == "workflow" and inner in self.bodies and inner not in seen:
+                below = self.effects(inner, seen | {name, inner})
+                found = {effect: f"{path}/{at}" for effect, at in below.items()} | found
+            for effect in (node.effect, *node.offers):
+                if effect is not None:
+                    found.setdefault(effect, path)
+        return found
 
     def check_tools(self, tools: Mapping[str, Tool]) -> None:
         """Whether every tool is still what it was; raises LookupError naming one that is not."""
@@ -226,6 +255,10 @@ def plan_text(plan: Plan) -> str:
             f"  output {name}: {out.type} = {out.value}" for name, out in body.outputs.items()
         ]
     limits = [f"{name} {value:g}" for name, value in plan.limits if value is not None]
+    effects = ", ".join(sorted(plan.effects())) or "nothing"
+    granted = plan.granted()
+    only = "" if granted == EFFECTS else f"; granted: {', '.join(sorted(granted)) or 'nothing'}"
+    lines.append(f"effects: {effects}{only}")
     return "\n".join([*lines, f"limits: {', '.join(limits) or 'none'}"]) + "\n"
 
 
@@ -253,6 +286,7 @@ def _details(plan: Plan, node: PlanNode) -> Iterator[str]:
     yield from _repeats(node)
     if node.timeout:
         yield f"timeout {node.timeout:g} s"
+    yield from (f"check {condition}" for condition in node.check.values())
     yield from (f"with {name}: {value}" for name, value in node.given.items())
     yield from (f"prompt | {line}".rstrip() for line in node.system.splitlines())
 
@@ -297,6 +331,30 @@ def _drawn(node: PlanNode, path: str, parent: str) -> GraphNode:
         about=node.about,
         loop=loop_text(node.loop) if node.loop else "",
     )
+
+
+class NotGranted(PermissionError):
+    """A run would need effects that whoever starts it does not grant; nothing was started."""
+
+
+def granting(plan: Plan, grants: Collection[Effect]) -> Plan:
+    """A plan that may have only these effects; raises `NotGranted` when it needs others."""
+    for effect, path in sorted(plan.effects().items()):
+        if effect not in grants:
+            raise NotGranted(f"{path} needs the effect `{effect}`, which is not granted.")
+    return plan.model_copy(update={"grants": tuple(sorted(set(grants)))})
+
+
+def narrowed(granted: frozenset[Effect], to: Collection[Effect] | None) -> frozenset[Effect]:
+    """Grants only ever become fewer."""
+    return granted if to is None else granted.intersection(to)
+
+
+def _all_nodes(parent: str, nodes: Iterable[PlanNode]) -> Iterator[tuple[str, PlanNode]]:
+    for node in nodes:
+        path = _join(parent, node.id)
+        yield path, node
+        yield from _all_nodes(path, node.nodes)
 
 
 def _join(parent: str, name: str) -> str:

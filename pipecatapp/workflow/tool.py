@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, TypeVar, cast, get_type_hints
+from typing import Any, Literal, Protocol, TypeVar, cast, get_args, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
@@ -19,6 +19,8 @@ Effect = Literal["pure", "llm", "read", "workspace", "exec", "net", "external", 
 
 It alone decides what happens when a call was cut off (see `REPEATABLE`).
 """
+
+EFFECTS: frozenset[Effect] = frozenset(get_args(Effect))
 
 REPEATABLE: frozenset[Effect] = frozenset({"pure", "llm", "read", "workspace", "exec", "net"})
 """Effects that a resumed run may have again.

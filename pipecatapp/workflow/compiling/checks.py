@@ -8,7 +8,7 @@ from pydantic import BaseModel, ValidationError
 from pipecatapp.workflow.document.diagnostic import did_you_mean
 from pipecatapp.workflow.document.yaml_text import Path
 from pipecatapp.workflow.expressions import expressions
-from pipecatapp.workflow.plan import PlanNode
+from pipecatapp.workflow.plan import Plan, PlanNode
 from pipecatapp.workflow.tool import Json
 
 
@@ -125,6 +125,17 @@ def _passed_over(nodes: Sequence[PlanNode], places: Mapping[str, int]) -> Iterat
                 told = f"{other.id!r} can never run: {node.id!r} always passes over it"
                 yield Finding((other.id,), told, f"Give {node.id!r} an `if`")
             break
+
+
+def beyond(plan: Plan, workflow: str) -> Iterator[Finding]:
+    """Effects of a workflow, and of what it uses, that it does not ask for."""
+    allow = plan.bodies[workflow].allow
+    if allow is None:
+        return
+    for effect, path in sorted(plan.effects(workflow).items()):
+        if effect not in allow:
+            told = f"{path!r} has the effect `{effect}`, which is not allowed here"
+            yield Finding(("allow",), told, f"Add {effect}")
 
 
 def _above(name: str, unless: Mapping[str, str | None]) -> Iterator[str]:

@@ -47,12 +47,18 @@ def compile_workflow(
     library.want(workflow)
     for wanted in library.wanted:
         library.bodies[wanted.id] = _WorkflowCompiler(library, wanted).body()
+    plan = Plan(
+        workflow=workflow.id, bodies=library.bodies, roles=dict(library.roles), limits=Limits()
+    )
+    for wanted in library.wanted:
+        library.faults += [
+            wanted.source.diagnostic(finding.path, finding.message, finding.mend)
+            for finding in checks.beyond(plan, wanted.id)
+        ]
     if library.faults:
         raise InvalidDocument(library.faults)
     limits = Limits.model_validate(workflow.document.limits.model_dump())
-    return Plan(
-        workflow=workflow.id, bodies=library.bodies, roles=dict(library.roles), limits=limits
-    )
+    return plan.model_copy(update={"limits": limits})
 
 
 class _WorkflowCompiler(Uses):
@@ -63,6 +69,7 @@ class _WorkflowCompiler(Uses):
         for name, given in document.inputs.items():
             if not given.required and given.default is not None:
                 self._typed(("inputs", name, "default"), given.type, given.default)
+        self._check_schedule()
         names: dict[str, Json] = {"inputs": self.workflow.input_schema(), "run": RUN}
         order = "steps" if document.steps is not None else "graph"
         entries = list(flat((order,), document.steps or document.graph or []))
@@ -75,6 +82,7 @@ class _WorkflowCompiler(Uses):
             about=document.about,
             order="steps" if document.steps is not None else "graph",
             nodes=nodes,
+            allow=None if document.allow is None else tuple(sorted(set(document.allow))),
             inputs={
                 name: PlanInput(type=given.type, default=given.default, required=given.required)
                 for name, given in document.inputs.items()
@@ -84,6 +92,22 @@ class _WorkflowCompiler(Uses):
                 for name, out in document.outputs.items()
             },
         )
+
+    def _check_schedule(self) -> None:
+        """What it is started with by itself must be what it takes."""
+        if (schedule := self.document.schedule) is None:
+            return
+        for name, value in schedule.inputs.items():
+            if (takes := self.document.inputs.get(name)) is None:
+                mend = did_you_mean(name, self.document.inputs, otherwise="It takes nothing")
+                path = ("schedule", "inputs", name)
+                self._fault(path, f"there is no input {name!r}", mend, key=True)
+            else:
+                self._typed(("schedule", "inputs", name), takes.type, value)
+        for name, takes in self.document.inputs.items():
+            if takes.required and name not in schedule.inputs:
+                mend = f"Add `{name}: …` to `schedule.inputs`"
+                self._fault(("schedule",), f"the input {name!r} has no value", mend)
 
     def _scope(
         self, order: str, entries: list[Entry], outer: Visible
@@ -123,6 +147,9 @@ class _WorkflowCompiler(Uses):
         reads += self._read_all((*path, "model"), node.model, inside)
         self._check_needs(entry, siblings, visible)
         inner, inner_reads = self._inner(entry, inside)
+        after = inside.after(node, {node.id: self._visit(node)})
+        checked = self._read_all((*path, "check"), node.check, after)
+        reads += [read for read in checked if read.path[0] not in after.given]
         self._check_item(entry, visible)
         reads = [read for read in reads if read.path[0] not in inside.given]
         names = [str(read.path[0]) for read in reads]
@@ -141,6 +168,7 @@ class _WorkflowCompiler(Uses):
             "about": node.about,
             "nodes": inner,
             "timeout": node.timeout,
+            "check": _conditions(node),
             "loop": loop_facts(node),
             **_ways_on(node),
         }
@@ -245,6 +273,13 @@ def _ways_on(node: Node) -> dict[str, Any]:
         "cache": node.cache or "auto",
         "pinned": node.pinned,
     }
+
+
+def _conditions(node: Node) -> dict[str, bool | str]:
+    """The conditions of `check` by the reason that is told when one is not met."""
+    if isinstance(node.check, dict):
+        return node.check
+    return {f"it is not true that {condition}": condition for condition in node.check}
 
 
 def _all_reads(nodes: Iterable[PlanNode]) -> Iterator[str]:

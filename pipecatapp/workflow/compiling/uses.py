@@ -9,7 +9,8 @@ from pipecatapp.workflow.compiling.reads import Reads
 from pipecatapp.workflow.document.diagnostic import did_you_mean
 from pipecatapp.workflow.document.yaml_text import Path
 from pipecatapp.workflow.expressions import expressions
-from pipecatapp.workflow.tool import REPEATABLE, Json, Tool
+from pipecatapp.workflow.running.agent import ALL_BELOW
+from pipecatapp.workflow.tool import REPEATABLE, Effect, Json, Tool
 
 
 class Uses(Reads):
@@ -67,6 +68,7 @@ class Uses(Reads):
             "given": node.given,
             "model": model if "model" in fields else None,
             "messages": messages,
+            "offers": self._offers(tool, node.given),
             "system": self._system(path, node.prompt),
             "returns": node.returns,
             "timeout": node.timeout or defaults.timeout,
@@ -76,12 +78,20 @@ class Uses(Reads):
         }
 
     def _check_tools(self, path: Path, tool: Tool, given: Json) -> None:
-        """An agent may be given only tools that exist."""
+        """An agent may be given only tools that exist, and all of a kind: `mcp.*`, if any."""
         offered = given.get("tools") if tool.name == "agent" else None
         for index, name in enumerate(offered if isinstance(offered, list) else []):
-            if isinstance(name, str) and "{{" not in name and name not in self.library.tools:
+            if not isinstance(name, str) or "{{" in name or name.endswith(ALL_BELOW):
+                continue
+            if name not in self.library.tools:
                 mend = did_you_mean(name, self.library.tools)
                 self._fault((*path, "with", "tools", index), f"there is no tool {name!r}", mend)
+
+    def _offers(self, tool: Tool, given: Json) -> list[Effect]:
+        """The effects of the tools that an agent is given, as far as they are written out."""
+        named = given.get("tools") if tool.name == "agent" else None
+        names = map(str, named if isinstance(named, list) else ())
+        return sorted({self.library.tools[n].effect for n in names if n in self.library.tools})
 
     def _system(self, path: Path, tags: list[str]) -> str:
         """The prompts all of whose tags are asked for, joined."""

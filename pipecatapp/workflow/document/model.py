@@ -9,12 +9,11 @@ from pipecatapp.workflow.document.shapes import shape
 
 LATER_IN_WORKFLOW = {
     "schedule",
+from pipecatapp.workflow.tool import Effect
     "project",
     "workspace",
-    "allow",
-    "check",
 }
-LATER_IN_NODE = {"check", "workspace", "where"}
+LATER_IN_NODE = {"workspace", "where"}
 LATER_ELSEWHERE = {"cost"}
 LATER = LATER_IN_WORKFLOW | LATER_IN_NODE | LATER_ELSEWHERE
 """Keys of the format that this version does not execute.
@@ -42,7 +41,8 @@ RESERVED = {
 _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?")
 
 
-def _seconds(value: Any) -> Any:
+def seconds_of(value: Any) -> Any:
+    """`1h30m` as seconds; what is no text stays as it is. Raises `ValueError`."""
     if isinstance(value, str):
         found = _DURATION.fullmatch(value.replace(" ", ""))
         if not value.strip() or found is None:
@@ -59,6 +59,10 @@ def _known_shape(value: Any) -> Any:
 
 def _one_or_many(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
+def _one_or_more(value: Any) -> Any:
+    return value if isinstance(value, list | dict) else [value]
+
+
 
 
 def _whole_expression(value: Any) -> Any:
@@ -70,12 +74,13 @@ def _whole_expression(value: Any) -> Any:
 
 Name = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
 WorkflowName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")]
-Seconds = Annotated[float, BeforeValidator(_seconds), Field(gt=0)]
+Seconds = Annotated[float, BeforeValidator(seconds_of), Field(gt=0)]
 ShapeText = Annotated[Any, BeforeValidator(_known_shape)]
 Words = Annotated[list[str], BeforeValidator(_one_or_many)]
 Condition = Annotated[bool | str, BeforeValidator(_whole_expression)]
 
 
+Conditions = Annotated[list[Condition] | dict[str, Condition], BeforeValidator(_one_or_more)]
 class Part(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, validate_by_alias=True, validate_by_name=False
@@ -272,3 +277,8 @@ class WorkflowDocument(Part):
         None, description="Nodes that run as soon as what they read is there."
     )
     outputs: dict[Name, Output] = Field({}, description="What it gives.")
+    check: Conditions = Field(
+        [],
+        description="What must be true of its output, which is read by its own id; else it fails. "
+        "One condition, a list, or the reason for the failure and its condition.",
+    )

@@ -139,6 +139,8 @@ def _kind(name: str, annotation: Any) -> str:
     if "bool" in text and "str" in text:
         return "expression"
     return next((v for k, v in known.items() if k in text), "any")
+    if name in ("allow", "check"):
+        return {"allow": "effects", "check": "expressions, by their reason or not"}[name]
 
 
 def _names(names: Any) -> str:

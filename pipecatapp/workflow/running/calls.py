@@ -5,7 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
 from pipecatapp.workflow.channel import Channel
-from pipecatapp.workflow.expressions import render
+from pipecatapp.workflow.expressions import ExpressionError, render
 from pipecatapp.workflow.ledger.values import canonical
 from pipecatapp.workflow.plan import Plan, PlanNode
 from pipecatapp.workflow.running.failing import is_final, log_bug, place_of, reason_of
@@ -13,8 +13,9 @@ from pipecatapp.workflow.running.frames import Failures, Frame
 from pipecatapp.workflow.running.instance import Instances, Place
 from pipecatapp.workflow.running.known import Found
 from pipecatapp.workflow.running.prompting import typed_answer, with_messages
+from pipecatapp.workflow.running.scope import unmet
 from pipecatapp.workflow.running.waiting import more
-from pipecatapp.workflow.tool import Json, ModelFacts
+from pipecatapp.workflow.tool import Effect, Json, ModelFacts, ToolFailed
 
 
 class Calls:
@@ -52,23 +53,50 @@ class Calls:
         facts = cast("ModelFacts", self._instances.services.get(ModelFacts, ModelFacts()))
         return facts.takes_tools(str(given.get("model")))
 
-    def call(self, node: PlanNode, frame: Frame, home: str, names: Any, *, stream: bool) -> None:
+    def call(
+        self,
+        node: PlanNode,
+        frame: Frame,
+        home: str,
+        names: Any,
+        *,
+        stream: bool,
+        grants: frozenset[Effect],
+    ) -> None:
         """Call the tool of a node; its output ends the frame."""
         path, given = frame.path, self._input(node, frame.path, names)
         say = (lambda text: self._channel.say(path, text)) if stream else _silent
         tool, known = self._instances.tools[node.use], self._instances.known
         key = known.key(tool, node, path, given)
-        place = Place(path, home, say, node.timeout, node.retries, node.wait, key)
+        place = Place(path, home, say, node.timeout, node.retries, node.wait, key, grants)
         found = known.find(key, path) if path not in self._past else None
         if node.cache == "pin":
             found = Found(canonical(node.pinned), "", "pinned")
-        if found is not None:
+        if found is not None and self._is_met(node, names, found):
             output = self._instances.take(tool, place, given, found)
             say(str(output.get("text") or "") if isinstance(output, dict) else "")
             frame.done(output)
             return
-        finish = (lambda output: typed_answer(node, output)) if node.returns is not None else _same
+
+        def finish(output: Json) -> Json:
+            gives = typed_answer(node, output) if node.returns is not None else output
+            if (reason := self._unmet(node, names, gives)) is not None:
+                raise ToolFailed(reason)
+            return gives
+
         self._spawn(frame, self._instances.call(tool, place, given, finish))
+
+    def _unmet(self, node: PlanNode, names: Any, output: Json) -> str | None:
+        try:
+            return unmet(node, names, output)
+        except ExpressionError as error:
+            return f"check: {error}"
+
+    def _is_met(self, node: PlanNode, names: Any, found: Found) -> bool:
+        """Whether an output that is known meets what is asked of it now; a pinned one has to."""
+        if not node.check or node.cache == "pin":
+            return True
+        return self._unmet(node, names, self._instances.reader.value(found.column)) is None
 
     def _spawn(self, frame: Frame, call: Coroutine[Any, Any, Json]) -> None:
         """Wait for a call beside everything else; its output ends the frame."""
@@ -108,7 +136,3 @@ class Calls:
 
 def _silent(_text: str) -> None:
     """For nodes that do not stream."""
-
-
-def _same(output: Json) -> Json:
-    return output

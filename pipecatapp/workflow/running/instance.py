@@ -17,10 +17,12 @@ from pipecatapp.workflow.plan import Limits
 from pipecatapp.workflow.running.failing import RunStopped, holds, reason_of
 from pipecatapp.workflow.running.known import Found, Key, Known
 from pipecatapp.workflow.running.prompting import remark_text
-from pipecatapp.workflow.running.waiting import Waiting
+from pipecatapp.workflow.running.waiting import LOOK, Waiting, cut_off, outcome, settled
 from pipecatapp.workflow.tool import (
+    EFFECTS,
     REPEATABLE,
     Context,
+    Effect,
     Facts,
     InputRefused,
     Json,
@@ -42,6 +44,8 @@ class Place:
     retries: int = 0
     wait: float = 0.0
     key: Key | None = None
+    grants: frozenset[Effect] = EFFECTS
+    """The effects that it may have."""
 
 
 @dataclass
@@ -83,7 +87,13 @@ class Instances:
         finish: Callable[[Json], Json] = lambda output: output,
     ) -> Json:
         """Call a tool as the instance at `place`; its start is on the disk before."""
+        if tool.effect not in place.grants:
+            raise ToolFailed(f"{tool.name} has the effect `{tool.effect}`, which is not granted.")
         attempt = self._attempt(tool, place)
+        if attempt > 1 and tool.effect not in REPEATABLE and tool.effect != "human":
+            known = await self._outcome(tool, place, given, attempt - 1)
+            if known is not None:
+                return known
         while True:
             left = place.retries - self._tries[place.path]
             try:
@@ -161,7 +171,7 @@ class Instances:
         self, outer: Place, name: str, given: Mapping[str, Any], at: str, say: Callable[[str], None]
     ) -> Json:
         """`Context.call`: an instance inside another one."""
-        place = Place(f"{outer.path}/{at}", outer.node, say)
+        place = Place(f"{outer.path}/{at}", outer.node, say, grants=outer.grants)
         if place.path in self._inside:
             raise RunStopped(place.path, "two calls at the same place")
         self._inside.add(place.path)
@@ -233,15 +243,30 @@ class Instances:
             return 1
         if tool.effect == "human":
             return past.attempt
-        if tool.effect not in REPEATABLE:
-            self.open[place.path] = place.node
-            raise RunStopped(
-                place.path,
-                f"unknown outcome: the run was cut off while {tool.name} ({tool.effect}) "
-                "was under way; "
-                "it is not called again. Look whether it took effect, then start a new run.",
-            )
         return past.attempt + 1
+
+    async def _outcome(self, tool: Tool, place: Place, given: Json, attempt: int) -> Json | None:
+        """What a call came to that was cut off while it may have taken effect, as a person says;
+        None when it is to be made again.
+        """
+        self.open[place.path] = place.node
+        asked = Place(f"{place.path}/outcome[{attempt}]", f"{place.node}/outcome", place.say)
+        told = cut_off(tool)
+        if not self.waiting.interactive and not self.waiting.knows(asked.path, asked.node):
+            raise RunStopped(place.path, f"{told}; it is not called again. {LOOK}")
+        past = self.past.get(asked.path)
+        if past is not None and past.status == "done":
+            said = self.reader.value(past.output)
+        else:
+            said = await self.call(outcome, asked, {"what": told, "input": given})
+        try:
+            output = settled(tool, said)
+        except ToolFailed as error:
+            self.failed(place.path, str(error))
+            raise
+        if output is not None:
+            self.done(place.path, output)
+        return output
 
     def count(self, path: str, *, nodes: int = 0, tokens: int = 0) -> None:
         """Add to what the run has used; raises `RunStopped` beyond a limit."""

@@ -14,7 +14,7 @@ from pipecatapp.workflow.expressions import (
 )
 from pipecatapp.workflow.plan import Body, Jump, PlanNode
 from pipecatapp.workflow.running.frames import Frame
-from pipecatapp.workflow.tool import Json
+from pipecatapp.workflow.tool import Effect, Json
 
 Settled = Literal["done", "skipped", "unmet", "failed"]
 """`unmet`: skipped because its own `if` was false, so its `else` list runs."""
@@ -39,7 +39,9 @@ class Scope:
         around: "Scope | None" = None,
         stream: bool,
         stack: tuple[str, ...],
+        grants: frozenset[Effect],
     ) -> None:
+        self.grants = grants
         self.frame, self.home, self.nodes = frame, home, nodes
         self.around, self.stream, self.stack = around, stream, stack
         self.values: Json = {}
@@ -163,6 +165,15 @@ def outputs_of(body: Body, names: Mapping[str, Any]) -> Json:
         except (ExpressionError, ShapeError) as error:
             raise type(error)(f"the output {name!r} of {body.id}: {error}") from error
     return outputs
+
+
+def unmet(node: PlanNode, names: Mapping[str, Any], output: Any) -> str | None:
+    """The reason of the first condition of `check` that an output does not meet."""
+    here = ChainMap({node.id: output}, dict(names)) if node.check else {}
+    for reason, condition in node.check.items():
+        if not render(condition, here):
+            return f"check: {reason}"
+    return None
 
 
 def skipped(scope: Scope, node: PlanNode) -> tuple[Settled, str] | None:

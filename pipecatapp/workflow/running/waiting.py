@@ -6,16 +6,25 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, ValidationError
 
 from pipecatapp.workflow.document.shapes import ShapeError, shape
 from pipecatapp.workflow.ledger.clock import now
 from pipecatapp.workflow.ledger.inbox import Answered
 from pipecatapp.workflow.ledger.journal import Begun, Journal
 from pipecatapp.workflow.ledger.reading import StepRow
-from pipecatapp.workflow.tool import Context, Json, Question, Reply, ToolFailed, tool
+from pipecatapp.workflow.tool import (
+    Context,
+    Json,
+    Question,
+    Reply,
+    Tool,
+    ToolFailed,
+    complaints,
+    tool,
+)
 
 
 class NotAsked(LookupError):
@@ -49,7 +58,7 @@ class Waiting:
         interactive: bool,
     ) -> None:
         self._journal, self._past = journal, past
-        self._given, self._came, self._interactive = given, dict(came), interactive
+        self._given, self._came, self.interactive = given, dict(came), interactive
         self._open: dict[str, _Open] = {}
         self.pause: Callable[[], None] = lambda: None
         self.go_on: Callable[[], None] = lambda: None
@@ -62,11 +71,11 @@ class Waiting:
         past = self._past.get(step.path)
         if past is None or past.status != "waiting":
             self._journal.waiting(step, given, question.model_dump())
-        if (preset := self._preset(step)) is not None:
+        if (preset := self._preset(step.path, step.node)) is not None:
             return Reply(value=_fitting(question, preset[0]), by="start", at=now())
         if (came := self._came.pop(step.path, None)) is not None:
             return Reply(value=came.value, by=came.by, at=came.at)
-        if not self._interactive:
+        if not self.interactive:
             raise ToolFailed(
                 f"Nobody is here to answer {question.text!r}. Give --answer {step.node}=…."
             )
@@ -90,8 +99,12 @@ class Waiting:
             if not self._open:
                 self.go_on()
 
-    def _preset(self, step: Begun) -> tuple[Any] | None:
-        names = (step.path, step.node, step.node.rpartition("/")[2])
+    def knows(self, path: str, node: str) -> bool:
+        """Whether the answer came with the start."""
+        return self._preset(path, node) is not None
+
+    def _preset(self, path: str, node: str) -> tuple[Any] | None:
+        names = (path, node, node.rpartition("/")[2])
         return next(((self._given[name],) for name in names if name in self._given), None)
 
     def questions(self) -> dict[str, Question]:
@@ -155,3 +168,56 @@ async def more(ctx: Context, reason: str) -> More:
     question = Question(text=f"{reason}. How many times more? 0 ends it.", returns="integer")
     reply = await ctx.ask(question)
     return More(more=max(0, min(1000, reply.value)))
+
+
+class Outcome(BaseModel):
+    """What a person knows of a call that was cut off: make it again, let it fail, or its output."""
+
+    then: Literal["again", "fail", "output"]
+    output: Any = None
+
+
+@tool("call.outcome", effect="human", version=1)
+async def outcome(ctx: Context, what: str, input: Json) -> Outcome:
+    """Ask a person what became of a call that was cut off and is not made twice."""
+    text = (
+        f"{what}. Look whether it took effect. Answer `again` to call it again, `fail` to let it "
+        "fail, or, if it took effect, its output as JSON."
+    )
+    reply = await ctx.ask(Question(text=text, returns="any", show=input))
+    said = _json(reply.value)
+    if said in ("again", "fail"):
+        return Outcome(then=said)
+    return Outcome(then="output", output=said)
+
+
+LOOK = "Look whether it took effect, then start a new run."
+
+
+def cut_off(tool: Tool) -> str:
+    """What happened to a call of it."""
+    return f"unknown outcome: the run was cut off while {tool.name} ({tool.effect}) was under way"
+
+
+def settled(tool: Tool, said: Mapping[str, Any]) -> Json | None:
+    """The output of a call that was cut off, as a person knows it; None to call again.
+
+    Raises `ToolFailed` when it failed, or when the tool cannot have given that.
+    """
+    if said["then"] == "again":
+        return None
+    if said["then"] == "fail":
+        raise ToolFailed(f"{cut_off(tool)}, and it did not take effect.")
+    try:
+        return tool.gives.model_validate(said["output"]).model_dump(mode="json")
+    except ValidationError as error:
+        raise ToolFailed(f"{tool.name} gives no such output: {complaints(error)}") from error
+
+
+def _json(value: Any) -> Any:
+    """What a text says, if it is JSON of an object."""
+    if isinstance(value, str):
+        with suppress(ValueError, RecursionError):
+            found = json.loads(value)
+            return found if isinstance(found, dict) else value
+    return value

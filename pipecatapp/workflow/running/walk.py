@@ -14,7 +14,7 @@ from pipecatapp.workflow.document.shapes import ShapeError
 from pipecatapp.workflow.expressions import ExpressionError, Missing, render
 from pipecatapp.workflow.ledger.journal import Begun
 from pipecatapp.workflow.ledger.values import canonical
-from pipecatapp.workflow.plan import Body, Jump, Plan, PlanNode
+from pipecatapp.workflow.plan import Body, Jump, Plan, PlanNode, narrowed
 from pipecatapp.workflow.running.calls import Calls
 from pipecatapp.workflow.running.failing import RunStopped
 from pipecatapp.workflow.running.frames import Failures, Frame, Rescue
@@ -26,8 +26,9 @@ from pipecatapp.workflow.running.scope import (
     checked_inputs,
     outputs_of,
     skipped,
+    unmet,
 )
-from pipecatapp.workflow.tool import Json
+from pipecatapp.workflow.tool import Effect, Json
 
 Refusals = (ExpressionError, ShapeError, RunStopped, LoopOver)
 """What a node can fail with before anything of it is called."""
@@ -65,7 +66,10 @@ class Walk:
             except (ExpressionError, ShapeError) as error:
                 self._lost(None, str(error))
 
-        self._open_body(self._plan.body, self._root, "", inputs, (), ended, stream=True)
+        granted = self._plan.granted()
+        self._open_body(
+            self._plan.body, self._root, "", inputs, (), ended, stream=True, grants=granted
+        )
         self.pump()
 
     def end(self) -> None:
@@ -92,11 +96,15 @@ class Walk:
         ended: Callable[[Scope], None],
         *,
         stream: bool,
+        grants: frozenset[Effect],
     ) -> None:
         run = {"id": self._instances.run, "request": self._instances.request}
         names: ChainMap[str, Any] = ChainMap({"inputs": inputs, "run": run})
         mark = f"{body.id} {canonical(inputs)}"
-        scope = Scope(frame, home, body.nodes, names, stream=stream, stack=(*stack, mark))
+        grants = narrowed(grants, body.allow)
+        scope = Scope(
+            frame, home, body.nodes, names, stream=stream, stack=(*stack, mark), grants=grants
+        )
         self._open(scope, ended)
 
     def _open(self, scope: Scope, ended: Callable[[Scope], None]) -> None:
@@ -271,16 +279,23 @@ class Walk:
         path, home = frame.path, scope.home_of(node)
         stream = scope.stream and node.stream
         if node.kind in ("use", "agent"):
-            self._calls.call(node, frame, home, names, stream=stream)
+            self._calls.call(node, frame, home, names, stream=stream, grants=scope.grants)
             return
         given = render(node.given, names)
         self._enter(node, frame, home, given if node.kind == "workflow" else None)
         self._limit(frame, node)
         if node.kind != "workflow":
             inner = Scope(
-                frame, home, node.nodes, names, around=scope, stream=stream, stack=scope.stack
+                frame,
+                home,
+                node.nodes,
+                names,
+                around=scope,
+                stream=stream,
+                stack=scope.stack,
+                grants=scope.grants,
             )
-            self._open(inner, lambda ended: self._end_visit(frame, ended.results()))
+            self._open(inner, lambda ended: self._end_visit(node, frame, names, ended.results()))
             return
         body = self._plan.bodies[node.use.removeprefix("workflow/")]
         inputs = checked_inputs(body, given)
@@ -292,11 +307,20 @@ class Walk:
             except (ExpressionError, ShapeError) as error:
                 self._failures.fail(frame, path, str(error))
             else:
-                self._end_visit(frame, results)
+                self._end_visit(node, frame, names, results)
 
-        self._open_body(body, frame, home, inputs, scope.stack, ended, stream=stream)
+        self._open_body(
+            body, frame, home, inputs, scope.stack, ended, stream=stream, grants=scope.grants
+        )
 
-    def _end_visit(self, frame: Frame, output: Json) -> None:
+    def _end_visit(self, node: PlanNode, frame: Frame, names: Any, output: Json) -> None:
+        try:
+            reason = unmet(node, names, output)
+        except ExpressionError as error:
+            reason = f"check: {error}"
+        if reason is not None:
+            self._failures.fail(frame, frame.path, reason)
+            return
         self._instances.done(frame.path, output)
         frame.done(output)
 

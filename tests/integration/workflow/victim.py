@@ -143,7 +143,11 @@ async def work(folder: Path) -> dict[str, Any]:
         known = engine.runs()
         await engine.resume_unfinished()
         name, inputs, answers = STARTS[sys.argv[2]]
-        run = known[0].id if known else await engine.start(name, inputs, answers=answers)
+        run = (
+            known[0].id
+            if known
+            else await engine.start(name, inputs, answers=answers, interactive=False)
+        )
         result = await engine.wait(run)
     ledger.close()
     return result.model_dump()

@@ -230,6 +230,7 @@ workflow library (version 1)
         with value: {{ inputs.n }}
   output value: integer = {{ twice.value }}
   output about: any = {{ inputs.word }}
+effects: external, llm, pure
 limits: nodes 50, depth 8, wall 300, tokens 1000
 """
     )
@@ -319,6 +320,7 @@ steps:
     c: goto a
         if {{ loop.first }}
         back to a 2 times at most, then continue
+effects: pure
 limits: nodes 1000, depth 8
 """
     )

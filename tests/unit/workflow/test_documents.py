@@ -61,7 +61,6 @@ vagrants: 2
 @pytest.mark.parametrize(
     "key",
     [
-        "check",
         "workspace",
         "where",
     ],

@@ -137,6 +137,15 @@ async def gate(ctx: Context, name: str) -> Text:
     return Text(text=name)
 
 
+@tool("gate.send", effect="external")
+async def send(ctx: Context, name: str) -> Text:
+    """Send something; it is on its way until the gate of that name is opened."""
+    reached, opened = ctx.service(Gates).at(name)
+    reached.set()
+    await opened.wait()
+    return Text(text=name)
+
+
 @tool("log.append", effect="external")
 async def append(ctx: Context, line: str) -> Text:
     """Append a line to the log file, which nobody can take back."""
@@ -219,6 +228,7 @@ TOOLS: tuple[Tool, ...] = (
     lie,
     double,
     gate,
+    send,
     append,
     flaky,
     ask,
