@@ -19,6 +19,7 @@ from pipecatapp.api import conversations, events, plan, runs, session, status, w
 from pipecatapp.api.access import Access
 from pipecatapp.api.edge import Edge
 from pipecatapp.api.errors import answer_errors_as_openai
+from pipecatapp.api.library import schedules
 from pipecatapp.api.openai import chat, models
 from pipecatapp.api.parts import Parts, Stop
 from pipecatapp.api.state import backup
@@ -45,6 +46,7 @@ ROUTERS: Final = (
     plan.router,
     status.router,
     conversations.router,
+    schedules.router,
     backup.router,
 )
 
@@ -74,9 +76,10 @@ def build_app(
             metrics.expect(
                 [*assembly.runs.engine.workflows, "document"], [*assembly.runs.engine.tools]
             )
-            parts = Parts(assembly.runs, assembly.directory, metrics, stop)
+            parts = Parts(assembly.runs, assembly.directory, metrics, stop, assembly.schedules)
             app.state.parts = parts
             parts.spawn(resume(parts, assembly.facts))
+            parts.spawn(parts.starter.run())
             health.started()
             yield
             await parts.drain(settings.drain_seconds)

@@ -1,6 +1,6 @@
 """Runs as people handle them, over HTTP and in the shell alike: plan, start, list, look, cancel."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
@@ -25,6 +25,9 @@ from pipecatapp.workflow import (
     read_document,
     read_layer,
 )
+
+Beside = Callable[[str], Sequence[tuple[str, tuple[Any, ...]]]]
+"""What is written with the beginning of a run, from the run's id; see `Engine.start`."""
 
 
 class Document(BaseModel):
@@ -174,6 +177,7 @@ class Runs:
         listener: Listener | None = None,
         answers: dict[str, Any] | None = None,
         interactive: bool = True,
+        beside: Beside = lambda _run: (),
     ) -> str:
         """Start a run and give its id; raises as `workflow` and `Engine.start` do.
 
@@ -190,7 +194,12 @@ class Runs:
             listener=listener,
             answers=answers,
             interactive=interactive,
+            beside=beside,
         )
+
+    def check_inputs(self, workflow: str, inputs: dict[str, Any]) -> None:
+        """Raises `UnknownWorkflow`, `InvalidDocument`, `InvalidInputs` for what does not fit."""
+        self.engine.check_inputs(self.engine.plan(self.known(workflow)), inputs)
 
     async def fork(self, run: str, fork: Fork, *, caller: str = "") -> str:
         """Run a run again; gives the id of the new one. Raises as `workflow` and `Engine.fork`."""

@@ -14,6 +14,7 @@ from hearth.service.settings import SettingsError, read_key, trusting
 from pipecatapp.library.documents import Library
 from pipecatapp.runs import Runs
 from pipecatapp.sandbox import Sandbox
+from pipecatapp.schedules.store import Schedules
 from pipecatapp.settings import Settings
 from pipecatapp.tools import TOOLS
 from pipecatapp.tools.cluster.consul import ConsulPlaces
@@ -40,6 +41,7 @@ class Assembly:
     runs: Runs
     directory: Directory
     facts: ExpertFacts
+    schedules: Schedules
 
 
 def library_of(settings: Settings) -> Library:
@@ -91,10 +93,12 @@ async def open_engine(settings: Settings) -> AsyncIterator[Assembly]:
         )
         tell_invalid(engine)
         await stack.enter_async_context(engine)
+        schedules = Schedules(ledger)
+        await schedules.follow(engine.workflows.values())
         await facts.refresh()
         refreshing = asyncio.create_task(facts.keep_fresh())
         stack.callback(refreshing.cancel)
-        yield Assembly(Runs(engine, library.documents), directory, facts)
+        yield Assembly(Runs(engine, library.documents), directory, facts, schedules)
 
 
 async def open_places(

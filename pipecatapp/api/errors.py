@@ -12,6 +12,8 @@ from starlette.responses import JSONResponse
 from hearth.openai_api.errors import error_body
 from pipecatapp.api.edge import BodyTooLarge
 from pipecatapp.runs import shown
+from pipecatapp.schedules.store import ScheduleKept, UnknownSchedule
+from pipecatapp.schedules.timing import WrongTiming
 from pipecatapp.workflow import (
     InvalidDocument,
     InvalidInputs,
@@ -42,6 +44,9 @@ ENGINE_REFUSALS: dict[type[Exception], tuple[int, str, str | None]] = {
     WrongAnswer: (422, "wrong_answer", "value"),
     NotImported: (422, "not_imported", None),
     LedgerFailed: (503, "ledger_failed", None),
+    UnknownSchedule: (404, "schedule_not_found", "id"),
+    ScheduleKept: (409, "schedule_kept", "id"),
+    WrongTiming: (422, "wrong_timing", None),
 }
 
 

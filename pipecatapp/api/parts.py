@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -10,7 +10,9 @@ import structlog
 from fastapi import Depends, Request
 
 from pipecatapp.metrics import RunMetrics
-from pipecatapp.runs import Document, Runs
+from pipecatapp.runs import Beside, Document, Runs
+from pipecatapp.schedules.starting import Starter
+from pipecatapp.schedules.store import Schedules
 from pipecatapp.tools.cluster.directory import Directory
 from pipecatapp.workflow import Listener
 
@@ -54,8 +56,18 @@ class Parts:
     directory: Directory
     metrics: RunMetrics
     stop: Stop
+    schedules: Schedules
     _running: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.starter = Starter(self.schedules, self._start_scheduled)
+
+    async def _start_scheduled(
+        self, workflow: str, inputs: Mapping[str, Any], *, caller: str, beside: Beside
+    ) -> str:
+        document = Document(workflow=workflow)
+        return await self.start(document, dict(inputs), caller=caller, beside=beside)
 
     @property
     def runs_running(self) -> int:
@@ -71,6 +83,7 @@ class Parts:
         listener: Listener | None = None,
         answers: dict[str, Any] | None = None,
         interactive: bool = True,
+        beside: Beside = lambda _run: (),
     ) -> str:
         """`Runs.start`, counted."""
         run = await self.runs.start(
@@ -81,6 +94,7 @@ class Parts:
             listener=listener,
             answers=answers,
             interactive=interactive,
+            beside=beside,
         )
         self.watch(run)
         return run

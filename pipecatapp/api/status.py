@@ -6,6 +6,7 @@ from pydantic import BaseModel
 from hearth.service.version import hearth_version
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.parts import WithParts
+from pipecatapp.schedules.store import Schedule
 from pipecatapp.tools.cluster.status import ClusterStatus, whole
 
 router = APIRouter(prefix="/api/status", dependencies=[Depends(known_caller)])
@@ -21,6 +22,8 @@ class Status(ClusterStatus):
     version: str
     agent: AgentStatus
     links: dict[str, str]
+    schedules: list[Schedule]
+    """What starts by itself, the next one first."""
 
 
 @router.get("")
@@ -31,4 +34,5 @@ async def show_status(parts: WithParts) -> Status:
         version=hearth_version(),
         agent=AgentStatus(runs_running=parts.runs_running),
         links=parts.directory.places.links(),
+        schedules=parts.schedules.all(),
     )

@@ -5,6 +5,7 @@ import typer
 from pipecatapp.cli.backup import back_up, restore
 from pipecatapp.cli.fork import fork_run, pin_step
 from pipecatapp.cli.keeping import export_run, import_runs, prune_runs
+from pipecatapp.cli.library.commands import library_commands
 from pipecatapp.cli.plan import explain_field, flatten_workflow, plan_workflow
 from pipecatapp.cli.run import run_workflow
 from pipecatapp.cli.runs import answer_run, cancel_run, list_runs, note_run, show_run
@@ -32,3 +33,4 @@ def commands(app: typer.Typer) -> None:
     group.command("export")(export_run)
     group.command("import")(import_runs)
     app.add_typer(group, name="runs")
+    library_commands(app)

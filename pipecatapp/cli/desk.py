@@ -13,7 +13,7 @@ from pipecatapp.cli.remote import RemoteDesk
 from pipecatapp.cli.start import Start
 from pipecatapp.runs import Document, Fork, Runs
 from pipecatapp.settings import Settings
-from pipecatapp.wiring import open_engine
+from pipecatapp.wiring import Assembly, open_engine
 from pipecatapp.workflow import flat_text
 
 Json = dict[str, Any]
@@ -118,6 +118,13 @@ class OwnDesk:
 @asynccontextmanager
 async def open_desk(state_dir: Path | None) -> AsyncIterator[Desk]:
     """The running instance of the state directory; without one, its ledger under its lease."""
+    async with opened(state_dir) as found:
+        yield found if isinstance(found, RemoteDesk) else OwnDesk(found.runs)
+
+
+@asynccontextmanager
+async def opened(state_dir: Path | None) -> AsyncIterator[RemoteDesk | Assembly]:
+    """The same, whatever is to be done there."""
     state = StateDir(state_dir or HearthSettings.load().state_dir)
     instance = read_instance(state)
     if instance is not None:
@@ -128,4 +135,4 @@ async def open_desk(state_dir: Path | None) -> AsyncIterator[Desk]:
     configure_logs("hearth", level="error")
     settings = Settings.load().model_copy(update={"state_dir": state.root})
     async with open_engine(settings) as assembly:
-        yield OwnDesk(assembly.runs)
+        yield assembly

@@ -10,6 +10,8 @@ import typer
 
 from hearth.service.settings import SettingsError
 from pipecatapp.cli.inputs import InvalidInput
+from pipecatapp.schedules.store import ScheduleKept, UnknownSchedule
+from pipecatapp.schedules.timing import WrongTiming
 from pipecatapp.workflow import (
     InvalidDocument,
     InvalidInputs,
@@ -41,7 +43,7 @@ class CommandFailed(Exception):
 
 REFUSED: Final = (
     *(InvalidInput, InvalidDocument, InvalidInputs, NotImported),
-    *(UnknownWorkflow, WrongAnswer),
+    *(UnknownWorkflow, WrongAnswer, WrongTiming),
 )
 BROKEN: Final = (
     SettingsError,
@@ -52,6 +54,8 @@ BROKEN: Final = (
     NotImported,
     UnknownRun,
     UnknownStep,
+    UnknownSchedule,
+    ScheduleKept,
 )
 
 

@@ -46,19 +46,19 @@ class RemoteDesk:
         await self._http.aclose()
 
     async def plan(self, document: Document) -> Json:
-        return await self._ask("POST", "/api/plan", document.model_dump(exclude_none=True))
+        return await self.ask("POST", "/api/plan", document.model_dump(exclude_none=True))
 
     async def explain(self, document: Document, path: str) -> list[Json]:
         body = document.model_dump(exclude_none=True) | {"path": path}
-        opinions: list[Json] = (await self._ask("POST", "/api/plan/explain", body))["opinions"]
+        opinions: list[Json] = (await self.ask("POST", "/api/plan/explain", body))["opinions"]
         return opinions
 
     async def flat(self, document: Document) -> str:
         body = document.model_dump(exclude_none=True)
-        return str((await self._ask("POST", "/api/plan/flat", body))["document"])
+        return str((await self.ask("POST", "/api/plan/flat", body))["document"])
 
     async def start(self, start: Start) -> str:
-        return str((await self._ask("POST", "/api/runs", start.body()))["run"])
+        return str((await self.ask("POST", "/api/runs", start.body()))["run"])
 
     async def follow(self, run: str) -> AsyncIterator[Json]:
         """Connects again, after the last event that came, when the service is started anew.
@@ -81,23 +81,23 @@ class RemoteDesk:
             await asyncio.sleep(CONNECT_AGAIN_SECONDS)
 
     async def show(self, run: str) -> Json:
-        return await self._ask("GET", f"/api/runs/{run}")
+        return await self.ask("GET", f"/api/runs/{run}")
 
     async def page(self, limit: int) -> Json:
-        return await self._ask("GET", f"/api/runs?limit={limit}")
+        return await self.ask("GET", f"/api/runs?limit={limit}")
 
     async def cancel(self, run: str) -> Json:
-        return await self._ask("POST", f"/api/runs/{run}/cancel")
+        return await self.ask("POST", f"/api/runs/{run}/cancel")
 
     async def answer(self, run: str, path: str, value: Any) -> Json:
-        return await self._ask("POST", f"/api/runs/{run}/answer", {"path": path, "value": value})
+        return await self.ask("POST", f"/api/runs/{run}/answer", {"path": path, "value": value})
 
     async def note(self, run: str, text: str) -> None:
-        await self._ask("POST", f"/api/runs/{run}/notes", {"text": text, "by": "cli"})
+        await self.ask("POST", f"/api/runs/{run}/notes", {"text": text, "by": "cli"})
 
     async def fork(self, run: str, fork: Fork) -> str:
         body = fork.model_dump(exclude_none=True)
-        return str((await self._ask("POST", f"/api/runs/{run}/fork", body))["run"])
+        return str((await self.ask("POST", f"/api/runs/{run}/fork", body))["run"])
 
     async def _events(self, run: str, after: int) -> AsyncIterator[Json]:
         reader = SseReader()
@@ -113,7 +113,7 @@ class RemoteDesk:
 
     async def prune(self, days: float, *, keep: int, look: bool) -> list[str]:
         body = {"days": days, "keep": keep, "look": look}
-        return list((await self._ask("POST", "/api/runs/prune", body))["runs"])
+        return list((await self.ask("POST", "/api/runs/prune", body))["runs"])
 
     async def export(self, run: str) -> str:
         return (await self._asked("GET", f"/api/runs/{run}/export")).text
@@ -125,8 +125,9 @@ class RemoteDesk:
         answer = await self._asked("POST", "/api/runs/import", content=lines.encode())
         return list(answer.json()["runs"])
 
-    async def _ask(self, method: str, path: str, body: Json | None = None) -> Json:
-        answer = await self._asked(method, path, json=body)
+    async def ask(self, method: str, path: str, body: Json | None = None, **more: Any) -> Json:
+        """Any other question to the API; raises `CommandFailed` with what it says."""
+        answer = await self._asked(method, path, json=body, **more)
         told: Json = answer.json() if answer.content else {}
         return told
 
@@ -160,4 +161,5 @@ WRONG: Final = (
     "invalid_inputs",
     "wrong_answer",
     "not_imported",
+    "wrong_timing",
 )

@@ -94,7 +94,7 @@ async def _list(limit: int, state_dir: Path | None, *, as_json: bool) -> int:
     if as_json:
         typer.echo(json.dumps(page, indent=2, ensure_ascii=False))
     elif page["runs"]:
-        _console().print(table_of(page["runs"]))
+        console().print(table_of(page["runs"]))
     else:
         typer.echo("No runs yet. Start one: hearth run agent-turn --input text='Hello'")
     return DONE
@@ -106,7 +106,7 @@ async def _show(run: str, state_dir: Path | None, *, as_json: bool) -> int:
     if as_json:
         typer.echo(json.dumps(view, indent=2, ensure_ascii=False))
     else:
-        _console().print(tree_of(view))
+        console().print(tree_of(view))
     return DONE
 
 
@@ -120,7 +120,7 @@ async def _cancel(run: str, state_dir: Path | None) -> int:
     return DONE
 
 
-def _console() -> Console:
+def console() -> Console:
     console = Console()
     return console if console.is_terminal else Console(width=PIPE_WIDTH)
 

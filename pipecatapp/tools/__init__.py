@@ -8,7 +8,7 @@ from pipecatapp.tools.clock import time, wait
 from pipecatapp.tools.cluster import status
 from pipecatapp.tools.code import install, run
 from pipecatapp.tools.files import read, write
-from pipecatapp.tools.memory import conversation, note
+from pipecatapp.tools.memory import conversation, items, note
 from pipecatapp.tools.model import llm, typed
 from pipecatapp.tools.people import ask
 from pipecatapp.tools.people import note as people_note
@@ -34,6 +34,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             note.save,
             note.find,
             conversation.recall,
+            items.new,
         )
     }
 )

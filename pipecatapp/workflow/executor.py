@@ -99,6 +99,16 @@ class Executor:
         """Have these tools from now on, too; one of a known name takes its place."""
         self.tools.update({tool.name: tool for tool in tools})
 
+    def know(self, workflow: Workflow) -> None:
+        """Have this workflow from now on; runs that have begun go on with what they began with."""
+        self.workflows = {**self.workflows, workflow.id: workflow}
+        self._plans.clear()
+
+    def forget(self, workflow: str) -> None:
+        """Have no workflow of this id from now on."""
+        self.workflows = {id: one for id, one in self.workflows.items() if id != workflow}
+        self._plans.clear()
+
     async def __aenter__(self) -> Self:
         await self.ledger.hold(self._hear)
         return self

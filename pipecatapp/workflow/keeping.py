@@ -131,7 +131,7 @@ _COLUMNS: Mapping[str, Sequence[str]] = {
     ),
     "step": (
         *("run", "path", "node", "tool", "version", "effect", "status", "attempt", "started"),
-        *("ended", "prompt_tokens", "completion_tokens", "model", "error"),
+        *("ended", "prompt_tokens", "completion_tokens", "cost", "model", "error"),
         *("input", "output", "prompt", "facts"),
     ),
     "event": ("v", "run", "at", "type", "path", "node", "data"),

@@ -4,8 +4,9 @@ import { get } from "../api.js"
 import { loading, problem } from "../components/notice.js"
 import { h } from "../dom.js"
 import { every } from "../events.js"
-import { memory } from "../format.js"
+import { memory, moment } from "../format.js"
 import { stateIcon } from "../icons.js"
+import { runAddress } from "../router.js"
 
 /** How the machines, services and experts are, in words; refreshes itself. */
 class StatusPage extends HTMLElement {
@@ -46,7 +47,7 @@ class StatusPage extends HTMLElement {
     this.#told = told
   }
 
-  #show({ machines, services, experts, agent, links }) {
+  #show({ machines, services, experts, agent, links, schedules }) {
     const all = [...services, ...experts, ...machines.filter(tellsOfItself)]
     const ill = all.filter((each) => !each.healthy).length
     const words = ill ? `${ill} of ${all.length} need attention` : "Everything is working"
@@ -58,6 +59,7 @@ class StatusPage extends HTMLElement {
       table("Machines", "machines", ["Name", "State", "Room", "Services"], illFirst(machines).map(machine)),
       experts.length ? table("Experts", "experts", ["Name", "Health", "Model", "Detail"], illFirst(experts).map(expert)) : h("section", {}, h("h2", {}, "Experts"), h("p", { class: "quiet" }, "No expert is known. The gateway tells which ones there are; is it running?")),
       table("Services", "services", ["Name", "Health", "Since", "Detail"], illFirst(services).map((each) => service(each, several))),
+      ...(schedules.length ? [table("Schedules", "schedules", ["Name", "Next", "Last run", "Times"], schedules.map(schedule))] : []),
     )
   }
 }
@@ -87,6 +89,13 @@ function service({ name, url, machine, healthy, since, detail }, several) {
 function expert({ name, model, model_reason, healthy, reason, instances }) {
   const where = [...new Set(instances.filter((each) => each.healthy).map((each) => each.machine))].filter(Boolean)
   return [h("th", { scope: "row" }, name, where.length > 0 && fine(`on ${where.join(", ")}`)), cell("health", health(healthy)), cell("model", model || fine("none loaded")), cell("detail", reason || model_reason || (healthy ? "Ready" : "No answer"))]
+}
+
+function schedule({ id, workflow, cron, every, zone, paused, due, started, run, status, error }) {
+  const next = paused ? "Paused" : due ? moment(due) : fine("never again")
+  const last = [status && h("state-badge", { state: status }), h("a", { href: runAddress(run) }, h("time-since", { at: started, full: true }))].filter(Boolean)
+  const times = every === null ? [cron, zone].filter(Boolean).join(" · ") : `every ${every} seconds`
+  return [h("th", { scope: "row" }, id, workflow !== id && fine(workflow)), cell("next", next), cell("last", ...(error ? [error] : run ? last : [fine("never")])), cell("times", times)]
 }
 
 function table(title, testid, columns, rows) {

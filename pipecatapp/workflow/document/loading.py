@@ -20,6 +20,7 @@ from pipecatapp.workflow.document.model import (
     Output,
     Part,
     Retry,
+    Schedule,
     WorkflowDocument,
 )
 from pipecatapp.workflow.document.shapes import shape
@@ -223,6 +224,7 @@ _MODELS: Mapping[str, type[Part]] = {
     "outputs": Output,
     "defaults": Defaults,
     "limits": LimitsPart,
+    "schedule": Schedule,
 }
 
 

@@ -1,15 +1,17 @@
 """What may stand in a workflow document. These models are the reference of its keys."""
 
 import re
-from typing import Annotated, Any, Literal
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal, Self
+from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from cronsim import CronSim, CronSimError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from pipecatapp.workflow.document.shapes import shape
+from pipecatapp.workflow.tool import Effect
 
 LATER_IN_WORKFLOW = {
-    "schedule",
-from pipecatapp.workflow.tool import Effect
     "project",
     "workspace",
 }
@@ -57,12 +59,12 @@ def _known_shape(value: Any) -> Any:
     return value
 
 
-def _one_or_many(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
 def _one_or_more(value: Any) -> Any:
     return value if isinstance(value, list | dict) else [value]
 
 
+def _one_or_many(value: Any) -> Any:
+    return [value] if isinstance(value, str) else value
 
 
 def _whole_expression(value: Any) -> Any:
@@ -78,9 +80,9 @@ Seconds = Annotated[float, BeforeValidator(seconds_of), Field(gt=0)]
 ShapeText = Annotated[Any, BeforeValidator(_known_shape)]
 Words = Annotated[list[str], BeforeValidator(_one_or_many)]
 Condition = Annotated[bool | str, BeforeValidator(_whole_expression)]
-
-
 Conditions = Annotated[list[Condition] | dict[str, Condition], BeforeValidator(_one_or_more)]
+
+
 class Part(BaseModel):
     model_config = ConfigDict(
         extra="forbid", frozen=True, strict=True, validate_by_alias=True, validate_by_name=False
@@ -159,6 +161,51 @@ class LimitsPart(Part):
     depth: int = Field(8, gt=0, le=50, description="Workflows that may stand inside each other.")
     wall: Seconds | None = Field(None, description="Time the run may execute.")
     tokens: int | None = Field(None, gt=0, description="Tokens that models read and write.")
+
+
+class Schedule(Part):
+    """`schedule`: when it starts by itself. A text is short for `cron`."""
+
+    cron: str | None = Field(
+        None, description="Minute, hour, day, month, weekday; a time has passed once it is over."
+    )
+    every: Seconds | None = Field(None, description="The time between two starts, instead.")
+    zone: str | None = Field(
+        None, description="Time zone of `cron`, such as Europe/Berlin; else the machine's."
+    )
+    inputs: dict[str, Any] = Field({}, description="What it is started with.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Any) -> Any:
+        return {"cron": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.cron is None) == (self.every is None):
+            raise ValueError("give either `cron` or `every`")
+        return self
+
+    @field_validator("cron")
+    @classmethod
+    def _a_cron_line(cls, value: str | None) -> str | None:
+        try:
+            if value is not None and (len(value.split()) != 5 or not CronSim(value, _A_DAY)):
+                raise ValueError("a cron line has five fields: minute, hour, day, month, weekday")
+        except CronSimError as error:
+            raise ValueError(f"not a cron line: {error}") from error
+        return value
+
+    @field_validator("zone")
+    @classmethod
+    def _a_zone(cls, value: str | None) -> str | None:
+        try:
+            return value and ZoneInfo(value).key
+        except (LookupError, ValueError, OSError) as error:
+            raise ValueError(f"there is no time zone {value!r}") from error
+
+
+_A_DAY = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class ForEach(Part):
@@ -245,6 +292,11 @@ class Node(Part):
         None,
         description="Type of the answer a model must give; the node's output is then that object.",
     )
+    check: Conditions = Field(
+        [],
+        description="What must be true of its output, which is read by its own id; else it fails. "
+        "One condition, a list, or the reason for the failure and its condition.",
+    )
     timeout: Seconds | None = Field(None, description="Time it, or each visit, may take.")
     cache: Literal["auto", "never", "pin"] | None = Field(
         None,
@@ -272,13 +324,13 @@ class WorkflowDocument(Part):
     limits: LimitsPart = Field(
         default_factory=lambda: LimitsPart.model_validate({}), description="What a run may use."
     )
+    allow: list[Effect] | None = Field(
+        None,
+        description="Effects that it and all it uses may have; without it, any that the run has.",
+    )
+    schedule: Schedule | None = Field(None, description="When it starts by itself.")
     steps: list[Node] | None = Field(None, description="Nodes that run one after another.")
     graph: list[Node] | None = Field(
         None, description="Nodes that run as soon as what they read is there."
     )
     outputs: dict[Name, Output] = Field({}, description="What it gives.")
-    check: Conditions = Field(
-        [],
-        description="What must be true of its output, which is read by its own id; else it fails. "
-        "One condition, a list, or the reason for the failure and its condition.",
-    )

@@ -20,6 +20,7 @@ from pipecatapp.workflow.document.model import (
     Output,
     Part,
     Retry,
+    Schedule,
     WorkflowDocument,
 )
 from pipecatapp.workflow.document.shapes import SHORTHAND
@@ -44,6 +45,7 @@ _TITLES: dict[str, type[Part]] = {
     "Output": Output,
     "`defaults`": Defaults,
     "`limits`": LimitsPart,
+    "`schedule`": Schedule,
 }
 _LAYERS = """## Layers, variants, extending
 
@@ -126,6 +128,7 @@ def _kind(name: str, annotation: Any) -> str:
         "Output": "outputs by name",
         "Defaults": "object",
         "LimitsPart": "object",
+        "Schedule": "cron line or object",
         "float": "duration",
         "list[str]": "texts",
         "dict[str": "object",
@@ -136,11 +139,11 @@ def _kind(name: str, annotation: Any) -> str:
     }
     if name in ("type", "returns"):
         return "type"
+    if name in ("allow", "check"):
+        return {"allow": "effects", "check": "expressions, by their reason or not"}[name]
     if "bool" in text and "str" in text:
         return "expression"
     return next((v for k, v in known.items() if k in text), "any")
-    if name in ("allow", "check"):
-        return {"allow": "effects", "check": "expressions, by their reason or not"}[name]
 
 
 def _names(names: Any) -> str:

@@ -71,7 +71,25 @@ _QUESTIONS: Migration = (
     "ALTER TABLE step ADD COLUMN key TEXT",
 )
 
-MIGRATIONS: Sequence[Migration] = (_FIRST, _QUESTIONS)
+_LIBRARY: Migration = (
+    """CREATE TABLE schedule (
+        id TEXT PRIMARY KEY, workflow TEXT NOT NULL, origin TEXT NOT NULL, cron TEXT, every REAL,
+        zone TEXT, inputs TEXT NOT NULL, paused INTEGER NOT NULL DEFAULT 0, due TEXT,
+        started TEXT, run TEXT, error TEXT) WITHOUT ROWID""",
+    """CREATE TABLE handled (
+        memory TEXT NOT NULL, item TEXT NOT NULL, run TEXT NOT NULL,
+        PRIMARY KEY (memory, item)) WITHOUT ROWID""",
+    "CREATE INDEX handled_run ON handled (run)",
+    """CREATE TRIGGER handled_in_vain AFTER UPDATE OF status ON run
+        WHEN NEW.status IN ('failed', 'cancelled')
+        BEGIN DELETE FROM handled WHERE run = NEW.id; END""",
+    """CREATE TABLE task (
+        id TEXT NOT NULL, version INTEGER NOT NULL, at TEXT NOT NULL, about TEXT NOT NULL,
+        tags TEXT NOT NULL, document TEXT NOT NULL, PRIMARY KEY (id, version)) WITHOUT ROWID""",
+    "ALTER TABLE step ADD COLUMN cost REAL NOT NULL DEFAULT 0",
+)
+
+MIGRATIONS: Sequence[Migration] = (_FIRST, _QUESTIONS, _LIBRARY)
 """Number n brings a file from format n to format n + 1.
 
 Never edit one that was released; append.

@@ -27,6 +27,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "note.save": {"text": "x"},
     "note.find": {},
     "conversation.recall": {},
+    "items.new": {"items": []},
 }
 EVERY_TOOL = pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: tool.name)
 

@@ -1,0 +1,1 @@
+"""What people keep: schedules, stored tasks, prompts, projects."""

@@ -1,0 +1,1 @@
+"""Commands for what people keep: schedules, stored tasks, prompts, projects."""
