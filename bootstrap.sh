@@ -371,6 +371,15 @@ need_prometheus() {
     fi
 }
 
+# need_clients: the programs that the gateway is tested with, each in an environment of its own.
+need_clients() (
+    cd "$root"
+    if ! "$venv/bin/python" -m tests.clients.environments --there; then
+        use_settings_of_pip
+        quietly "Installing the clients that the gateway is tested with" "$venv/bin/python" -m tests.clients.environments
+    fi
+)
+
 case ${1:-} in
     -i)
         shift
@@ -395,6 +404,7 @@ case ${1:-} in
         need_hosts
         need_prometheus
         use_caches
+        need_clients
         cd "$root"
         exec "$venv/bin/python" -m pytest "$@"
         ;;

@@ -47,10 +47,12 @@ def type_of(status: int) -> str:
 
 
 def no_key() -> Refused:
+    """The first words are OpenAI's: LiteLLM tells a wrong key from a wrong request by them."""
     return Refused(
         401,
         "invalid_api_key",
-        "No valid API key: send `Authorization: Bearer <key>` with a key of this gateway.",
+        "Incorrect API key provided: send `Authorization: Bearer <key>` with a key of this"
+        " gateway.",
         headers=[(b"www-authenticate", b'Bearer realm="hearth"')],
     )
 

@@ -130,7 +130,7 @@ def test_client_raises_its_class_for_each_status(
 
 def test_client_raises_its_class_for_our_own_refusals(client: openai.OpenAI) -> None:
     """A wrong key, a wrong model, too large a body."""
-    with pytest.raises(openai.AuthenticationError, match="No valid API key"):
+    with pytest.raises(openai.AuthenticationError, match="Incorrect API key provided"):
         client.with_options(api_key="sk-wrong").models.list()
     with pytest.raises(openai.NotFoundError, match="Did you mean 'small'"):
         client.chat.completions.create(model="smallx", messages=ASK)

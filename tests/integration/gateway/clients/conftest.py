@@ -1,0 +1,103 @@
+"""A gateway for other people's programs, with a scripted model and the real small one."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hearth.models.catalogue import FALLBACK, Catalogue
+from hearth.models.pull import pull
+from hearth.models.store import ModelStore
+from hearth.openai_api.testing import ScriptedModel
+from tests.clients import environments
+from tests.integration.expert.running import KEY as EXPERT_KEY
+from tests.integration.expert.running import Expert, Starter
+from tests.integration.gateway.conftest import KEY, Json, Lab
+
+SEARCH = 'hello.py\n```python\n<<<<<<< SEARCH\nprint("hello")\n=======\n'
+EDIT = f'{SEARCH}print("hello, town")\n>>>>>>> REPLACE\n```\n'
+"""How aider's models say what to change."""
+
+
+def scripted() -> ScriptedModel:
+    """What `small` says to each case of the programs in tests/clients."""
+    model = ScriptedModel()
+    model.when(lambda asked: asked.messages[-1].role == "tool").say("It is noon.")
+    model.when("good day").say("Good day to you.")
+    model.when("what time").call_tools(("time_now", {"zone": "UTC"}), ("time_now", {"zone": "CET"}))
+    model.when("refuse").refuse(429, "Too many.", type="rate_limit_error", code="rate_limited")
+    model.when("wrong").refuse(400, "That is no request.", type="invalid_request_error")
+    model.when("later").refuse(503, headers={"retry-after": "0"}).say("Now.")
+    model.when("break").lose("one two three four", after=2)
+    model.when("a long story").say("once " * 4000, pause=0.01)
+    model.when("greet the town").say(EDIT)
+    return model
+
+
+@dataclass
+class Clients:
+    """The address of the gateway, and the scripted model behind it."""
+
+    url: str
+    model: ScriptedModel
+
+    def results(self, name: str, folder: Path) -> Json:
+        """Run a client's `conformance.py` in its own environment."""
+        program = environments.SOURCE / name / "conformance.py"
+        ended = subprocess.run(
+            [environments.python_of(name), program], cwd=folder, env=self.environment(folder),
+            capture_output=True, text=True, timeout=240, check=False,
+        )  # fmt: skip
+        assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
+        found: Json = json.loads(ended.stdout)
+        return found
+
+    def environment(self, home: Path) -> dict[str, str]:
+        """Of somebody who has set the gateway's address and key, and nothing else."""
+        kept = {name: os.environ[name] for name in ("PATH", "LANG", "TZ") if name in os.environ}
+        return {
+            **kept,
+            "HOME": str(home),
+            "OPENAI_BASE_URL": f"{self.url}/v1",
+            "OPENAI_API_BASE": f"{self.url}/v1",
+            "OPENAI_API_KEY": KEY,
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            "NO_PROXY": "*",
+        }
+
+
+@pytest.fixture(scope="session")
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Expert]:
+    """SmolLM2 in the embedded engine, for what only a real model can show."""
+    store = ModelStore(environments.ROOT / ".cache" / "models")
+    pull(Catalogue.load()[FALLBACK], store)
+    with Starter("xllamacpp", tmp_path_factory.mktemp("expert"), store.root).running() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def clients(real: Expert, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
+    """A gateway with both models; another one for each module, so that counts are its own."""
+    folder = tmp_path_factory.mktemp("gateway")
+    (folder / "expert_key").write_text(EXPERT_KEY)
+    smollm2: dict[str, Any] = {
+        "url": str(real.client.base_url),
+        "expert": "smollm2",
+        "key_file": folder / "expert_key",
+        "slots": 4,
+        "tools": "none",
+        "stops_unary": False,
+        "auto": False,
+    }
+    model = scripted()
+    with ExitStack() as stack:
+        lab = Lab(stack, folder)
+        small = lab.expert(model, stops_unary=False, embeddings=True)
+        gateway = lab.gateway(small, smollm2)
+        yield Clients(str(gateway.base_url).rstrip("/"), model)

@@ -1,0 +1,33 @@
+"""Aider, the pair programmer, in its own code: it speaks through the LiteLLM that it pins."""
+
+import pytest
+
+from tests.integration.gateway.clients.conftest import Clients
+from tests.integration.gateway.conftest import Json
+
+
+@pytest.fixture(scope="module")
+def results(clients: Clients, tmp_path_factory: pytest.TempPathFactory) -> Json:
+    return clients.results("aider", tmp_path_factory.mktemp("aider"))
+
+
+@pytest.mark.parametrize("way", ["streamed", "whole"])
+def test_aider_edits_a_file_as_the_model_says(results: Json, way: str) -> None:
+    """A session: the file goes out, the edit comes back and is applied."""
+    assert results[way]["file"] == 'print("hello, town")\n'
+    assert results[way]["edited"] == ["hello.py"]
+
+
+def test_aider_reads_the_function_that_it_asked_for(results: Json) -> None:
+    """Older edit formats are functions that the model has to call."""
+    assert results["called"][0] == {"zone": "UTC"}
+
+
+def test_aider_tries_again_while_a_model_loads(results: Json) -> None:
+    """Its own retries end when we say that it is ready."""
+    assert results["retried"] == "Now."
+
+
+def test_aider_shows_why_a_request_was_refused(results: Json) -> None:
+    """Our message reaches the person through two layers of other people's code."""
+    assert "That is no request." in results["wrong"]

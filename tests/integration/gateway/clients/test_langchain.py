@@ -1,0 +1,38 @@
+"""LangChain (langchain-openai), as its users write it, in an environment of its own."""
+
+import pytest
+
+from tests.integration.gateway.clients.conftest import Clients
+from tests.integration.gateway.conftest import Json
+
+ZONES = [{"zone": "UTC"}, {"zone": "CET"}]
+
+
+@pytest.fixture(scope="module")
+def results(clients: Clients, tmp_path_factory: pytest.TempPathFactory) -> Json:
+    return clients.results("langchain", tmp_path_factory.mktemp("langchain"))
+
+
+def test_langchain_understands_every_answer(results: Json, clients: Clients) -> None:
+    """Chains and agents are built on these calls."""
+    assert results["whole"] == "Good day to you."
+    assert results["streamed"] == {"words": ["Good ", "day ", "to ", "you."], "completion": 4}
+    assert results["tools"] == {"calls": ZONES, "streamed": ZONES, "then": "It is noon."}
+    assert results["embeddings"] == [2, 2]
+    assert results["completion"] == "Good day to you."
+    assert results["retried"] == "Now."
+    clients.model.wait_until(lambda model: model.aborted == 1, timeout=60)
+
+
+def test_langchain_holds_the_real_model_to_a_schema(results: Json) -> None:
+    """`with_structured_output` is why many use it: the grammar makes a small model keep to it."""
+    assert results["river"].keys() == {"name", "continent", "length_km"}
+
+
+def test_langchain_raises_the_official_classes(results: Json) -> None:
+    """Programs catch those of the official client."""
+    assert "RateLimitError" in results["refused"]["kinds"]
+    assert "NotFoundError" in results["unknownModel"]["kinds"]
+    assert "AuthenticationError" in results["wrongKey"]["kinds"]
+    assert "Did you mean 'small'" in results["unknownModel"]["message"]
+    assert results["broken"] == "APIError"

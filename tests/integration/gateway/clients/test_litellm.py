@@ -1,0 +1,42 @@
+"""LiteLLM as a client: many programs that speak to "any provider" speak through it."""
+
+import pytest
+
+from tests.integration.gateway.clients.conftest import Clients
+from tests.integration.gateway.conftest import Json
+
+ZONES = [{"zone": "UTC"}, {"zone": "CET"}]
+
+
+@pytest.fixture(scope="module")
+def results(clients: Clients, tmp_path_factory: pytest.TempPathFactory) -> Json:
+    return clients.results("litellm", tmp_path_factory.mktemp("litellm"))
+
+
+def test_litellm_understands_every_answer(results: Json, clients: Clients) -> None:
+    """Each case is something that a program does through it."""
+    assert results["whole"] == "Good day to you."
+    assert results["streamed"] == {"words": ["Good ", "day ", "to ", "you."], "completion": 4}
+    assert results["tools"] == {"calls": ZONES, "streamed": ZONES, "then": "It is noon."}
+    assert results["embeddings"] == [2, 2]
+    assert results["completion"] == "Good day to you."
+    assert results["retried"] == "Now."
+    clients.model.wait_until(lambda model: model.aborted == 1, timeout=60)
+
+
+def test_litellm_holds_the_real_model_to_a_schema(results: Json) -> None:
+    """It sends the schema of a class and the answer can be read into that class."""
+    assert results["river"].keys() == {"name", "continent", "length_km"}
+
+
+def test_litellm_raises_its_class_for_each_failure(results: Json) -> None:
+    """Its fallbacks are chosen by these classes."""
+    names = ("refused", "unknownModel", "wrongKey", "broken")
+
+    assert {name: results[name]["kind"] for name in names[:3]} == {
+        "refused": "RateLimitError",
+        "unknownModel": "NotFoundError",
+        "wrongKey": "AuthenticationError",
+    }
+    assert "Did you mean 'small'" in results["unknownModel"]["message"]
+    assert results["broken"]["kind"] != "none"
