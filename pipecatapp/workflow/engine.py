@@ -26,6 +26,7 @@ from pipecatapp.workflow.ledger.values import Statement
 from pipecatapp.workflow.plan import Plan, granting
 from pipecatapp.workflow.running.waiting import NotAsked, checked
 from pipecatapp.workflow.tool import Effect, Question, Reply
+from pipecatapp.workflow.trees import state_in
 from pipecatapp.workflow.views import ConversationSummary, RunResult, RunSummary, RunView, Turn
 
 
@@ -249,6 +250,18 @@ class Engine(Executor):
             raise UnknownStep(f"The run {run} has no call at {path!r} that is done.")
         return yaml_of(layer)
 
+    async def changes(self, run: str, path: str) -> str:
+        """What a step changed in the run's folder, as a unified diff; empty when it changed
+        nothing. Raises `UnknownRun`, and `UnknownStep` for one that saw no folder.
+        """
+        self._row(run)
+        facts = {step.path: step.facts for step in self.ledger.read.steps(run)}
+        fact = state_in(self.ledger.read.value(facts.get(path)))
+        if fact is None or self.workspaces is None:
+            raise UnknownStep(f"The run {run} has no step at {path!r} that saw its workspace.")
+        worktree = await self.workspaces.open(run, None)
+        return await worktree.diff(fact["before"], fact["after"])
+
     async def prune(self, *, before: str, keep: int, look: bool = False) -> list[str]:
         """Remove the runs that ended before a moment (ISO 8601, UTC) and are not among the `keep`
         newest; gives their ids. With `look` they stay.
@@ -256,6 +269,9 @@ class Engine(Executor):
         runs = keeping.doomed(self.ledger.read, before=before, keep=keep)
         if runs and not look:
             await self.ledger.submit("", keeping.removing(runs))
+        if (workspaces := self.workspaces) is not None and not look:
+            for run in runs:
+                await workspaces.prune(run)
         return runs
 
     def export(self, run: str) -> Iterator[str]:

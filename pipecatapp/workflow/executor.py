@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import structlog
 from pydantic import ValidationError
@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from pipecatapp.workflow.channel import Channel, Listener
 from pipecatapp.workflow.document import Prompt, Workflow
 from pipecatapp.workflow.document.shapes import ShapeError
+from pipecatapp.workflow.expressions import render
 from pipecatapp.workflow.ledger import Event, Ledger, inbox
 from pipecatapp.workflow.ledger.inbox import Remark
 from pipecatapp.workflow.ledger.journal import Fork
@@ -25,7 +26,9 @@ from pipecatapp.workflow.running.prompting import request_of
 from pipecatapp.workflow.running.scope import checked_inputs
 from pipecatapp.workflow.running.waiting import Waiting
 from pipecatapp.workflow.tool import Json, Tool
+from pipecatapp.workflow.trees import Source, Trees
 from pipecatapp.workflow.views import RunResult
+from pipecatapp.workflow.workspace import Workspaces
 
 _log = structlog.get_logger()
 
@@ -119,6 +122,11 @@ class Executor:
         await asyncio.gather(*(live.ended for live in self._live.values()), return_exceptions=True)
         await self.ledger.let_go()
 
+    @property
+    def workspaces(self) -> Workspaces | None:
+        """Where the folders of runs are, if anywhere."""
+        return cast("Workspaces | None", self._services.get(Workspaces))
+
     async def _begin(
         self, plan: Plan, given: Given, listener: Listener | None, fork: Fork | None = None
     ) -> str:
@@ -136,7 +144,7 @@ class Executor:
             came={},
             interactive=given.interactive,
         )
-        instances = self._instances(run, request, plan, Spent(), waiting, fork)
+        instances = self._instances(run, request, checked_in, plan, Spent(), waiting, fork)
         begun = instances.journal.begin(
             workflow=plan.workflow,
             plan=plan.model_dump(mode="json"),
@@ -182,6 +190,7 @@ class Executor:
         self,
         run: str,
         request: str,
+        inputs: Json,
         plan: Plan,
         spent: Spent,
         waiting: Waiting,
@@ -204,6 +213,12 @@ class Executor:
                 fork.family if fork else run,
                 origin=fork.origin if fork else None,
                 rerun=fork.at if fork else None,
+            ),
+            trees=Trees(
+                self.workspaces,
+                self.ledger.read,
+                run,
+                _source(plan, inputs, fork.origin if fork else None),
             ),
             remarks=inbox.remarks(self.ledger.read, run) if spent.nodes else [],
         )
@@ -238,8 +253,8 @@ class Executor:
         )
         request = read.value(row.request)
         fork = Fork(row.forked, row.family, row.rerun) if row.forked else None
-        instances = self._instances(row.id, request, plan, read.spent(row.id), waiting, fork)
-        inputs = self.ledger.read.value(row.inputs)
+        inputs, spent = read.value(row.inputs), read.spent(row.id)
+        instances = self._instances(row.id, request, inputs, plan, spent, waiting, fork)
         begun = instances.journal.resume()
         self._launch(begun, Execution(plan, inputs, instances, Channel(row.id)), None)
         await asyncio.shield(begun)
@@ -252,3 +267,12 @@ class Executor:
         self._live.pop(run).execution.channel.close()
         if not ended.cancelled() and (error := ended.exception()) is not None:
             _log.error("run_end_not_written", run=run, error=repr(error))
+
+
+def _source(plan: Plan, inputs: Json, origin: str | None) -> Source:
+    """What the run's folder begins with; raises `ExpressionError`."""
+    if plan.workspace is None:
+        return Source(origin=origin)
+    told = render(plan.workspace.model_dump(), {"inputs": inputs, "run": {"request": ""}})
+    repo, commit = told["repo"], told["commit"]
+    return Source(str(repo), None if commit is None else str(commit), origin)

@@ -89,6 +89,7 @@ class PlanNode(Frozen):
     """Seconds before a further try."""
     cache: Literal["auto", "never", "pin"] = "auto"
     pinned: Any = None
+    workspace: Literal["same", "fork"] = "same"
     stream: bool = False
     tags: tuple[str, ...] = ()
     about: str = ""
@@ -118,6 +119,13 @@ class Body(Frozen):
     """Effects that it and all it uses may have; None for all that its caller may."""
     inputs: dict[str, PlanInput]
     outputs: dict[str, PlanOutput]
+
+
+class PlanWorkspace(Frozen):
+    """What the run's folder begins with; both may hold expressions over the inputs."""
+
+    repo: str
+    commit: str | None = None
 
 
 class Limits(Frozen):
@@ -164,6 +172,7 @@ class Plan(Frozen):
     limits: Limits
     grants: tuple[Effect, ...] | None = None
     """Effects that whoever started the run grants; None for all that the document asks for."""
+    workspace: PlanWorkspace | None = None
 
     @property
     def body(self) -> Body:
@@ -250,6 +259,8 @@ def plan_text(plan: Plan) -> str:
             + (f": {body.about}" if body.about else "")
         ]
         lines += [f"  input  {name}: {_type(given)}" for name, given in body.inputs.items()]
+        if plan.workspace and body.id == plan.workflow:
+            lines += [f"  workspace {plan.workspace.repo} at {plan.workspace.commit or 'HEAD'}"]
         lines += [f"  {line}" for line in _scope_text(plan, body.order, body.nodes)]
         lines += [
             f"  output {name}: {out.type} = {out.value}" for name, out in body.outputs.items()
@@ -283,6 +294,8 @@ def _details(plan: Plan, node: PlanNode) -> Iterator[str]:
         yield f"model {plan.model_id(node.model)}" + (
             f" (role {node.model})" if node.model in plan.roles else ""
         )
+    if node.workspace == "fork":
+        yield "in a folder of its own, merged when it is done"
     yield from _repeats(node)
     if node.timeout:
         yield f"timeout {node.timeout:g} s"

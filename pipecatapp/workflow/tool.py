@@ -14,6 +14,8 @@ from typing import Any, Literal, Protocol, TypeVar, cast, get_args, get_type_hin
 
 from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
+from pipecatapp.workflow.workspace import Worktree
+
 Effect = Literal["pure", "llm", "read", "workspace", "exec", "net", "external", "human"]
 """What a call does to the world.
 
@@ -148,6 +150,8 @@ class Context:
     """The task the run was started for, as the person wrote it."""
     workspace: Path | None = None
     """The folder that tools with the effect `workspace` or `exec` work in."""
+    worktree: Worktree | None = None
+    """The same folder with its states."""
     tools: Mapping[str, "Tool"] = field(default_factory=lambda: MappingProxyType({}))
     services: Mapping[Any, object] = field(default_factory=lambda: MappingProxyType({}))
     speak: Callable[[str], None] = _unheard
@@ -235,6 +239,8 @@ class Tool:
     takes: type[BaseModel]
     gives: type[BaseModel]
     run: Callable[..., Awaitable[BaseModel]]
+    workspace: bool = False
+    """Whether it sees the folder of its run."""
 
     def input_schema(self) -> Json:
         """JSON Schema of what it takes."""
@@ -278,9 +284,12 @@ def complaints(error: ValidationError) -> str:
 
 
 def tool(
-    name: str, *, effect: Effect, version: int = 1
+    name: str, *, effect: Effect, version: int = 1, workspace: bool = False
 ) -> Callable[[Callable[..., Awaitable[BaseModel]]], Tool]:
-    """Make a tool of `async def f(ctx: Context, …typed parameters…) -> SomeModel`."""
+    """Make a tool of `async def f(ctx: Context, …typed parameters…) -> SomeModel`.
+
+    One that sees the run's `workspace` says so; the effects `workspace` and `exec` say it for it.
+    """
     if not _NAME.fullmatch(name):
         raise ToolMistake(
             f"Tool {name!r}: a name is lower-case words joined by dots, such as 'time.now'."
@@ -290,9 +299,9 @@ def tool(
         about = inspect.getdoc(function)
         if not about:
             raise ToolMistake(f"Tool {name!r} needs a docstring: people and models read it.")
-        return Tool(
-            name, version, about, effect, _takes(name, function), _gives(name, function), function
-        )
+        takes, gives = _takes(name, function), _gives(name, function)
+        sees = workspace or effect in ("workspace", "exec")
+        return Tool(name, version, about, effect, takes, gives, function, sees)
 
     return make
 

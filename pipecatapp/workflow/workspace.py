@@ -18,6 +18,12 @@ class Worktree(Protocol):
     async def tree(self) -> str:
         """The hash of the folder's content: equal for equal content, whatever came before."""
 
+    async def content(self, state: str) -> str | None:
+        """The same hash of a state that was kept; None for one that is not here."""
+
+    async def base(self) -> str:
+        """The id of the state that it began with."""
+
     async def head(self) -> str:
         """The id of the state that was kept last."""
 
@@ -27,8 +33,9 @@ class Worktree(Protocol):
     async def diff(self, since: str, until: str) -> str:
         """What changed between two states, as a unified diff."""
 
-    async def fork(self, name: str) -> "Worktree":
-        """A second folder that begins with the last state of this one, or is found as it was left.
+    async def fork(self, name: str, state: str | None = None) -> "Worktree":
+        """A second folder that begins with a state, the last one of this folder where none is
+        named; or is found as it was left.
 
         Any text is a name, such as the path of an instance: `each[2]/patch`.
         """
@@ -43,13 +50,27 @@ class Worktree(Protocol):
     async def remove(self) -> None:
         """Remove the folder; its states stay kept."""
 
+    async def deliver(self, about: str) -> str:
+        """One commit on the branch `run/<id>` of the source, for a person to review; gives its id.
+
+        Raises `ToolFailed` where the workspace had no source or the branch has moved on.
+        """
+
 
 class Workspaces(Protocol):
     """Opens the workspaces of runs."""
 
-    async def open(self, run: str, source: Path | None, start: str | None = None) -> Worktree:
+    async def open(
+        self,
+        run: str,
+        source: Path | None,
+        start: str | None = None,
+        *,
+        origin: str | None = None,
+    ) -> Worktree:
         """The workspace of a run: made from `source` (a git repository; None for an empty one) at
-        the commit `start`, or found again as it was left.
+        the commit `start`, or found again as it was left. With the run `origin` it has the states
+        of that one, too, and begins where it began.
 
         Raises `ToolFailed` when that commit or that repository does not exist.
         """

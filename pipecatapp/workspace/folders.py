@@ -1,6 +1,7 @@
 """The workspaces of all runs, each with a git directory of its own."""
 
 import asyncio
+import json
 import re
 import shutil
 import subprocess
@@ -14,6 +15,11 @@ from pipecatapp.workspace.git import OLDEST, Git, GitFailed, make, run
 from pipecatapp.workspace.worktree import MAIN, NAME, GitWorktree, Store
 
 EMPTY = "an empty workspace"
+ASKED = "asked"
+"""The file that holds which source and commit a workspace was asked for."""
+OTHERS = "refs/others"
+"""Where the states of the runs lie that a run is a fork of."""
+FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head")
 
 
 class GitWorkspaces:
@@ -28,9 +34,17 @@ class GitWorkspaces:
         self._open: dict[str, GitWorktree] = {}
         self._opening = asyncio.Lock()
 
-    async def open(self, run: str, source: Path | None, start: str | None = None) -> GitWorktree:
+    async def open(
+        self,
+        run: str,
+        source: Path | None,
+        start: str | None = None,
+        *,
+        origin: str | None = None,
+    ) -> GitWorktree:
         """The workspace of a run: made from `source` (a git repository; None for an empty one) at
-        the commit `start`, or found again as it was left.
+        the commit `start`, or found again as it was left. With the run `origin` it has the states
+        of that one, too, and begins where it began if both say the same source.
 
         Raises `ToolFailed` when that commit or that repository does not exist.
         """
@@ -40,7 +54,7 @@ class GitWorkspaces:
             if run not in self._open:
                 check_git()
                 if not (self._root / run).is_dir():
-                    await self._make(run, source, start)
+                    await self._make(run, source, start, origin)
                 self._open[run] = await self._found(run, source)
             return self._open[run]
 
@@ -52,19 +66,35 @@ class GitWorkspaces:
             self._open.pop(run, None)
             await asyncio.to_thread(files.remove, self._root / run)
 
-    async def _make(self, run: str, source: Path | None, start: str | None) -> None:
+    async def _make(
+        self, run: str, source: Path | None, start: str | None, origin: str | None
+    ) -> None:
         """Aside first: what is there under its name is whole."""
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         aside = self._root / f".{run}-{token_hex(4)}"
         try:
             store = Store(run, aside, await make(aside / "git"), source)
-            first = await _begin(store, start)
-            for name in ("start", f"heads/{MAIN}"):
+            asked = json.dumps([str(source), start])
+            (store.git.directory / ASKED).write_text(asked, encoding="ascii")
+            known = await self._taken_over(store, origin, asked)
+            first = known or await _begin(store, start)
+            for name in ("start", f"bases/{MAIN}", f"heads/{MAIN}"):
                 await store.git("update-ref", store.ref(name), first)
             await GitWorktree(store, MAIN).reset(first)
             aside.rename(self._root / run)
         finally:
             await asyncio.to_thread(files.remove, aside)
+
+    async def _taken_over(self, store: Store, origin: str | None, asked: str) -> str | None:
+        """Fetch the states of another run; its start, if it began with the same."""
+        if origin is None or not NAME.fullmatch(origin) or not (self._root / origin).is_dir():
+            return None
+        there = Git(self._root / origin / "git")
+        kept = (f"refs/hearth/{origin}/*:{OTHERS}/{origin}/*", f"{OTHERS}/*:{OTHERS}/*")
+        await store.git(*FETCH, "--update-shallow", f"file://{there.directory}", *kept)
+        if (there.directory / ASKED).read_text(encoding="ascii") != asked:
+            return None
+        return await store.git.text("rev-parse", "--verify", f"{OTHERS}/{origin}/start")
 
     async def _found(self, run: str, source: Path | None) -> GitWorktree:
         root = self._root / run
@@ -96,8 +126,7 @@ async def _begin(store: Store, start: str | None) -> str:
         raise ToolFailed(f"{source} has no commit {start or 'HEAD'!r}.") from error
     commit = said.decode().strip().splitlines()[-1]
     place = f"file://{source.resolve()}"
-    words = ["fetch", "--quiet", "--depth=1", "--no-tags", "--no-write-fetch-head"]
-    await git(*words, place, f"{commit}:{store.ref(f'{next(store.numbers):06}')}")
+    await git(*FETCH, "--depth=1", place, f"{commit}:{store.ref(f'{next(store.numbers):06}')}")
     return commit
 
 

@@ -69,6 +69,10 @@ class GitWorktree:
     def _head(self) -> str:
         return self.store.ref(f"heads/{self.name}")
 
+    @property
+    def _base(self) -> str:
+        return self.store.ref(f"bases/{self.name}")
+
     async def head(self) -> str:
         """The id of the state that was kept last."""
         return await self.store.git.text("rev-parse", "--verify", self._head)
@@ -88,6 +92,18 @@ class GitWorktree:
         async with self.store.writing:
             return await self._tree()
 
+    async def content(self, state: str) -> str | None:
+        """The same hash of a state that was kept; None for one that is not here."""
+        if not STATE.fullmatch(state):
+            raise ToolFailed(f"{state!r} is no state of a workspace.")
+        words = ("rev-parse", "--verify", "--quiet", f"{state}^{{tree}}")
+        code, said = await self.store.git(*words, ok=(0, 1))
+        return None if code else said.decode().strip()
+
+    async def base(self) -> str:
+        """The id of the state that it began with."""
+        return await self.store.git.text("rev-parse", "--verify", self._base)
+
     async def reset(self, state: str) -> None:
         """Make the folder what it was at that state; what came after stays kept, but aside."""
         if not STATE.fullmatch(state):
@@ -102,8 +118,9 @@ class GitWorktree:
             "--submodule=short", *(f"{state}^{{tree}}" for state in (since, until)),
         )  # fmt: skip
 
-    async def fork(self, name: str) -> Worktree:
-        """A second folder that begins with the last state of this one, or is found as it was left.
+    async def fork(self, name: str, state: str | None = None) -> Worktree:
+        """A second folder that begins with a state, the last one of this folder where none is
+        named; or is found as it was left.
 
         Any text is a name, such as the path of an instance: `each[2]/patch`.
         """
@@ -113,7 +130,9 @@ class GitWorktree:
                 "rev-parse", "--verify", "--quiet", other._head, ok=(0, 1)
             )
             if code or not other._index.exists():
-                await other._show(await self.head())
+                begin = state or await self.head()
+                await self.store.git("update-ref", other._base, begin)
+                await other._show(begin)
         return other
 
     async def merge(self, forks: Sequence[Worktree]) -> str:

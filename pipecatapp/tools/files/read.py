@@ -24,7 +24,7 @@ class FileText(BaseModel):
     next: int | None = Field(description="The `offset` to read on from; null at the end.")
 
 
-@tool("file.read", effect="read", version=1)
+@tool("file.read", effect="read", version=1, workspace=True)
 async def read(
     ctx: Context,
     path: Annotated[str, Field(description="In the workspace.", min_length=1)],

@@ -28,6 +28,7 @@ from pipecatapp.workflow.plan import (
     PlanInput,
     PlanNode,
     PlanOutput,
+    PlanWorkspace,
 )
 from pipecatapp.workflow.tool import Json, Tool
 
@@ -57,8 +58,10 @@ def compile_workflow(
         ]
     if library.faults:
         raise InvalidDocument(library.faults)
-    limits = Limits.model_validate(workflow.document.limits.model_dump())
-    return plan.model_copy(update={"limits": limits})
+    document = workflow.document
+    limits = Limits.model_validate(document.limits.model_dump())
+    begins = PlanWorkspace(**document.workspace.model_dump()) if document.workspace else None
+    return plan.model_copy(update={"limits": limits, "workspace": begins})
 
 
 class _WorkflowCompiler(Uses):
@@ -71,6 +74,9 @@ class _WorkflowCompiler(Uses):
                 self._typed(("inputs", name, "default"), given.type, given.default)
         self._check_schedule()
         names: dict[str, Json] = {"inputs": self.workflow.input_schema(), "run": RUN}
+        if document.workspace is not None:
+            wanted = document.workspace.model_dump()
+            self._read_all(("workspace",), wanted, Visible(names))
         order = "steps" if document.steps is not None else "graph"
         entries = list(flat((order,), document.steps or document.graph or []))
         nodes, gives = self._scope(order, entries, Visible(names))
@@ -272,6 +278,7 @@ def _ways_on(node: Node) -> dict[str, Any]:
         "rescue": Jump(to=error.goto, max=error.max) if error.goto is not None else None,
         "cache": node.cache or "auto",
         "pinned": node.pinned,
+        "workspace": node.workspace,
     }
 
 

@@ -22,6 +22,7 @@ from pipecatapp.workflow.document.model import (
     Retry,
     Schedule,
     WorkflowDocument,
+    WorkspacePart,
 )
 from pipecatapp.workflow.document.shapes import shape
 from pipecatapp.workflow.document.yaml_text import Path, Source
@@ -225,6 +226,7 @@ _MODELS: Mapping[str, type[Part]] = {
     "defaults": Defaults,
     "limits": LimitsPart,
     "schedule": Schedule,
+    "workspace": WorkspacePart,
 }
 
 

@@ -13,9 +13,8 @@ from pipecatapp.workflow.tool import Effect
 
 LATER_IN_WORKFLOW = {
     "project",
-    "workspace",
 }
-LATER_IN_NODE = {"workspace", "where"}
+LATER_IN_NODE = {"where"}
 LATER_ELSEWHERE = {"cost"}
 LATER = LATER_IN_WORKFLOW | LATER_IN_NODE | LATER_ELSEWHERE
 """Keys of the format that this version does not execute.
@@ -208,6 +207,18 @@ class Schedule(Part):
 _A_DAY = datetime(2000, 1, 1, tzinfo=UTC)
 
 
+class WorkspacePart(Part):
+    """`workspace`: what the run's folder begins with. A text is short for `repo`."""
+
+    repo: str = Field(description="Path of a git repository on the machine of the service.")
+    commit: str | None = Field(None, description="Commit, tag or branch; HEAD without it.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Any) -> Any:
+        return value if isinstance(value, dict) else {"repo": value}
+
+
 class ForEach(Part):
     """`for`: once for each item. A text that is one `{{ … }}`, or a list, is short for `each`."""
 
@@ -303,6 +314,10 @@ class Node(Part):
         description="`auto`: take an output that is known; `never`: call; `pin`: take `pinned`.",
     )
     pinned: Any = Field(None, description="The output that stands instead of a call.")
+    workspace: Literal["same", "fork"] = Field(
+        "same",
+        description="`fork`: it, or each visit, has a folder of its own, merged when it is done.",
+    )
     stream: bool = Field(default=False, description="Whether its text streams to who listens.")
     tags: list[str] = Field([], description="For people and searches.")
     about: str = Field("", description="What it is for.")
@@ -329,6 +344,9 @@ class WorkflowDocument(Part):
         description="Effects that it and all it uses may have; without it, any that the run has.",
     )
     schedule: Schedule | None = Field(None, description="When it starts by itself.")
+    workspace: WorkspacePart | None = Field(
+        None, description="What the run's folder begins with; without it the folder is empty."
+    )
     steps: list[Node] | None = Field(None, description="Nodes that run one after another.")
     graph: list[Node] | None = Field(
         None, description="Nodes that run as soon as what they read is there."

@@ -225,17 +225,17 @@ class Journal:
         event = Draft("node.skipped", path, node, {"reason": reason})
         self._add([(insert, (self.run, path, node, at, at, clean(reason)))], event)
 
-    def taken(self, step: Begun, given: object, output: str, origin: Mapping[str, str]) -> None:
+    def taken(self, step: Begun, given: object, output: str, told: Mapping[str, Any]) -> None:
         """An instance has its output from an earlier one: the only entry of it."""
         column, statements = pack(given)
-        facts, more = pack({"cached": dict(origin)})
+        facts, more = pack(dict(told))
         insert = """INSERT OR REPLACE INTO step
             (run, path, node, tool, version, effect, status, attempt, started, ended, input,
             output, facts, key) VALUES (?, ?, ?, ?, ?, ?, 'done', 0, ?, ?, ?, ?, ?, ?)"""
         at = now()
         row = (self.run, step.path, step.node, step.tool, step.version, step.effect, at, at)
         statements += [*more, (insert, (*row, column, output, facts, step.key))]
-        self._add(statements, Draft("node.done", step.path, step.node, {"cached": dict(origin)}))
+        self._add(statements, Draft("node.done", step.path, step.node, {"cached": told["cached"]}))
 
     def ended(
         self,

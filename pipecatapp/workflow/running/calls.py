@@ -2,20 +2,23 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from pipecatapp.workflow.channel import Channel
 from pipecatapp.workflow.expressions import ExpressionError, render
+from pipecatapp.workflow.ledger.journal import Begun
 from pipecatapp.workflow.ledger.values import canonical
 from pipecatapp.workflow.plan import Plan, PlanNode
 from pipecatapp.workflow.running.failing import is_final, log_bug, place_of, reason_of
 from pipecatapp.workflow.running.frames import Failures, Frame
 from pipecatapp.workflow.running.instance import Instances, Place
-from pipecatapp.workflow.running.known import Found
+from pipecatapp.workflow.running.known import Found, Key
 from pipecatapp.workflow.running.prompting import typed_answer, with_messages
 from pipecatapp.workflow.running.scope import unmet
 from pipecatapp.workflow.running.waiting import more
-from pipecatapp.workflow.tool import Effect, Json, ModelFacts, ToolFailed
+from pipecatapp.workflow.tool import Effect, Facts, Json, ModelFacts, Tool, ToolFailed
+from pipecatapp.workflow.trees import FACT, Tree
 
 
 class Calls:
@@ -67,36 +70,71 @@ class Calls:
         path, given = frame.path, self._input(node, frame.path, names)
         say = (lambda text: self._channel.say(path, text)) if stream else _silent
         tool, known = self._instances.tools[node.use], self._instances.known
-        key = known.key(tool, node, path, given)
-        place = Place(path, home, say, node.timeout, node.retries, node.wait, key, grants)
-        found = known.find(key, path) if path not in self._past else None
-        if node.cache == "pin":
-            found = Found(canonical(node.pinned), "", "pinned")
-        if found is not None and self._is_met(node, names, found):
-            output = self._instances.take(tool, place, given, found)
-            say(str(output.get("text") or "") if isinstance(output, dict) else "")
-            frame.done(output)
+        place = Place(path, home, say, node.timeout, node.retries, node.wait, None, grants)
+        call = _Call(node, tool, place, given, names)
+        if self._instances.trees.sees(tool, given, self._instances.tools):
+            self._spawn(frame, self._in_folder(call))
             return
+        call.key_is(known.key(tool, node, path, given))
+        found = self._found(call)
+        if found is not None:
+            frame.done(self._take(call, found))
+            return
+        self._spawn(frame, self._instances.call(tool, call.place, given, call.finish))
 
-        def finish(output: Json) -> Json:
-            gives = typed_answer(node, output) if node.returns is not None else output
-            if (reason := self._unmet(node, names, gives)) is not None:
-                raise ToolFailed(reason)
-            return gives
+    def _found(self, call: "_Call") -> Found | None:
+        """What is known of a call and meets what is asked of it now; a pinned output has to."""
+        if call.node.cache == "pin":
+            return Found(canonical(call.node.pinned), "", "pinned")
+        path = call.place.path
+        found = self._instances.known.find(call.place.key, path) if path not in self._past else None
+        if found is None or call.unmet(self._instances.reader.value(found.column)) is not None:
+            return None
+        return found
 
-        self._spawn(frame, self._instances.call(tool, place, given, finish))
+    def _take(self, call: "_Call", found: Found) -> Json:
+        output = self._instances.take(call.tool, call.place, call.given, found)
+        call.place.say(str(output.get("text") or "") if isinstance(output, dict) else "")
+        return output
 
-    def _unmet(self, node: PlanNode, names: Any, output: Json) -> str | None:
+    async def _in_folder(self, call: "_Call") -> Json:
+        """Call what sees the run's folder, in its turn; what is known of it depends on that."""
+        looked_up = False
         try:
-            return unmet(node, names, output)
-        except ExpressionError as error:
-            return f"check: {error}"
+            async with self._instances.trees.turn(call.place.path) as tree:
+                found = await self._found_in(call, tree)
+                looked_up = True
+                if found is not None:
+                    return self._take(call, found)
+                return await self._instances.call(call.tool, call.place, call.given, call.finish)
+        except ToolFailed:
+            if not looked_up:
+                self._instances.refused(call.tool, call.place, call.given)
+            raise
 
-    def _is_met(self, node: PlanNode, names: Any, found: Found) -> bool:
-        """Whether an output that is known meets what is asked of it now; a pinned one has to."""
-        if not node.check or node.cache == "pin":
-            return True
-        return self._unmet(node, names, self._instances.reader.value(found.column)) is None
+    async def _found_in(self, call: "_Call", tree: Tree) -> Found | None:
+        content, known = await tree.worktree.content(tree.state), self._instances.known
+        call.key_is(known.key(call.tool, call.node, call.place.path, call.given, content))
+        found = self._found(call)
+        return found if found is not None and await tree.has(found.fact) else None
+
+    def merge(self, frame: Frame, home: str, done: Callable[[], None]) -> None:
+        """Bring what a fork has done into the folder around it, as the instance `…/merge`."""
+        path, trees = f"{frame.path}/merge", self._instances.trees
+        past = self._past.get(path)
+        if (past is not None and past.status == "done") or not trees.is_used(frame.path):
+            done()
+            return
+        inner = Frame(path, frame, done=lambda _output: done())
+        self._instances.begin(Begun(path, f"{home}/merge"), None)
+
+        async def merged() -> Json:
+            fact = await trees.merge(frame.path)
+            output = {"state": fact["after"]}
+            self._instances.done(path, output, Facts(more={FACT: fact}))
+            return output
+
+        self._spawn(inner, merged())
 
     def _spawn(self, frame: Frame, call: Coroutine[Any, Any, Json]) -> None:
         """Wait for a call beside everything else; its output ends the frame."""
@@ -132,6 +170,34 @@ class Calls:
         inner = Frame(path, frame, done=lambda output: answered(output["more"]))
         place = Place(path, f"{home}/max", _silent)
         self._spawn(inner, self._instances.call(more, place, {"reason": reason}))
+
+
+@dataclass
+class _Call:
+    """One call of a node's tool."""
+
+    node: PlanNode
+    tool: Tool
+    place: Place
+    given: Json
+    names: Any
+
+    def key_is(self, key: Key | None) -> None:
+        self.place = replace(self.place, key=key)
+
+    def finish(self, output: Json) -> Json:
+        """Its output as the node gives it; raises `ToolFailed` when it does not meet `check`."""
+        gives = typed_answer(self.node, output) if self.node.returns is not None else output
+        if (reason := self.unmet(gives)) is not None:
+            raise ToolFailed(reason)
+        return gives
+
+    def unmet(self, output: Json) -> str | None:
+        """Why an output does not meet what the node asks of it."""
+        try:
+            return unmet(self.node, self.names, output)
+        except ExpressionError as error:
+            return f"check: {error}"
 
 
 def _silent(_text: str) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import structlog
 
 from pipecatapp.workflow.ledger.errors import LedgerFailed
-from pipecatapp.workflow.tool import ToolFailed
+from pipecatapp.workflow.tool import Facts, ToolFailed
 
 _log = structlog.get_logger()
 
@@ -16,6 +16,14 @@ class RunStopped(Exception):
 
     def __init__(self, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
+        super().__init__(reason)
+
+
+class TryAgain(Exception):
+    """A call failed and may be made again."""
+
+    def __init__(self, reason: str, facts: Facts) -> None:
+        self.facts = facts
         super().__init__(reason)
 
 

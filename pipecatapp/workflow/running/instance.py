@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Self
@@ -14,7 +15,7 @@ from pipecatapp.workflow.ledger.journal import Begun, Ended, Ending, Journal
 from pipecatapp.workflow.ledger.reading import Reader, Spent, StepRow
 from pipecatapp.workflow.ledger.values import Statement, canonical
 from pipecatapp.workflow.plan import Limits
-from pipecatapp.workflow.running.failing import RunStopped, holds, reason_of
+from pipecatapp.workflow.running.failing import RunStopped, TryAgain, holds, reason_of
 from pipecatapp.workflow.running.known import Found, Key, Known
 from pipecatapp.workflow.running.prompting import remark_text
 from pipecatapp.workflow.running.waiting import LOOK, Waiting, cut_off, outcome, settled
@@ -31,6 +32,8 @@ from pipecatapp.workflow.tool import (
     Tool,
     ToolFailed,
 )
+from pipecatapp.workflow.trees import FACT, Trees
+from pipecatapp.workflow.workspace import Worktree
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class Instances:
     spent: Spent
     waiting: Waiting
     known: Known
+    trees: Trees
     remarks: list[Remark] = field(default_factory=list)
     """What people have told the run so far."""
     open: dict[str, str] = field(default_factory=dict)
@@ -98,7 +102,7 @@ class Instances:
             left = place.retries - self._tries[place.path]
             try:
                 return await self._try(tool, place, given, finish, attempt, last=left <= 0)
-            except _TryAgain as again:
+            except TryAgain as again:
                 self._tries[place.path] += 1
                 self.journal.queued(
                     place.path, place.node, place.wait, _told(again.facts, error=str(again))
@@ -121,14 +125,18 @@ class Instances:
     ) -> Json:
         self.count(place.path, nodes=1)
         facts = Facts()
+        sees = self.trees.sees(tool, given, self.tools)
         step = replace(self._step(tool, place), attempt=attempt)
         if tool.effect == "human":
             self._later[place.path] = (step, given)
         else:
             self.begin(step, given)
             await self.journal.durable()
-        async with _Recording(self, place, facts, last=last) as recording:
-            context = self._context(place, step, given, facts)
+        async with (
+            _Recording(self, place, facts, last=last) as recording,
+            self.trees.seen(tool, place.path, facts) if sees else nullcontext() as worktree,
+        ):
+            context = self._context(place, step, given, facts, worktree)
             async with asyncio.timeout(place.timeout) as recording.deadline:
                 recording.output = finish(await tool.check(context, given))
         self.count(place.path, tokens=facts.prompt_tokens + facts.completion_tokens)
@@ -141,8 +149,9 @@ class Instances:
 
     def take(self, tool: Tool, place: Place, given: Json, found: Found) -> Json:
         """Instead of a call: note that its output is known, and give it."""
-        origin = {"run": found.run, "path": found.path}
-        self.journal.taken(self._step(tool, place), given, found.column, origin)
+        facts: Json = {"cached": {"run": found.run, "path": found.path}}
+        facts |= {FACT: found.fact} if found.fact else {}
+        self.journal.taken(self._step(tool, place), given, found.column, facts)
         output: Json = self.reader.value(found.column)
         return output
 
@@ -201,12 +210,19 @@ class Instances:
             self.failed(place.path, str(error))
             raise
 
+    def refused(self, tool: Tool, place: Place, given: Json) -> None:
+        """Show a call that cannot even be looked up."""
+        if place.path not in self.open:
+            self.begin(self._step(tool, place), given)
+
     def ensure_begun(self, path: str) -> None:
         """A call of effect `human` begins with its question; one that does something else, now."""
         if (begun := self._later.pop(path, None)) is not None and path not in self.open:
             self.begin(*begun)
 
-    def _context(self, place: Place, step: Begun, given: Json, facts: Facts) -> Context:
+    def _context(
+        self, place: Place, step: Begun, given: Json, facts: Facts, worktree: Worktree | None
+    ) -> Context:
         async def ask(question: Question) -> Reply:
             if step.effect != "human":
                 raise ToolFailed(f"{step.tool} has not the effect `human`, so it may not ask.")
@@ -227,6 +243,8 @@ class Instances:
             path=place.path,
             attempt=step.attempt,
             request=self.request,
+            workspace=worktree.folder if worktree else None,
+            worktree=worktree,
             tools=self.tools,
             services=self.services,
             speak=place.say,
@@ -320,14 +338,6 @@ class Instances:
                 )
 
 
-class _TryAgain(Exception):
-    """A call failed and may be made again."""
-
-    def __init__(self, reason: str, facts: Facts) -> None:
-        self.facts = facts
-        super().__init__(reason)
-
-
 class _Recording:
     """Writes down how a call ended, whatever way it went, and lets the error go on."""
 
@@ -360,13 +370,13 @@ class _Recording:
         ):
             reason = f"took longer than {self._place.timeout:g} s"
             if not self._last:
-                raise _TryAgain(reason, self._facts) from error
+                raise TryAgain(reason, self._facts) from error
             self._instances.failed(path, reason, self._facts)
             raise ToolFailed(reason) from error
         elif self._instances.suspended:
             return
         elif isinstance(error, ToolFailed) and not self._last:
-            raise _TryAgain(str(error), self._facts) from error
+            raise TryAgain(str(error), self._facts) from error
         elif isinstance(error, Exception) and not isinstance(error, LedgerFailed):
             self._instances.failed(path, reason_of(error), self._facts)
 

@@ -14,6 +14,7 @@ from pipecatapp.workflow.ledger.values import Statement, canonical
 from pipecatapp.workflow.plan import PlanNode
 from pipecatapp.workflow.running.failing import holds
 from pipecatapp.workflow.tool import InputRefused, Json, Tool
+from pipecatapp.workflow.trees import state_in
 
 CACHED: frozenset[str] = frozenset({"pure", "llm"})
 """Effects whose outputs other runs may use; a fork takes over what its origin did of any effect."""
@@ -45,6 +46,8 @@ class Found:
     column: str
     run: str
     path: str
+    fact: Json | None = None
+    """What it left in the run's folder, of a call that saw one."""
 
 
 class Known:
@@ -68,9 +71,13 @@ class Known:
         steps: Iterable[StepRow] = reader.steps(origin) if origin else ()
         self._before = {step.path: step for step in steps if step.key is not None}
 
-    def key(self, tool: Tool, node: PlanNode, path: str, given: Json) -> Key | None:
-        """The key of a call; None for one whose input is wrong, or sees more than its input."""
-        if node.cache == "never" or tool.effect in ("workspace", "exec"):
+    def key(
+        self, tool: Tool, node: PlanNode, path: str, given: Json, content: str | None = None
+    ) -> Key | None:
+        """The key of a call, which sees a folder with that content; None for one whose input is
+        wrong, or that sees more.
+        """
+        if node.cache == "never" or (tool.workspace and content is None):
             return None
         try:
             accepted = tool.accept(given).model_dump(mode="json")
@@ -82,7 +89,9 @@ class Known:
             parts["returns"] = _hash(node.returns)
         if tool.effect == "llm" and (tool.name == "agent" or given.get("temperature") != 0):
             parts |= {"path": path, "family": self._family}
-        return Key(parts, shared=tool.effect in CACHED)
+        if content is not None:
+            parts["workspace"] = content
+        return Key(parts, shared=tool.effect in CACHED and content is None)
 
     def find(self, key: Key | None, path: str) -> Found | None:
         """The output of the same call made before."""
@@ -90,7 +99,8 @@ class Known:
             return None
         before = self._before.get(path)
         if before is not None and before.status == "done" and before.key == key.text:
-            return Found(before.output or "null", str(self._origin), path)
+            fact = state_in(self._reader.value(before.facts))
+            return Found(before.output or "null", str(self._origin), path, fact)
         if not key.shared:
             return None
         sql = """SELECT cache.run, cache.path, step.output FROM cache

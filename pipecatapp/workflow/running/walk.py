@@ -13,6 +13,7 @@ from pipecatapp.workflow.channel import Channel
 from pipecatapp.workflow.document.shapes import ShapeError
 from pipecatapp.workflow.expressions import ExpressionError, Missing, render
 from pipecatapp.workflow.ledger.journal import Begun
+from pipecatapp.workflow.ledger.reading import StepRow
 from pipecatapp.workflow.ledger.values import canonical
 from pipecatapp.workflow.plan import Body, Jump, Plan, PlanNode, narrowed
 from pipecatapp.workflow.running.calls import Calls
@@ -132,7 +133,7 @@ class Walk:
 
     def _begin(self, scope: Scope, node: PlanNode) -> None:
         path, past = scope.at(node), self._past.get(scope.at(node))
-        if past is not None and past.status == "done" and node.jump is None:
+        if past is not None and self._has_ended(node, past) and node.jump is None:
             self._settle(scope, node, "done", self._instances.reader.value(past.output))
             return
         frame = Frame(path, scope.frame, catch=lambda: self._rescue(scope, node))
@@ -264,7 +265,7 @@ class Walk:
         lenient = node.on_error == "continue"
         visit = Frame(path, frame, done=gave, catch=lambda: missed if lenient else None)
         past = self._past.get(path)
-        if past is not None and past.status == "done":
+        if past is not None and self._has_ended(node, past):
             gave(self._instances.reader.value(past.output))
         elif past is not None and past.status == "failed":
             self._failures.fail(visit, path, _why(past.error))
@@ -278,6 +279,11 @@ class Walk:
         """Run a node once: call its tool, or begin what it is made of."""
         path, home = frame.path, scope.home_of(node)
         stream = scope.stream and node.stream
+        if node.workspace == "fork":
+            self._fork(frame, home)
+        if (past := self._past.get(path)) is not None and past.status == "done":
+            frame.done(self._instances.reader.value(past.output))
+            return
         if node.kind in ("use", "agent"):
             self._calls.call(node, frame, home, names, stream=stream, grants=scope.grants)
             return
@@ -311,6 +317,21 @@ class Walk:
 
         self._open_body(
             body, frame, home, inputs, scope.stack, ended, stream=stream, grants=scope.grants
+        )
+
+    def _fork(self, frame: Frame, home: str) -> None:
+        """What stands in the frame has a folder of its own, which is merged when it is done."""
+        done = frame.done
+        self._instances.trees.fork(frame.path)
+        frame.done = lambda output: self._calls.merge(frame, home, lambda: done(output))
+
+    def _has_ended(self, node: PlanNode, past: StepRow) -> bool:
+        """Whether a node, or a visit of it, is done by the ledger, with the merge that follows."""
+        merged = self._past.get(f"{past.path}/merge")
+        used = node.workspace == "fork" and self._instances.trees.is_used(past.path)
+        waits = used and (node.loop is None or past.path.endswith("]"))
+        return past.status == "done" and (
+            not waits or (merged is not None and merged.status == "done")
         )
 
     def _end_visit(self, node: PlanNode, frame: Frame, names: Any, output: Json) -> None:

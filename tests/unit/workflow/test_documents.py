@@ -61,7 +61,6 @@ vagrants: 2
 @pytest.mark.parametrize(
     "key",
     [
-        "workspace",
         "where",
     ],
 )
@@ -72,7 +71,7 @@ def test_key_of_a_later_version_is_refused_by_name(key: str) -> None:
     assert found == [f"3:21: `{key}` is not in this version. Remove it"]
 
 
-@pytest.mark.parametrize("key", ["schedule", "project", "workspace", "allow"])
+@pytest.mark.parametrize("key", ["project"])
 def test_workflow_key_of_a_later_version_is_refused_by_name(key: str) -> None:
     """The same for the head of a document."""
     assert faults(f"id: x\n{key}: 1\nsteps: []\n") == [

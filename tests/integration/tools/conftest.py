@@ -1,0 +1,50 @@
+"""The engine with the shipped tools, as pipecatapp puts it together, without its web server."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipecatapp.sandbox import Sandbox
+from pipecatapp.tools import TOOLS
+from pipecatapp.tools.code.packages import Packages
+from pipecatapp.workflow import Engine, Ledger, Workspaces, load_document
+from pipecatapp.workspace import GitWorkspaces
+
+Opened = Callable[..., AbstractAsyncContextManager[Engine]]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Opened:
+    """`async with opened(document, …) as engine`: on one ledger, time after time."""
+
+    @asynccontextmanager
+    async def open_engine(*documents: str, **services: Any) -> AsyncIterator[Engine]:
+        async with engine_in(tmp_path, *documents) as engine:
+            yield engine
+
+    return open_engine
+
+
+@asynccontextmanager
+async def engine_in(folder: Path, *documents: str) -> AsyncIterator[Engine]:
+    """An engine on the ledger, the workspaces and the packages of a folder."""
+    sandbox, ledger = Sandbox(), Ledger(folder / "ledger.db")
+    services: dict[Any, object] = {
+        Sandbox: sandbox,
+        Packages: Packages(folder / "packages", sandbox),
+        Workspaces: GitWorkspaces(folder / "workspaces"),
+    }
+    try:
+        async with Engine(
+            ledger,
+            tools=TOOLS.values(),
+            workflows=[load_document(text, file="test.yaml") for text in documents],
+            services=services,
+            roles={"default": "auto"},
+        ) as engine:
+            yield engine
+    finally:
+        ledger.close()
