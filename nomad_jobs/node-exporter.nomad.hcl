@@ -100,6 +100,8 @@ job "node-exporter" {
         args = [
           "--web.listen-address=${NOMAD_ADDR_http}",
           "--web.config.file=${NOMAD_TASK_DIR}/web.yaml",
+          # Distributions let it look in a folder that only their package makes: an error each scrape.
+          "--no-collector.textfile",
           # What comes and goes with containers and allocations says nothing of the machine.
           "--collector.filesystem.mount-points-exclude=^/(dev|proc|run|sys|var/lib/(docker|nomad|containers))($|/)",
           "--collector.netclass.ignored-devices=^(veth.*|docker.*|br-.*)$",

@@ -42,6 +42,11 @@ class Cluster:
     def findings(self) -> dict[str, Finding]:
         return {f.id: f for f in probe(self.declared, self.consul, self.nomad)}
 
+    def evidence(self, finding: str) -> str:
+        """What a finding says; nothing while there is no such finding."""
+        found = self.findings().get(finding)
+        return found.evidence if found else ""
+
     def heal(self, *named: str) -> list[str]:
         wished = chosen(list(self.findings().values()), list(named))
         return [f.id for f in wished if repair(f, self.consul, self.nomad, self.declared.jobs)]
@@ -115,9 +120,7 @@ def test_dead_job_is_revived_without_a_purge(
     cluster.declared.jobs["web"].write_text(hcl)
     jobs = Jobs(cluster.nomad)
     jobs.register(jobs.plan(Source("x", hcl)))
-    wait_for(
-        lambda: "was not deployed" in cluster.findings()["allocation:web"].evidence, nomad_server
-    )
+    wait_for(lambda: "was not deployed" in cluster.evidence("allocation:web"), nomad_server)
     there.touch()
 
     assert cluster.heal() == ["allocation:web"]

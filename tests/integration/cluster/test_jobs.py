@@ -27,8 +27,8 @@ variable "tags" {
 job "NAME" {
   update {
     min_healthy_time  = "1s"
-    healthy_deadline  = "5s"
-    progress_deadline = "10s"
+    healthy_deadline  = "60s"
+    progress_deadline = "0s"
   }
   meta { tags = join(",", var.tags) }
   group "speaker" {

@@ -2,7 +2,8 @@
 
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -54,7 +55,8 @@ class Consul:
             self.process = subprocess.Popen(
                 [needed("consul"), "agent", "-dev", f"-config-file={file}"], stdout=log, stderr=log
             )
-        self.wait()
+        with stopped_on_failure(self):
+            self.wait()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -96,6 +98,8 @@ class Nomad:
             "name": NODE,
             "ports": {"http": self.http, "rpc": self._rpc, "serf": self._serf},
             "disable_update_check": True,
+            # As the role sets it; in JSON, Nomad takes this block only as a list.
+            "server": [{"default_scheduler_config": [{"memory_oversubscription_enabled": True}]}],
             "consul": {"address": self.consul.url.removeprefix("http://")},
             "client": {
                 "options": {"fingerprint.denylist": CLOUDS},
@@ -112,7 +116,8 @@ class Nomad:
             self.process = subprocess.Popen(
                 [needed("nomad"), "agent", "-dev", f"-config={file}"], stdout=log, stderr=log
             )
-        wait_for(lambda: self.nodes() == ["ready"], "Nomad's client", 90)
+        with stopped_on_failure(self):
+            wait_for(lambda: self.nodes() == ["ready"], "Nomad's client", 90)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -181,6 +186,18 @@ class Nomad:
 
 def _hcl(value: object) -> str:
     return json.dumps(value).replace("${", "$${").replace("%{", "%%{")
+
+
+@contextmanager
+def stopped_on_failure(agent: Consul | Nomad) -> Iterator[None]:
+    """One that did not come up is not left behind, and its log says why it did not."""
+    try:
+        yield
+    except BaseException as error:
+        agent.stop()
+        (log,) = agent.folder.glob("*.log")
+        error.add_note(log.read_text(encoding="utf-8", errors="replace")[-3000:])
+        raise
 
 
 def end(process: subprocess.Popen[bytes] | None) -> None:

@@ -53,7 +53,14 @@ class House:
             ensure_key(file)
         self.key = state.key_file.read_text(encoding="ascii").strip()
         self.expert_key = state.service_key_file.read_text(encoding="ascii")
-        self.options = Options(state, free_port_base(), "xllamacpp", None, "")
+        self.options = Options(
+            state,
+            free_port_base(),
+            "xllamacpp",
+            speech=False,
+            llama_server_binary=None,
+            state_option="",
+        )
         self.exporter_port, self.launcher_port = free_ports(2)
         self._exporter = node_exporter
         self._running: dict[str, subprocess.Popen[bytes]] = {}

@@ -124,6 +124,14 @@ def test_experts_are_asked_with_their_key_and_named_by_their_model(asking: Askin
     assert dict(row)["model"] == "qwen3-4b"
 
 
+def test_exporter_looks_for_nothing_that_is_not_there(asking: Asking) -> None:
+    """A folder that only a distribution's package makes would be an error with each scrape."""
+    collectors = {dict(row)["collector"] for row in asking.ask("node_scrape_collector_success")}
+
+    assert "textfile" not in collectors
+    assert {"cpu", "filesystem", "meminfo"} <= collectors
+
+
 def test_panels_of_nomad_show_what_runs(asking: Asking, nomad: Nomad) -> None:
     """The overview is looked at when jobs do not run: its panels must know them."""
     board = json.loads((FOLDER / "hearth-cluster.json").read_text(encoding="utf-8"))
