@@ -7,11 +7,14 @@ Every model call and every tool call inside is an instance of its own (`reply/tu
 import asyncio
 import json
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, Field
 
 from pipecatapp.workflow.tool import Context, Json, Tool, ToolFailed, tool
+
+ALL_BELOW: Final = ".*"
+"""How the name of a kind of tools ends."""
 
 
 class Answer(BaseModel):
@@ -33,7 +36,10 @@ async def agent(
     ctx: Context,
     model: Annotated[str, Field(description="Role or id of the model.")],
     messages: Annotated[list[Json], Field(description="The conversation so far, in OpenAI form.")],
-    tools: Annotated[list[str], Field(description="Names of the tools it may call.")] = [],  # noqa: B006 (pydantic copies defaults)
+    tools: Annotated[
+        list[str],
+        Field(description="Names of the tools it may call; `mcp.*` is all that begin with `mcp.`."),
+    ] = [],  # noqa: B006 (pydantic copies defaults)
     max_turns: Annotated[int, Field(ge=1, le=100, description="Model calls it may make.")] = 8,
     temperature: float | None = None,
     max_tokens: int | None = None,
@@ -90,10 +96,18 @@ def _offered(ctx: Context, tools: Sequence[str]) -> dict[str, Tool]:
 
     The engine leaves `tools` empty where the model takes none, before the agent's input is kept.
     """
-    unknown = [name for name in tools if name not in ctx.tools or name == "agent"]
+    named = [one for name in tools for one in _meant(ctx, name)]
+    unknown = [name for name in named if name not in ctx.tools or name == "agent"]
     if unknown:
         raise ToolFailed(f"An agent cannot be given {', '.join(unknown)}.")
-    return {name.replace(".", "_"): ctx.tools[name] for name in tools}
+    return {name.replace(".", "_"): ctx.tools[name] for name in named}
+
+
+def _meant(ctx: Context, name: str) -> list[str]:
+    """The tools of a name that ends in `.*`: those that are there now, which may be none."""
+    if not name.endswith(ALL_BELOW):
+        return [name]
+    return sorted(tool for tool in ctx.tools if tool.startswith(name.removesuffix("*")))
 
 
 def _spec(name: str, tool: Tool) -> Json:
