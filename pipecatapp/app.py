@@ -17,6 +17,7 @@ from hearth.service.state import StateDir
 from hearth.service.version import hearth_version
 from pipecatapp.api import conversations, events, plan, runs, session, status, workflows
 from pipecatapp.api.access import Access
+from pipecatapp.api.documents import layers, texts, tools
 from pipecatapp.api.edge import Edge
 from pipecatapp.api.errors import answer_errors_as_openai
 from pipecatapp.api.library import schedules
@@ -43,6 +44,9 @@ ROUTERS: Final = (
     runs.router,
     events.router,
     workflows.router,
+    texts.router,
+    layers.router,
+    tools.router,
     plan.router,
     status.router,
     conversations.router,

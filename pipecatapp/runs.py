@@ -11,16 +11,19 @@ from pipecatapp.workflow import (
     Composition,
     Diagnostic,
     Documents,
+    Effect,
     Engine,
     Graph,
     InvalidDocument,
     Layer,
     Listener,
+    Plan,
     RunSummary,
     RunView,
     Status,
     Workflow,
     Written,
+    granting,
     plan_text,
     read_document,
     read_layer,
@@ -42,6 +45,8 @@ class Document(BaseModel):
     """Names of layers or texts of some, the strongest last."""
     select: dict[str, str] = Field(default_factory=dict)
     """The choice of each variant."""
+    allow: list[Effect] | None = None
+    """The effects that its run may have; None for all that the document asks for."""
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
@@ -128,6 +133,9 @@ class Runs:
         found = self.composition(document).explain(path)
         return [Explained(**asdict(opinion)) for opinion in found]
 
+    def _granted(self, document: Document, plan: Plan) -> Plan:
+        return plan if document.allow is None else granting(plan, document.allow)
+
     def _written(self, document: Document) -> Written:
         if document.document is not None:
             return read_document(document.document, file=document.file)
@@ -157,9 +165,10 @@ class Runs:
         """What would run; a wrong document is told, not raised."""
         try:
             workflow = self.workflow(document)
-            plan = self.engine.plan(workflow)
+            plan = self._granted(document, self.engine.plan(workflow))
         except InvalidDocument as error:
-            return Planned(diagnostics=shown(error.diagnostics), text=str(error))
+            text = "\n".join(one.shown for one in error.diagnostics)
+            return Planned(diagnostics=shown(error.diagnostics), text=text)
         return Planned(
             graph=plan.graph(),
             text=plan_text(plan),
@@ -191,6 +200,7 @@ class Runs:
             inputs,
             conversation=conversation,
             caller=caller,
+            grants=document.allow,
             listener=listener,
             answers=answers,
             interactive=interactive,

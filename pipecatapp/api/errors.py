@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse
 
 from hearth.openai_api.errors import error_body
 from pipecatapp.api.edge import BodyTooLarge
+from pipecatapp.library.editing import Changed, NotEdited, UnknownLayer
 from pipecatapp.runs import shown
 from pipecatapp.schedules.store import ScheduleKept, UnknownSchedule
 from pipecatapp.schedules.timing import WrongTiming
@@ -19,6 +20,7 @@ from pipecatapp.workflow import (
     InvalidInputs,
     LedgerFailed,
     NotAsked,
+    NotGranted,
     NotImported,
     UnknownRun,
     UnknownStep,
@@ -37,6 +39,10 @@ TYPES = {
 
 ENGINE_REFUSALS: dict[type[Exception], tuple[int, str, str | None]] = {
     UnknownWorkflow: (404, "workflow_not_found", "workflow"),
+    UnknownLayer: (404, "layer_not_found", "layer"),
+    Changed: (412, "document_changed", "document"),
+    NotEdited: (422, "not_edited", "operations"),
+    NotGranted: (403, "not_granted", "allow"),
     UnknownRun: (404, "run_not_found", "run"),
     UnknownStep: (404, "step_not_found", "at"),
     InvalidInputs: (422, "invalid_inputs", "inputs"),

@@ -3,12 +3,13 @@
 import typer
 
 from pipecatapp.cli.backup import back_up, restore
+from pipecatapp.cli.documents.commands import document_commands
 from pipecatapp.cli.fork import fork_run, pin_step
 from pipecatapp.cli.keeping import export_run, import_runs, prune_runs
 from pipecatapp.cli.library.commands import library_commands
 from pipecatapp.cli.plan import explain_field, flatten_workflow, plan_workflow
 from pipecatapp.cli.run import run_workflow
-from pipecatapp.cli.runs import answer_run, cancel_run, list_runs, note_run, show_run
+from pipecatapp.cli.runs import answer_run, cancel_run, follow_run, list_runs, note_run, show_run
 
 
 def commands(app: typer.Typer) -> None:
@@ -24,6 +25,7 @@ def commands(app: typer.Typer) -> None:
     )
     group.callback()(list_runs)
     group.command("show")(show_run)
+    group.command("events")(follow_run)
     group.command("cancel")(cancel_run)
     group.command("answer")(answer_run)
     group.command("note")(note_run)
@@ -33,4 +35,5 @@ def commands(app: typer.Typer) -> None:
     group.command("export")(export_run)
     group.command("import")(import_runs)
     app.add_typer(group, name="runs")
+    document_commands(app)
     library_commands(app)

@@ -30,13 +30,15 @@ class Desk(Protocol):
 
     async def start(self, start: Start) -> str: ...
 
-    def follow(self, run: str) -> AsyncIterator[Json]:
+    def follow(self, run: str, *, after: int = 0) -> AsyncIterator[Json]:
         """Events, and text as `{"type": "delta", "path", "text", "offset"}`, until the run ends."""
         ...
 
     async def show(self, run: str) -> Json: ...
 
-    async def page(self, limit: int) -> Json: ...
+    async def page(self, limit: int, **wanted: str) -> Json:
+        """The last runs; `wanted` are `before`, `workflow`, `status`."""
+        ...
 
     async def cancel(self, run: str) -> Json: ...
 
@@ -80,15 +82,16 @@ class OwnDesk:
             interactive=start.interactive,
         )
 
-    async def follow(self, run: str) -> AsyncIterator[Json]:
-        async for item in self._runs.engine.listen(run, after=0):
+    async def follow(self, run: str, *, after: int = 0) -> AsyncIterator[Json]:
+        async for item in self._runs.engine.listen(run, after=after):
             yield item.model_dump(mode="json")
 
     async def show(self, run: str) -> Json:
         return self._runs.view(run).model_dump(mode="json")
 
-    async def page(self, limit: int) -> Json:
-        return self._runs.page(limit=limit).model_dump(mode="json")
+    async def page(self, limit: int, **wanted: str) -> Json:
+        found: Any = wanted
+        return self._runs.page(limit=limit, **found).model_dump(mode="json")
 
     async def cancel(self, run: str) -> Json:
         return (await self._runs.cancel(run)).model_dump(mode="json")

@@ -10,6 +10,7 @@ import typer
 
 from hearth.service.settings import SettingsError
 from pipecatapp.cli.inputs import InvalidInput
+from pipecatapp.library.editing import Changed, NotEdited, UnknownLayer
 from pipecatapp.schedules.store import ScheduleKept, UnknownSchedule
 from pipecatapp.schedules.timing import WrongTiming
 from pipecatapp.workflow import (
@@ -19,6 +20,7 @@ from pipecatapp.workflow import (
     LedgerFailed,
     LedgerTooNew,
     NotAsked,
+    NotGranted,
     NotImported,
     UnknownRun,
     UnknownStep,
@@ -43,10 +45,12 @@ class CommandFailed(Exception):
 
 REFUSED: Final = (
     *(InvalidInput, InvalidDocument, InvalidInputs, NotImported),
+    *(NotEdited, NotGranted, UnknownLayer),
     *(UnknownWorkflow, WrongAnswer, WrongTiming),
 )
 BROKEN: Final = (
     SettingsError,
+    Changed,
     LedgerBusy,
     LedgerFailed,
     LedgerTooNew,

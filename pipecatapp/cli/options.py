@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from pipecatapp.cli.failure import INVALID, CommandFailed
 from pipecatapp.runs import Document
+from pipecatapp.workflow.tool import EFFECTS
 
 StateOption = Annotated[
     Path | None, typer.Option("--state-dir", help="State directory of the instance.")
@@ -28,6 +29,12 @@ SelectOption = Annotated[
 ]
 
 
+AllowOption = Annotated[
+    list[str],
+    typer.Option("--allow", metavar="EFFECT", help="Grant only these effects, such as read, llm."),
+]
+
+
 @dataclass(frozen=True)
 class Named:
     """A workflow as a command line names it."""
@@ -35,10 +42,16 @@ class Named:
     name: str
     layers: Sequence[str] = ()
     select: Sequence[str] = ()
+    allow: Sequence[str] = ()
 
     def document(self) -> Document:
         """What it names; raises `CommandFailed`."""
-        return document_of(self.name, self.layers, self.select)
+        if unknown := sorted({*self.allow} - EFFECTS):
+            known = ", ".join(sorted(EFFECTS))
+            raise CommandFailed(f"There is no effect {unknown[0]!r}. Known: {known}", code=INVALID)
+        found = document_of(self.name, self.layers, self.select)
+        granted: Any = list(self.allow)
+        return found.model_copy(update={"allow": granted}) if granted else found
 
 
 def document_of(name: str, layers: Sequence[str] = (), select: Sequence[str] = ()) -> Document:

@@ -60,12 +60,12 @@ class RemoteDesk:
     async def start(self, start: Start) -> str:
         return str((await self.ask("POST", "/api/runs", start.body()))["run"])
 
-    async def follow(self, run: str) -> AsyncIterator[Json]:
+    async def follow(self, run: str, *, after: int = 0) -> AsyncIterator[Json]:
         """Connects again, after the last event that came, when the service is started anew.
 
         A stream that ends without `end` says that the run will go on.
         """
-        after = failures = 0
+        failures = 0
         while True:
             try:
                 async for event in self._events(run, after):
@@ -83,8 +83,8 @@ class RemoteDesk:
     async def show(self, run: str) -> Json:
         return await self.ask("GET", f"/api/runs/{run}")
 
-    async def page(self, limit: int) -> Json:
-        return await self.ask("GET", f"/api/runs?limit={limit}")
+    async def page(self, limit: int, **wanted: str) -> Json:
+        return await self.ask("GET", "/api/runs", params={"limit": limit, **wanted})
 
     async def cancel(self, run: str) -> Json:
         return await self.ask("POST", f"/api/runs/{run}/cancel")

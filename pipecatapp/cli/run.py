@@ -14,6 +14,7 @@ from pipecatapp.cli.desk import Desk, open_desk
 from pipecatapp.cli.failure import CANCELLED, DONE, FAILED, INVALID, CommandFailed, finish
 from pipecatapp.cli.inputs import parse_answers, parse_inputs
 from pipecatapp.cli.options import (
+    AllowOption,
     JsonOption,
     LayersOption,
     Named,
@@ -47,6 +48,7 @@ def run_workflow(
     ] = [],  # noqa: B006
     layers: LayersOption = [],  # noqa: B006
     select: SelectOption = [],  # noqa: B006
+    allow: AllowOption = [],  # noqa: B006
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
@@ -58,7 +60,7 @@ def run_workflow(
     """
     asking = sys.stdin.isatty() and not as_json
     told = _Told(given, answers, conversation, asking=asking)
-    finish(_run(Named(workflow, layers, select), told, state_dir, as_json=as_json))
+    finish(_run(Named(workflow, layers, select, allow), told, state_dir, as_json=as_json))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from pipecatapp.cli.desk import open_desk
-from pipecatapp.cli.failure import DONE, FAILED, CommandFailed, finish
+from pipecatapp.cli.failure import DONE, FAILED, INVALID, CommandFailed, finish
 from pipecatapp.cli.options import JsonOption, StateOption
 
 COLOURS = {
@@ -34,13 +34,21 @@ RunArgument = Annotated[str, typer.Argument(metavar="ID", help="A run that `hear
 def list_runs(
     context: typer.Context,
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many at most.")] = 20,
+    before: Annotated[
+        str | None, typer.Option(metavar="ID", help="Older ones: those before this run.")
+    ] = None,
+    workflow: Annotated[str | None, typer.Option(help="Those of this workflow.")] = None,
+    status: Annotated[
+        str | None, typer.Option(help=f"Those that are {', '.join(COLOURS)}.")
+    ] = None,
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
     """List the last runs, newest first; `show` and `cancel` take the id of one."""
     if context.invoked_subcommand is None:
-        finish(_list(limit, state_dir, as_json=as_json))
+        wanted = {"before": before, "workflow": workflow, "status": status}
+        finish(_list(limit, wanted, state_dir, as_json=as_json))
 
 
 def show_run(
@@ -48,6 +56,17 @@ def show_run(
 ) -> None:
     """Show one run: its steps as a tree with status, seconds and tokens."""
     finish(_show(run, state_dir, as_json=as_json))
+
+
+def follow_run(
+    run: RunArgument,
+    after: Annotated[int, typer.Option(min=0, help="Only events with a larger number.")] = 0,
+    state_dir: StateOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the events of a run as they come, until it ends; with --json one object a line."""
+    finish(_follow(run, after, state_dir, as_json=as_json))
 
 
 def cancel_run(run: RunArgument, state_dir: StateOption = None) -> None:
@@ -88,16 +107,44 @@ async def _note(run: str, text: str, state_dir: Path | None) -> int:
     return DONE
 
 
-async def _list(limit: int, state_dir: Path | None, *, as_json: bool) -> int:
+async def _list(
+    limit: int, wanted: dict[str, str | None], state_dir: Path | None, *, as_json: bool
+) -> int:
+    if wanted["status"] not in (None, *COLOURS):
+        raise CommandFailed(f"--status is one of {', '.join(COLOURS)}.", code=INVALID)
     async with open_desk(state_dir) as desk:
-        page = await desk.page(limit)
+        page = await desk.page(limit, **{name: said for name, said in wanted.items() if said})
     if as_json:
         typer.echo(json.dumps(page, indent=2, ensure_ascii=False))
     elif page["runs"]:
         console().print(table_of(page["runs"]))
     else:
-        typer.echo("No runs yet. Start one: hearth run agent-turn --input text='Hello'")
+        typer.echo(
+            "There is no such run."
+            if any(wanted.values())
+            else "No runs yet. Start one: hearth run agent-turn --input text='Hello'"
+        )
     return DONE
+
+
+async def _follow(run: str, after: int, state_dir: Path | None, *, as_json: bool) -> int:
+    async with open_desk(state_dir) as desk:
+        async for event in desk.follow(run, after=after):
+            if as_json:
+                typer.echo(json.dumps(event, ensure_ascii=False))
+            elif event["type"] != "delta":
+                typer.echo(line_of(event))
+    return DONE
+
+
+def line_of(event: dict[str, Any]) -> str:
+    """One event on one line: number, time, type, path, and what is to be known of it."""
+    at = datetime.fromisoformat(event["at"]).astimezone()
+    known = {name: said for name, said in event["data"].items() if said not in (None, "", {})}
+    facts = json.dumps(known, ensure_ascii=False) if known else ""
+    return (
+        f"{event['seq']:>6}  {at:%H:%M:%S}  {event['type']:<14} {event['path']}  {facts}".rstrip()
+    )
 
 
 async def _show(run: str, state_dir: Path | None, *, as_json: bool) -> int:
@@ -175,6 +222,7 @@ def _line(label: str, what: dict[str, Any]) -> Text:
         facts.append(f"{tokens} tokens")
     if cached := what.get("facts", {}).get("cached"):
         facts.append(f"known from {cached['run']}" if cached["run"] else "pinned")
+    facts += [f"instead of {one['model']}" for one in what.get("facts", {}).get("instead_of", [])]
     if what.get("why"):
         facts.append(what["why"])
     if what.get("model"):

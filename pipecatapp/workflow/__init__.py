@@ -18,7 +18,7 @@ from pipecatapp.workflow.ledger import (
     Status,
 )
 from pipecatapp.workflow.loading import Documents, load_document, read_document
-from pipecatapp.workflow.plan import Graph, NotGranted, Plan, plan_text
+from pipecatapp.workflow.plan import Graph, NotGranted, Plan, granting, plan_text
 from pipecatapp.workflow.running.waiting import NotAsked, WrongAnswer
 from pipecatapp.workflow.tool import (
     Context,
@@ -95,6 +95,7 @@ __all__ = [
     "flat_text",
     "load_document",
     "plan_text",
+    "granting",
     "read_document",
     "read_layer",
     "tool",

@@ -2,28 +2,10 @@
 
 from collections.abc import Mapping
 from difflib import get_close_matches
-from typing import Final
 
 from pipecatapp.api.errors import Refused
+from pipecatapp.catalogue import AGENT, AGENT_WORKFLOW, PREFIX, is_offered
 from pipecatapp.workflow import Workflow
-
-AGENT: Final = "agent"
-AGENT_WORKFLOW: Final = "agent-turn"
-PREFIX: Final = "workflow/"
-
-
-def is_offered(workflow: Workflow) -> bool:
-    """A workflow that takes `messages` and gives `text` is a conversation."""
-    takes = workflow.input_schema().get("properties", {})
-    gives = workflow.output_schema().get("properties", {})
-    return "messages" in takes and "text" in gives
-
-
-def model_of(workflow: Workflow) -> str | None:
-    """The model name of a workflow: `agent`, `workflow/<id>`, or None."""
-    if not is_offered(workflow):
-        return None
-    return AGENT if workflow.id == AGENT_WORKFLOW else f"{PREFIX}{workflow.id}"
 
 
 def offered(workflows: Mapping[str, Workflow]) -> dict[str, Workflow]:

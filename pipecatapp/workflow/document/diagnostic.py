@@ -20,6 +20,11 @@ class Diagnostic:
         mend = f". {self.mend}" if self.mend else ""
         return f"{self.file}:{self.line}:{self.column}: {self.message}{mend}"
 
+    @property
+    def shown(self) -> str:
+        """For people: below the line what stands at its place."""
+        return f"{self}\n    {self.text}" if self.text else str(self)
+
 
 class InvalidDocument(Exception):
     """A document is not a workflow that can run.

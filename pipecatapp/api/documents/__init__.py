@@ -1,0 +1,1 @@
+"""Documents and what they are made of: their text, layers, tools."""

@@ -1,0 +1,107 @@
+"""`/api/workflows/{name}/document` and `PATCH /api/workflows/{name}`: documents as texts.
+
+A browser handles no YAML: it sends operations and the ETag of what it saw, and the text is edited
+here, so that comments, order and everything else that is not touched stay as they are.
+"""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Header, Path, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import Response
+
+from pipecatapp.api.access import known_caller
+from pipecatapp.api.errors import Refused
+from pipecatapp.api.parts import WithParts
+from pipecatapp.library.editing import Operation
+from pipecatapp.runs import Document
+from pipecatapp.workbench import Difference, DocumentText, Edited, Workbench
+
+router = APIRouter(prefix="/api/workflows", dependencies=[Depends(known_caller)])
+
+Name = Annotated[str, Path(pattern=r"^[a-z][a-z0-9-]*$", max_length=200)]
+Seen = Annotated[str | None, Header(alias="if-match", max_length=200)]
+
+
+def workbench_of(request: Request, parts: WithParts) -> Workbench:
+    """The documents of this instance."""
+    return Workbench(parts.runs, request.app.state.directory.root)
+
+
+WithWorkbench = Annotated[Workbench, Depends(workbench_of)]
+
+
+class Edits(BaseModel):
+    """Done in their order, all or none; with `look` nothing is kept."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    operations: list[Operation] = Field(min_length=1, max_length=500)
+    look: bool = False
+
+
+class NewText(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    document: str
+    look: bool = False
+
+
+class Both(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    before: Document
+    after: Document
+
+
+@router.post("/diff")
+async def compare_documents(body: Both, workbench: WithWorkbench) -> Difference:
+    """What two documents say differently, with their layers, as a diff and field by field."""
+    return workbench.compare(body.before, body.after)
+
+
+@router.get("/{name}/document")
+async def show_document(name: Name, workbench: WithWorkbench, response: Response) -> DocumentText:
+    """The text of a workflow; its ETag is in the header, too."""
+    told = workbench.text(name)
+    response.headers["etag"] = told.etag
+    return told
+
+
+@router.put("/{name}/document")
+async def put_document(
+    name: Name, body: NewText, workbench: WithWorkbench, response: Response, if_match: Seen = None
+) -> Edited:
+    """Keep a text as this workflow; a new one needs no If-Match. A wrong one is not kept: the
+    answer holds its diagnostics.
+    """
+    if if_match is None and workbench.knows(name):
+        raise seen_missing()
+    told = workbench.put(name, body.document, seen=if_match, look=body.look)
+    response.headers["etag"] = told.etag
+    return told
+
+
+@router.patch("/{name}")
+async def edit_document(
+    name: Name, body: Edits, workbench: WithWorkbench, response: Response, if_match: Seen = None
+) -> Edited:
+    """Change fields, add, move and remove nodes; only the lines that are touched change."""
+    if if_match is None:
+        raise seen_missing()
+    told = workbench.edit(name, body.operations, seen=if_match, look=body.look)
+    response.headers["etag"] = told.etag
+    return told
+
+
+@router.delete("/{name}/document", status_code=204)
+async def remove_document(name: Name, workbench: WithWorkbench, if_match: Seen = None) -> None:
+    """Remove a workflow that a person keeps; a shipped one of this id is back then."""
+    if if_match is None:
+        raise seen_missing()
+    workbench.remove(name, seen=if_match)
+
+
+def seen_missing() -> Refused:
+    told = "Say with If-Match which text you saw: its ETag, or * for whatever is there."
+    return Refused(428, "if_match_missing", told)

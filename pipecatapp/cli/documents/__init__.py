@@ -1,0 +1,1 @@
+"""Commands for documents: workflows as they are written, layers, tools."""

@@ -1,0 +1,30 @@
+"""The commands of this folder, in their groups."""
+
+import typer
+
+from pipecatapp.cli.documents import layers, tools, validate, workflows
+
+
+def document_commands(app: typer.Typer) -> None:
+    """Add the commands for documents."""
+    app.command("validate")(validate.validate_documents)
+    app.command("tools")(tools.list_tools)
+    group = typer.Typer(
+        help="What can be started: list, show, edit, compare, save, remove.",
+        invoke_without_command=True,
+    )
+    group.callback()(workflows.list_workflows)
+    group.command("show")(workflows.show_workflow)
+    group.command("edit")(workflows.edit_workflow)
+    group.command("diff")(workflows.compare_workflows)
+    group.command("save")(workflows.save_workflow)
+    group.command("remove")(workflows.remove_workflow)
+    app.add_typer(group, name="workflows")
+    group = typer.Typer(
+        help="Opinions on workflows: list, show, save, remove.", invoke_without_command=True
+    )
+    group.callback()(layers.list_layers)
+    group.command("show")(layers.show_layer)
+    group.command("save")(layers.save_layer)
+    group.command("remove")(layers.remove_layer)
+    app.add_typer(group, name="layers")

@@ -1,0 +1,73 @@
+"""`hearth layers`: what is laid over workflows."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipecatapp.cli.documents.desk import open_documents
+from pipecatapp.cli.documents.output import json_out, table_out
+from pipecatapp.cli.failure import DONE, finish
+from pipecatapp.cli.options import JsonOption, StateOption, text_of
+from pipecatapp.workflow import read_layer
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A layer's id.")]
+FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="A layer as YAML.")]
+
+
+def list_layers(
+    context: typer.Context, state_dir: StateOption = None, *, as_json: JsonOption = False
+) -> None:
+    """List the layers that can be named with --layer."""
+    if context.invoked_subcommand is None:
+        finish(_list(state_dir, as_json=as_json))
+
+
+def show_layer(
+    name: NameArgument, state_dir: StateOption = None, *, as_json: JsonOption = False
+) -> None:
+    """Print a layer as it is written."""
+    finish(_show(name, state_dir, as_json=as_json))
+
+
+def save_layer(file: FileArgument, state_dir: StateOption = None) -> None:
+    """Keep a layer under its id, in the place of one that is there."""
+    finish(_save(file, state_dir))
+
+
+def remove_layer(name: NameArgument, state_dir: StateOption = None) -> None:
+    """Remove a layer; runs that were started with it keep what they began with."""
+    finish(_remove(name, state_dir))
+
+
+async def _list(state_dir: Path | None, *, as_json: bool) -> int:
+    async with open_documents(state_dir) as documents:
+        found = await documents.layers()
+    if as_json:
+        return json_out({"layers": found})
+    return table_out(found, ("id", "of", "about"), otherwise="No layers are kept here.")
+
+
+async def _show(name: str, state_dir: Path | None, *, as_json: bool) -> int:
+    async with open_documents(state_dir) as documents:
+        found = await documents.layer(name)
+    if as_json:
+        return json_out(found)
+    typer.echo(found["document"], nl=False)
+    return DONE
+
+
+async def _save(file: str, state_dir: Path | None) -> int:
+    text = text_of(file)
+    name = read_layer(text, file=file).id
+    async with open_documents(state_dir) as documents:
+        kept = await documents.put_layer(name, text)
+    typer.echo(f"The layer {name} is kept in {kept['file']}.")
+    return DONE
+
+
+async def _remove(name: str, state_dir: Path | None) -> int:
+    async with open_documents(state_dir) as documents:
+        await documents.remove_layer(name)
+    typer.echo(f"The layer {name} is removed.")
+    return DONE

@@ -1,0 +1,22 @@
+"""`hearth tools`: what nodes can use."""
+
+from pathlib import Path
+
+from pipecatapp.cli.documents.desk import open_documents
+from pipecatapp.cli.documents.output import json_out, table_out
+from pipecatapp.cli.failure import finish
+from pipecatapp.cli.options import JsonOption, StateOption
+
+
+def list_tools(state_dir: StateOption = None, *, as_json: JsonOption = False) -> None:
+    """List the tools that nodes can use, with the effect of each; --json adds their schemas."""
+    finish(_list(state_dir, as_json=as_json))
+
+
+async def _list(state_dir: Path | None, *, as_json: bool) -> int:
+    async with open_documents(state_dir) as documents:
+        found = await documents.tools()
+    if as_json:
+        return json_out({"tools": found})
+    lines = [one | {"about": one["about"].partition("\n")[0]} for one in found]
+    return table_out(lines, ("name", "version", "effect", "about"), otherwise="No tools.")

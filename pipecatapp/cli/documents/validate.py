@@ -1,0 +1,50 @@
+"""`hearth validate`: every mistake of any number of documents, and nothing is run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipecatapp.cli.desk import open_desk
+from pipecatapp.cli.documents.output import json_out
+from pipecatapp.cli.failure import DONE, INVALID, finish
+from pipecatapp.cli.options import JsonOption, LayersOption, SelectOption, StateOption, document_of
+
+
+def validate_documents(
+    workflows: Annotated[
+        list[str], typer.Argument(metavar="NAME|FILE…", help="Workflows, by id or as files.")
+    ],
+    layers: LayersOption = [],  # noqa: B006
+    select: SelectOption = [],  # noqa: B006
+    state_dir: StateOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Check workflows as `plan` and `run` do; exit code 2 when one of them is wrong.
+
+    Each mistake is a line `file:line:column: reason. mend`, and below it what stands there.
+    """
+    finish(_validate(workflows, (layers, select), state_dir, as_json=as_json))
+
+
+async def _validate(
+    names: list[str],
+    laid: tuple[list[str], list[str]],
+    state_dir: Path | None,
+    *,
+    as_json: bool,
+) -> int:
+    found = []
+    async with open_desk(state_dir) as desk:
+        for name in names:
+            planned = await desk.plan(document_of(name, *laid))
+            found.append({"name": name, "diagnostics": planned["diagnostics"]})
+            if planned["diagnostics"] and not as_json:
+                typer.echo(planned["text"], err=True)
+    wrong = sum(len(one["diagnostics"]) for one in found)
+    if as_json:
+        json_out({"documents": found})
+    else:
+        typer.echo(f"{len(names)} checked, {wrong} mistakes." if wrong else "All is well.")
+    return INVALID if wrong else DONE

@@ -1,0 +1,197 @@
+"""`hearth workflows`: what can be started, and the documents behind it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from pipecatapp.cli.documents.desk import Json, open_documents
+from pipecatapp.cli.documents.output import json_out, table_out
+from pipecatapp.cli.failure import DONE, INVALID, CommandFailed, finish
+from pipecatapp.cli.options import (
+    JsonOption,
+    LayersOption,
+    Named,
+    SelectOption,
+    StateOption,
+    WorkflowArgument,
+    text_of,
+)
+from pipecatapp.workflow import read_document
+
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A workflow's id.")]
+
+
+def list_workflows(
+    context: typer.Context,
+    tag: Annotated[list[str], typer.Option(help="Only those that have this tag.")] = [],  # noqa: B006
+    state_dir: StateOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """List what can be started by name; --json adds the schemas of inputs and outputs."""
+    if context.invoked_subcommand is None:
+        finish(_list(tag, state_dir, as_json=as_json))
+
+
+def show_workflow(
+    name: NameArgument, state_dir: StateOption = None, *, as_json: JsonOption = False
+) -> None:
+    """Print a workflow as it is written; with --json its schemas and its graph."""
+    finish(_show(name, state_dir, as_json=as_json))
+
+
+def edit_workflow(
+    name: NameArgument,
+    given: Annotated[
+        list[str],
+        typer.Option("--set", metavar="PATH=VALUE", help="Give `node.field` a value."),
+    ] = [],  # noqa: B006
+    remove: Annotated[
+        list[str], typer.Option(metavar="PATH", help="Take out a node, or `node.field`.")
+    ] = [],  # noqa: B006
+    operations: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Operations as JSON, as the API takes them.")
+    ] = None,
+    state_dir: StateOption = None,
+    *,
+    look: Annotated[bool, typer.Option("--look", help="Only show what would change.")] = False,
+    as_json: JsonOption = False,
+) -> None:
+    """Edit a workflow; lines that are not touched stay as they are, comments included.
+
+    A shipped workflow is not changed: its edited copy is kept in the state directory.
+    """
+    asked = _Asked(given, remove, operations)
+    finish(_edit(name, asked, state_dir, look=look, as_json=as_json))
+
+
+def compare_workflows(
+    before: WorkflowArgument,
+    after: WorkflowArgument,
+    layers: LayersOption = [],  # noqa: B006
+    select: SelectOption = [],  # noqa: B006
+    state_dir: StateOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Show what two workflows say differently; --layer and --select are those of the second."""
+    finish(_diff(Named(before), Named(after, layers, select), state_dir, as_json=as_json))
+
+
+def save_workflow(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A workflow as YAML.")],
+    state_dir: StateOption = None,
+) -> None:
+    """Keep a workflow under its id, in the place of one that is there."""
+    finish(_save(file, state_dir))
+
+
+def remove_workflow(name: NameArgument, state_dir: StateOption = None) -> None:
+    """Remove a workflow that is kept here; a shipped one of that id is back then."""
+    finish(_remove(name, state_dir))
+
+
+async def _list(tags: Sequence[str], state_dir: Path | None, *, as_json: bool) -> int:
+    async with open_documents(state_dir) as documents:
+        found = await documents.workflows()
+    found = [one for one in found if set(tags) <= set(one["tags"])]
+    if as_json:
+        return json_out({"workflows": found})
+    return table_out(found, ("id", "version", "tags", "about"), otherwise="No workflows.")
+
+
+async def _show(name: str, state_dir: Path | None, *, as_json: bool) -> int:
+    async with open_documents(state_dir) as documents:
+        if as_json:
+            return json_out(await documents.workflow(name))
+        typer.echo((await documents.text(name))["document"], nl=False)
+    return DONE
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What the command line says is to be changed."""
+
+    given: list[str]
+    remove: list[str]
+    file: str | None
+
+    def edits(self) -> list[Json]:
+        """As operations of the API; raises `CommandFailed`."""
+        edits = [*_operations(self.file), *map(_set, self.given)]
+        return edits + [{"op": "remove", "path": path} for path in self.remove]
+
+
+async def _edit(
+    name: str, asked: _Asked, state_dir: Path | None, *, look: bool, as_json: bool
+) -> int:
+    edits = asked.edits()
+    if not edits:
+        raise CommandFailed("Say what to change: --set, --remove or --operations.", code=INVALID)
+    async with open_documents(state_dir) as documents:
+        seen = (await documents.text(name))["etag"]
+        edited = await documents.edit(name, edits, seen=seen, look=look)
+    return _told(edited, as_json=as_json)
+
+
+async def _save(file: str, state_dir: Path | None) -> int:
+    text = text_of(file)
+    name = str(read_document(text, file=file).value.get("id"))
+    async with open_documents(state_dir) as documents:
+        return _told(await documents.put(name, text), as_json=False)
+
+
+async def _remove(name: str, state_dir: Path | None) -> int:
+    async with open_documents(state_dir) as documents:
+        await documents.remove(name)
+    typer.echo(f"The workflow {name} is removed.")
+    return DONE
+
+
+async def _diff(before: Named, after: Named, state_dir: Path | None, *, as_json: bool) -> int:
+    one, other = before.document(), after.document()
+    async with open_documents(state_dir) as documents:
+        found = await documents.compare(one, other)
+    if as_json:
+        return json_out(found)
+    typer.echo(found["diff"], nl=False)
+    return DONE
+
+
+def _told(edited: Json, *, as_json: bool) -> int:
+    wrong = bool(edited["diagnostics"])
+    if as_json:
+        json_out(edited)
+    else:
+        typer.echo(edited["diff"], nl=False)
+        for one in edited["diagnostics"]:
+            typer.echo(one["said"], err=True)
+        if edited["saved"]:
+            typer.echo(f"The workflow {edited['id']} is kept in {edited['file']}.", err=True)
+    return INVALID if wrong else DONE
+
+
+def _set(word: str) -> Json:
+    """`path=value`; what is JSON is taken as such, all else as a text."""
+    path, equals, text = word.partition("=")
+    if not equals:
+        raise CommandFailed(f"--set {word!r} is not of the form path=value.", code=INVALID)
+    try:
+        value: Any = json.loads(text)
+    except ValueError:
+        value = text
+    return {"op": "set", "path": path, "value": value}
+
+
+def _operations(file: str | None) -> list[Json]:
+    if file is None:
+        return []
+    try:
+        found = json.loads(text_of(file))
+    except ValueError as error:
+        raise CommandFailed(f"{file} is no JSON: {error}.", code=INVALID) from error
+    return list(found)

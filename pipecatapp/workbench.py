@@ -1,0 +1,252 @@
+"""Documents as people handle them, over HTTP and in the shell alike: look, edit, compare, keep."""
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import structlog
+from pydantic import BaseModel
+
+from pipecatapp.library.documents import SHIPPED
+from pipecatapp.library.editing import (
+    Changed,
+    Operation,
+    UnknownLayer,
+    difference,
+    edited,
+    fingerprint,
+)
+from pipecatapp.runs import Document, Runs, shown
+from pipecatapp.workflow import (
+    Diagnostic,
+    InvalidDocument,
+    Layer,
+    flat_text,
+    read_document,
+    read_layer,
+)
+
+log = structlog.get_logger()
+
+
+class DocumentText(BaseModel):
+    """A document as it stands in its file; `kept` when that is a person's, not a shipped one."""
+
+    id: str
+    file: str
+    kept: bool
+    etag: str
+    document: str
+
+
+class Edited(DocumentText):
+    """What comes of an edit, with what changes; it is kept only where `saved`."""
+
+    saved: bool
+    diff: str
+    diagnostics: list[dict[str, Any]]
+
+
+class Change(BaseModel):
+    """A field that two documents say different things of; null where one says nothing."""
+
+    path: str
+    before: Any
+    after: Any
+
+
+class Difference(BaseModel):
+    """`diff` compares the two as they are written flat, `changes` field by field."""
+
+    diff: str
+    changes: list[Change]
+
+
+class LayerCard(BaseModel):
+    """One line in the list of layers; `of` is the workflow that it is about."""
+
+    id: str
+    of: str
+    about: str
+    file: str
+
+
+class Workbench:
+    """The documents of one instance; what is changed is kept below `root` and known at once."""
+
+    def __init__(self, runs: Runs, root: Path) -> None:
+        self._runs, self._root, self._documents = runs, root, runs.documents
+
+    def knows(self, name: str) -> bool:
+        """Whether there is a workflow of this id."""
+        return name in self._documents.written
+
+    def text(self, name: str) -> DocumentText:
+        """A workflow as it is written; raises `UnknownWorkflow`."""
+        if name not in self._documents.written:
+            self._runs.known(name)
+        return self._told(name, Path(self._documents.written[name].source.file))
+
+    def edit(self, name: str, operations: Sequence[Operation], *, seen: str, look: bool) -> Edited:
+        """Do the operations to a workflow; with `look`, or when it would be wrong, nothing is kept.
+
+        `seen` is the ETag of the text that the operations are meant for. Raises
+        `UnknownWorkflow`, `Changed`, `NotEdited`.
+        """
+        before = self.text(name)
+        self._check(before, seen)
+        return self._put(name, before.document, edited(before.document, operations), look=look)
+
+    def put(self, name: str, document: str, *, seen: str | None, look: bool = False) -> Edited:
+        """Keep a whole text as the workflow of this id; `seen` is None when there is none yet."""
+        before = ""
+        if name in self._documents.written:
+            told = self.text(name)
+            self._check(told, seen)
+            before = told.document
+        return self._put(name, before, document, look=look)
+
+    def remove(self, name: str, *, seen: str) -> None:
+        """Remove a kept workflow; a shipped one of that id is back at once."""
+        told = self.text(name)
+        self._check(told, seen)
+        if not told.kept:
+            raise Changed(f"The workflow {name!r} comes with Hearth and cannot be removed.")
+        Path(told.file).unlink()
+        del self._documents.written[name]
+        self._runs.engine.forget(name)
+        shipped = SHIPPED / "workflows" / f"{name}.yaml"
+        if shipped.is_file():
+            self._learn(shipped.read_text(encoding="utf-8"), shipped)
+
+    def compare(self, one: Document, other: Document) -> Difference:
+        """What two documents say differently, composed with their layers."""
+        first, second = self._runs.composition(one), self._runs.composition(other)
+        before, after = dict(fields_of(first.value)), dict(fields_of(second.value))
+        changes = [
+            Change(path=path, before=before.get(path), after=after.get(path))
+            for path in dict.fromkeys([*before, *after])
+            if before.get(path) != after.get(path)
+        ]
+        name = str(second.value.get("id"))
+        diff = difference(flat_text(first), flat_text(second), file=f"{name}.yaml")
+        return Difference(diff=diff, changes=changes)
+
+    def layers(self) -> list[LayerCard]:
+        """All layers there are, by id."""
+        return [_card(layer) for _, layer in sorted(self._documents.layers.items())]
+
+    def layer(self, name: str) -> DocumentText:
+        """A layer as it is written; raises `UnknownLayer`."""
+        if name not in self._documents.layers:
+            raise UnknownLayer(f"There is no layer {name!r}.")
+        return self._told(name, Path(self._documents.layers[name].source.file))
+
+    def put_layer(self, name: str, document: str, *, seen: str | None) -> DocumentText:
+        """Keep a layer; raises `InvalidDocument` for what is none, or of another id."""
+        if name in self._documents.layers:
+            self._check(self.layer(name), seen)
+        file = self._root / "layers" / f"{name}.yaml"
+        layer = read_layer(document, file=str(file))
+        _same_id(layer.id, name, str(file))
+        _write(file, document)
+        self._documents.layers[name] = layer
+        return self.layer(name)
+
+    def remove_layer(self, name: str, *, seen: str) -> None:
+        """Remove a layer; raises `UnknownLayer`, `Changed`."""
+        told = self.layer(name)
+        self._check(told, seen)
+        Path(told.file).unlink()
+        del self._documents.layers[name]
+
+    def _told(self, name: str, file: Path) -> DocumentText:
+        text = file.read_text(encoding="utf-8")
+        return DocumentText(
+            id=name,
+            file=str(file),
+            kept=file.is_relative_to(self._root),
+            etag=fingerprint(text),
+            document=text,
+        )
+
+    def _check(self, told: DocumentText, seen: str | None) -> None:
+        if seen != "*" and seen != told.etag:
+            raise Changed(f"{told.id!r} is not what was seen: its ETag is {told.etag} now.")
+
+    def _put(self, name: str, before: str, document: str, *, look: bool) -> Edited:
+        file = self._root / "workflows" / f"{name}.yaml"
+        faults = self._faults(name, document, file)
+        if not faults and not look:
+            _write(file, document)
+            self._learn(document, file)
+        return Edited(
+            id=name,
+            file=str(file),
+            kept=True,
+            etag=fingerprint(document),
+            document=document,
+            saved=not faults and not look,
+            diff=difference(before, document, file=f"{name}.yaml"),
+            diagnostics=shown(faults),
+        )
+
+    def _faults(self, name: str, document: str, file: Path) -> list[Diagnostic]:
+        try:
+            written = read_document(document, file=str(file))
+            _same_id(str(written.value.get("id")), name, str(file))
+            self._runs.engine.plan(self._documents.workflow(written))
+        except InvalidDocument as error:
+            return list(error.diagnostics)
+        return []
+
+    def _learn(self, document: str, file: Path) -> None:
+        """Know it from now on, and compose anew what extends it."""
+        written = read_document(document, file=str(file))
+        self._documents.add(written)
+        engine = self._runs.engine
+        engine.know(self._documents.workflow(written))
+        for other in list(self._documents.written.values()):
+            if "extends" in other.value and other is not written:
+                try:
+                    engine.know(self._documents.workflow(other))
+                except InvalidDocument as error:
+                    log.warning("workflow_invalid", file=other.source.file, reason=str(error))
+
+
+def fields_of(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """The fields of a document, nodes by their ids: `split/writer.with.text`, `.limits.nodes`."""
+    for key, said in value.items():
+        if key in ("steps", "graph", "else") and isinstance(said, list):
+            for node in said:
+                name = str(node.get("id")) if isinstance(node, dict) else str(node)
+                outer = path if key != "else" else path.rpartition("/")[0]
+                here = f"{outer}/{name}" if outer else name
+                yield from fields_of(node, here) if isinstance(node, dict) else ()
+        elif isinstance(said, dict) and said:
+            yield from ((f"{path}.{key}.{name}", inner) for name, inner in said.items())
+        else:
+            yield f"{path}.{key}", said
+
+
+def _card(layer: Layer) -> LayerCard:
+    told = layer.document
+    return LayerCard(id=told.id, of=told.of, about=told.about, file=layer.source.file)
+
+
+def _same_id(found: str, name: str, file: str) -> None:
+    if found != name:
+        told = f"the id is {found!r}, but this is the place of {name!r}"
+        raise InvalidDocument([Diagnostic(file, 1, 1, told, f"Write `id: {name}`")])
+
+
+def _write(file: Path, text: str) -> None:
+    """All of it or nothing, also when the power fails."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    draft = file.with_name(f".{file.name}.draft")
+    with draft.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    draft.replace(file)

@@ -1,0 +1,158 @@
+"""Documents edited over HTTP and in the shell: kept, known at once, and never written blindly."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.integration.agent.conftest import House
+from tests.integration.agent.test_cli import command
+
+ZONES = """\
+# Where it is what time.
+id: zones
+inputs: {zone: {type: text, default: UTC}}
+steps:
+  # the only step
+  - {id: look, use: time.now, with: {zone: "{{ inputs.zone }}"}}
+outputs: {zone: "{{ look.zone }}"}
+"""
+BERLIN = [{"op": "set", "path": "look.with.zone", "value": "Europe/Berlin"}]
+LAYER = "kind: layer\nid: home\nof: zones\nabout: Here.\nset: {look.with.zone: Europe/Berlin}\n"
+
+
+@pytest.mark.proves("004-25")
+def test_edit_over_http_keeps_comments_and_is_known_at_once(house: House) -> None:
+    """What the page saves is what the next run does; who looked before somebody else is told."""
+    with house.client() as client:
+        made = client.put("/api/workflows/zones/document", json={"document": ZONES})
+        seen = {"if-match": made.headers["etag"]}
+        looked = client.patch(
+            "/api/workflows/zones", json={"operations": BERLIN, "look": True}, headers=seen
+        )
+        saved = client.patch("/api/workflows/zones", json={"operations": BERLIN}, headers=seen)
+        late = client.patch("/api/workflows/zones", json={"operations": BERLIN}, headers=seen)
+        blind = client.patch("/api/workflows/zones", json={"operations": BERLIN})
+        run = client.post("/api/runs", json={"workflow": "zones"}).json()["run"]
+        client.get(f"/api/runs/{run}/events").read()
+        outputs = client.get(f"/api/runs/{run}").json()["outputs"]
+        listed = [one["id"] for one in client.get("/api/workflows").json()["workflows"]]
+
+    assert (made.status_code, looked.json()["saved"], saved.json()["saved"]) == (200, False, True)
+    assert looked.json()["diff"] == saved.json()["diff"]
+    kept = (house.state / "workflows" / "zones.yaml").read_text()
+    assert kept == ZONES.replace("{{ inputs.zone }}", "Europe/Berlin") == saved.json()["document"]
+    assert (late.status_code, late.json()["error"]["code"]) == (412, "document_changed")
+    assert (blind.status_code, blind.json()["error"]["code"]) == (428, "if_match_missing")
+    assert outputs == {"zone": "Europe/Berlin"}
+    assert "zones" in listed
+
+
+def test_wrong_edit_is_told_and_not_kept(house: House) -> None:
+    """The editor shows each mistake at its node, and what runs stays what it was."""
+    wrong = [{"op": "set", "path": "look.use", "value": "time.nwo"}]
+    with house.client() as client:
+        seen = client.put("/api/workflows/zones/document", json={"document": ZONES}).headers["etag"]
+        told = client.patch(
+            "/api/workflows/zones", json={"operations": wrong}, headers={"if-match": seen}
+        )
+        nowhere = client.patch(
+            "/api/workflows/zones",
+            json={"operations": [{"op": "remove", "path": "loko"}]},
+            headers={"if-match": seen},
+        )
+        other = client.put("/api/workflows/other/document", json={"document": ZONES})
+
+    assert told.json()["saved"] is False
+    said = told.json()["diagnostics"][0]
+    assert (said["line"], said["mend"]) == (6, "Did you mean 'time.now'?")
+    assert said["text"].startswith("time.nwo")
+    assert (nowhere.status_code, nowhere.json()["error"]["code"]) == (422, "not_edited")
+    assert other.json()["diagnostics"][0]["mend"] == "Write `id: other`"
+    assert (house.state / "workflows" / "zones.yaml").read_text() == ZONES
+
+
+def test_edited_copy_of_a_shipped_workflow_is_removed_again(house: House) -> None:
+    """What comes with Hearth is never changed, and is back when a person's own is gone."""
+    with house.client() as client:
+        told = client.get("/api/workflows/summarize/document").json()
+        edits = [{"op": "set", "path": ".about", "value": "Mine."}]
+        saved = client.patch(
+            "/api/workflows/summarize",
+            json={"operations": edits},
+            headers={"if-match": told["etag"]},
+        ).json()
+        about = client.get("/api/workflows/summarize").json()["about"]
+        shipped = client.delete("/api/workflows/agent-turn/document", headers={"if-match": "*"})
+        gone = client.delete("/api/workflows/summarize/document", headers={"if-match": "*"})
+        back = client.get("/api/workflows/summarize/document").json()
+
+    assert (told["kept"], saved["kept"], about) == (False, True, "Mine.")
+    assert (gone.status_code, back) == (204, told)
+    assert shipped.status_code == 412
+
+
+def test_documents_in_the_shell(
+    empty_house: House, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The same without a browser, and without a running instance."""
+    (file := tmp_path / "zones.yaml").write_text(ZONES)
+    (layer := tmp_path / "home.yaml").write_text(LAYER)
+    (torn := tmp_path / "torn.yaml").write_text(ZONES.replace("time.now", "time.nwo"))
+    hearth = command(empty_house, monkeypatch)
+
+    saved = hearth("workflows", "save", str(file))
+    laid = hearth("layers", "save", str(layer))
+    edited = hearth("workflows", "edit", "zones", "--set", ".about=Time.", "--look")
+    shown = hearth("workflows", "show", "zones")
+    diff = hearth("workflows", "diff", "zones", "zones", "--layer", "home", "--json")
+    listed = hearth("workflows", "--json")
+    layers = hearth("layers", "--json")
+    valid = hearth("validate", "zones", str(file))
+    wrong = hearth("validate", "zones", str(torn))
+    tools = hearth("tools", "--json")
+
+    assert (saved.exit_code, laid.exit_code, edited.exit_code) == (0, 0, 0)
+    assert "+about: Time." in edited.stdout
+    assert shown.stdout == ZONES
+    assert json.loads(diff.stdout)["changes"] == [
+        {"path": "look.with.zone", "before": "{{ inputs.zone }}", "after": "Europe/Berlin"}
+    ]
+    assert "zones" in [one["id"] for one in json.loads(listed.stdout)["workflows"]]
+    assert [(one["id"], one["of"]) for one in json.loads(layers.stdout)["layers"]] == [
+        ("home", "zones")
+    ]
+    assert (valid.exit_code, wrong.exit_code) == (0, 2)
+    assert (
+        f"{torn}:6:21: there is no tool 'time.nwo'. Did you mean 'time.now'?\n    time.nwo, with"
+        in wrong.stderr
+    )
+    names = {one["name"]: one for one in json.loads(tools.stdout)["tools"]}
+    assert names["time.now"]["inputs"]["properties"]["zone"]["default"] == "local"
+
+
+def test_layers_over_http(house: House) -> None:
+    """Kept, seen by the next plan, and gone when they are removed."""
+    with house.client() as client:
+        client.put("/api/workflows/zones/document", json={"document": ZONES})
+        made = client.put("/api/layers/home", json={"document": LAYER})
+        plan = {"workflow": "zones", "layers": ["home"]}
+        planned = client.post("/api/plan", json=plan).json()
+        again = client.put("/api/layers/home", json={"document": LAYER})
+        listed = client.get("/api/layers").json()["layers"]
+        client.delete("/api/layers/home", headers={"if-match": made.headers["etag"]})
+        gone = client.get("/api/layers/home")
+
+    assert "with zone: Europe/Berlin" in planned["text"]
+    assert again.status_code == 428
+    assert [(one["id"], one["about"]) for one in listed] == [("home", "Here.")]
+    assert (gone.status_code, gone.json()["error"]["code"]) == (404, "layer_not_found")
+
+
+def test_run_is_refused_the_effects_that_its_caller_does_not_grant(house: House) -> None:
+    """A document of somebody else is tried without letting it do more than read."""
+    with house.client() as client:
+        body = {"workflow": "summarize", "inputs": {"text": "x"}, "allow": ["read"]}
+        refused = client.post("/api/runs", json=body)
+
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "not_granted")
