@@ -1,15 +1,17 @@
 """Every setting of the agent service. Nothing else in this package reads the environment."""
 
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
-from pydantic import AnyHttpUrl, Field
+from pydantic import AnyHttpUrl, Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from hearth.service.names import DEFAULT_PORT_BASE, MOE_GATEWAY, PIPECATAPP, port_of
 from hearth.service.settings import TlsSettings
 from hearth.service.state import StateDir
 from hearth.settings import default_state_dir
+from pipecatapp.workflow.document.model import ModelPart
 
 
 class Settings(TlsSettings):
@@ -34,8 +36,15 @@ class Settings(TlsSettings):
     key_files: list[Path] = Field(
         [], description="Files with the keys that callers may use; by default the state's two."
     )
-    model_roles: dict[str, str] = Field(
-        {"default": "auto"}, description="Model role named in workflows -> model of the gateway."
+    model_roles: dict[str, str | list[str] | dict[str, Any]] = Field(
+        {"default": "auto"},
+        description="Model role named in workflows -> model of the gateway, or a list whose first"
+        " one that fits and answers is asked, or an object as `model:` of a workflow.",
+    )
+    hosted_models: list[str] = Field(
+        [],
+        description="Experts that pass requests on to somebody else's computers, whatever their"
+        " address; a workflow with `privacy: local` never asks them.",
     )
     services: dict[str, AnyHttpUrl] = Field(
         {}, description="Service name -> base URL: what the status page and cluster.status ask."
@@ -72,6 +81,13 @@ class Settings(TlsSettings):
     drain_seconds: int = Field(
         10, ge=0, description="Seconds that running work gets to end after SIGTERM."
     )
+
+    @field_validator("model_roles")
+    @classmethod
+    def _bound_to_models(cls, value: dict[str, Any]) -> dict[str, Any]:
+        for said in value.values():
+            ModelPart.model_validate(said)
+        return value
 
     @property
     def state(self) -> StateDir:

@@ -70,7 +70,7 @@ async def open_engine(settings: Settings) -> AsyncIterator[Assembly]:
             ModelClient(places.gateway, key, timeouts, tls=tls)
         )
         directory = Directory(places, key=key, http=http)
-        facts, library = ExpertFacts(directory), library_of(settings)
+        facts, library = ExpertFacts(directory, hosted=settings.hosted_models), library_of(settings)
         sandbox = Sandbox()
         ledger = Ledger(settings.state.ledger)
         stack.callback(ledger.close)

@@ -85,7 +85,7 @@ class Executor:
         workflows: Iterable[Workflow] = (),
         prompts: Iterable[Prompt] = (),
         services: Mapping[Any, object] | None = None,
-        roles: Mapping[str, str] | None = None,
+        roles: Mapping[str, Any] | None = None,
     ) -> None:
         self.ledger = ledger
         self.tools: dict[str, Tool] = {tool.name: tool for tool in (agent, *tools)}

@@ -7,10 +7,10 @@ documents were edited goes on with what it began with. Its canonical JSON is sto
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pipecatapp.workflow.expressions import is_expression
-from pipecatapp.workflow.tool import EFFECTS, Effect, Json, Tool
+from pipecatapp.workflow.tool import EFFECTS, Effect, Json, ModelNeeds, Tool
 
 Kind = Literal["use", "steps", "graph", "workflow", "agent", "goto"]
 
@@ -27,6 +27,32 @@ class Frozen(BaseModel):
         validate_by_alias=True,
         serialize_by_alias=True,
     )
+
+
+class ModelChoice(Frozen):
+    """Which models may be asked, in their order, and what each must be; also what a role means.
+
+    A text or a list stands for `use`.
+    """
+
+    use: tuple[str, ...] = ("default",)
+    escalate: tuple[str, ...] = ()
+    needs: tuple[str, ...] = ()
+    context: int | None = None
+    privacy: Literal["any", "local"] = "any"
+    max_cost: float | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"use": (value,)}
+        return {"use": tuple(value)} if isinstance(value, list | tuple) else value
+
+    @property
+    def wants(self) -> ModelNeeds:
+        """What each of them must be."""
+        return ModelNeeds(frozenset(self.needs), self.context, self.privacy, self.max_cost)
 
 
 class PlanLoop(Frozen):
@@ -67,7 +93,7 @@ class PlanNode(Frozen):
     """Those it cannot do without: when one is skipped, so is this."""
     needs: tuple[str, ...] = ()
     given: Json = {}
-    model: str | None = None
+    model: ModelChoice | None = None
     messages: bool = False
     """Whether the tool takes messages, so that system text and `text` are made into some."""
     offers: tuple[Effect, ...] = ()
@@ -135,6 +161,7 @@ class Limits(Frozen):
     depth: int = 8
     wall: float | None = None
     tokens: int | None = None
+    cost: float | None = None
 
 
 class GraphNode(Frozen):
@@ -168,7 +195,7 @@ class Plan(Frozen):
     format: Literal[1] = 1
     workflow: str
     bodies: dict[str, Body]
-    roles: dict[str, str]
+    roles: dict[str, ModelChoice]
     limits: Limits
     grants: tuple[Effect, ...] | None = None
     """Effects that whoever started the run grants; None for all that the document asks for."""
@@ -178,10 +205,6 @@ class Plan(Frozen):
     def body(self) -> Body:
         """The workflow itself."""
         return self.bodies[self.workflow]
-
-    def model_id(self, role: str) -> str:
-        """The id of the model that plays a role; an id stands for itself."""
-        return self.roles.get(role, role)
 
     def granted(self) -> frozenset[Effect]:
         """The effects that a run of it may have."""
@@ -291,9 +314,7 @@ def _details(plan: Plan, node: PlanNode) -> Iterator[str]:
     if after := sorted({*node.reads, *node.needs}):
         yield f"after {', '.join(after)}"
     if node.model:
-        yield f"model {plan.model_id(node.model)}" + (
-            f" (role {node.model})" if node.model in plan.roles else ""
-        )
+        yield f"model {model_text(node.model, plan.roles)}"
     if node.workspace == "fork":
         yield "in a folder of its own, merged when it is done"
     yield from _repeats(node)
@@ -326,6 +347,19 @@ def loop_text(loop: PlanLoop) -> str:
     if loop.kind == "for":
         return "for each" + (f", {loop.parallel} at a time" if loop.parallel > 1 else "")
     return f"{loop.kind}, {loop.max} visits at most, then {loop.on_max}"
+
+
+def model_text(choice: ModelChoice, roles: Mapping[str, ModelChoice]) -> str:
+    """Who is asked, in words."""
+    names = choice.escalate or choice.use
+    said = [
+        f"{' or '.join(roles[name].use)} (role {name})" if name in roles else name for name in names
+    ]
+    told = (", then " if choice.escalate else ", or else ").join(said)
+    wants = choice.wants
+    for name in choice.use:
+        wants = wants.and_also(roles[name].wants) if name in roles else wants
+    return f"{told}; {wants}" if str(wants) else told
 
 
 def _type(given: PlanInput) -> str:

@@ -64,12 +64,49 @@ class ServiceMissing(LookupError):
     """A tool asked for an object the engine was not given. Pass it in `Engine(services={...})`."""
 
 
+@dataclass(frozen=True)
+class ModelNeeds:
+    """What a model must be: able to do this, hold so many tokens, run at home, cost no more."""
+
+    able: frozenset[str] = frozenset()
+    context: int | None = None
+    privacy: Literal["any", "local"] = "any"
+    max_cost: float | None = None
+
+    def and_also(self, other: "ModelNeeds") -> "ModelNeeds":
+        """Both."""
+        costs = [one.max_cost for one in (self, other) if one.max_cost is not None]
+        contexts = [one.context for one in (self, other) if one.context is not None]
+        local = "local" in (self.privacy, other.privacy)
+        return ModelNeeds(
+            self.able | other.able,
+            max(contexts, default=None),
+            "local" if local else "any",
+            min(costs, default=None),
+        )
+
+    def __str__(self) -> str:
+        told = [*sorted(self.able)]
+        told += [] if self.context is None else [f"room for {self.context} tokens"]
+        told += ["at home"] if self.privacy == "local" else []
+        told += [] if self.max_cost is None else [f"cost {self.max_cost:g} at most"]
+        return ", ".join(told)
+
+
 class ModelFacts:
     """What the application knows of models; give one as `services={ModelFacts: ...}`."""
 
     def takes_tools(self, model: str) -> bool:
         """Whether this model (an id, not a role) can be offered tools. Not, unless it is known."""
         return False
+
+    def fitting(self, model: str, needs: ModelNeeds) -> tuple[list[str], str]:
+        """The ids to ask for a model, in their order; none, and why, when it does not fit."""
+        return ([], "nothing is known of it") if str(needs) else ([model], "")
+
+    def cost(self, model: str) -> float:
+        """What a token of it costs beside the tokens of other models."""
+        return 1.0
 
 
 class Question(BaseModel):
@@ -105,6 +142,8 @@ class Facts(BaseModel):
     prompt: Any = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cost: float = 0.0
+    """The tokens, each times what one of its model costs."""
     more: Json = {}
 
 
@@ -184,6 +223,7 @@ class Context:
         prompt: object = None,
         prompt_tokens: int | None = None,
         completion_tokens: int | None = None,
+        cost: float | None = None,
         **facts: Any,
     ) -> None:
         """Keep facts with this step.
@@ -195,6 +235,7 @@ class Context:
             "prompt": prompt,
             "prompt_tokens": prompt_tokens,
             "completion_tokens": completion_tokens,
+            "cost": cost,
         }
         for name, value in told.items():
             if value is not None:

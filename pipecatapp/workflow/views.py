@@ -16,6 +16,8 @@ class Tokens(BaseModel):
 
     prompt: int = 0
     completion: int = 0
+    cost: float = 0.0
+    """Each token times what one of its model costs beside those of other models."""
 
 
 class StepView(BaseModel):
@@ -117,7 +119,7 @@ def summary(row: RunRow) -> RunSummary:
         seconds=_seconds(row),
         title=row.title,
         conversation=row.conversation,
-        tokens=Tokens(prompt=row.prompt_tokens, completion=row.completion_tokens),
+        tokens=_tokens(row),
     )
 
 
@@ -146,7 +148,7 @@ def view(reader: Reader, row: RunRow) -> RunView:
         started=row.started,
         ended=row.ended,
         seconds=_seconds(row),
-        tokens=Tokens(prompt=row.prompt_tokens, completion=row.completion_tokens),
+        tokens=_tokens(row),
         graph=Plan.model_validate(reader.value(row.plan)).graph(),
         steps=[_step(reader, step, steps, why.get(step.path, "")) for step in steps],
     )
@@ -215,10 +217,16 @@ def _step(reader: Reader, row: StepRow, all_rows: list[StepRow], why: str) -> St
         tokens=Tokens(
             prompt=sum(step.prompt_tokens for step in inside),
             completion=sum(step.completion_tokens for step in inside),
+            cost=round(sum(step.cost for step in inside), 6),
         ),
         facts=reader.value(row.facts) or {},
         why=why,
     )
+
+
+def _tokens(row: RunRow) -> Tokens:
+    cost = round(row.cost, 6)
+    return Tokens(prompt=row.prompt_tokens, completion=row.completion_tokens, cost=cost)
 
 
 def _seconds(row: RunRow | StepRow) -> float | None:

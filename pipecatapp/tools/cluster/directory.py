@@ -14,6 +14,7 @@ class ExpertPlace(BaseModel):
 
     machine: str = ""
     model: str | None = None
+    url: str = Field("", exclude=True)
     healthy: bool
 
 
@@ -26,6 +27,11 @@ class ExpertHealth(BaseModel):
     healthy: bool
     reason: str = ""
     tools: str = Field("none", description="native, grammar or none: how it is offered tools.")
+    aliases: list[str] = Field([], exclude=True)
+    vision: bool = Field(default=False, exclude=True)
+    embeddings: bool = Field(default=False, exclude=True)
+    context: int | None = Field(None, exclude=True)
+    cost: float = Field(1.0, exclude=True)
     instances: list[ExpertPlace] = Field([], description="Where it runs.")
 
 

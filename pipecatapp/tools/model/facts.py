@@ -1,26 +1,33 @@
 """What the gateway's experts can do, kept at hand for the engine."""
 
 import asyncio
+from collections.abc import Collection, Iterator
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
 
 import structlog
 
 from pipecatapp.tools.cluster.directory import Directory, ExpertHealth
+from pipecatapp.workflow import ModelFacts, ModelNeeds
 
 log = structlog.get_logger()
 
 AUTO = "auto"
+HOME_NAMES: Final = (".local", ".lan", ".home.arpa", ".internal", ".consul")
 
 
-class ExpertFacts:
-    """Answers the engine's question whether a model can be offered tools.
+class ExpertFacts(ModelFacts):
+    """Answers the engine's questions about models: which takes tools, which fits, what it costs.
 
     `auto` may go to any healthy expert, and the gateway sends requests with tools to one that
     takes them, so it takes tools when one healthy expert does. `agent` and workflows bring their
     own. What is known is as old as the last `refresh`.
     """
 
-    def __init__(self, directory: Directory) -> None:
-        self._directory = directory
+    def __init__(self, directory: Directory, *, hosted: Collection[str] = ()) -> None:
+        """`hosted` names experts that pass requests on to elsewhere, whatever their address."""
+        self._directory, self._hosted = directory, frozenset(hosted)
         self._experts: list[ExpertHealth] = []
         self._one_works = asyncio.Event()
 
@@ -29,7 +36,48 @@ class ExpertFacts:
         takers = [expert for expert in self._experts if expert.tools != "none"]
         if model == AUTO:
             return any(expert.healthy for expert in takers)
-        return any(model in (expert.name, expert.model) for expert in takers)
+        return any(model in _names(expert) for expert in takers)
+
+    def fitting(self, model: str, needs: ModelNeeds) -> tuple[list[str], str]:
+        """The ids to ask; with something needed, `auto` is the experts that have it, the cheapest
+        first, because the gateway would choose among others, too.
+        """
+        if not str(needs):
+            return [model], ""
+        if model == AUTO:
+            fits = [one for one in self._experts if one.healthy and not self._lacks(one, needs)]
+            cheapest = sorted(fits, key=lambda one: one.cost)
+            return [one.name for one in cheapest], f"no healthy expert has {needs}"
+        known = [expert for expert in self._experts if model in _names(expert)]
+        if not known:
+            return [], "nothing is known of it"
+        lacks = ", ".join(self._lacks(known[0], needs))
+        return ([], f"not {lacks}") if lacks else ([model], "")
+
+    def cost(self, model: str) -> float:
+        """What a token of it costs beside the tokens of other models."""
+        return next((one.cost for one in self._experts if model in _names(one)), 1.0)
+
+    def _lacks(self, expert: ExpertHealth, needs: ModelNeeds) -> list[str]:
+        return list(self._missing(expert, needs))
+
+    def _missing(self, expert: ExpertHealth, needs: ModelNeeds) -> Iterator[str]:
+        able = {"tools": expert.tools != "none", "vision": expert.vision}
+        able["embeddings"] = expert.embeddings
+        yield from sorted(name for name in needs.able if not able.get(name, False))
+        if needs.context is not None and (expert.context or 0) < needs.context:
+            yield f"room for {needs.context} tokens"
+        if needs.max_cost is not None and expert.cost > needs.max_cost:
+            yield f"cost {needs.max_cost:g} at most (it is {expert.cost:g})"
+        if needs.privacy == "local" and not self._is_at_home(expert):
+            yield "at home"
+
+    def _is_at_home(self, expert: ExpertHealth) -> bool:
+        """Whether each of its servers stands at an address of this home; unknown ones do not."""
+        places = expert.instances
+        if expert.name in self._hosted or not places:
+            return False
+        return all(at_home(urlsplit(place.url).hostname or "") for place in places)
 
     async def refresh(self) -> None:
         """Ask the gateway once."""
@@ -52,3 +100,16 @@ class ExpertFacts:
         while True:
             await self.refresh()
             await asyncio.sleep(every if self._experts else until_known)
+
+
+def at_home(host: str) -> bool:
+    """Whether a host is of this home: a private address, or a name that no public server has."""
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return bool(host) and ("." not in host or host.endswith(HOME_NAMES))
+    return address.is_private or address.is_loopback
+
+
+def _names(expert: ExpertHealth) -> tuple[str | None, ...]:
+    return (expert.name, expert.model, *expert.aliases)

@@ -9,7 +9,7 @@ from hearth.openai_api.assemble import Assembler
 from hearth.openai_api.chat import ChatRequest, ToolCall
 from hearth.openai_api.client import ModelClient
 from hearth.openai_api.errors import ModelError, ModelRefused, ModelUnavailable
-from pipecatapp.workflow import Context, ToolFailed, tool
+from pipecatapp.workflow import Context, ModelFacts, ToolFailed, tool
 
 ANSWERED_BY = "x-hearth-expert"
 """Response header in which the gateway says which expert answered."""
@@ -50,22 +50,49 @@ async def llm(
     response_format: Annotated[
         dict[str, Any] | None, Field(description="The form of the answer, as OpenAI names it.")
     ] = None,
+    fallback: Annotated[
+        list[str], Field(description="Models to ask instead, in this order, when it cannot answer.")
+    ] = [],  # noqa: B006
 ) -> Answer:
     """Ask a model to go on with a conversation; its words are passed on as they come."""
     request = request_of(
         messages, model, tools, temperature, max_tokens, response_format=response_format
     )
-    ctx.record(model=model, prompt=messages)
-    client = ctx.service(ModelClient)
-    try:
-        return await _answer(ctx, client, request)
-    except ModelUnavailable as error:
+    ctx.record(prompt=messages)
+    client, speech = ctx.service(ModelClient), _Speech(ctx)
+    instead_of: list[dict[str, str]] = []
+    for name in (model, *fallback):
+        ctx.record(model=name)
+        try:
+            return await _answer(ctx, client, request.model_copy(update={"model": name}), speech)
+        except ModelError as error:
+            failed = _failure(name, error)
+            if speech.begun or name == [model, *fallback][-1]:
+                raise failed from error
+            instead_of.append({"model": name, "because": str(failed)})
+            ctx.record(instead_of=instead_of)
+    raise ToolFailed("No model is named.")
+
+
+def _failure(model: str, error: ModelError) -> ToolFailed:
+    """What was wrong, for the person who reads the run."""
+    if isinstance(error, ModelUnavailable):
         hint = "" if error.status else " Is it running? `hearth up` starts it."
-        raise ToolFailed(f"The gateway does not answer: {error}{hint}") from error
-    except ModelRefused as error:
-        raise ToolFailed(f"The gateway refused model {model!r}: {error}") from error
-    except ModelError as error:
-        raise ToolFailed(f"Model {model!r} did not finish: {error}") from error
+        return ToolFailed(f"The gateway does not answer: {error}{hint}")
+    if isinstance(error, ModelRefused):
+        return ToolFailed(f"The gateway refused model {model!r}: {error}")
+    return ToolFailed(f"Model {model!r} did not finish: {error}")
+
+
+class _Speech:
+    """What is said, and whether anything was: no other model can take back a word."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx, self.begun = ctx, False
+
+    async def say(self, text: str) -> None:
+        self.begun = True
+        await self._ctx.say(text)
 
 
 def request_of(
@@ -96,22 +123,24 @@ def request_of(
         raise ToolFailed(f"The messages are no chat: {place}: {problem['msg']}.") from error
 
 
-async def _answer(ctx: Context, client: ModelClient, request: ChatRequest) -> Answer:
+async def _answer(
+    ctx: Context, client: ModelClient, request: ChatRequest, speech: _Speech
+) -> Answer:
     whole = Assembler()
     async with client.stream(request) as chunks:
         answered_by = chunks.headers.get(ANSWERED_BY)
         async for chunk in chunks:
             whole.add(chunk.body())
             if chunk.text:
-                await ctx.say(chunk.text)
+                await speech.say(chunk.text)
     completion = whole.completion()
     usage = completion.get("usage") or {}
     model = answered_by or completion.get("model") or request.model
-    ctx.record(
-        model=model,
-        prompt_tokens=usage.get("prompt_tokens"),
-        completion_tokens=usage.get("completion_tokens"),
-    )
+    read, written = usage.get("prompt_tokens"), usage.get("completion_tokens")
+    facts = ctx.services.get(ModelFacts)
+    price = facts.cost(model) if isinstance(facts, ModelFacts) else 1.0
+    cost = price * ((read or 0) + (written or 0))
+    ctx.record(model=model, prompt_tokens=read, completion_tokens=written, cost=cost)
     if not completion["choices"]:
         raise ToolFailed(f"Model {model!r} answered nothing.")
     choice = completion["choices"][0]

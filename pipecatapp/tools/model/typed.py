@@ -38,11 +38,15 @@ async def typed(
     ] = 3,
     temperature: Annotated[float | None, Field(description="How freely it samples.", ge=0)] = None,
     max_tokens: Annotated[int | None, Field(description="Longest answer, in tokens.", gt=0)] = None,
+    fallback: Annotated[
+        list[str], Field(description="Models to ask instead, in this order, when it cannot answer.")
+    ] = [],  # noqa: B006
 ) -> TypedAnswer:
     """Ask a model for data of a given form; an answer without that form is sent back to it."""
     form = form_of(returns)
     talk = instructed(messages, instruction(form))
     given: dict[str, Any] = {"model": model, "response_format": response_format(form)}
+    given |= {"fallback": fallback} if fallback else {}
     sampling = {"temperature": temperature, "max_tokens": max_tokens}
     given |= {name: value for name, value in sampling.items() if value is not None}
     wrong = ""

@@ -24,6 +24,7 @@ from pipecatapp.workflow.plan import (
     Jump,
     Kind,
     Limits,
+    ModelChoice,
     Plan,
     PlanInput,
     PlanNode,
@@ -39,12 +40,11 @@ def compile_workflow(
     prompts: Iterable[Prompt] = (),
     *,
     workflows: Mapping[str, Workflow] | None = None,
-    roles: Mapping[str, str] | None = None,
+    roles: Mapping[str, Any] | None = None,
 ) -> Plan:
     """The frozen plan of a workflow; raises `InvalidDocument`."""
-    library = Library(
-        tools, tuple(prompts), {**(workflows or {}), workflow.id: workflow}, roles or {}
-    )
+    bound = {name: ModelChoice.model_validate(said) for name, said in (roles or {}).items()}
+    library = Library(tools, tuple(prompts), {**(workflows or {}), workflow.id: workflow}, bound)
     library.want(workflow)
     for wanted in library.wanted:
         library.bodies[wanted.id] = _WorkflowCompiler(library, wanted).body()
@@ -150,7 +150,9 @@ class _WorkflowCompiler(Uses):
         inside, around = self._loop(entry, visible)
         reads += around
         reads += self._read_all((*path, "with"), node.given, inside)
-        reads += self._read_all((*path, "model"), node.model, inside)
+        if node.model is not None:
+            said = {"use": node.model.use, "escalate": node.model.escalate}
+            reads += self._read_all((*path, "model"), said, inside)
         self._check_needs(entry, siblings, visible)
         inner, inner_reads = self._inner(entry, inside)
         after = inside.after(node, {node.id: self._visit(node)})

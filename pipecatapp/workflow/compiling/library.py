@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pipecatapp.workflow.document import Diagnostic, Prompt, Workflow
 from pipecatapp.workflow.document.model import Node
 from pipecatapp.workflow.document.yaml_text import Path
-from pipecatapp.workflow.plan import Body
+from pipecatapp.workflow.plan import Body, ModelChoice
 from pipecatapp.workflow.tool import Tool
 
 
@@ -17,7 +17,7 @@ class Library:
     tools: Mapping[str, Tool]
     prompts: Sequence[Prompt]
     workflows: Mapping[str, Workflow]
-    roles: Mapping[str, str]
+    roles: Mapping[str, ModelChoice]
     bodies: dict[str, Body] = field(default_factory=dict)
     faults: list[Diagnostic] = field(default_factory=list)
     wanted: list[Workflow] = field(default_factory=list)

@@ -7,6 +7,7 @@ from pipecatapp.workflow.compiling.library import Entry
 from pipecatapp.workflow.compiling.names import Visible
 from pipecatapp.workflow.compiling.reads import Reads
 from pipecatapp.workflow.document.diagnostic import did_you_mean
+from pipecatapp.workflow.document.model import ModelPart
 from pipecatapp.workflow.document.yaml_text import Path
 from pipecatapp.workflow.expressions import expressions
 from pipecatapp.workflow.running.agent import ALL_BELOW
@@ -42,7 +43,7 @@ class Uses(Reads):
         model = (
             node.model
             or self.document.defaults.model
-            or ("default" if "default" in self.library.roles else None)
+            or (ModelPart.model_validate({}) if "default" in self.library.roles else None)
         )
         modifiers = {"model": "model" in fields, "prompt": messages, "returns": messages}
         taken = [key for key, fine in modifiers.items() if fine]
@@ -66,7 +67,7 @@ class Uses(Reads):
             "version": tool.version,
             "effect": tool.effect,
             "given": node.given,
-            "model": model if "model" in fields else None,
+            "model": model.model_dump() if model and "model" in fields else None,
             "messages": messages,
             "offers": self._offers(tool, node.given),
             "system": self._system(path, node.prompt),

@@ -15,6 +15,7 @@ from pipecatapp.workflow.document.model import (
     ForEach,
     Input,
     LimitsPart,
+    ModelPart,
     Node,
     OnError,
     Output,
@@ -230,7 +231,12 @@ _MODELS: Mapping[str, type[Part]] = {
 }
 
 
-_IN_NODE: Mapping[str, type[Part]] = {"for": ForEach, "retry": Retry, "on_error": OnError}
+_IN_NODE: Mapping[str, type[Part]] = {
+    "for": ForEach,
+    "model": ModelPart,
+    "retry": Retry,
+    "on_error": OnError,
+}
 
 
 def _explained(fault: ErrorDetails, value: Any, source: Source) -> Diagnostic:

@@ -15,7 +15,7 @@ LATER_IN_WORKFLOW = {
     "project",
 }
 LATER_IN_NODE = {"where"}
-LATER_ELSEWHERE = {"cost"}
+LATER_ELSEWHERE: set[str] = set()
 LATER = LATER_IN_WORKFLOW | LATER_IN_NODE | LATER_ELSEWHERE
 """Keys of the format that this version does not execute.
 
@@ -142,10 +142,38 @@ class Retry(Part):
         return value if isinstance(value, dict) else {"times": value}
 
 
+class ModelPart(Part):
+    """`model`: who is asked. A text or a list is short for `use`."""
+
+    use: Words = Field(
+        ["default"],
+        description="Roles or ids. The first one that fits is asked, the others stand in for it.",
+    )
+    escalate: Words = Field(
+        [],
+        description="In a loop, instead of `use`: one for each visit, the last one for all after.",
+    )
+    needs: list[Literal["tools", "vision", "embeddings"]] = Field(
+        [], description="What it must be able to do."
+    )
+    context: int | None = Field(None, gt=0, description="Tokens that it must be able to hold.")
+    privacy: Literal["any", "local"] = Field(
+        "any", description="`local`: only models on machines of this home."
+    )
+    max_cost: float | None = Field(
+        None, ge=0, description="What a token of it may cost beside the tokens of other models."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _short(cls, value: Any) -> Any:
+        return value if isinstance(value, dict) else {"use": value}
+
+
 class Defaults(Part):
     """What holds for every node that does not say otherwise."""
 
-    model: str | None = Field(None, description="Role or id of the model.")
+    model: ModelPart | None = Field(None, description="Who is asked.")
     timeout: Seconds | None = Field(None, description="Time a tool call may take.")
     retry: Retry | None = Field(None, description="For tools that may be called again.")
     cache: Literal["auto", "never"] = Field("auto", description="As for a node.")
@@ -160,6 +188,9 @@ class LimitsPart(Part):
     depth: int = Field(8, gt=0, le=50, description="Workflows that may stand inside each other.")
     wall: Seconds | None = Field(None, description="Time the run may execute.")
     tokens: int | None = Field(None, gt=0, description="Tokens that models read and write.")
+    cost: float | None = Field(
+        None, gt=0, description="The same, each token times what one of its model costs."
+    )
 
 
 class Schedule(Part):
@@ -295,7 +326,7 @@ class Node(Part):
         [], description="Nodes that must be done before, though nothing of them is read."
     )
     given: dict[str, Any] = Field({}, alias="with", description="The input of the tool.")
-    model: str | None = Field(None, description="Role or id of the model.")
+    model: ModelPart | None = Field(None, description="Who is asked.")
     prompt: Words = Field(
         [], description="Tags; the prompts whose tags are all among them become the system text."
     )

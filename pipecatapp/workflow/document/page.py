@@ -15,6 +15,7 @@ from pipecatapp.workflow.document.model import (
     ForEach,
     Input,
     LimitsPart,
+    ModelPart,
     Node,
     OnError,
     Output,
@@ -39,6 +40,7 @@ _TITLES: dict[str, type[Part]] = {
     "Head": WorkflowDocument,
     "Node": Node,
     "`for`": ForEach,
+    "`model`": ModelPart,
     "`retry`": Retry,
     "`on_error`": OnError,
     "Input": Input,
@@ -120,6 +122,7 @@ def _kind(name: str, annotation: Any) -> str:
     text = re.sub(r"\w+\.|typing\.", "", str(annotation))
     known = {
         "WorkflowDocument": "object",
+        "ModelPart": "role, id, list or object",
         "ForEach": "expression, list or object",
         "Retry": "number or object",
         "OnError": "word or object",

@@ -78,6 +78,7 @@ class Ended:
     prompt: Any = None
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    cost: float = 0.0
     facts: Mapping[str, Any] | None = None
 
 
@@ -210,9 +211,10 @@ class Journal:
     def queued(self, path: str, node: str, wait: float, what: Ended) -> None:
         """An instance has failed and is tried again in `wait` seconds."""
         update = """UPDATE step SET status = 'queued', error = ?,
-            prompt_tokens = prompt_tokens + ?, completion_tokens = completion_tokens + ?
-            WHERE run = ? AND path = ?"""
-        row = (clean(what.error or ""), what.prompt_tokens, what.completion_tokens, self.run, path)
+            prompt_tokens = prompt_tokens + ?, completion_tokens = completion_tokens + ?,
+            cost = cost + ? WHERE run = ? AND path = ?"""
+        spent = (what.prompt_tokens, what.completion_tokens, what.cost)
+        row = (clean(what.error or ""), *spent, self.run, path)
         event = Draft("node.queued", path, node, {"wait": wait, **_said(what.error)})
         self._add([(update, row)], event)
 
@@ -251,7 +253,8 @@ class Journal:
         facts, still_more = pack(dict(what.facts)) if what.facts else (None, [])
         update = """UPDATE step SET status = ?, ended = ?, output = ?, error = ?,
             model = ?, prompt = ?, prompt_tokens = prompt_tokens + ?,
-            completion_tokens = completion_tokens + ?, facts = ? WHERE run = ? AND path = ?"""
+            completion_tokens = completion_tokens + ?, cost = cost + ?, facts = ?
+            WHERE run = ? AND path = ?"""
         reason = None if what.error is None else clean(what.error)
         row = (
             ending,
@@ -262,6 +265,7 @@ class Journal:
             prompt,
             what.prompt_tokens,
             what.completion_tokens,
+            what.cost,
             facts,
         )
         statements += [*more, *still_more, (update, (*row, self.run, path)), *beside]

@@ -18,7 +18,8 @@ _RUN = """id, workflow, status, conversation, caller, started, ended, title, err
     CASE family WHEN '' THEN id ELSE family END AS family,
     (SELECT ifnull(sum(prompt_tokens), 0) FROM step WHERE step.run = run.id) AS prompt_tokens,
     (SELECT ifnull(sum(completion_tokens), 0) FROM step WHERE step.run = run.id)
-        AS completion_tokens"""
+        AS completion_tokens,
+    (SELECT ifnull(sum(cost), 0) FROM step WHERE step.run = run.id) AS cost"""
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class RunRow:
     family: str
     prompt_tokens: int
     completion_tokens: int
+    cost: float
 
 
 @dataclass(frozen=True)
@@ -61,6 +63,7 @@ class StepRow:
     ended: str | None
     prompt_tokens: int
     completion_tokens: int
+    cost: float
     model: str | None
     error: str | None
     input: str | None
@@ -76,6 +79,7 @@ class Spent:
 
     nodes: int = 0
     tokens: int = 0
+    cost: float = 0.0
     seconds: float = 0.0
     tries: Mapping[str, int] = field(default_factory=dict)
     """How often each instance has failed and was to be tried again."""
@@ -178,7 +182,8 @@ class Reader:
         time after a question in which nothing else happened."""
         sums = self.rows(
             """SELECT ifnull(sum(attempt), 0) AS nodes,
-                ifnull(sum(prompt_tokens + completion_tokens), 0) AS tokens
+                ifnull(sum(prompt_tokens + completion_tokens), 0) AS tokens,
+                ifnull(sum(cost), 0) AS cost
             FROM step WHERE run = ?""",
             (run,),
         )[0]
@@ -198,6 +203,7 @@ class Reader:
         return Spent(
             sums["nodes"],
             sums["tokens"],
+            sums["cost"],
             time["seconds"],
             {row["path"]: row["times"] for row in tries},
         )

@@ -43,6 +43,7 @@ async def agent(
     max_turns: Annotated[int, Field(ge=1, le=100, description="Model calls it may make.")] = 8,
     temperature: float | None = None,
     max_tokens: int | None = None,
+    fallback: Annotated[list[str], Field(description="Models to ask instead, in this order.")] = [],  # noqa: B006
 ) -> Answer:
     """Let a model work with tools until it answers."""
     offered = _offered(ctx, tools)
@@ -50,6 +51,7 @@ async def agent(
     request |= {
         k: v for k, v in (("temperature", temperature), ("max_tokens", max_tokens)) if v is not None
     }
+    request |= {"fallback": fallback} if fallback else {}
     talk, voice = list(messages), _Voice(ctx.speak)
     for turn in range(1, max_turns + 1):
         talk += [{"role": "user", "content": note} for note in ctx.notes(f"turn[{turn}]")]

@@ -76,6 +76,7 @@ class Instances:
 
     def __post_init__(self) -> None:
         self._nodes, self._tokens = self.spent.nodes, self.spent.tokens
+        self._cost = self.spent.cost
         self._inside: set[str] = set()
         self._tries = Counter(self.spent.tries)
         self._heard: dict[str, int] = {}
@@ -107,9 +108,7 @@ class Instances:
                 self.journal.queued(
                     place.path, place.node, place.wait, _told(again.facts, error=str(again))
                 )
-                self.count(
-                    place.path, tokens=again.facts.prompt_tokens + again.facts.completion_tokens
-                )
+                self.count_spent(place.path, again.facts)
                 await asyncio.sleep(place.wait)
                 attempt += 1
 
@@ -139,7 +138,7 @@ class Instances:
             context = self._context(place, step, given, facts, worktree)
             async with asyncio.timeout(place.timeout) as recording.deadline:
                 recording.output = finish(await tool.check(context, given))
-        self.count(place.path, tokens=facts.prompt_tokens + facts.completion_tokens)
+        self.count_spent(place.path, facts)
         return recording.output
 
     def _step(self, tool: Tool, place: Place) -> Begun:
@@ -286,15 +285,23 @@ class Instances:
             self.done(place.path, output)
         return output
 
-    def count(self, path: str, *, nodes: int = 0, tokens: int = 0) -> None:
+    def count_spent(self, path: str, facts: Facts) -> None:
+        """Add what a call has spent."""
+        self.count(path, tokens=facts.prompt_tokens + facts.completion_tokens, cost=facts.cost)
+
+    def count(self, path: str, *, nodes: int = 0, tokens: int = 0, cost: float = 0.0) -> None:
         """Add to what the run has used; raises `RunStopped` beyond a limit."""
         self._nodes, self._tokens = self._nodes + nodes, self._tokens + tokens
+        self._cost += cost
         for name, used, limit in (
             ("nodes", self._nodes, self.limits.nodes),
             ("tokens", self._tokens, self.limits.tokens),
+            ("cost", self._cost, self.limits.cost),
         ):
             if limit is not None and used > limit:
-                raise RunStopped(path, f"limits.{name} is {limit}, and this would be {used}")
+                raise RunStopped(
+                    path, f"limits.{name} is {limit:.12g}, and this would be {used:.12g}"
+                )
 
     def begin(self, step: Begun, given: object) -> None:
         """Note the start of an instance."""
@@ -391,5 +398,6 @@ def _told(facts: Facts | None, *, output: object = None, error: str | None = Non
         prompt=facts.prompt,
         prompt_tokens=facts.prompt_tokens,
         completion_tokens=facts.completion_tokens,
+        cost=facts.cost,
         facts=facts.more,
     )

@@ -28,10 +28,11 @@ class ScriptedGateway(ScriptedModel):
     def __init__(self, *, tools: str = "native") -> None:
         super().__init__("scripted")
         self.expert = {"name": "scripted", "model": "scripted", "healthy": True, "tools": tools}
+        self.experts: list[dict[str, Any]] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"] == "/api/experts":
-            await JSONResponse({"experts": [self.expert]})(scope, receive, send)
+            await JSONResponse({"experts": self.experts or [self.expert]})(scope, receive, send)
         else:
             await super().__call__(scope, receive, send)
 

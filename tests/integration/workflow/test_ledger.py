@@ -129,7 +129,7 @@ async def test_ledger_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     Ledger(path).close()
     _change(path, "PRAGMA user_version = 99")
 
-    with pytest.raises(LedgerTooNew, match=r"has format 99 of a newer Hearth; this one knows .* 2"):
+    with pytest.raises(LedgerTooNew, match="has format 99 of a newer Hearth; this one knows"):
         Ledger(path)
 
 
@@ -142,10 +142,12 @@ def test_older_ledger_is_copied_beside_itself_and_migrated(tmp_path: Path) -> No
 
     schema.prepare(path, patience=1, migrations=later)
 
-    with closing(sqlite3.connect(path)) as new, closing(sqlite3.connect(f"{path}.format-2")) as old:
-        assert new.execute("PRAGMA user_version").fetchone() == (3,)
+    now = len(schema.MIGRATIONS)
+    before = f"{path}.format-{now}"
+    with closing(sqlite3.connect(path)) as new, closing(sqlite3.connect(before)) as old:
+        assert new.execute("PRAGMA user_version").fetchone() == (now + 1,)
         assert new.execute("SELECT text, pinned FROM note").fetchall() == [("kept", None)]
-        assert old.execute("PRAGMA user_version").fetchone() == (2,)
+        assert old.execute("PRAGMA user_version").fetchone() == (now,)
         assert old.execute("SELECT text FROM note").fetchall() == [("kept",)]
 
 

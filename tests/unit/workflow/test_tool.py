@@ -121,6 +121,7 @@ async def test_context_by_hand_serves_to_call_a_tool_alone() -> None:
         "prompt": None,
         "prompt_tokens": 3,
         "completion_tokens": 2,
+        "cost": 0.0,
         "more": {"seed": 7},
     }
     with pytest.raises(ServiceMissing, match="no service 'int'"):
