@@ -122,15 +122,29 @@ class Admission(Generic[S]):
                 counts[one.model] = counts.get(one.model, 0) + 1
         return counts
 
-    async def enter(self, key: str, model: str, pick: Callable[[], S | None]) -> S:
+    def place_of(self, waiting: Waiting[S]) -> int:
+        """How many turns it waits, its own included: each key has one in each round."""
+        places = [queue.index(waiting) + 1 for queue in self._turns.values() if waiting in queue]
+        if not places:
+            return 0
+        return sum(min(len(queue), places[0]) for queue in self._turns.values())
+
+    async def enter(
+        self,
+        key: str,
+        model: str,
+        pick: Callable[[], S | None],
+        told: Callable[[Callable[[], int]], None] = lambda place: None,
+    ) -> S:
         """Take a slot, at once or when it is this request's turn; `leave` gives it back.
+        Who has to wait is `told` how to ask for its place in the queue.
 
         Raises `Refused`: what `pick` raises (nobody is ready any more), or 429: the queue is full.
         """
         # Whoever waits could not use what is free now: `changed` has just asked them all.
         instance = pick()
         if instance is None:
-            return await self._wait(key, model, pick)
+            return await self._wait(key, model, pick, told)
         instance.in_flight += 1
         return instance
 
@@ -146,13 +160,20 @@ class Admission(Generic[S]):
             if not self._let_one_in():
                 return
 
-    async def _wait(self, key: str, model: str, pick: Callable[[], S | None]) -> S:
+    async def _wait(
+        self,
+        key: str,
+        model: str,
+        pick: Callable[[], S | None],
+        told: Callable[[Callable[[], int]], None],
+    ) -> S:
         own = len(self._turns.get(key, ()))
         if own >= self._per_key or len(self) >= self._total:
             raise queue_full(own, round(min(max(self._mean_wait, 1), 60)))
         granted: asyncio.Future[S] = asyncio.get_running_loop().create_future()
         waiting = Waiting(model, pick, granted)
         self._turns.setdefault(key, deque()).append(waiting)
+        told(lambda: self.place_of(waiting))
         try:
             return await granted
         except asyncio.CancelledError:

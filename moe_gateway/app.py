@@ -2,11 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Any, Final
+from typing import Final
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
@@ -18,39 +18,58 @@ from hearth.service.metrics import new_registry
 from hearth.service.server import service_routes
 from hearth.service.settings import read_key, trusting
 from moe_gateway.admission import Admission
+from moe_gateway.asked import HOT
+from moe_gateway.callers.cors import Cors
+from moe_gateway.callers.entrance import Entrance
 from moe_gateway.callers.keyring import Keyring
-from moe_gateway.callers.limits import Caller
 from moe_gateway.callers.store import KeyStore
-from moe_gateway.chat import HOT, HotRoutes
-from moe_gateway.errors import Refused, no_key, type_of, unknown_model
+from moe_gateway.catalogue.keys import key_routes
+from moe_gateway.catalogue.models import model_routes
+from moe_gateway.catalogue.openapi import document
+from moe_gateway.chat import HotRoutes
+from moe_gateway.errors import Refused, no_key, type_of
 from moe_gateway.instances import Instance, Watch
 from moe_gateway.metrics import GatewayMetrics
 from moe_gateway.relay import Reply
-from moe_gateway.routing import known_models
+from moe_gateway.routing.classifier import Classifier
 from moe_gateway.settings import Settings
 from moe_gateway.upstream.pool import Pool
 
 OPEN: Final = frozenset(("/health", "/health/live", "/metrics"))
 """What needs no key; everything else does, also what does not exist."""
 
+BY_ITSELF: Final = (
+    (b"x-hearth-expert", b"none"),
+    (b"x-hearth-route", b"answered by the gateway itself"),
+)
+
 
 class Gateway:
     """The ASGI application: the hot routes go past FastAPI, everything else through it."""
 
-    def __init__(self, hot: HotRoutes, rest: FastAPI, keys: Keyring) -> None:
+    def __init__(
+        self, hot: HotRoutes, rest: FastAPI, keys: Keyring, origins: Collection[str] = ()
+    ) -> None:
+        """`origins`: whose pages may call; empty: nobody's."""
         self.hot, self.rest, self.keys = hot, rest, keys
+        self._cors = Cors(origins) if origins else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.rest(scope, receive, send)
-        elif scope["path"] in HOT:
+            return
+        if self._cors is not None:
+            if await self._cors.answered(scope, send):
+                return
+            send = self._cors.sender(scope, send)
+        if scope["path"] in HOT:
             await self.hot(scope, receive, send)
         else:
             await self._through_fastapi(scope, receive, send)
 
     def drain(self) -> None:
         """From now on new requests are refused; those under way are answered."""
-        self.hot.draining = True
+        self.hot.entrance.draining = True
 
     async def _through_fastapi(self, scope: Scope, receive: Receive, send: Send) -> None:
         reply = Reply(scope["headers"], send)
@@ -64,7 +83,11 @@ class Gateway:
         async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
                 spent = b"%d" % ((time.perf_counter() - reply.started_at) * 1000)
-                own = [(b"x-request-id", reply.request_id), (b"openai-processing-ms", spent)]
+                own = [
+                    (b"x-request-id", reply.request_id),
+                    (b"openai-processing-ms", spent),
+                    *BY_ITSELF,
+                ]
                 message = {**message, "headers": [*message["headers"], *own]}
             await send(message)
 
@@ -76,7 +99,7 @@ def build_app(settings: Settings, health: Health) -> Gateway:
 
     Raises `SettingsError` when a key file or the CA cannot be read.
     """
-    for path in (settings.expert_key_file, settings.agent_key_file):
+    for path in (settings.expert_key_file, settings.agent_key_file, settings.speech_key_file):
         if path is not None:
             read_key(path)
     store = KeyStore(settings.key_store) if settings.key_store else None
@@ -85,8 +108,10 @@ def build_app(settings: Settings, health: Health) -> Gateway:
     instances: list[Instance] = []
     registry = new_registry()
     pool = Pool(settings.connect_timeout, trusting(settings.tls_ca_file))
-    metrics = GatewayMetrics(registry, instances, admission)
-    hot = HotRoutes(settings, keys, instances, pool, metrics, admission)
+    metrics = GatewayMetrics(registry, instances, admission, keys)
+    entrance = Entrance(settings, keys, instances)
+    classifier = _classifier(settings, instances, pool)
+    hot = HotRoutes(settings, entrance, pool, metrics, admission, classifier)
     watch = Watch(instances, pool, settings, health, left=metrics.forget, told=admission.changed)
     rest = FastAPI(
         title="moe-gateway",
@@ -98,9 +123,25 @@ def build_app(settings: Settings, health: Health) -> Gateway:
             Refused: _show_refusal,
         },
     )
-    rest.include_router(_catalogue_routes(watch))
+    rest.include_router(model_routes(watch, entrance.scope_of))
+    rest.include_router(key_routes(store))
     rest.router.routes.extend(service_routes(health, registry))
-    return Gateway(hot, rest, keys)
+    rest.add_route("/openapi.json", _shown(rest, health.version), include_in_schema=False)
+    return Gateway(hot, rest, keys, settings.cors_origins)
+
+
+def _classifier(settings: Settings, instances: list[Instance], pool: Pool) -> Classifier | None:
+    name = settings.classifier
+    if name is None:
+        return None
+    return Classifier(name, settings.domains, settings.classifier_seconds, instances, pool)
+
+
+def _shown(rest: FastAPI, version: str) -> Callable[[Request], Awaitable[Response]]:
+    async def show(request: Request) -> Response:
+        return JSONResponse(document(rest, version))
+
+    return show
 
 
 def _lifespan(
@@ -117,68 +158,6 @@ def _lifespan(
         watch.pool.close()
 
     return lifespan
-
-
-def _catalogue_routes(watch: Watch) -> APIRouter:
-    """What there is to ask for."""
-    router, instances = APIRouter(), watch.instances
-    created = int(time.time())
-
-    def described(name: str) -> dict[str, Any]:
-        return {"id": name, "object": "model", "created": created, "owned_by": "hearth"}
-
-    @router.get("/v1/models")
-    async def models(request: Request) -> dict[str, Any]:
-        """The models that can be asked now, by this caller."""
-        caller: Caller = request.state.caller
-        ready = [instance for instance in instances if instance.healthy]
-        names = [name for name in known_models(ready) if caller.may_use(name)]
-        return {"object": "list", "data": [described(name) for name in names]}
-
-    @router.get("/v1/models/{name:path}")
-    async def model(name: str) -> dict[str, Any]:
-        known = known_models(instances)
-        if name not in known:
-            raise unknown_model(name, known)
-        return described(name)
-
-    @router.get("/api/experts")
-    async def experts() -> dict[str, Any]:
-        """What is there, and why it can be chosen or not."""
-        return {
-            "experts": [_expert(name, instances) for name in _experts(instances)],
-            "others": [
-                {"models": list(one.names), **one.facts()} for one in instances if not one.expert
-            ],
-            "consul": None if watch.consul is None else {"away": watch.consul.away},
-        }
-
-    return router
-
-
-def _experts(instances: Sequence[Instance]) -> list[str]:
-    return list(dict.fromkeys(one.expert for one in instances if one.expert is not None))
-
-
-def _expert(name: str, instances: Sequence[Instance]) -> dict[str, Any]:
-    """One expert with its instances; what they can do is said for the first."""
-    own = [one for one in instances if one.expert == name]
-    first = next((one for one in own if one.healthy), own[0])
-    return {
-        "name": name,
-        "aliases": [alias for alias in first.names if alias != name],
-        "model": first.model,
-        "model_reason": first.model_reason,
-        "healthy": first.healthy,
-        "reason": first.reason,
-        "auto": first.healthy,
-        "cost": first.cost,
-        "context": first.context,
-        "tools": first.tools,
-        "vision": first.vision,
-        "embeddings": first.embeddings,
-        "instances": [one.facts() for one in own],
-    }
 
 
 async def _show_refusal(request: Request, error: Exception) -> Response:

@@ -1,30 +1,32 @@
 """The hot routes: one small ASGI callable, because a token must not wait for a framework.
 
-`POST /v1/chat/completions`, `/v1/completions` and `/v1/embeddings`: look at the body, choose an
-instance, send the caller's own bytes on, pass the answer back as it comes.
+Look at the body, choose an instance, send the caller's own bytes on, pass the answer back as it
+comes. `/v1/responses` becomes a chat on the way in, and what it was on the way out.
 """
 
 import asyncio
 import time
-from dataclasses import dataclass, field
-from typing import Final, Literal
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final
 
 import structlog
 from starlette.types import Receive, Scope, Send
 
 from hearth.openai_api.usage import TokenCount
 from moe_gateway.admission import Admission, RetryBudget
-from moe_gateway.callers.keyring import Keyring
-from moe_gateway.callers.limits import Caller
+from moe_gateway.asked import RESPONSES, SPEECH, Asked
+from moe_gateway.callers.behalf import HEADER
+from moe_gateway.callers.entrance import Entrance
 from moe_gateway.errors import (
     NO_RETRY,
     Headers,
     Refused,
     busy,
     deadline_passed,
-    no_key,
     none_healthy,
     stopping,
+    too_deep,
 )
 from moe_gateway.instances import Instance
 from moe_gateway.metrics import GONE, NOWHERE, UNKNOWN, GatewayMetrics
@@ -32,22 +34,17 @@ from moe_gateway.relay import (
     CallerGone,
     Clock,
     Reply,
+    no_answer,
     pass_assembled,
+    pass_bytes,
     pass_stream,
     pass_whole,
-    read_body,
     request_head,
 )
-from moe_gateway.routing import (
-    AUTO,
-    Look,
-    Needs,
-    Route,
-    changed,
-    choose,
-    look_at,
-    needs_of,
-)
+from moe_gateway.responses.reply import ResponsesReply
+from moe_gateway.routing.body import Needs, first_words
+from moe_gateway.routing.choice import AUTO, Route, choose, choose_speech
+from moe_gateway.routing.classifier import Classifier
 from moe_gateway.settings import Settings
 from moe_gateway.upstream.connection import (
     Connection,
@@ -58,116 +55,48 @@ from moe_gateway.upstream.connection import (
     UpstreamError,
 )
 from moe_gateway.upstream.pool import Pool
+from moe_gateway.upstream.vectors import as_asked
 
 log = structlog.get_logger()
 
-Kind = Literal["chat", "text", "embeddings"]
-HOT: Final[dict[str, Kind]] = {
-    "/v1/chat/completions": "chat",
-    "/v1/completions": "text",
-    "/v1/embeddings": "embeddings",
-}
-
 QUEUED_SECONDS: Final = 0.001
 """A shorter wait is none: it is the time that looking takes."""
-
-SESSION_HEADERS: Final = frozenset((b"x-session-id", b"x-session-affinity", b"x-openwebui-chat-id"))
-"""How callers name the conversation that a request belongs to."""
 
 BUSY: Final = frozenset((429, 502, 503, 504))
 """Says something about the instance, not about the request: another one may do it. A 500 does
 not: it would most likely come again."""
 
 
-@dataclass(slots=True)
-class Asked:
-    """One request, and how far it came."""
-
-    kind: Kind
-    path: str
-    headers: Headers
-    body: bytes
-    look: Look
-    caller: Caller
-    needs: Needs | None = None
-    passed_over: str = ""
-    """Which instances could not answer, for the caller to read."""
-    failure: Refused | None = None
-    """What the last instance that was asked came to."""
-    tried: set[str] = field(default_factory=set)
-    model: str = UNKNOWN
-    instance: str = NOWHERE
-    usage: TokenCount | None = None
-    queued: float = 0.0
-    """Seconds that it waited for its turn."""
-
-    def needed(self) -> Needs:
-        """What an instance needs to have for it; the body is looked at once."""
-        if self.needs is None:
-            self.needs = needs_of(self.body, self.kind, _session(self.headers))
-        return self.needs
-
-    def assembled_on(self, instance: Instance) -> bool:
-        """Whether a stream is asked for and put together, so that a hang-up stops the work."""
-        return not (self.look.stream or instance.settings.stops_unary or self.kind == "embeddings")
-
-    def body_for(self, instance: Instance) -> bytes:
-        """The caller's own bytes, unless the instance needs to be asked otherwise."""
-        fields: dict[str, object] = {}
-        if instance.model_for(self.look.model) != self.look.model:
-            fields["model"] = instance.model_for(self.look.model)
-        if self.assembled_on(instance):
-            fields["stream"] = True
-        streams = self.kind != "embeddings" and (self.look.stream or "stream" in fields)
-        if streams and not self.look.wants_usage:
-            fields["stream_options"] = {"include_usage": True}
-        return changed(self.body, **fields) if fields else self.body
-
-
 class HotRoutes:
-    """Answers the hot routes. `draining` is set when the service stops: then it refuses."""
+    """Answers the hot routes, for those whom the entrance lets in."""
 
     def __init__(
         self,
         settings: Settings,
-        keys: Keyring,
-        instances: list[Instance],
+        entrance: Entrance,
         pool: Pool,
         metrics: GatewayMetrics,
         admission: Admission[Instance],
+        classifier: Classifier | None = None,
     ) -> None:
-        self.settings, self.keys, self.instances = settings, keys, instances
+        self.settings, self.entrance = settings, entrance
+        self.keys, self.instances = entrance.keys, entrance.instances
         self.pool, self.metrics, self.admission = pool, metrics, admission
+        self.classifier = classifier
         self.budget = RetryBudget()
-        self.draining = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        reply = Reply(scope["headers"], send)
+        responses = scope["path"] == RESPONSES
+        reply = (ResponsesReply if responses else Reply)(scope["headers"], send)
         try:
-            caller = self._admit(scope)
-            body = await read_body(scope["headers"], receive, self.settings.max_body_bytes)
-            look = look_at(body)
-            caller.admit(look.model)
+            asked = await self.entrance.read(scope, receive, reply)
         except CallerGone:
             return
         except Refused as refused:
             await reply.refuse(refused)
             self.metrics.count(UNKNOWN, NOWHERE, f"{refused.status // 100}xx")
             return
-        asked = Asked(HOT[scope["path"]], scope["path"], scope["headers"], body, look, caller)
         await self._until_gone(asked, reply, receive)
-
-    def _admit(self, scope: Scope) -> Caller:
-        authorization = next((v for n, v in scope["headers"] if n == b"authorization"), b"")
-        caller = self.keys.caller_of(authorization)
-        if caller is None:
-            raise no_key()
-        if scope["method"] != "POST":
-            message = f"{scope['path']} takes POST, not {scope['method']}."
-            raise Refused(405, "method_not_allowed", message, headers=[(b"allow", b"POST")])
-        if self.draining:
-            raise stopping()
-        return caller
 
     async def _until_gone(self, asked: Asked, reply: Reply, receive: Receive) -> None:
         """Answer; when the caller hangs up or the deadline passes, drop everything at once."""
@@ -218,6 +147,10 @@ class HotRoutes:
 
     def _route(self, asked: Asked) -> Route[Instance]:
         model = asked.look.model
+        if asked.kind in SPEECH:
+            route = choose_speech(asked.kind, model, self.instances)
+            asked.model = model
+            return route
         offering = sum(model in instance.names for instance in self.instances)
         if model == AUTO or offering:
             asked.model = model
@@ -225,18 +158,26 @@ class HotRoutes:
         return choose(model, needs, self.instances)
 
     def _pick(self, asked: Asked, reply: Reply) -> Instance | None:
-        """The best instance that has room and was not asked yet; none: the request has to wait."""
+        """The best instance that has room and was not asked yet; none: the request has to wait.
+        A declared fallback is asked when nobody else is left, not when they are merely busy."""
         route = self._route(asked)
         left = [one for one in route.order if one.label not in asked.tried]
+        if not left:
+            left = [one for one in route.spare if one.label not in asked.tried]
         if not left:
             raise asked.failure or none_healthy(asked.look.model, {})
         chosen = next((one for one in left if one.free), None)
         if chosen is not None:
+            if chosen.settings.lists_models and asked.depth >= self.settings.max_depth:
+                raise too_deep(self.settings.max_depth)
+            asked.at_home = chosen is route.home
             reply.facts = _facts(asked, chosen, route)
         return chosen
 
     async def _first_that_can(self, asked: Asked, reply: Reply) -> None:
         """Ask one instance after the other, as long as the caller has got no byte."""
+        if self.classifier is not None and asked.look.model == AUTO and asked.kind == "chat":
+            await self._classify(asked, self.classifier)
         self._route(asked)
         self.budget.request()
         while not await self._served(asked, reply):
@@ -244,12 +185,24 @@ class HotRoutes:
             self.metrics.failed_over(asked.model, asked.instance)
             log.warning("failed_over", instance=asked.instance, reason=_code(asked.failure))
 
+    async def _classify(self, asked: Asked, classifier: Classifier) -> None:
+        needs = asked.needed()
+        if not needs.domain:
+            domain = await classifier.domain_of(first_words(asked.body))
+            asked.needs = replace(needs, domain=domain)
+
     async def _served(self, asked: Asked, reply: Reply) -> bool:
         """Wait for an instance and ask it; False when another one should be asked."""
         since = time.perf_counter()
+
+        def told(place: Callable[[], int]) -> None:
+            reply.place = place
+            self.metrics.placed(asked.model, place())
+
         instance = await self.admission.enter(
-            asked.caller.name, asked.model, lambda: self._pick(asked, reply)
+            asked.caller.name, asked.model, lambda: self._pick(asked, reply), told
         )
+        reply.place = None
         self._note_wait(asked, reply, time.perf_counter() - since)
         asked.instance = instance.label
         asked.tried.add(instance.label)
@@ -277,16 +230,20 @@ class HotRoutes:
     def _may_go_on(self, asked: Asked) -> bool:
         """Whether there is another instance to ask, and failovers are not too many already."""
         try:
-            order = self._route(asked).order
+            route = self._route(asked)
         except Refused:
             return False
-        return any(one.label not in asked.tried for one in order) and self.budget.spend()
+        others = (*route.order, *route.spare)
+        return any(one.label not in asked.tried for one in others) and self.budget.spend()
 
     async def _ask(self, asked: Asked, reply: Reply, instance: Instance) -> bool:
         """Ask this instance; False when it is too busy and there is another one to ask."""
         body = asked.body_for(instance)
         path = (instance.address.path + asked.path).encode()
-        head = request_head(path, instance.fixed_head, asked.headers, reply.request_id, len(body))
+        fixed = asked.fixed_head_for(instance)
+        head = request_head(
+            path, fixed, asked.headers, reply.request_id, asked.content_type, len(body)
+        )
         connection: Connection | None = None
         sent = time.perf_counter()
         try:
@@ -300,7 +257,9 @@ class HotRoutes:
             if connection.status >= 500:
                 instance.failed(f"HTTP {connection.status}")
             else:
-                instance.answered(time.perf_counter() - sent)
+                seconds = time.perf_counter() - sent
+                instance.answered(seconds)
+                self.metrics.of(asked.model, instance.label).upstream.observe(seconds)
             if connection.status in BUSY and self._may_go_on(asked):
                 asked.failure = busy(instance.label, connection.status)
                 return False
@@ -309,7 +268,7 @@ class HotRoutes:
             if connection is not None:
                 self.pool.release(connection)
         if usage is not None:
-            self.metrics.used(asked.model, instance.label, usage)
+            self.metrics.used(asked.model, instance.label, usage, at_home=asked.at_home)
             asked.usage = usage
         return True
 
@@ -321,22 +280,36 @@ class HotRoutes:
             log.error("instance_refuses_our_key", instance=instance.label)
             message = f"{instance.label} refuses the gateway's own key (its `key_file`)."
             raise Refused(502, "upstream_refused_key", message, headers=[NO_RETRY])
-        streams = connection.content_type.startswith(b"text/event-stream")
-        if connection.status >= 400 or not streams:
+        asked.counted_inside = any(name == HEADER for name, _ in connection.headers)
+        kind = connection.content_type
+        if connection.status >= 400:
             return await pass_whole(reply, connection, idle)
-        if asked.assembled_on(instance):
-            return await pass_assembled(reply, connection, idle)
-        return await pass_stream(reply, connection, idle, strip=not asked.look.wants_usage)
+        if asked.kind in SPEECH:
+            await pass_bytes(reply, connection, idle)
+            return None
+        if kind.startswith(b"text/event-stream"):
+            if asked.assembled_on(instance):
+                return await pass_assembled(reply, connection, idle)
+            return await pass_stream(reply, connection, idle, strip=not asked.look.wants_usage)
+        if kind and not kind.startswith(b"application/json"):
+            raise no_answer(connection)
+        if asked.kind == "embeddings":
+            return await pass_whole(reply, connection, idle, as_asked(asked.body))
+        return await pass_whole(reply, connection, idle)
 
     def _count(self, asked: Asked, reply: Reply) -> None:
         status = GONE if reply.gone else f"{reply.status // 100}xx"
         self.metrics.count(asked.model, asked.instance, status)
         if asked.instance != NOWHERE:
-            self.keys.used(asked.caller, asked.model, asked.usage)
+            usage = None if asked.counted_inside else asked.usage
+            self.keys.used(asked.caller, asked.model, usage)
         if status == "2xx":
-            meters = self.metrics.of(asked.model, asked.instance)
+            now, meters = time.perf_counter(), self.metrics.of(asked.model, asked.instance)
             meters.first_byte.observe(reply.first_byte_at - reply.started_at)
-            meters.duration.observe(time.perf_counter() - reply.started_at)
+            meters.duration.observe(now - reply.started_at)
+            if asked.look.stream and asked.usage and asked.usage.completion > 1:
+                pause = (now - reply.first_byte_at) / (asked.usage.completion - 1)
+                meters.between.observe(pause)
 
 
 async def _watch(receive: Receive, reply: Reply, task: "asyncio.Task[object]") -> None:
@@ -348,19 +321,20 @@ async def _watch(receive: Receive, reply: Reply, task: "asyncio.Task[object]") -
         task.cancel()
 
 
-def _session(headers: Headers) -> bytes:
-    return next((value for name, value in headers if name in SESSION_HEADERS), b"")
-
-
 def _code(failure: Refused | None) -> str:
     return str(failure.code if failure else "failed")
 
 
 def _facts(asked: Asked, instance: Instance, route: Route[Instance]) -> Headers:
     """Who answers, and why this one."""
+    reason = route.reason
+    if instance not in route.order:
+        reason += f"; its fallback {instance.expert}"
+    if asked.by_default:
+        reason += "; the default for a name that nobody has"
     facts = [
-        (b"x-hearth-expert", (instance.expert or asked.look.model).encode()),
-        (b"x-hearth-route", (route.reason + asked.passed_over).encode()),
+        (b"x-hearth-expert", (instance.expert or instance.speech or asked.look.model).encode()),
+        (b"x-hearth-route", (reason + asked.passed_over).encode()),
     ]
     if instance.model is not None:
         facts.append((b"x-hearth-model", instance.model.encode()))

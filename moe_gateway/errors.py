@@ -63,6 +63,33 @@ def model_not_allowed(model: str, allowed: Iterable[str]) -> Refused:
     return Refused(403, "model_not_allowed", message, param="model")
 
 
+def scope_missing(model: str, scope: str) -> Refused:
+    message = f"The model {model[:100]!r} needs a key with the scope {scope!r}."
+    return Refused(403, "scope_missing", message, param="model")
+
+
+def no_admin() -> Refused:
+    return Refused(403, "scope_missing", "This needs a key with the scope 'admin'.")
+
+
+def forged_caller() -> Refused:
+    message = "x-hearth-caller is for agents that pass it on; this one is not signed by a gateway."
+    return Refused(403, "invalid_caller", message)
+
+
+def caller_closed(name: str) -> Refused:
+    message = f"The key {name!r}, on whose behalf this was asked, is closed."
+    return Refused(403, "caller_closed", message)
+
+
+def too_deep(limit: int) -> Refused:
+    message = (
+        f"The agent has asked itself {limit} times in a row (setting MOE_GATEWAY_MAX_DEPTH);"
+        " does one of its workflows call itself through the gateway?"
+    )
+    return Refused(400, "recursion_too_deep", message, param="model")
+
+
 def too_fast(what: str, limit: int, seconds: int) -> Refused:
     message = f"This key may use {limit} {what} a minute; ask again in {seconds} s."
     code = "requests_per_minute" if what == "requests" else "tokens_per_minute"

@@ -1,46 +1,31 @@
 """The servers behind the gateway: what they are, and whether they are well."""
 
 import asyncio
-import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-import orjson
 import structlog
 from pydantic import ValidationError
 
 from hearth.cluster.watch import ConsulAgent, ServiceInstance, Services, ServiceWatch
-from hearth.openai_api.errors import message_of
 from hearth.service.health import Health
-from hearth.service.names import LLAMA_EXPERT, PIPECATAPP
 from hearth.service.settings import read_key
 from moe_gateway.admission import SMOOTHING, Circuit
 from moe_gateway.settings import InstanceSettings, Settings
 from moe_gateway.upstream.connection import Address, TimedOut, UpstreamError
 from moe_gateway.upstream.pool import Pool, fixed_head
+from moe_gateway.upstream.told import busy_slots, is_wanted, models_of, settings_of, words
 
 log = structlog.get_logger()
 
 CHECK_SECONDS: Final = 2.0
 """How long an answer to a health check may take."""
 
-EXPERT_META: Final = (
-    "slots",
-    "context",
-    "tools",
-    "vision",
-    "embeddings",
-    "cost",
-    "stops_unary",
-    "auto",
-)
-"""What the launcher of an expert tells in Consul that is a setting of an instance, too."""
+SLOTS_SECONDS: Final = 0.5
+"""The same for its slots, which llama-server tells between two pieces of work only."""
 
 NOT_ASKED: Final = "not asked yet"
-
-MODEL_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,99}")
-"""Ids that may stand in a header and a label; others are not offered."""
 
 
 class Instance:
@@ -55,8 +40,9 @@ class Instance:
         self.label = f"{settings.expert}@{where}" if settings.expert else where
         self.key = read_key(settings.key_file).encode() if settings.key_file else b""
         self.fixed_head = fixed_head(self.address, self.key)
-        self.expert = settings.expert
-        self.names: Sequence[str] = (settings.expert, *settings.aliases) if settings.expert else ()
+        self.expert, self.speech = settings.expert, settings.speech
+        own = (settings.expert, *settings.aliases) if settings.expert else settings.aliases
+        self.names: Sequence[str] = own
         self.model: str | None = None
         """The model that really runs there, as the server tells."""
         self.model_reason = ""
@@ -64,16 +50,23 @@ class Instance:
         self.healthy, self.reason = False, NOT_ASKED
         self.since = datetime.now(UTC)
         self.in_flight = 0
+        self.busy_elsewhere = 0
+        """Slots that others than we keep busy, as the server tells."""
+        self.needs_scope: Mapping[str, str] = {}
+        """Model -> the scope that its callers need, as an agent tells; not there: `workflows`."""
         self.circuit = circuit or Circuit()
         self.first_byte = 0.0
         """Smoothed seconds to the first byte."""
         self.slots, self.context = settings.slots, settings.context
         self.tools, self.vision = settings.tools, settings.vision
         self.embeddings, self.cost, self.auto = settings.embeddings, settings.cost, settings.auto
+        self.chat, self.structured = settings.chat, settings.structured
+        self.languages, self.domains = settings.languages, settings.domains
+        self.fallback = settings.fallback
 
     @property
     def load(self) -> float:
-        return self.in_flight / self.slots
+        return (self.in_flight + self.busy_elsewhere) / self.slots
 
     @property
     def usable(self) -> bool:
@@ -85,7 +78,7 @@ class Instance:
         """Whether it takes one more request now. What lists its models itself admits itself."""
         if self.circuit.state == "half-open":
             return self.in_flight == 0
-        return self.expert is None or self.in_flight < self.slots
+        return self.settings.lists_models or self.in_flight < self.slots
 
     def answered(self, seconds: float) -> None:
         """It sent its first byte after so many seconds."""
@@ -99,12 +92,22 @@ class Instance:
 
     @property
     def repeatable(self) -> bool:
-        """Whether a request may be sent twice: an expert has no effects, an agent may have."""
-        return self.expert is not None
+        """Whether a request may be sent twice: an agent may have effects, the others have none."""
+        return not self.settings.lists_models
 
     def model_for(self, asked: str) -> str:
         """The name by which the server itself knows the model."""
+        if self.speech is not None and self.names and asked not in self.names:
+            return self.names[0]
         return self.expert or asked
+
+    def learn(self, models: Mapping[str, str]) -> None:
+        """It tells its models, each with the scope that its callers need, or nothing."""
+        if self.expert is not None:
+            self.model = next(iter(models), None)
+        elif models:
+            self.names = tuple(dict.fromkeys((*models, *self.settings.aliases)))
+            self.needs_scope = {name: scope for name, scope in models.items() if scope}
 
     def well(self) -> None:
         """It answers. Said in the log when it did not before."""
@@ -135,6 +138,7 @@ class Instance:
             "in_flight": self.in_flight,
             "circuit": self.circuit.state,
             "slots": self.slots,
+            "busy_elsewhere": self.busy_elsewhere,
         }
 
 
@@ -171,7 +175,7 @@ class Watch:
         agent = ConsulAgent(
             str(settings.consul_url), settings.consul_token_file, settings.tls_ca_file
         )
-        return ServiceWatch(agent, wanted=_is_wanted, changed=self.take)
+        return ServiceWatch(agent, wanted=is_wanted, changed=self.take)
 
     async def run(self) -> None:
         """Watch for ever."""
@@ -215,7 +219,7 @@ class Watch:
 
     def _meet(self, which: tuple[str, str], now: ServiceInstance) -> None:
         try:
-            settings = _settings_of(now, self.settings)
+            settings = settings_of(now, self.settings)
         except ValidationError as error:
             problem = error.errors()[0]
             place = ".".join(str(part) for part in problem["loc"])
@@ -240,7 +244,7 @@ class Watch:
             self._look_away(instance)
             instance.ill(f"Consul: {now.reason}")
         elif before is None or before.state == "critical":
-            if instance.expert is not None:
+            if not instance.settings.lists_models:
                 instance.well()
             self._look_after(instance)
 
@@ -286,66 +290,29 @@ class Watch:
     async def _check(self, instance: Instance, *, ask_models: bool) -> None:
         status, body = await self._get(instance, "/health")
         if status >= 500:
-            instance.ill(f"HTTP {status}: {_words(body)}")
+            instance.ill(f"HTTP {status}: {words(body)}")
             return
         if ask_models:
             status, body = await self._get(instance, "/v1/models")
-            ids = _model_ids(body) if status == 200 else []
-            if instance.expert is None:
-                if not ids:
-                    instance.ill(f"HTTP {status}: it lists no models")
-                    return
-                instance.names = tuple(ids)
-            else:
-                instance.model = ids[0] if ids else None
+            told = models_of(body) if status == 200 else {}
+            if instance.settings.lists_models and not told:
+                instance.ill(f"HTTP {status}: it lists no models")
+                return
+            instance.learn(told)
+        if instance.expert is not None:
+            instance.busy_elsewhere = await self._busy_elsewhere(instance)
         instance.well()
 
-    async def _get(self, instance: Instance, path: str) -> tuple[int, bytes]:
-        return await self.pool.get(instance.address, path, key=instance.key, seconds=CHECK_SECONDS)
+    async def _busy_elsewhere(self, instance: Instance) -> int:
+        """Slots that work for others, by llama-server's own account; 0 where it keeps none."""
+        ours = instance.in_flight
+        try:
+            status, body = await self._get(instance, "/slots", SLOTS_SECONDS)
+        except UpstreamError:
+            return instance.busy_elsewhere  # It is at a long prompt, and tells when that is read.
+        return max(0, busy_slots(body) - max(ours, instance.in_flight)) if status == 200 else 0
 
-
-def _is_wanted(service: str) -> bool:
-    return service == PIPECATAPP or service.startswith(f"{LLAMA_EXPERT}-")
-
-
-def _settings_of(found: ServiceInstance, settings: Settings) -> InstanceSettings:
-    """The settings of an instance that Consul knows. Raises `ValidationError`: its meta is odd."""
-    host = f"[{found.address}]" if ":" in found.address else found.address
-    address = {"url": f"{found.meta.get('scheme', 'http')}://{host}:{found.port}"}
-    if found.service == PIPECATAPP:
-        return InstanceSettings.model_validate(
-            {**address, "lists_models": True, "key_file": settings.agent_key_file}
-        )
-    return InstanceSettings.model_validate(
-        {
-            **address,
-            **_told(found.meta),
-            "expert": found.meta.get("expert") or found.service.removeprefix(f"{LLAMA_EXPERT}-"),
-            "aliases": [one for one in found.meta.get("aliases", "").split(",") if one],
-            "key_file": settings.expert_key_file,
-        }
-    )
-
-
-def _told(meta: Mapping[str, str]) -> dict[str, str]:
-    return {name: meta[name] for name in EXPERT_META if meta.get(name)}
-
-
-def _model_ids(body: bytes) -> list[str]:
-    try:
-        found = orjson.loads(body)
-        ids = [str(model["id"]) for model in found["data"]]
-    except (orjson.JSONDecodeError, KeyError, TypeError):
-        return []
-    return [name for name in ids if MODEL_ID.fullmatch(name)]
-
-
-def _words(body: bytes) -> str:
-    """The words of an error body or of one of our health reports."""
-    try:
-        found = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return body.decode("utf-8", "replace")[:200]
-    if isinstance(found, dict) and isinstance(found.get("reasons"), list):
-        return "; ".join(str(reason) for reason in found["reasons"])[:200]
-    return message_of(found)[:200]
+    async def _get(
+        self, instance: Instance, path: str, seconds: float = CHECK_SECONDS
+    ) -> tuple[int, bytes]:
+        return await self.pool.get(instance.address, path, key=instance.key, seconds=seconds)

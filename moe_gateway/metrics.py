@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from hearth.openai_api.usage import TokenCount
 from moe_gateway.admission import Admission
+from moe_gateway.callers.keyring import Keyring
 from moe_gateway.instances import Instance
 
 UNKNOWN: Final = "unknown"
@@ -22,6 +23,8 @@ GONE: Final = "gone"
 STATUSES: Final = ("2xx", "4xx", "5xx", GONE)
 
 FIRST_BYTE_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+BETWEEN_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 5)
+PLACE_BUCKETS: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 DURATION_BUCKETS: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900)
 
 
@@ -31,8 +34,13 @@ class Meters:
 
     prompt: Counter
     completion: Counter
+    cached: Counter
+    hits: Counter
+    misses: Counter
     first_byte: Histogram
     duration: Histogram
+    upstream: Histogram
+    between: Histogram
 
 
 class GatewayMetrics:
@@ -43,7 +51,18 @@ class GatewayMetrics:
         registry: CollectorRegistry,
         instances: Sequence[Instance],
         admission: Admission[Instance],
+        keys: Keyring | None = None,
     ) -> None:
+        """Without `keys`, nobody has one."""
+        self._answers(registry)
+        self._times(registry)
+        self._waits(registry)
+        self._counts: dict[tuple[str, str, str], Counter] = {}
+        self._meters: dict[tuple[str, str], Meters] = {}
+        registry.register(InstanceCollector(instances, admission))
+        registry.register(KeyCollector(keys or Keyring(())))
+
+    def _answers(self, registry: CollectorRegistry) -> None:
         self._requests = Counter(
             "moe_gateway_requests",
             "Requests answered; status is 2xx, 4xx, 5xx, or gone when the caller hung up.",
@@ -56,6 +75,27 @@ class GatewayMetrics:
             ["model", "instance", "kind"],
             registry=registry,
         )
+        self._cached = Counter(
+            "moe_gateway_cached_tokens",
+            "Tokens of prompts that were in the server's cache already, by its own account.",
+            ["model", "instance"],
+            registry=registry,
+        )
+        self._affinity = Counter(
+            "moe_gateway_affinity",
+            "Requests sent to where the beginning of their prompt belongs; result is hit when the"
+            " server had half of the prompt or more in its cache, else miss.",
+            ["model", "instance", "result"],
+            registry=registry,
+        )
+        self._failovers = Counter(
+            "moe_gateway_failovers",
+            "Requests that went on to another instance, by the one that failed.",
+            ["model", "instance"],
+            registry=registry,
+        )
+
+    def _times(self, registry: CollectorRegistry) -> None:
         self._first_byte = Histogram(
             "moe_gateway_first_byte_seconds",
             "From the request to the first byte of its answer.",
@@ -70,6 +110,22 @@ class GatewayMetrics:
             buckets=DURATION_BUCKETS,
             registry=registry,
         )
+        self._upstream = Histogram(
+            "moe_gateway_upstream_seconds",
+            "From asking a server to the first byte of its answer.",
+            ["model", "instance"],
+            buckets=FIRST_BYTE_BUCKETS,
+            registry=registry,
+        )
+        self._between = Histogram(
+            "moe_gateway_inter_token_seconds",
+            "Between two tokens of a stream, as the mean of each answer.",
+            ["model", "instance"],
+            buckets=BETWEEN_BUCKETS,
+            registry=registry,
+        )
+
+    def _waits(self, registry: CollectorRegistry) -> None:
         self._queued = Histogram(
             "moe_gateway_queue_seconds",
             "What requests waited that had to wait for a slot.",
@@ -77,15 +133,13 @@ class GatewayMetrics:
             buckets=DURATION_BUCKETS,
             registry=registry,
         )
-        self._failovers = Counter(
-            "moe_gateway_failovers",
-            "Requests that went on to another instance, by the one that failed.",
-            ["model", "instance"],
+        self._places = Histogram(
+            "moe_gateway_queue_place",
+            "The place at which requests came into the queue; 1 is the next.",
+            ["model"],
+            buckets=PLACE_BUCKETS,
             registry=registry,
         )
-        self._counts: dict[tuple[str, str, str], Counter] = {}
-        self._meters: dict[tuple[str, str], Meters] = {}
-        registry.register(InstanceCollector(instances, admission))
 
     def count(self, model: str, instance: str, status: str) -> None:
         """One request is over."""
@@ -110,16 +164,29 @@ class GatewayMetrics:
             meters = self._meters[where] = Meters(
                 self._tokens.labels(model, instance, "prompt"),
                 self._tokens.labels(model, instance, "completion"),
+                self._cached.labels(model, instance),
+                self._affinity.labels(model, instance, "hit"),
+                self._affinity.labels(model, instance, "miss"),
                 self._first_byte.labels(model, instance),
                 self._duration.labels(model, instance),
+                self._upstream.labels(model, instance),
+                self._between.labels(model, instance),
             )
         return meters
 
-    def used(self, model: str, instance: str, usage: TokenCount) -> None:
-        """What one answer cost."""
+    def used(self, model: str, instance: str, usage: TokenCount, *, at_home: bool) -> None:
+        """What one answer cost; `at_home`: it was sent to where its beginning belongs."""
         meters = self.of(model, instance)
         meters.prompt.inc(usage.prompt)
         meters.completion.inc(usage.completion)
+        if usage.cached:
+            meters.cached.inc(usage.cached)
+        if at_home:
+            (meters.hits if usage.cached * 2 >= usage.prompt else meters.misses).inc()
+
+    def placed(self, model: str, place: int) -> None:
+        """A request came into the queue at this place."""
+        self._places.labels(model).observe(place)
 
     def queued(self, model: str, seconds: float) -> None:
         """A request waited for its turn."""
@@ -135,6 +202,10 @@ class GatewayMetrics:
             self._tokens,
             self._first_byte,
             self._duration,
+            self._upstream,
+            self._between,
+            self._cached,
+            self._affinity,
             self._failovers,
         ):
             metric.remove_by_labels({"instance": instance})
@@ -177,3 +248,25 @@ class InstanceCollector(Collector):
             if instance.healthy and instance.expert and instance.model:
                 serves.add_metric([instance.label, instance.expert, instance.model], 1)
         return [up, busy, circuit, waiting, serves]
+
+
+class KeyCollector(Collector):
+    """What each key used since the gateway runs; there are as many labels as open keys."""
+
+    def __init__(self, keys: Keyring) -> None:
+        self._keys = keys
+
+    def collect(self) -> Iterable[Metric]:
+        requests = CounterMetricFamily(
+            "moe_gateway_key_requests", "Requests of a key that were answered.", labels=["key"]
+        )
+        tokens = CounterMetricFamily(
+            "moe_gateway_key_tokens",
+            "Tokens that a key used; kind is prompt or completion.",
+            labels=["key", "kind"],
+        )
+        for caller in self._keys.callers():
+            requests.add_metric([caller.name], caller.requests)
+            tokens.add_metric([caller.name, "prompt"], caller.prompt)
+            tokens.add_metric([caller.name, "completion"], caller.completion)
+        return [requests, tokens]

@@ -3,11 +3,13 @@
 import asyncio
 import re
 import time
+from collections.abc import Callable
 from secrets import token_hex
 from typing import Any, Final
 
 import msgspec
 import orjson
+import structlog
 from starlette.types import Message, Receive, Send
 
 from hearth.openai_api.assemble import Assembler
@@ -16,6 +18,8 @@ from hearth.openai_api.sse import DONE, EventTooLong, SseEvent, SseReader
 from hearth.openai_api.usage import StreamTap, TokenCount, count_of
 from moe_gateway.errors import Headers, Refused, relayed, too_large
 from moe_gateway.upstream.connection import Connection, Lost, UpstreamError
+
+log = structlog.get_logger()
 
 MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
 JSON: Final = b"application/json"
@@ -38,7 +42,7 @@ NOT_SENT_ON: Final = HOP_BY_HOP | frozenset(
 
 NOT_PASSED_BACK: Final = HOP_BY_HOP | frozenset(
     b"content-length content-type date server set-cookie x-request-id openai-processing-ms"
-    b" x-hearth-expert x-hearth-model x-hearth-route".split()
+    b" x-hearth-expert x-hearth-model x-hearth-route x-hearth-caller".split()
 )
 
 
@@ -61,6 +65,7 @@ class Reply:
         "first_byte_at",
         "gone",
         "late",
+        "place",
         "request_id",
         "started_at",
         "status",
@@ -80,6 +85,8 @@ class Reply:
         """The whole answer is out."""
         self.gone = False
         """The caller hung up before the end."""
+        self.place: Callable[[], int] | None = None
+        """Tells a request's place in the queue while it waits there."""
         self.late = False
         """The deadline passed before the end."""
 
@@ -102,7 +109,8 @@ class Reply:
         """
         if not self.status:
             await self.start(200, EVENT_STREAM, [(b"cache-control", b"no-cache")])
-        await self._send({"type": "http.response.body", "body": WAITING, "more_body": True})
+        sign = WAITING if self.place is None else b": waiting, place %d\n\n" % self.place()
+        await self._send({"type": "http.response.body", "body": sign, "more_body": True})
 
     async def piece(self, data: bytes) -> None:
         if not self.begun:
@@ -126,6 +134,9 @@ class Reply:
 
     async def refuse(self, refused: Refused) -> None:
         """Tell what went wrong: as the answer, or, where one has begun, as its last event."""
+        if not self.facts:
+            reason = f"refused: {refused.code or refused.status}".encode()
+            self.facts = [(b"x-hearth-expert", b"none"), (b"x-hearth-route", reason)]
         await self.whole(refused.status, refused.body(), refused.headers)
 
 
@@ -192,9 +203,10 @@ def _body(message: Message) -> bytes:
 
 
 def request_head(
-    path: bytes, fixed: bytes, headers: Headers, request_id: bytes, length: int
+    path: bytes, fixed: bytes, headers: Headers, request_id: bytes, kind: bytes, length: int
 ) -> bytes:
-    """The head of the request to a server: the caller's headers, without what is not for it."""
+    """The head of the request to a server: the caller's headers, without what is not for it.
+    `kind` is the content type of the body."""
     named = {
         token.strip().lower()
         for name, value in headers
@@ -206,8 +218,9 @@ def request_head(
         for name, value in headers
         if name not in NOT_SENT_ON and name not in named and not name.startswith(b"x-hearth-")
     ]
-    own = b"X-Request-Id: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (
+    own = b"X-Request-Id: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n" % (
         request_id,
+        kind,
         length,
     )
     return b"POST %s HTTP/1.1\r\n%s%s%s" % (path, fixed, b"".join(lines), own)
@@ -229,21 +242,65 @@ class _Counted(msgspec.Struct):
 _COUNTED = msgspec.json.Decoder(_Counted)
 
 
-async def pass_whole(reply: Reply, connection: Connection, idle: float) -> TokenCount | None:
-    """Pass an answer on that is not streamed, an error too; tells what it cost.
+async def pass_whole(
+    reply: Reply,
+    connection: Connection,
+    idle: float,
+    finished: Callable[[bytes], bytes] = bytes,
+) -> TokenCount | None:
+    """Pass an answer on that is not streamed, an error too; tells what it cost. `finished` makes
+    of a whole answer what the caller gets.
 
     Nothing goes out before all of it is there, so another server can still be asked. Raises
-    `Lost` or `TimedOut`.
+    `Lost`, also when it is no JSON object, or `TimedOut`.
     """
     data = await connection.body(idle, MAX_ANSWER_BYTES)
-    content_type = connection.content_type or JSON
+    usage = None
     if connection.status >= 400:
-        data, content_type = relayed(connection.status, data), JSON
-    await reply.whole(connection.status, data, passed_back(connection), content_type)
+        data = relayed(connection.status, data)
+    else:
+        try:
+            usage = count_of(orjson.loads(bytes(_COUNTED.decode(data).usage)))
+        except msgspec.DecodeError as error:
+            raise no_answer(connection) from error
+        data = finished(data)
+    await reply.whole(connection.status, data, passed_back(connection))
+    return usage
+
+
+def no_answer(connection: Connection) -> Lost:
+    """It sent something else than an answer: a page of another server, or half a document."""
+    kind = connection.content_type.partition(b";")[0].decode("latin-1")[:50] or "no content type"
+    return Lost(f"{connection.address.authority} sent what is no JSON object ({kind}).")
+
+
+async def pass_bytes(reply: Reply, connection: Connection, idle: float) -> None:
+    """Pass an answer on as it comes, whatever it is: sound, or the words of it.
+
+    Raises `UpstreamError` before the first byte. What breaks later is told by an event where there
+    are events; else it breaks the caller's connection, too, so that nobody takes half a sound for a
+    whole one: the answer is left without its end, and uvicorn closes the connection.
+    """
     try:
-        return count_of(orjson.loads(bytes(_COUNTED.decode(data).usage)))
-    except msgspec.DecodeError:
-        return None
+        while data := await connection.piece(idle):
+            await _begun(reply, connection)
+            await reply.piece(data)
+    except UpstreamError as error:
+        if not reply.begun:
+            raise
+        log.warning("answer_broken", request_id=reply.request_id.decode(), reason=str(error))
+        if connection.content_type.startswith(EVENT_STREAM):
+            await reply.end(error_event(str(error), type="server_error", code=error.code))
+        reply.ended = True
+        return
+    await _begun(reply, connection)
+    await reply.end()
+
+
+async def _begun(reply: Reply, connection: Connection) -> None:
+    if not reply.status:
+        headers = passed_back(connection)
+        await reply.start(connection.status, connection.content_type, headers)
 
 
 async def pass_stream(

@@ -24,6 +24,9 @@ class InstanceSettings(BaseModel):
     lists_models: bool = Field(
         default=False, description="It tells its models by `GET /v1/models`; never part of `auto`."
     )
+    speech: Literal["stt", "tts"] | None = Field(
+        None, description="It turns speech into text (`stt`) or text into speech (`tts`)."
+    )
     key_file: Path | None = Field(None, description="File with the key that it demands.")
     slots: int = Field(1, ge=1, description="Requests that it works on at once.")
     context: int | None = Field(None, ge=1, description="Tokens that one request may hold.")
@@ -32,6 +35,19 @@ class InstanceSettings(BaseModel):
     )
     vision: bool = Field(default=False, description="Its model looks at pictures.")
     embeddings: bool = Field(default=False, description="It answers `/v1/embeddings`.")
+    chat: bool = Field(default=True, description="It talks; false where it gives vectors alone.")
+    structured: bool = Field(
+        default=True, description="Its engine holds an answer to a JSON schema."
+    )
+    languages: tuple[Name, ...] = Field(
+        (), description="Languages that its model speaks (`de`); empty: any."
+    )
+    domains: tuple[Name, ...] = Field(
+        (), description="What it is made for (`code`); empty: for everything alike."
+    )
+    fallback: tuple[Name, ...] = Field(
+        (), description="Experts that answer in its place when none of its instances can."
+    )
     cost: float = Field(
         1.0, gt=0, description="What a token costs beside the other experts' tokens."
     )
@@ -44,8 +60,8 @@ class InstanceSettings(BaseModel):
 
     @model_validator(mode="after")
     def _is_one_of_both(self) -> Self:
-        if (self.expert is None) != self.lists_models:
-            raise ValueError("an instance has either `expert` or `lists_models: true`")
+        if [self.expert is not None, self.lists_models, self.speech is not None].count(True) != 1:
+            raise ValueError("an instance has one of `expert`, `lists_models: true` and `speech`")
         return self
 
 
@@ -79,6 +95,31 @@ class Settings(TlsSettings):
     )
     agent_key_file: Path | None = Field(
         None, description="File with the key for the agents that Consul knows."
+    )
+    speech_key_file: Path | None = Field(
+        None, description="File with the key for the speech services that Consul knows."
+    )
+    cors_origins: tuple[str, ...] = Field(
+        (),
+        description="Origins whose pages may call with a key (`https://ui.home.lan`, or `*`);"
+        " empty: none.",
+    )
+    default_model: Name | None = Field(
+        None, description="What answers a model name that nobody has; without it, 404."
+    )
+    domains: dict[Name, str] = Field(
+        {}, description="What belongs to each domain, in a sentence, for the `classifier`."
+    )
+    classifier: Name | None = Field(
+        None,
+        description="An expert that tells the domain of a request for `auto`: by vectors where it"
+        " gives some, else by answering a question.",
+    )
+    classifier_seconds: float = Field(
+        0.5, gt=0, description="Seconds it may take; then the request goes on without a domain."
+    )
+    max_depth: int = Field(
+        8, ge=1, description="How often the agent may be asked from within its own answers."
     )
     connect_timeout: float = Field(3, gt=0, description="Seconds to wait for a connection.")
     first_byte_timeout: float = Field(
@@ -128,3 +169,9 @@ class Settings(TlsSettings):
         if len({(one.url, one.expert) for one in instances}) < len(instances):
             raise ValueError("two instances have the same url and the same expert")
         return instances
+
+    @model_validator(mode="after")
+    def _can_classify(self) -> Self:
+        if self.classifier is not None and len(self.domains) < 2:
+            raise ValueError("a classifier needs two domains or more to tell apart")
+        return self

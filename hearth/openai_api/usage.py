@@ -18,10 +18,11 @@ _MARKS: Final = (b'"usage"', b'"error"', _DONE)
 
 @dataclass(frozen=True)
 class TokenCount:
-    """Tokens of one answer."""
+    """Tokens of one answer; `cached` are those of the prompt that were in the server's cache."""
 
     prompt: int
     completion: int
+    cached: int = 0
 
 
 def count_of(usage: Any) -> TokenCount | None:
@@ -32,7 +33,9 @@ def count_of(usage: Any) -> TokenCount | None:
     prompt, completion = usage.get("prompt_tokens"), usage.get("completion_tokens", 0)
     if not isinstance(prompt, int) or not isinstance(completion, int):
         return None
-    return TokenCount(prompt, completion)
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+    return TokenCount(prompt, completion, cached if isinstance(cached, int) else 0)
 
 
 class StreamTap:

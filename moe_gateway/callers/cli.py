@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +13,15 @@ from rich.table import Table
 from hearth.service.settings import SettingsError
 from hearth.service.state import StateDir, ensure_state_dir
 from hearth.settings import Settings
-from moe_gateway.callers.store import KeyProblem, KeyStore, Limits, StoredKey, Usage, today
+from moe_gateway.callers.store import (
+    KeyProblem,
+    KeyStore,
+    Limits,
+    Scope,
+    Usage,
+    row_of,
+    today,
+)
 
 Name = Annotated[str, typer.Argument(help="What the key is called, such as `kitchen-tablet`.")]
 StateOption = Annotated[
@@ -23,6 +30,14 @@ StateOption = Annotated[
 Models = Annotated[
     list[str] | None,
     typer.Option("--model", help="A model it may ask, or a pattern (`workflow/*`); repeatable."),
+]
+Scopes = Annotated[
+    list[Scope] | None,
+    typer.Option(
+        "--scope",
+        help="What it may open: `chat` (experts, workflows without effects), `workflows`, `exec`"
+        " (those that run programs), `admin` (all, and keys); repeatable. Without it: chat.",
+    ),
 ]
 Requests = Annotated[
     int | None, typer.Option("--requests-per-minute", min=1, help="Requests a minute.")
@@ -44,6 +59,7 @@ def commands(app: typer.Typer) -> None:
 def add_key(
     name: Name,
     model: Models = None,
+    scope: Scopes = None,
     requests: Requests = None,
     tokens: Tokens = None,
     budget: Budget = None,
@@ -51,7 +67,8 @@ def add_key(
 ) -> None:
     """Make a key and print it: this once, for only its digest is kept."""
     with said_in_one_line():
-        key = _store(state_dir).add(name, Limits(tuple(model or ("*",)), requests, tokens, budget))
+        limits = _limits(model, scope, requests, tokens, budget)
+        key = _store(state_dir).add(name, limits)
     typer.echo(key)
 
 
@@ -64,7 +81,7 @@ def list_keys(
     with said_in_one_line():
         store = _store(state_dir)
         used = store.usage(today())
-        rows = [_row(key, used.get(key.name, Usage())) for key in store.all()]
+        rows = [row_of(key, used.get(key.name, Usage())) for key in store.all()]
     if as_json:
         typer.echo(json.dumps({"keys": rows}, indent=2))
     else:
@@ -74,6 +91,7 @@ def list_keys(
 def limit_key(
     name: Name,
     model: Models = None,
+    scope: Scopes = None,
     requests: Requests = None,
     tokens: Tokens = None,
     budget: Budget = None,
@@ -81,7 +99,8 @@ def limit_key(
 ) -> None:
     """Give a key these limits in place of those that it has; none given: no limits."""
     with said_in_one_line():
-        _store(state_dir).limit(name, Limits(tuple(model or ("*",)), requests, tokens, budget))
+        limits = _limits(model, scope, requests, tokens, budget)
+        _store(state_dir).limit(name, limits)
     typer.echo(f"{name} has these limits within a second.")
 
 
@@ -102,6 +121,14 @@ def said_in_one_line() -> Iterator[None]:
         raise typer.Exit(1) from error
 
 
+def _limits(
+    models: Models, scopes: Scopes, requests: Requests, tokens: Tokens, budget: Budget
+) -> Limits:
+    return Limits(
+        tuple(models or ("*",)), tuple(map(str, scopes or (Scope.CHAT,))), requests, tokens, budget
+    )
+
+
 def _store(state_dir: Path | None) -> KeyStore:
     root = state_dir or Settings.load().state_dir
     state = StateDir(root.expanduser().absolute())
@@ -109,20 +136,9 @@ def _store(state_dir: Path | None) -> KeyStore:
     return KeyStore(state.key_store)
 
 
-def _row(key: StoredKey, used: Usage) -> dict[str, Any]:
-    return {
-        "name": key.name,
-        "key": f"…{key.ending}",
-        "created": key.created,
-        "revoked": key.revoked,
-        **asdict(key.limits),
-        "today": {"requests": used.requests, "tokens": used.tokens},
-    }
-
-
 def _table(rows: list[dict[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("Name", "Key", "Made", "Models", "A minute", "A day", "Today"):
+    for title in ("Name", "Key", "Made", "Models", "Scopes", "A minute", "A day", "Today"):
         table.add_column(title, overflow="fold")
     for row in rows:
         minute = [
@@ -136,6 +152,7 @@ def _table(rows: list[dict[str, Any]]) -> Table:
             "revoked" if row["revoked"] else row["key"],
             row["created"][:10],
             ", ".join(row["models"]),
+            ", ".join(row["scopes"]),
             ", ".join(minute),
             day,
             f"{row['today']['requests']} requests, {row['today']['tokens']} tokens",

@@ -32,7 +32,9 @@ class Keyring:
         self._fixed = {digest(key.encode()): Caller(name) for name, key in keys}
         self._store = store
         self._made: dict[bytes, Caller] = {}
+        self._names: dict[str, Caller] = {}
         self._used: dict[tuple[str, str, str], Usage] = {}
+        self._learn_names()
         if store is not None:
             self._take(store.all(), store.usage(today()))
 
@@ -48,10 +50,22 @@ class Keyring:
         known = digest(authorization[7:].strip())
         return self._fixed.get(known) or self._made.get(known)
 
+    def named(self, name: str) -> Caller | None:
+        """Who has the key of this name; None when it is closed or never was."""
+        return self._names.get(name)
+
+    def callers(self) -> list[Caller]:
+        """All whose keys open something."""
+        return list(self._names.values())
+
+    def is_of_house(self, caller: Caller) -> bool:
+        """Whether its key is one of the settings: only these may ask on another one's behalf."""
+        return any(caller is one for one in self._fixed.values())
+
     def used(self, caller: Caller, model: str, count: TokenCount | None) -> None:
         """One request of this caller was answered, and cost so much."""
         usage = Usage(1, count.prompt, count.completion) if count else Usage(1)
-        caller.used(usage.tokens)
+        caller.used(count)
         where = (caller.name, today(), model)
         self._used[where] = self._used.get(where, Usage()) + usage
 
@@ -99,3 +113,9 @@ class Keyring:
                 caller.limit(key.limits)
                 made[key.digest] = caller
         self._made = made
+        self._learn_names()
+
+    def _learn_names(self) -> None:
+        """The settings' own keys count where a made one has the same name."""
+        several = (*self._made.values(), *self._fixed.values())
+        self._names = {caller.name: caller for caller in several}

@@ -5,11 +5,12 @@ from fnmatch import fnmatchcase
 from math import ceil
 from typing import Final
 
-from moe_gateway.callers.store import Limits, today
-from moe_gateway.errors import budget_spent, model_not_allowed, too_fast
+from hearth.openai_api.usage import TokenCount
+from moe_gateway.callers.store import SCOPES, Limits, today
+from moe_gateway.errors import budget_spent, model_not_allowed, scope_missing, too_fast
 
 MINUTE: Final = 60.0
-UNLIMITED: Final = Limits()
+UNLIMITED: Final = Limits(scopes=SCOPES)
 
 
 class Bucket:
@@ -38,6 +39,8 @@ class Caller:
 
     def __init__(self, name: str, *, used_today: int = 0) -> None:
         self.name, self.limits = name, UNLIMITED
+        self.requests = self.prompt = self.completion = 0
+        """Since this gateway runs, for its metrics."""
         self._requests: Bucket | None = None
         self._tokens: Bucket | None = None
         self._day, self._used_today = today(), used_today
@@ -55,24 +58,47 @@ class Caller:
     def may_use(self, model: str) -> bool:
         return any(fnmatchcase(model, pattern) for pattern in self.limits.models)
 
-    def admit(self, model: str) -> None:
-        """Count one request for this model. Raises `Refused`: 403, or 429 with the time to wait."""
-        if self.limits is UNLIMITED:
-            return
+    def may_do(self, scope: str) -> bool:
+        return scope in self.limits.scopes or "admin" in self.limits.scopes
+
+    def check(self, model: str, scope: str) -> None:
+        """Raises `Refused` (403): this model is not for this key."""
         if not self.may_use(model):
             raise model_not_allowed(model, self.limits.models)
-        budget = self.limits.tokens_per_day
-        if budget is not None and self.used_today >= budget:
-            raise budget_spent(budget)
-        if self._tokens is not None and (seconds := self._tokens.wait(1)):
-            raise too_fast("tokens", self._tokens.per_minute, ceil(seconds))
+        if not self.may_do(scope):
+            raise scope_missing(model, scope)
+
+    def admit(self, model: str, scope: str) -> None:
+        """Count one request for this model, which needs this scope.
+
+        Raises `Refused`: 403, or 429 with the time to wait.
+        """
+        if self.limits is UNLIMITED:
+            return
+        self.check(model, scope)
+        self.afford()
         if self._requests is not None:
             if seconds := self._requests.wait(1):
                 raise too_fast("requests", self._requests.per_minute, ceil(seconds))
             self._requests.take(1)
 
-    def used(self, tokens: int) -> None:
-        """An answer cost so many tokens."""
+    def afford(self) -> None:
+        """Raises `Refused` (429) when its tokens are spent. All that is asked of what an agent asks
+        on its behalf: its own request was admitted already."""
+        budget = self.limits.tokens_per_day
+        if budget is not None and self.used_today >= budget:
+            raise budget_spent(budget)
+        if self._tokens is not None and (seconds := self._tokens.wait(1)):
+            raise too_fast("tokens", self._tokens.per_minute, ceil(seconds))
+
+    def used(self, count: TokenCount | None) -> None:
+        """A request was answered, and cost so much."""
+        self.requests += 1
+        if count is None:
+            return
+        self.prompt += count.prompt
+        self.completion += count.completion
+        tokens = count.prompt + count.completion
         if self._tokens is not None:
             self._tokens.wait(0)
             self._tokens.take(tokens)

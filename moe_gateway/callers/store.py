@@ -10,14 +10,15 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from hearth.service.settings import SettingsError
 
 PREFIX: Final = "sk-hearth-"
-VERSION: Final = 1
+VERSION: Final = 2
 SCHEMA: Final = """
 CREATE TABLE key (
     name TEXT PRIMARY KEY, digest BLOB NOT NULL UNIQUE, ending TEXT NOT NULL,
@@ -29,6 +30,23 @@ CREATE TABLE usage (
     PRIMARY KEY (name, day, model)
 ) STRICT, WITHOUT ROWID;
 """
+WITH_SCOPES: Final = """
+UPDATE key SET limits = json_set(limits, '$.scopes', json('["chat", "workflows", "exec"]'));
+PRAGMA user_version = 2;
+"""
+"""Keys of version 1 opened every model; they go on doing so."""
+
+
+class Scope(StrEnum):
+    """What a key opens; see `Limits`."""
+
+    CHAT = "chat"
+    WORKFLOWS = "workflows"
+    EXEC = "exec"
+    ADMIN = "admin"
+
+
+SCOPES: Final = tuple(str(scope) for scope in Scope)
 
 
 class KeyProblem(Exception):
@@ -45,9 +63,15 @@ class NameTaken(KeyProblem):
 
 @dataclass(frozen=True)
 class Limits:
-    """What one key may do. None: no limit. `models` are names, or patterns such as `workflow/*`."""
+    """What one key may do. None: no limit. `models` are names, or patterns such as `workflow/*`.
+
+    `scopes`: `chat` opens experts and what has no effects but words; `workflows` opens those that
+    read and write files, ask the web or people; `exec` those that run programs; `admin` opens all
+    of that and the keys themselves.
+    """
 
     models: tuple[str, ...] = ("*",)
+    scopes: tuple[str, ...] = ("chat",)
     requests_per_minute: int | None = None
     tokens_per_minute: int | None = None
     tokens_per_day: int | None = None
@@ -169,8 +193,22 @@ class KeyStore:
         if version == 0:
             db.execute("PRAGMA journal_mode = WAL")
             db.executescript(f"{SCHEMA} PRAGMA user_version = {VERSION};")
+        elif version == 1:
+            db.executescript(WITH_SCOPES)
         elif version > VERSION:
             raise SettingsError(f"{self.path} is of a newer Hearth: update this one.")
+
+
+def row_of(key: StoredKey, used: Usage) -> dict[str, Any]:
+    """What is told of a key."""
+    return {
+        "name": key.name,
+        "key": f"…{key.ending}",
+        "created": key.created,
+        "revoked": key.revoked,
+        **asdict(key.limits),
+        "today": {"requests": used.requests, "tokens": used.tokens},
+    }
 
 
 def digest(key: bytes) -> bytes:
@@ -189,4 +227,5 @@ def today() -> str:
 
 def _limits(text: str) -> Limits:
     fields = json.loads(text)
-    return Limits(**{**fields, "models": tuple(fields["models"])})
+    lists = {name: tuple(fields[name]) for name in ("models", "scopes")}
+    return Limits(**{**fields, **lists})

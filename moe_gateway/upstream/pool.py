@@ -67,6 +67,20 @@ class Pool:
                 f"{address.authority}: no answer within {seconds:g} s."
             ) from error
 
+    async def post(
+        self, address: Address, path: str, body: bytes, *, key: bytes, seconds: float, limit: int
+    ) -> tuple[int, bytes]:
+        """Status and body of a `POST` of JSON with an answer of at most `limit` bytes. Raises like
+        `ask`."""
+        lines = b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(body)
+        where = (address.path + path).encode()
+        head = b"POST %s HTTP/1.1\r\n%s%s" % (where, fixed_head(address, key), lines)
+        connection = await self.ask(address, head, body, seconds=seconds)
+        try:
+            return connection.status, await connection.body(seconds, limit)
+        finally:
+            self.release(connection)
+
     def release(self, connection: Connection) -> None:
         """Keep the connection when its answer is complete, else close it at once."""
         if connection.reusable:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from hearth.openai_api.usage import TokenCount
 from hearth.service.settings import SettingsError
 from moe_gateway.callers.keyring import Keyring
 from moe_gateway.callers.limits import Bucket, Caller
@@ -58,6 +59,19 @@ def test_key_is_kept_as_its_digest_only(tmp_path: Path) -> None:
     assert Keyring([], store).caller_of(b"Bearer " + key.encode())
 
 
+def test_keys_of_an_older_hearth_open_what_they_opened(tmp_path: Path) -> None:
+    """They were made when there were no scopes; an update must not lock their owners out."""
+    store = KeyStore(tmp_path / "keys.db")
+    store.add("tablet", Limits(tokens_per_day=9))
+    with closing(sqlite3.connect(store.path)) as db, db:
+        db.execute("UPDATE key SET limits = json_remove(limits, '$.scopes')")
+        db.execute("PRAGMA user_version = 1")
+
+    (key,) = store.all()
+
+    assert key.limits == Limits(scopes=("chat", "workflows", "exec"), tokens_per_day=9)
+
+
 def test_name_is_used_once_even_after_it_was_revoked(tmp_path: Path) -> None:
     """The usage of two different keys under one name would tell nothing."""
     store = KeyStore(tmp_path / "keys.db")
@@ -92,6 +106,8 @@ def test_store_of_a_newer_hearth_is_left_alone(tmp_path: Path) -> None:
         (Limits(), "small", None),
         (Limits(models=("small", "workflow/*")), "workflow/summarize", None),
         (Limits(models=("small", "workflow/*")), "agent", "model_not_allowed"),
+        (Limits(scopes=("workflows",)), "small", "scope_missing"),
+        (Limits(scopes=("admin",)), "small", None),
         (Limits(requests_per_minute=2), "small", "requests_per_minute"),
         (Limits(tokens_per_minute=20), "small", "tokens_per_minute"),
         (Limits(tokens_per_day=20), "small", "insufficient_quota"),
@@ -106,11 +122,11 @@ def test_each_limit_is_refused_with_its_own_code(
     refused: Refused | None = None
     for _ in range(3):
         try:
-            caller.admit(model)
+            caller.admit(model, "chat")
         except Refused as error:
             refused = error
         else:
-            caller.used(10)
+            caller.used(TokenCount(7, 3))
 
     assert (refused.code if refused else None) == code
     if refused is not None:
@@ -139,16 +155,16 @@ def test_limits_that_change_leave_the_others_as_they_were() -> None:
     """Raising one limit must not give a fresh budget of the other."""
     caller = Caller("tablet", used_today=15)
     caller.limit(Limits(requests_per_minute=1, tokens_per_day=20))
-    caller.admit("small")
+    caller.admit("small", "chat")
     caller.limit(Limits(requests_per_minute=1, tokens_per_day=10))
 
     with pytest.raises(Refused, match="10 tokens of today"):
-        caller.admit("small")
+        caller.admit("small", "chat")
     caller.limit(Limits(requests_per_minute=1))
     with pytest.raises(Refused, match="1 requests a minute"):
-        caller.admit("small")
+        caller.admit("small", "chat")
     caller.limit(Limits())
-    caller.admit("small")
+    caller.admit("small", "chat")
 
 
 def test_missing_key_file_is_named(tmp_path: Path) -> None:

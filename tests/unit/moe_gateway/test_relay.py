@@ -25,6 +25,7 @@ def test_servers_get_the_callers_headers_without_what_is_not_for_them() -> None:
             (b"traceparent", b"00-1"),
         ],
         b"req_1",
+        b"application/json",
         5,
     )
 

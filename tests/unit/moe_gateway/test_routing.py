@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from moe_gateway.errors import Refused
-from moe_gateway.routing import Needs, changed, choose, known_models, look_at, needs_of
+from moe_gateway.routing.body import Hints, Needs, changed, look_at, needs_of
+from moe_gateway.routing.choice import choose, choose_speech, known_models
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,12 @@ class Server:
     tools: str = "native"
     vision: bool = False
     embeddings: bool = False
+    chat: bool = True
+    structured: bool = True
+    languages: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
+    fallback: tuple[str, ...] = ()
+    speech: str | None = None
 
 
 SMALL = Server("s1", "small", ("small", "tiny"), context=2048, tools="none")
@@ -35,6 +42,10 @@ SMALL_2 = replace(SMALL, label="s2")
 BIG = Server("b1", "big", ("big",), cost=20, context=32_768)
 EYES = Server("e1", "eyes", ("eyes",), cost=10, context=8192, vision=True)
 VECTORS = Server("v1", "vectors", ("vectors",), cost=0.1, embeddings=True, context=512)
+CODER = Server("c1", "coder", ("coder",), cost=9, domains=("code",), languages=("en", "de"))
+LOOSE = Server("l1", "loose", ("loose",), cost=0.5, structured=False)
+SPARED = replace(BIG, label="x1", expert="x", names=("x",), fallback=("eyes", "small"))
+EARS = Server("t1", None, ("moonshine",), speech="stt")
 AGENT = Server("a1", None, ("agent", "workflow/x"), cost=0.01)
 ALL = [SMALL, SMALL_2, BIG, EYES, AGENT]
 
@@ -65,6 +76,15 @@ def sick(server: Server) -> Server:
         ("auto", Needs(), [replace(BIG, cost=1), SMALL], ["b1", "s1"], "auto: cheapest of 2"),
         ("auto", Needs(), [replace(SMALL, load=9), BIG], ["s1", "b1"], "auto: cheapest of 2"),
         ("auto", Needs(), [replace(SMALL, auto=False), BIG], ["b1"], "auto: the only one"),
+        ("auto", Needs(structured=True), [LOOSE, SMALL], ["s1"], "auto: the only one that can"),
+        ("auto", Needs(), [LOOSE, SMALL], ["l1", "s1"], "auto: cheapest of 2"),
+        ("auto", Needs(language="ja"), [CODER, BIG], ["b1"], "auto: the only one that can"),
+        ("auto", Needs(language="de"), [CODER, BIG], ["c1", "b1"], "auto: cheapest of 2"),
+        ("auto", Needs(domain="code"), [SMALL, CODER], ["c1", "s1"], "auto: for code"),
+        ("auto", Needs(domain="law"), [CODER, BIG], ["b1", "c1"], "auto: cheapest of 2"),
+        ("auto", Needs(), [replace(VECTORS, chat=False), SMALL], ["s1"], "auto: the only one"),
+        ("auto", Needs(), [EARS, SMALL], ["s1"], "auto: the only one that can"),
+        ("coder", Needs(domain="law", language="ja"), [*ALL, CODER], ["c1"], "asked by name"),
         ("small", Needs(), [replace(SMALL, first_byte=2), SMALL_2], ["s2", "s1"], "asked"),
         (
             "small",
@@ -97,6 +117,11 @@ def test_route_is_chosen_by_name_need_cost_and_load(
         ("auto", Needs(tools=True), [SMALL], 400, "small takes no tools"),
         ("auto", Needs(vision=True), [SMALL, BIG], 400, "big takes no pictures"),
         ("auto", Needs(embeddings=True), [BIG], 400, "big takes no embeddings"),
+        ("auto", Needs(structured=True), [LOOSE], 400, "loose takes no JSON schema"),
+        ("auto", Needs(language="ja"), [CODER], 400, "coder takes no language 'ja'"),
+        ("auto", Needs(), [replace(VECTORS, chat=False)], 400, "vectors takes no chat"),
+        ("moonshine", Needs(), [EARS, SMALL], 404, "moonshine"),
+        ("x", Needs(), [sick(SPARED), sick(SMALL)], 503, "x1: loading"),
     ],
 )
 def test_refusal_says_what_is_missing(
@@ -108,6 +133,53 @@ def test_refusal_says_what_is_missing(
 
     assert caught.value.status == status
     assert words in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("needs", "others", "spare"),
+    [
+        (Needs(), [EYES, SMALL, SMALL_2], ["e1", "s1", "s2"]),
+        (Needs(tools=True), [EYES, SMALL], ["e1"]),
+        (Needs(tokens=9000), [EYES, SMALL], []),
+        (Needs(), [sick(EYES), SMALL], ["s1"]),
+    ],
+)
+def test_declared_fallbacks_stand_by_if_they_can_do_it(
+    needs: Needs, others: list[Server], spare: list[str]
+) -> None:
+    """One that cannot would answer something else; the order is that of the declaration."""
+    several = [SPARED, replace(SPARED, label="x2")]
+    route = choose("x", needs, [*several, *others])
+
+    assert [one.label for one in route.order] == ["x1", "x2"]
+    assert [one.label for one in route.spare] == spare
+    if spare:
+        alone = choose("x", needs, [*map(sick, several), *others])
+        assert alone.order == []
+        assert alone.reason == "asked by name; x is not ready"
+
+
+@pytest.mark.parametrize(
+    ("kind", "model", "words"),
+    [
+        ("stt", "moonshine", "asked by name"),
+        ("stt", "whisper-1", "speech: the house's stt"),
+        ("stt", "auto", "speech: the house's stt"),
+        ("stt", "tts-1", None),
+        ("stt", "small", None),
+        ("tts", "tts-1", None),
+    ],
+)
+def test_speech_is_whatever_engine_the_house_has(kind: str, model: str, words: str | None) -> None:
+    """Clients come with OpenAI's names; a name of something else is an error."""
+    if words is not None:
+        route = choose_speech(kind, model, [*ALL, EARS])
+        assert [one.label for one in route.order] == ["t1"]
+        assert route.reason == words
+        return
+    with pytest.raises(Refused) as caught:
+        choose_speech(kind, model, [*ALL, EARS])
+    assert caught.value.status == 404
 
 
 def test_prompts_that_begin_alike_go_to_the_instance_whose_cache_holds_the_beginning() -> None:
@@ -151,12 +223,12 @@ def test_turns_of_one_conversation_have_one_affinity() -> None:
         needs_of(turns(LONG + "!", "Hello"), "chat").affinity,
         needs_of(turns(LONG, "Hello", tools=[TOOL]), "chat").affinity,
     ]
-    named = needs_of(turns("", "Hello", prompt_cache_key="k"), "chat", b"s").affinity
+    named = needs_of(turns("", "Hello", prompt_cache_key="k"), "chat", Hints(b"s")).affinity
 
     assert first == later != b""
     assert first not in others
     assert named == b"k"
-    assert needs_of(turns(LONG, "Hello"), "chat", b"s").affinity == b"s"
+    assert needs_of(turns(LONG, "Hello"), "chat", Hints(b"s")).affinity == b"s"
     assert needs_of(turns("short", "Hello"), "chat").affinity == b""
 
 
@@ -175,9 +247,38 @@ TOOL = {"type": "function", "function": {"name": "f"}}
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 9000}}
 
 
+def headed(**fields: Any) -> bytes:
+    return chat("Hi", **fields)
+
+
+@pytest.mark.parametrize(
+    ("body", "hints", "language", "domain"),
+    [
+        (headed(), Hints(), "", ""),
+        (headed(), Hints(language="de", domain="law"), "de", "law"),
+        (headed(metadata={"language": "fr", "domain": "code"}), Hints(), "fr", "code"),
+        (headed(metadata={"language": "fr"}), Hints(language="de"), "de", ""),
+        (headed(metadata={"language": 7}), Hints(), "", ""),
+        (chat("こんにちは、元気ですか"), Hints(), "ja", ""),
+        (chat("Привет, как дела?"), Hints(), "ru", ""),
+        (chat("Wie heißt das Gebäude?"), Hints(), "", ""),
+        (chat("Translate 猫 into many other languages, please."), Hints(), "", ""),
+    ],
+)
+def test_language_and_domain_are_what_the_caller_says_or_the_script_tells(
+    body: bytes, hints: Hints, language: str, domain: str
+) -> None:
+    """A header counts before the body, and both before a guess; Latin script is no language."""
+    needs = needs_of(body, "chat", hints)
+
+    assert (needs.language, needs.domain) == (language, domain)
+
+
 @pytest.mark.parametrize(
     ("body", "needs"),
     [
+        (chat("", response_format={"type": "json_object"}), Needs(structured=True)),
+        (chat("", response_format={"type": "text"}), Needs()),
         (chat("x" * 300), Needs(tokens=100)),
         (chat([{"type": "text", "text": "x" * 300}, PICTURE]), Needs(tokens=100, vision=True)),
         (chat(None, tools=[]), Needs()),

@@ -1,0 +1,111 @@
+"""One request on its way: what was asked, by whom, and how far it came."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from hearth.openai_api.usage import TokenCount
+from moe_gateway.audio import with_model
+from moe_gateway.callers.behalf import HEADER, Behalf
+from moe_gateway.callers.limits import Caller
+from moe_gateway.errors import Headers, Refused
+from moe_gateway.instances import Instance
+from moe_gateway.metrics import NOWHERE, UNKNOWN
+from moe_gateway.routing.body import Hints, Kind, Look, Needs, changed, needs_of
+
+HOT: Final[dict[str, Kind]] = {
+    "/v1/chat/completions": "chat",
+    "/v1/completions": "text",
+    "/v1/embeddings": "embeddings",
+    "/v1/responses": "chat",
+    "/v1/audio/transcriptions": "stt",
+    "/v1/audio/speech": "tts",
+}
+
+CHAT: Final = "/v1/chat/completions"
+RESPONSES: Final = "/v1/responses"
+
+SPEECH: Final = frozenset(("stt", "tts"))
+
+SESSION_HEADERS: Final = frozenset((b"x-session-id", b"x-session-affinity", b"x-openwebui-chat-id"))
+"""How callers name the conversation that a request belongs to."""
+
+HINT_LENGTH: Final = 100
+
+
+@dataclass(slots=True)
+class Asked:
+    """One request. `path` is what a server is asked, `depth` how many agents stand between it and
+    the person who asked first."""
+
+    kind: Kind
+    path: str
+    headers: Headers
+    body: bytes
+    look: Look
+    caller: Caller
+    depth: int = 0
+    content_type: bytes = b"application/json"
+    by_default: bool = False
+    """Nobody has the model that was asked for; the default answers."""
+    needs: Needs | None = None
+    passed_over: str = ""
+    """Which instances could not answer, for the caller to read."""
+    failure: Refused | None = None
+    """What the last instance that was asked came to."""
+    tried: set[str] = field(default_factory=set)
+    model: str = UNKNOWN
+    instance: str = NOWHERE
+    at_home: bool = False
+    """Its instance was chosen for holding the beginning of its prompt."""
+    usage: TokenCount | None = None
+    counted_inside: bool = False
+    """The agent that answers asks on the caller's behalf, so its tokens are counted there."""
+    queued: float = 0.0
+    """Seconds that it waited for its turn."""
+
+    def needed(self) -> Needs:
+        """What an instance needs to have for it; the body is looked at once."""
+        if self.needs is None:
+            self.needs = needs_of(self.body, self.kind, _hints(self.headers))
+        return self.needs
+
+    def assembled_on(self, instance: Instance) -> bool:
+        """Whether a stream is asked for and put together, so that a hang-up stops the work."""
+        if self.look.stream or instance.settings.stops_unary:
+            return False
+        return self.kind in ("chat", "text")
+
+    def body_for(self, instance: Instance) -> bytes:
+        """The caller's own bytes, unless the instance needs to be asked otherwise."""
+        model = instance.model_for(self.look.model)
+        if self.kind == "stt":
+            same = model == self.look.model
+            return self.body if same else with_model(self.content_type, self.body, model)
+        fields: dict[str, object] = {}
+        if model != self.look.model or self.by_default:
+            fields["model"] = model
+        if self.assembled_on(instance):
+            fields["stream"] = True
+        streams = self.kind in ("chat", "text") and (self.look.stream or "stream" in fields)
+        if streams and not self.look.wants_usage:
+            fields["stream_options"] = {"include_usage": True}
+        return changed(self.body, **fields) if fields else self.body
+
+    def fixed_head_for(self, instance: Instance) -> bytes:
+        """The header lines of every request to it; an agent is told on whose behalf it works."""
+        if not instance.settings.lists_models:
+            return instance.fixed_head
+        told = Behalf(self.caller.name, self.depth + 1).signed(instance.key)
+        return instance.fixed_head + b"%s: %s\r\n" % (HEADER, told)
+
+
+def _hints(headers: Headers) -> Hints:
+    session, domain, language = b"", "", ""
+    for name, value in headers:
+        if name in SESSION_HEADERS:
+            session = session or value
+        elif name == b"x-hearth-domain":
+            domain = value.decode("latin-1")[:HINT_LENGTH]
+        elif name == b"x-hearth-language":
+            language = value.decode("latin-1")[:HINT_LENGTH]
+    return Hints(session, domain, language)

@@ -1,0 +1,65 @@
+"""What the gateway reads of a request for speech; the body itself goes on as it came."""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from moe_gateway.errors import Refused
+from moe_gateway.routing.body import Look
+
+BOUNDARY: Final = re.compile(rb'multipart/form-data;.*?boundary="?([^";]{1,70})', re.IGNORECASE)
+NAME: Final = re.compile(rb'content-disposition:[^\r\n]*?[; ]name="([^"]*)"', re.IGNORECASE)
+MAX_PARTS: Final = 64
+MAX_HEAD: Final = 8192
+"""Bytes of a part's own headers."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a form: its text, and where that stands in the body."""
+
+    text: str
+    start: int
+    end: int
+
+
+def form_look(content_type: bytes, body: bytes) -> Look:
+    """What `/v1/audio/transcriptions` asks for. Raises `Refused` (400)."""
+    model = form_field(content_type, body, b"model")
+    if model is None:
+        raise Refused(400, None, "The form has no field `model`.", param="model")
+    stream = form_field(content_type, body, b"stream")
+    return Look(model=model.text, stream=stream is not None and stream.text.lower() == "true")
+
+
+def with_model(content_type: bytes, body: bytes, model: str) -> bytes:
+    """The same form that asks for another model."""
+    field = form_field(content_type, body, b"model")
+    assert field is not None
+    return body[: field.start] + model.encode() + body[field.end :]
+
+
+def form_field(content_type: bytes, body: bytes, name: bytes) -> Field | None:
+    """A field of a multipart form (RFC 7578) that has no file; None when it is not there.
+
+    Raises `Refused` (400) when the body is no such form.
+    """
+    found = BOUNDARY.match(content_type)
+    if found is None:
+        raise Refused(400, None, "The request is no multipart/form-data with a boundary.")
+    mark = b"--" + found.group(1)
+    at = body.find(mark)
+    for _ in range(MAX_PARTS):
+        head_end = body.find(b"\r\n\r\n", at, at + MAX_HEAD)
+        end = body.find(b"\r\n" + mark, head_end)
+        if at < 0 or head_end < 0 or end < 0:
+            break
+        head = body[at:head_end]
+        named = NAME.search(head)
+        if named and named.group(1) == name and b"filename" not in head.lower():
+            text = body[head_end + 4 : end].decode("utf-8", "replace")
+            return Field(text, head_end + 4, end)
+        at = end + 2
+    if at < 0:
+        raise Refused(400, None, "The form does not begin with its boundary.")
+    return None

@@ -1,0 +1,97 @@
+"""Who may come in with what: the key, the method, the size, the shape, the limits."""
+
+import orjson
+from starlette.types import Receive, Scope
+
+from moe_gateway.asked import CHAT, HOT, SPEECH, Asked
+from moe_gateway.audio import form_look
+from moe_gateway.callers.behalf import HEADER, read
+from moe_gateway.callers.keyring import Keyring
+from moe_gateway.callers.limits import UNLIMITED, Caller
+from moe_gateway.errors import Refused, caller_closed, forged_caller, no_key, stopping
+from moe_gateway.instances import Instance
+from moe_gateway.relay import Reply, read_body
+from moe_gateway.responses.reply import ResponsesReply
+from moe_gateway.responses.request import chat_of, decoded
+from moe_gateway.routing.body import look_at
+from moe_gateway.routing.choice import AUTO
+from moe_gateway.settings import Settings
+
+
+class Entrance:
+    """Reads the requests of the hot routes, and refuses those that nobody may ask.
+
+    `draining` is set when the service stops: then it refuses all.
+    """
+
+    def __init__(self, settings: Settings, keys: Keyring, instances: list[Instance]) -> None:
+        self.settings, self.keys, self.instances = settings, keys, instances
+        self.draining = False
+
+    async def read(self, scope: Scope, receive: Receive, reply: Reply) -> Asked:
+        """The whole request, of somebody who may ask it. Raises `Refused` or `CallerGone`."""
+        path, headers = scope["path"], scope["headers"]
+        caller, depth = self._admit(scope)
+        body = await read_body(headers, receive, self.settings.max_body_bytes)
+        kind, content_type = HOT[path], b"application/json"
+        if isinstance(reply, ResponsesReply):
+            request = decoded(body)
+            path, body = CHAT, orjson.dumps(chat_of(request))
+            look = look_at(body)
+            reply.expect(request)
+        elif kind == "stt":
+            content_type = next((v for n, v in headers if n == b"content-type"), b"")
+            look = form_look(content_type, body)
+        else:
+            look = look_at(body)
+        asked = Asked(kind, path, headers, body, look, caller, depth, content_type)
+        self._permit(asked)
+        return asked
+
+    def _admit(self, scope: Scope) -> tuple[Caller, int]:
+        """Who calls, or on whose behalf an agent does, and how many agents stand between."""
+        authorization, behalf = b"", b""
+        for name, value in scope["headers"]:
+            if name == b"authorization":
+                authorization = value
+            elif name == HEADER:
+                behalf = value
+        caller = self.keys.caller_of(authorization)
+        if caller is None:
+            raise no_key()
+        if scope["method"] != "POST":
+            message = f"{scope['path']} takes POST, not {scope['method']}."
+            raise Refused(405, "method_not_allowed", message, headers=[(b"allow", b"POST")])
+        if self.draining:
+            raise stopping()
+        if behalf:
+            return self._who_asked_first(caller, behalf)
+        return caller, 0
+
+    def _who_asked_first(self, caller: Caller, told: bytes) -> tuple[Caller, int]:
+        secrets = {one.key for one in self.instances if one.settings.lists_models}
+        behalf = read(told, secrets) if self.keys.is_of_house(caller) else None
+        if behalf is None:
+            raise forged_caller()
+        first = self.keys.named(behalf.name)
+        if first is None:
+            raise caller_closed(behalf.name)
+        return first, behalf.depth
+
+    def _permit(self, asked: Asked) -> None:
+        """Whether its caller may ask this. Raises `Refused`."""
+        look, default = asked.look, self.settings.default_model
+        if default is not None and asked.kind not in SPEECH and look.model != AUTO:
+            asked.by_default = not any(look.model in one.names for one in self.instances)
+            look.model = default if asked.by_default else look.model
+        if asked.depth:
+            asked.caller.afford()
+        elif asked.caller.limits is not UNLIMITED:
+            asked.caller.admit(look.model, self.scope_of(look.model))
+
+    def scope_of(self, model: str) -> str:
+        """What a key needs to ask this model."""
+        for one in self.instances:
+            if one.settings.lists_models and model in one.names:
+                return one.needs_scope.get(model, "workflows")
+        return "chat"

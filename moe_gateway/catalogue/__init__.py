@@ -1,0 +1,1 @@
+"""What can be asked here, told by the gateway itself: models, experts, keys, the API."""

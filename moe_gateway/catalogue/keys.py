@@ -1,0 +1,98 @@
+"""`/api/keys`: what `hearth keys` does, over HTTP, for who has a key with the scope `admin`."""
+
+import asyncio
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel, ConfigDict, Field
+
+from moe_gateway.callers.store import (
+    KeyStore,
+    Limits,
+    NameTaken,
+    Scope,
+    UnknownKey,
+    Usage,
+    row_of,
+    today,
+)
+from moe_gateway.errors import Refused, no_admin
+
+Json = dict[str, Any]
+Count = Annotated[int, Field(ge=1, le=2**53)]
+
+
+class KeyLimits(BaseModel):
+    """What a key may do; absent: no limit."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    models: list[Annotated[str, Field(min_length=1, max_length=100)]] = Field(
+        ["*"], min_length=1, description="Names, or patterns such as `workflow/*`."
+    )
+    scopes: list[Scope] = Field([Scope.CHAT], min_length=1)
+    requests_per_minute: Count | None = None
+    tokens_per_minute: Count | None = None
+    tokens_per_day: Count | None = None
+
+    @property
+    def limits(self) -> Limits:
+        fields = self.model_dump(include={*KeyLimits.model_fields})
+        return Limits(
+            **{**fields, "models": tuple(self.models), "scopes": tuple(map(str, self.scopes))}
+        )
+
+
+class NewKey(KeyLimits):
+    """A key to make."""
+
+    name: str = Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")
+
+
+def key_routes(store: KeyStore | None) -> APIRouter:
+    """Without a `store` there is nothing to manage, and the routes say so."""
+    router = APIRouter(prefix="/api/keys", tags=["keys"], dependencies=[Depends(_is_admin)])
+
+    def kept() -> KeyStore:
+        if store is None:
+            message = "This gateway keeps no keys (setting MOE_GATEWAY_KEY_STORE)."
+            raise Refused(404, "no_key_store", message)
+        return store
+
+    @router.get("", summary="The keys, their limits, and what each has used today")
+    async def list_keys() -> Json:
+        keys, used = await asyncio.to_thread(lambda: (kept().all(), kept().usage(today())))
+        return {"keys": [row_of(key, used.get(key.name, Usage())) for key in keys]}
+
+    @router.post("", status_code=201, summary="Make a key; it is told this once")
+    async def add_key(wanted: NewKey) -> Json:
+        try:
+            key = await asyncio.to_thread(kept().add, wanted.name, wanted.limits)
+        except NameTaken as error:
+            raise Refused(409, "name_taken", str(error), param="name") from error
+        return {"name": wanted.name, "key": key}
+
+    @router.put("/{name}", summary="Give a key other limits")
+    async def limit_key(name: str, wanted: KeyLimits) -> Json:
+        await _known(kept().limit, name, wanted.limits)
+        return {"name": name, **asdict(wanted.limits)}
+
+    @router.delete("/{name}", summary="Close a key for good")
+    async def revoke_key(name: str) -> Json:
+        await _known(kept().revoke, name)
+        return {"name": name, "revoked": True}
+
+    return router
+
+
+async def _known(work: Any, *arguments: Any) -> None:
+    try:
+        await asyncio.to_thread(work, *arguments)
+    except UnknownKey as error:
+        raise Refused(404, "key_not_found", str(error), param="name") from error
+
+
+async def _is_admin(request: Request) -> None:
+    if not request.state.caller.may_do("admin"):
+        raise no_admin()

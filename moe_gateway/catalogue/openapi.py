@@ -1,0 +1,188 @@
+"""`GET /openapi.json`: the API as a document (OpenAPI 3.1), the hot routes too.
+
+FastAPI writes down its own routes; the others are described here, as far as the gateway itself
+looks at them. What it passes on unread is open (`additionalProperties`).
+"""
+
+from typing import Any, Final
+
+from fastapi import FastAPI
+
+Json = dict[str, Any]
+
+ERROR: Final[Json] = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {
+        "error": {
+            "type": "object",
+            "required": ["message", "type", "param", "code"],
+            "properties": {
+                "message": {"type": "string"},
+                "type": {"type": "string"},
+                "param": {"type": ["string", "null"]},
+                "code": {"type": ["string", "null"]},
+            },
+        }
+    },
+}
+STATUSES: Final = {
+    400: "The request does not fit, or nobody can do it",
+    401: "No valid key",
+    403: "This key may not do that",
+    404: "There is no such model or path",
+    405: "Another method is meant",
+    409: "The name is taken",
+    413: "The request is too large",
+    422: "A field does not fit",
+    429: "Too many requests or tokens: see Retry-After",
+    500: "The model or the gateway failed",
+    502: "The model broke off",
+    503: "Nobody is ready: see Retry-After",
+    504: "The model was silent for too long",
+}
+ALWAYS: Final = (401, 403, 404, 405, 422)
+HOT_STATUSES: Final = (400, 401, 403, 404, 405, 413, 422, 429, 500, 502, 503, 504)
+
+NAME: Final[Json] = {"type": "string", "description": "A model; see /v1/models"}
+STREAMS: Final[Json] = {"type": ["boolean", "null"], "description": "Answer with events"}
+
+
+def _body(required: list[str], **properties: Json) -> Json:
+    fields: Json = {"model": NAME} | properties
+    return {
+        "type": "object",
+        "required": ["model", *required],
+        "properties": fields,
+        "additionalProperties": True,
+    }
+
+
+MESSAGES: Final[Json] = {
+    "type": "array",
+    "minItems": 1,
+    "items": {
+        "type": "object",
+        "required": ["role", "content"],
+        "properties": {
+            "role": {"enum": ["system", "developer", "user", "assistant"]},
+            "content": {"type": "string"},
+        },
+    },
+}
+TEXTS: Final[Json] = {
+    "anyOf": [
+        {"type": "string"},
+        {"type": "array", "minItems": 1, "items": {"type": "string"}},
+    ]
+}
+ITEMS: Final[Json] = {
+    "anyOf": [
+        {"type": "string"},
+        {"type": "array", "minItems": 1, "items": MESSAGES["items"]},
+    ]
+}
+SOUND: Final[Json] = {"type": "string", "format": "binary"}
+
+HOT_BODIES: Final[dict[str, tuple[str, str, Json]]] = {
+    "/v1/chat/completions": (
+        "Answer a conversation",
+        "application/json",
+        _body(["messages"], messages=MESSAGES, stream=STREAMS),
+    ),
+    "/v1/completions": (
+        "Go on with a text",
+        "application/json",
+        _body(["prompt"], prompt={"type": "string"}, stream=STREAMS),
+    ),
+    "/v1/embeddings": (
+        "Vectors of texts",
+        "application/json",
+        _body(["input"], input=TEXTS, encoding_format={"enum": ["float", "base64"]}),
+    ),
+    "/v1/responses": (
+        "Answer a conversation; nothing is kept",
+        "application/json",
+        _body(
+            ["input"],
+            input=ITEMS,
+            instructions={"type": ["string", "null"]},
+            stream=STREAMS,
+        ),
+    ),
+    "/v1/audio/transcriptions": (
+        "The words of a recording",
+        "multipart/form-data",
+        _body(["file"], file=SOUND),
+    ),
+    "/v1/audio/speech": (
+        "A text, spoken",
+        "application/json",
+        _body(["input"], input={"type": "string"}, voice={"type": "string"}),
+    ),
+}
+KINDS: Final = {
+    "/v1/audio/transcriptions": ("application/json", "text/plain", "text/event-stream"),
+    "/v1/audio/speech": ("audio/wav", "audio/mpeg", "application/octet-stream"),
+}
+
+
+def document(app: FastAPI, version: str) -> Json:
+    """The whole document."""
+    spec: Json = FastAPI.openapi(app)
+    spec["info"] = {
+        "title": "Hearth",
+        "version": version,
+        "description": "OpenAI's API for all models of the house, and what is ours beside it.",
+    }
+    spec["security"] = [{"key": []}]
+    components = spec.setdefault("components", {})
+    components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    components.setdefault("schemas", {})["Error"] = ERROR
+    for operations in spec["paths"].values():
+        for operation in operations.values():
+            operation["responses"] |= _errors(ALWAYS) | _errors((404, 409))
+    for path, (summary, content_type, body) in HOT_BODIES.items():
+        spec["paths"][path] = {"post": _hot(path, summary, content_type, body)}
+    for path, summary in (
+        ("/health", "Whether an expert is ready"),
+        ("/health/live", "Whether the gateway answers"),
+        ("/metrics", "Figures for Prometheus"),
+    ):
+        spec["paths"][path] = {"get": _open(path, summary)}
+    return spec
+
+
+def _hot(path: str, summary: str, content_type: str, body: Json) -> Json:
+    kinds = KINDS.get(path, ("application/json", "text/event-stream"))
+    return {
+        "summary": summary,
+        "tags": ["openai"],
+        "requestBody": {"required": True, "content": {content_type: {"schema": body}}},
+        "responses": {
+            "200": {"description": "The answer", "content": {kind: {} for kind in kinds}},
+            **_errors(HOT_STATUSES),
+        },
+    }
+
+
+def _open(path: str, summary: str) -> Json:
+    kind = "text/plain" if path == "/metrics" else "application/json"
+    told = {"description": summary, "content": {kind: {}}}
+    return {
+        "summary": summary,
+        "tags": ["service"],
+        "security": [],
+        "responses": {"200": told, "503": told, **_errors((405,))},
+    }
+
+
+def _errors(statuses: tuple[int, ...]) -> Json:
+    schema = {"schema": {"$ref": "#/components/schemas/Error"}}
+    return {
+        str(status): {
+            "description": STATUSES[status],
+            "content": {"application/json": schema},
+        }
+        for status in statuses
+    }

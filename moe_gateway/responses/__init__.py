@@ -1,0 +1,1 @@
+"""`/v1/responses`, mapped on chat: without memory, for every expert and agent."""

@@ -1,0 +1,81 @@
+"""What a caller of `/v1/responses` gets, while the gateway speaks chat with the server."""
+
+from typing import Any
+
+import orjson
+from starlette.types import Send
+
+from hearth.openai_api.sse import DONE, SseReader
+from moe_gateway.errors import Headers
+from moe_gateway.relay import JSON, Reply
+from moe_gateway.responses.answer import Response, encoded
+from moe_gateway.responses.events import Events
+from moe_gateway.upstream.connection import Lost
+
+Json = dict[str, Any]
+
+
+class ResponsesReply(Reply):
+    """A `Reply` that takes the answer of a chat and sends that of a response.
+
+    `asked` is set when the request is read; what is refused before has OpenAI's error body.
+    """
+
+    __slots__ = ("_asked", "_events", "_reader", "_streams")
+
+    def __init__(self, headers: Headers, send: Send) -> None:
+        super().__init__(headers, send)
+        self._asked: Json = {}
+        self._streams = False
+        self._events: Events | None = None
+        self._reader = SseReader()
+
+    def expect(self, asked: Json) -> None:
+        """This is what was asked; the answer repeats parts of it."""
+        self._asked, self._streams = asked, bool(asked.get("stream"))
+
+    async def piece(self, data: bytes) -> None:
+        """Whole events of a chat. Raises `Lost` when one is no chunk."""
+        found: list[Json] = []
+        if not self.begun:
+            self._events = Events(Response(self._asked))
+            found += self._events.begin()
+        assert self._events is not None
+        for event in self._reader.feed(data):
+            found += _translated(self._events, event.data)
+        await super().piece(b"".join(map(encoded, found)))
+
+    async def end(self, data: bytes = b"") -> None:
+        """`data` is all of an answer, or the error event with which a broken stream ends."""
+        if data and self.status and self._streams:
+            await self.piece(data)
+            data = b""
+        await super().end(data)
+
+    async def whole(
+        self, status: int, data: bytes, headers: Headers, content_type: bytes = JSON
+    ) -> None:
+        if status < 400 and self._asked and not self.status:
+            data = orjson.dumps(Response(self._asked).whole(_decoded(data)))
+        await super().whole(status, data, headers, content_type)
+
+
+def _translated(events: Events, data: str) -> list[Json]:
+    if events.ended:
+        return []
+    if data == DONE:
+        return events.end()
+    chunk = _decoded(data)
+    if error := chunk.get("error"):
+        return events.fail(error if isinstance(error, dict) else {"message": str(error)})
+    return events.add(chunk)
+
+
+def _decoded(data: str | bytes) -> Json:
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise Lost("The server sent what is no JSON.") from error
+    if not isinstance(found, dict):
+        raise Lost("The server sent what is no answer of a chat.")
+    return found

@@ -1,0 +1,184 @@
+"""What the body of a request says: a look that builds nothing up, and changes of single fields."""
+
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, Final, Literal
+
+import msgspec
+import orjson
+
+from moe_gateway.errors import Refused
+from moe_gateway.routing.language import language_of
+
+Kind = Literal["chat", "text", "embeddings", "stt", "tts"]
+
+BYTES_PER_TOKEN: Final = 3
+"""Low on purpose: a guess that is too high chooses an expert with more room, which is no harm."""
+WORTH_KEEPING: Final = 1024
+"""Bytes of a request. What is shorter is read anew in no time, wherever there is room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hints:
+    """What a caller's headers say of a request; empty where they do not."""
+
+    session: bytes = b""
+    """What it calls the conversation."""
+    domain: str = ""
+    language: str = ""
+
+
+NO_HINTS: Final = Hints()
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What an answer to one request takes; `tokens` is an estimate of the prompt."""
+
+    tokens: int = 0
+    tools: bool = False
+    vision: bool = False
+    embeddings: bool = False
+    structured: bool = False
+    """It must hold to a JSON schema."""
+    language: str = ""
+    """Such as `de`; empty: any."""
+    domain: str = ""
+    """What it is about, such as `code`; empty: nothing special."""
+    affinity: bytes = b""
+    """What requests have in common that begin alike: they go to the same instance, whose cache
+    holds that beginning. Empty: no preference."""
+
+
+class StreamOptions(msgspec.Struct):
+    include_usage: bool | None = None
+
+
+class Look(msgspec.Struct):
+    """The part of every request that the gateway reads."""
+
+    model: str
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+
+    @property
+    def wants_usage(self) -> bool:
+        return self.stream_options is not None and bool(self.stream_options.include_usage)
+
+
+class _Part(msgspec.Struct):
+    type: str = ""
+    text: str = ""
+
+
+class _Turn(msgspec.Struct):
+    content: str | list[_Part] | None = None
+    role: str = ""
+
+    @property
+    def text(self) -> str:
+        if isinstance(self.content, list):
+            return "".join(part.text for part in self.content)
+        return self.content or ""
+
+
+class _Format(msgspec.Struct):
+    type: str = ""
+
+
+class _Facts(msgspec.Struct):
+    messages: list[_Turn] = []
+    prompt: msgspec.Raw = msgspec.Raw(b"")
+    tools: msgspec.Raw = msgspec.Raw(b"")
+    tool_choice: msgspec.Raw = msgspec.Raw(b"")
+    response_format: _Format | None = None
+    metadata: dict[str, Any] | None = None
+    prompt_cache_key: str | None = None
+
+    def beginning(self, session: bytes, size: int) -> bytes:
+        """What stays the same from turn to turn of one conversation: the caller's own key for it,
+        its session, else the tools, the system's words and the first ones of the user. A hash of
+        all messages would change with each turn."""
+        if self.prompt_cache_key:
+            return self.prompt_cache_key.encode()
+        if session or not self.messages or size < WORTH_KEEPING:
+            return session
+        hashed = blake2b(bytes(self.tools), digest_size=16)
+        for turn in self.messages:
+            hashed.update(msgspec.json.encode(turn))
+            if turn.role == "user":
+                break
+        return hashed.digest()
+
+    def told(self, name: str) -> str:
+        """What the caller's `metadata` says."""
+        value = (self.metadata or {}).get(name)
+        return value if isinstance(value, str) else ""
+
+    @property
+    def first_words(self) -> str:
+        """Of the user: what a conversation is about, the same in each of its turns."""
+        return next((turn.text for turn in self.messages if turn.role == "user"), "")
+
+
+_LOOK = msgspec.json.Decoder(Look)
+_FACTS = msgspec.json.Decoder(_Facts)
+_SHALLOW = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_NOTHING = (b"", b"null", b"[]")
+
+
+def look_at(body: bytes) -> Look:
+    """Raises `Refused` (400) when the body is no JSON object or these fields do not fit."""
+    try:
+        return _LOOK.decode(body)
+    except msgspec.ValidationError as error:
+        message, _, place = str(error).partition(" - at `$.")
+        param = place.rstrip("`") or ("model" if "`model`" in message else None)
+        raise Refused(400, None, f"The request does not fit: {error}.", param=param) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise Refused(400, "invalid_json", f"The request is no valid JSON: {error}.") from error
+
+
+def needs_of(body: bytes, kind: Kind, hints: Hints = NO_HINTS) -> Needs:
+    """An estimate; what it does not understand it leaves to the server to judge."""
+    if kind == "embeddings":
+        return Needs(embeddings=True)
+    try:
+        facts = _FACTS.decode(body)
+    except msgspec.DecodeError:
+        return Needs(tokens=len(body) // BYTES_PER_TOKEN)
+    parts = [
+        part for turn in facts.messages if isinstance(turn.content, list) for part in turn.content
+    ]
+    size = sum(len(turn.text.encode()) for turn in facts.messages)
+    wanted = facts.response_format.type if facts.response_format else ""
+    return Needs(
+        tokens=(size + len(bytes(facts.prompt)) + len(bytes(facts.tools))) // BYTES_PER_TOKEN,
+        tools=bytes(facts.tools) not in _NOTHING and bytes(facts.tool_choice) != b'"none"',
+        vision=any(part.type == "image_url" for part in parts),
+        structured=wanted in ("json_object", "json_schema"),
+        language=hints.language or facts.told("language") or language_of(facts.first_words),
+        domain=hints.domain or facts.told("domain"),
+        affinity=facts.beginning(hints.session, len(body)),
+    )
+
+
+def first_words(body: bytes) -> str:
+    """The first words of the user; empty when there are none."""
+    try:
+        return _FACTS.decode(body).first_words
+    except msgspec.DecodeError:
+        return ""
+
+
+def changed(body: bytes, **fields: Any) -> bytes:
+    """The same object with these fields set; every other value keeps its very bytes.
+
+    `stream_options` is added to the one that is there.
+    """
+    whole = _SHALLOW.decode(body)
+    options = whole.get("stream_options")
+    if "stream_options" in fields and options is not None and bytes(options) != b"null":
+        fields["stream_options"] = orjson.loads(bytes(options)) | fields["stream_options"]
+    whole.update({name: msgspec.Raw(orjson.dumps(value)) for name, value in fields.items()})
+    return msgspec.json.encode(whole)

@@ -1,0 +1,257 @@
+"""The route of one request. Pure: facts in, decision out."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Final, Generic, Protocol, TypeVar
+
+from moe_gateway.errors import none_capable, none_healthy, unknown_model
+from moe_gateway.routing.body import Needs
+
+AUTO: Final = "auto"
+ROOM_FOR_ANSWER: Final = 128
+"""Tokens."""
+KEPT: Final = "; holds the beginning of the prompt"
+LEFT_ALONE: Final = "it failed again and again and is left alone for some seconds"
+
+
+class Candidate(Protocol):
+    """What routing knows of an instance."""
+
+    @property
+    def label(self) -> str: ...
+    @property
+    def expert(self) -> str | None:
+        """None: it tells its models itself, and is never part of `auto`."""
+
+    @property
+    def speech(self) -> str | None:
+        """`stt` or `tts`: it is asked for audio, and for nothing else."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The models that callers may ask it for."""
+
+    @property
+    def usable(self) -> bool:
+        """Healthy, and not left alone for its failures."""
+
+    @property
+    def reason(self) -> str:
+        """Why it is not usable."""
+
+    @property
+    def free(self) -> bool:
+        """Whether it has a free slot."""
+
+    @property
+    def load(self) -> float:
+        """Requests under way, per slot."""
+
+    @property
+    def first_byte(self) -> float:
+        """Seconds that it lately took to its first byte."""
+
+    @property
+    def auto(self) -> bool:
+        """Whether it may be chosen for `auto`."""
+
+    @property
+    def cost(self) -> float: ...
+    @property
+    def context(self) -> int | None: ...
+    @property
+    def tools(self) -> str: ...
+    @property
+    def vision(self) -> bool: ...
+    @property
+    def chat(self) -> bool:
+        """Whether it talks; an expert for vectors alone does not."""
+
+    @property
+    def embeddings(self) -> bool: ...
+    @property
+    def structured(self) -> bool: ...
+    @property
+    def languages(self) -> Collection[str]:
+        """Empty: any."""
+
+    @property
+    def domains(self) -> Collection[str]:
+        """What it is for; empty: for everything alike."""
+
+    @property
+    def fallback(self) -> Sequence[str]:
+        """Experts that answer in its place when none of its instances can."""
+
+
+C = TypeVar("C", bound=Candidate)
+
+
+@dataclass(frozen=True, slots=True)
+class Route(Generic[C]):
+    """Instances to try, in this order, and why; the reason is told to the caller.
+
+    `spare` are those of the declared fallbacks: only for when nobody in `order` can answer. `home`
+    is where the beginning of the prompt belongs, when that is the first choice.
+    """
+
+    order: list[C]
+    reason: str
+    spare: list[C] = field(default_factory=list)
+    home: C | None = None
+
+
+def choose(model: str, needs: Needs, instances: Sequence[C]) -> Route[C]:
+    """The route of one request.
+
+    Raises `Refused`: 404 for an unknown model, 503 when nobody is ready, 400 when no expert can.
+    What `needs` demand counts for `auto` and for fallbacks: who names a model gets it.
+    """
+    if model == AUTO:
+        return _automatic(needs, instances)
+    named = [one for one in instances if model in one.names and one.speech is None]
+    if not named:
+        raise unknown_model(model, known_models(instances))
+    reason = "asked by name" if named[0].expert in (None, model) else f"alias of {named[0].expert}"
+    spare = _spare(named[0].fallback, needs, instances) if named[0].fallback else []
+    ready = _ready(model, named, needed=not spare)
+    ready.sort(key=_turn(needs, ready))
+    if not ready:
+        reason += f"; {named[0].expert} is not ready"
+    home = _home(needs, ready)
+    return Route(ready, reason + (KEPT if home else ""), spare, home)
+
+
+def choose_speech(kind: str, model: str, instances: Sequence[C]) -> Route[C]:
+    """The route of an audio request; `kind` is stt or tts.
+
+    `auto` and OpenAI's own model names mean whatever engine is there: one house has one voice
+    service, and clients come with these names. Raises `Refused` (404, 503).
+    """
+    able = [one for one in instances if one.speech == kind]
+    named = [one for one in able if model in one.names]
+    if not named and model != AUTO and model not in OPENAI_SPEECH[kind]:
+        raise unknown_model(model, (AUTO, *known_models(able)))
+    if not able:
+        raise unknown_model(model, ())
+    ready = _ready(model, named or able)
+    ready.sort(key=_turn(Needs(), ready))
+    return Route(ready, "asked by name" if named else f"speech: the house's {kind}")
+
+
+OPENAI_SPEECH: Final = {
+    "stt": frozenset(
+        ("whisper-1", "gpt-4o-transcribe", "gpt-4o-mini-transcribe", "gpt-4o-transcribe-diarize")
+    ),
+    "tts": frozenset(("tts-1", "tts-1-hd", "gpt-4o-mini-tts")),
+}
+"""What clients ask for that cannot be set otherwise."""
+
+
+def known_models(instances: Sequence[Candidate]) -> list[str]:
+    """Every name that a caller may ask for; `auto` first when there are experts."""
+    names = dict.fromkeys(name for instance in instances for name in instance.names)
+    experts = any(instance.expert is not None for instance in instances)
+    return ([AUTO] if experts else []) + list(names)
+
+
+def _automatic(needs: Needs, instances: Sequence[C]) -> Route[C]:
+    """The cheapest expert that can, then the next: ties go to the one that was declared first.
+    Those for the domain of the request come before those for everything."""
+    experts = [one for one in instances if one.expert is not None and one.auto]
+    able = [instance for instance in experts if lack_of(instance, needs) is None]
+    if experts and not able:
+        raise none_capable(_why_none(needs, experts))
+    roomy = [instance for instance in able if _fits(instance, needs)]
+    ready = _ready(AUTO, roomy or able)
+    if not roomy:
+        ready.sort(key=lambda instance: -(instance.context or 0))
+        return Route(ready, f"auto: largest context, for about {needs.tokens} tokens")
+    rank = {instance.expert: place for place, instance in reversed(list(enumerate(experts)))}
+    turn = _turn(needs, ready)
+    ready.sort(key=lambda one: (_strangeness(one, needs), one.cost, rank[one.expert], turn(one)))
+    count = len({instance.expert for instance in roomy})
+    reason = "auto: the only one that can" if count == 1 else f"auto: cheapest of {count}"
+    if needs.domain and needs.domain in ready[0].domains:
+        reason = f"auto: for {needs.domain}"
+    home = _home(needs, ready)
+    return Route(ready, reason + (KEPT if home else ""), home=home)
+
+
+def _strangeness(instance: Candidate, needs: Needs) -> int:
+    """0: made for this domain; 1: for everything; 2: for other ones. Without a domain, all 0."""
+    if not needs.domain or needs.domain in instance.domains:
+        return 0
+    return 2 if instance.domains else 1
+
+
+def _spare(names: Sequence[str], needs: Needs, instances: Sequence[C]) -> list[C]:
+    """Those of the declared fallbacks that are ready and can, in the order of the declaration."""
+    able = [
+        one
+        for name in names
+        for one in sorted((one for one in instances if one.expert == name), key=lambda o: o.load)
+    ]
+    return [one for one in able if one.usable and not lack_of(one, needs) and _fits(one, needs)]
+
+
+def _ready(model: str, instances: Sequence[C], *, needed: bool = True) -> list[C]:
+    """Those that can be asked now."""
+    ready = [instance for instance in instances if instance.usable]
+    if needed and not ready:
+        raise none_healthy(model, {one.label: one.reason or LEFT_ALONE for one in instances})
+    return ready
+
+
+def _turn(needs: Needs, ready: Sequence[C]) -> Callable[[C], tuple[bool, bool, float, float]]:
+    """Which instance of one expert comes first: one with room, among these the one that holds the
+    beginning of this prompt in its cache, then the least busy, then the quickest."""
+    homes = _homes(needs.affinity, ready)
+    return lambda one: (not one.free, one.label not in homes, one.load, one.first_byte)
+
+
+def _homes(affinity: bytes, ready: Sequence[C]) -> set[str]:
+    """The instance of each expert where prompts with this beginning belong.
+
+    Rendezvous hashing (Thaler and Ravishankar, 1998): without a table, each beginning has one home,
+    and only those of an instance that goes away move.
+    """
+    if not affinity or len(ready) < 2:
+        return set()
+    best: dict[str | None, tuple[bytes, str]] = {}
+    for one in ready:
+        weight = blake2b(affinity + one.label.encode(), digest_size=8).digest()
+        best[one.expert] = max(best.get(one.expert, (b"", "")), (weight, one.label))
+    return {label for _, label in best.values()}
+
+
+def _home(needs: Needs, ready: Sequence[C]) -> C | None:
+    """The first choice, if it was made for the prompt's beginning."""
+    return ready[0] if ready and ready[0].label in _homes(needs.affinity, ready) else None
+
+
+def _fits(instance: Candidate, needs: Needs) -> bool:
+    return instance.context is None or needs.tokens + ROOM_FOR_ANSWER <= instance.context
+
+
+def lack_of(instance: Candidate, needs: Needs) -> str | None:
+    """What the instance cannot do at all; None: it can all that is needed."""
+    lacks = (
+        (needs.tools and instance.tools == "none", "tools"),
+        (needs.vision and not instance.vision, "pictures"),
+        (needs.embeddings and not instance.embeddings, "embeddings"),
+        (not (needs.embeddings or instance.chat), "chat"),
+        (needs.structured and not instance.structured, "JSON schema"),
+        (_speaks_not(instance, needs.language), f"language {needs.language!r}"),
+    )
+    return next((what for lacking, what in lacks if lacking), None)
+
+
+def _speaks_not(instance: Candidate, language: str) -> bool:
+    return bool(language and instance.languages) and language not in instance.languages
+
+
+def _why_none(needs: Needs, experts: Sequence[Candidate]) -> str:
+    lacks = dict.fromkeys(f"{one.expert} takes no {lack_of(one, needs)}" for one in experts)
+    return ", ".join(lacks)

@@ -1,0 +1,139 @@
+"""`/v1/audio/…`: forms and sound pass through, to the house's speech services."""
+
+from collections.abc import Iterator
+
+import httpx2
+import openai
+import pytest
+
+from hearth.openai_api.testing import ScriptedModel
+from tests.integration.gateway.api.speech import SOUND, Speech
+from tests.integration.gateway.conftest import CHAT, KEY, Lab, chat, instances_of, wait_until
+
+STT, TTS = "/v1/audio/transcriptions", "/v1/audio/speech"
+WAV = ("a.wav", SOUND * 20, "audio/wav")
+
+
+@pytest.fixture
+def ears() -> Speech:
+    return Speech("stt", "moonshine")
+
+
+@pytest.fixture
+def voice() -> Speech:
+    return Speech("tts", "piper")
+
+
+@pytest.fixture
+def gateway(lab: Lab, ears: Speech, voice: Speech) -> httpx2.Client:
+    return lab.gateway(
+        lab.expert(ScriptedModel()),
+        lab.at(lab.serve(ears), speech="stt", slots=2),
+        lab.at(lab.serve(voice), speech="tts", slots=2),
+    )
+
+
+@pytest.fixture
+def client(gateway: httpx2.Client) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{gateway.base_url}/v1", api_key=KEY, max_retries=0) as client:
+        yield client
+
+
+@pytest.mark.parametrize("model", ["whisper-1", "moonshine", "auto"])
+def test_recording_reaches_the_ears_of_the_house(
+    client: openai.OpenAI, ears: Speech, model: str
+) -> None:
+    """The form as it came, with the name of the engine that is there."""
+    answer = client.audio.transcriptions.create(model=model, file=WAV, language="en")
+
+    assert answer.text == "hello house"
+    headers, body = ears.requests[0]
+    assert headers["content-type"].startswith("multipart/form-data; boundary=")
+    assert headers["authorization"] == "Bearer sk-hearth-test-of-services"
+    assert b'name="model"\r\n\r\nmoonshine\r\n' in body
+    assert b'name="language"\r\n\r\nen\r\n' in body
+    assert SOUND * 20 in body
+
+
+def test_streamed_transcription_comes_as_events(client: openai.OpenAI) -> None:
+    """The words are shown while the rest is still being listened to."""
+    stream = client.audio.transcriptions.create(model="whisper-1", file=WAV, stream=True)
+
+    assert [event.type for event in stream] == ["transcript.text.delta", "transcript.text.done"]
+
+
+@pytest.mark.parametrize("model", ["tts-1", "piper"])
+def test_text_is_spoken(client: openai.OpenAI, voice: Speech, model: str) -> None:
+    """Every byte of the sound, with its type, and who spoke."""
+    with client.audio.speech.with_streaming_response.create(
+        model=model, voice="amy", input="Hello.", response_format="wav"
+    ) as answer:
+        sound = answer.read()
+
+    assert sound == SOUND
+    assert answer.headers["content-type"] == "audio/wav"
+    assert answer.headers["x-hearth-expert"] == "tts"
+    assert answer.headers["x-hearth-route"]
+    assert b'"model":"piper"' in voice.requests[0][1].replace(b" ", b"")
+
+
+def test_sound_that_breaks_off_breaks_the_callers_connection(lab: Lab) -> None:
+    """Half a sound that ends properly would be played as if it were whole."""
+    gateway = lab.gateway(
+        lab.at(lab.serve(Speech("tts", breaks=True, wait=0.05)), speech="tts"), ready=True
+    )
+
+    with (
+        pytest.raises(httpx2.RemoteProtocolError),
+        gateway.stream("POST", TTS, json={"model": "tts-1", "input": "x"}) as answer,
+    ):
+        answer.read()
+
+
+def test_next_service_speaks_when_the_first_is_gone(lab: Lab, voice: Speech) -> None:
+    """As for text: before the first byte another one is asked."""
+    gateway = lab.gateway(
+        lab.at("http://127.0.0.1:9", speech="tts"),
+        lab.at(lab.serve(voice), speech="tts"),
+        ready=False,
+    )
+    wait_until(lambda: any(one["healthy"] for one in instances_of(gateway)))
+
+    assert gateway.post(TTS, json={"model": "tts-1", "input": "x"}).content == SOUND
+
+
+@pytest.mark.parametrize(
+    ("path", "form", "status", "code"),
+    [
+        (TTS, {"model": "nobody", "input": "x"}, 404, "model_not_found"),
+        (TTS, {"model": "moonshine", "input": "x"}, 404, "model_not_found"),
+        (TTS, {"input": "x"}, 400, None),
+        (STT, {"model": "whisper-1"}, 400, None),
+        (CHAT, chat("x", "piper"), 404, "model_not_found"),
+    ],
+)
+def test_what_does_not_fit_is_refused_here(
+    gateway: httpx2.Client, path: str, form: dict[str, object], status: int, code: str | None
+) -> None:
+    """An ear does not speak, a form is no JSON, and a voice holds no conversation."""
+    answer = gateway.post(path, json=form)
+
+    assert answer.status_code == status
+    assert answer.json()["error"]["code"] == code
+
+
+def test_form_without_a_model_is_told_what_is_missing(gateway: httpx2.Client) -> None:
+    """A file that is called `model` is no model."""
+    answer = gateway.post(STT, files={"file": WAV, "model": ("model", b"x")})
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "model"
+
+
+def test_house_without_speech_says_so(lab: Lab) -> None:
+    """404: asking again does not help."""
+    gateway = lab.gateway(lab.expert(ScriptedModel()))
+
+    answer = gateway.post(TTS, json={"model": "tts-1", "input": "x"})
+
+    assert answer.status_code == 404

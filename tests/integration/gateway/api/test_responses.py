@@ -1,0 +1,254 @@
+"""`/v1/responses` with the official client: a chat that looks like a response."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import httpx2
+import openai
+import pytest
+from openai.types.responses import ResponseInputParam, ToolParam
+from pydantic import BaseModel
+
+from hearth.openai_api.testing import ScriptedModel
+from tests.integration.gateway.conftest import KEY, Json, Lab
+
+PATH = "/v1/responses"
+TOOL: ToolParam = {
+    "type": "function",
+    "name": "weather",
+    "description": "Tells it.",
+    "parameters": {"type": "object", "properties": {"place": {"type": "string"}}},
+    "strict": True,
+}
+
+
+@pytest.fixture
+def model() -> ScriptedModel:
+    return ScriptedModel()
+
+
+@pytest.fixture
+def gateway(lab: Lab, model: ScriptedModel) -> httpx2.Client:
+    return lab.gateway(lab.expert(model, stops_unary=False, slots=4))
+
+
+@pytest.fixture
+def client(gateway: httpx2.Client) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{gateway.base_url}/v1", api_key=KEY, max_retries=0) as client:
+        yield client
+
+
+def test_whole_response_is_what_the_client_expects(
+    client: openai.OpenAI, model: ScriptedModel
+) -> None:
+    """Text, usage, model and what was asked, under the names of this API."""
+    model.when("hello").say("Good day to you.", thoughts="They greet me.")
+
+    answer = client.responses.create(
+        model="auto",
+        instructions="Be polite.",
+        input="hello",
+        max_output_tokens=50,
+        temperature=0.5,
+    )
+
+    assert answer.output_text == "Good day to you."
+    assert [item.type for item in answer.output] == ["reasoning", "message"]
+    assert answer.status == "completed"
+    assert answer.model_dump()["store"] is False
+    assert answer.instructions == "Be polite."
+    assert answer.usage is not None
+    assert (answer.usage.input_tokens, answer.usage.total_tokens) == (3, 3 + 7)
+    sent = model.requests[0].body
+    assert sent["messages"] == [
+        {"role": "system", "content": "Be polite."},
+        {"role": "user", "content": "hello"},
+    ]
+    assert (sent["max_tokens"], sent["temperature"]) == (50, 0.5)
+    assert "input" not in sent
+
+
+def test_streamed_response_has_every_event_in_its_order(
+    client: openai.OpenAI, model: ScriptedModel
+) -> None:
+    """The client's own helper follows the events and refuses those that come out of turn."""
+    model.when("hello").say("one two three", thoughts="let me see")
+
+    with client.responses.stream(model="small", input="hello") as stream:
+        events = list(stream)
+        final = stream.get_final_response()
+
+    kinds = [event.type for event in events]
+    assert kinds[:3] == [
+        "response.created", "response.in_progress", "response.output_item.added"
+    ]  # fmt: skip
+    assert kinds[-1] == "response.completed"
+    assert kinds.count("response.output_text.delta") == 3
+    assert (
+        kinds.count("response.output_item.added") == kinds.count("response.output_item.done") == 2
+    )
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    assert final.output_text == "one two three"
+    assert final.usage is not None
+    assert final.usage.output_tokens > 0
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_calls_go_out_and_their_results_come_back(
+    client: openai.OpenAI, model: ScriptedModel, *, stream: bool
+) -> None:
+    """Two calls at once, with arguments in pieces, then an answer that knows both results."""
+    model.when("where").call_tools(
+        ("weather", {"place": "Oslo"}), ("weather", {"place": "Rome " * 5})
+    )
+    model.when(lambda request: request.messages[-1].role == "tool").say("Cold, and warm.")
+    conversation: ResponseInputParam = [{"role": "user", "content": "where is it warm?"}]
+
+    if stream:
+        with client.responses.stream(model="small", input=conversation, tools=[TOOL]) as events:
+            first: Any = events.get_final_response()
+    else:
+        first = client.responses.create(model="small", input=conversation, tools=[TOOL])
+    calls = [item for item in first.output if item.type == "function_call"]
+    conversation += first.output
+    for call in calls:
+        conversation.append(
+            {"type": "function_call_output", "call_id": call.call_id, "output": "5 degrees"}
+        )
+    second = client.responses.create(model="small", input=conversation, tools=[TOOL])
+
+    assert [json.loads(call.arguments)["place"] for call in calls] == ["Oslo", "Rome " * 5]
+    assert second.output_text == "Cold, and warm."
+    sent = model.requests[-1].body["messages"]
+    assert [turn["role"] for turn in sent] == ["user", "assistant", "tool", "tool"]
+    assert [call["id"] for call in sent[1]["tool_calls"]] == [call.call_id for call in calls]
+    assert model.requests[0].body["tools"][0]["function"]["name"] == "weather"
+
+
+class Place(BaseModel):
+    """What the client shall parse the answer to."""
+
+    city: str
+
+
+def test_schema_reaches_the_server_and_the_answer_is_parsed(
+    client: openai.OpenAI, model: ScriptedModel
+) -> None:
+    """`responses.parse` sends `text.format`; chat servers know `response_format`."""
+    model.when("where").say('{"city": "Oslo"}')
+
+    answer = client.responses.parse(model="small", input="where?", text_format=Place)
+
+    assert answer.output_parsed == Place(city="Oslo")
+    wanted = model.requests[0].body["response_format"]
+    assert wanted["type"] == "json_schema"
+    assert wanted["json_schema"]["schema"]["properties"].keys() == {"city"}
+
+
+def test_pictures_and_every_kind_of_turn_are_mapped(
+    client: openai.OpenAI, model: ScriptedModel
+) -> None:
+    """Parts have other names here; roles that chat servers do not know are told as system."""
+    url = "data:image/png;base64,AAAA"
+    turns: ResponseInputParam = [
+        {"role": "developer", "content": "Short."},
+        {
+            "role": "user",
+            "content": [
+                {"type": "input_text", "text": "What is this?"},
+                {"type": "input_image", "image_url": url, "detail": "low"},
+            ],
+        },
+    ]
+    client.responses.create(model="small", input=turns)
+
+    sent = model.requests[0].body["messages"]
+    assert sent[0] == {"role": "system", "content": "Short."}
+    assert sent[1]["content"][1] == {
+        "type": "image_url", "image_url": {"url": url, "detail": "low"}
+    }  # fmt: skip
+
+
+def test_answer_that_was_cut_short_says_so(client: openai.OpenAI, model: ScriptedModel) -> None:
+    """A program must not take half a sentence for the end."""
+    model.when("x").say("one two", finish="length")
+
+    answer = client.responses.create(model="small", input="x")
+
+    assert answer.status == "incomplete"
+    assert answer.incomplete_details is not None
+    assert answer.incomplete_details.reason == "max_output_tokens"
+
+
+@pytest.mark.parametrize("how", ["reset", "close", "malformed", "error"])
+def test_stream_that_breaks_raises_in_the_client(
+    client: openai.OpenAI, model: ScriptedModel, how: Any
+) -> None:
+    """After its first words: `response.failed` with them, then the error that clients raise."""
+    model.when("go").lose("one two three", after=2, how=how, pause=0.02)
+    seen: list[Any] = []
+
+    with (
+        client.responses.create(model="small", input="go", stream=True) as stream,
+        pytest.raises(openai.APIError),
+    ):
+        seen.extend(stream)
+
+    assert seen[-1].type == "response.failed"
+    assert seen[-1].response.error.message
+    assert seen[-1].response.output[0].content[0].text.startswith("one ")
+
+
+def test_instance_that_breaks_before_its_first_word_is_passed_over(lab: Lab) -> None:
+    """The next one answers, and its events begin at the beginning."""
+    first, second = ScriptedModel(), ScriptedModel()
+    first.when("go").lose(how="reset")
+    second.when("go").say("here")
+    gateway = lab.gateway(lab.expert(first), lab.expert(second))
+
+    answer = gateway.post(PATH, json={"model": "small", "input": "go", "stream": True}).text
+
+    assert answer.startswith("event: response.created\n")
+    assert '"sequence_number":0' in answer
+    assert "response.completed" in answer
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
+    """One for all refusals, in front of nothing that could answer."""
+    with ExitStack() as stack:
+        yield Lab(stack, tmp_path_factory.mktemp("gateway")).gateway()
+
+
+@pytest.mark.parametrize(
+    ("fields", "param"),
+    [
+        ({"previous_response_id": "resp_1"}, "previous_response_id"),
+        ({"conversation": "c"}, "conversation"),
+        ({"background": True}, "background"),
+        ({"truncation": "auto"}, "truncation"),
+        ({"tools": [{"type": "web_search"}]}, "tools[0]"),
+        ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type 'item_reference'"),
+        ({"input": 7}, "input"),
+        ({"input": [7]}, "input[0]"),
+        ({"input": [{"role": "nobody", "content": "x"}]}, "input[0].role"),
+        ({"model": 7}, "model"),
+    ],
+)
+def test_what_needs_a_memory_or_does_not_fit_is_refused_by_name(
+    strict: httpx2.Client, fields: Json, param: str
+) -> None:
+    """Left out in silence, it would give a wrong answer that looks right."""
+    answer = strict.post(PATH, json={"model": "small", "input": "x", **fields})
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == param
+
+
+def test_unknown_fields_pass_through(gateway: httpx2.Client, model: ScriptedModel) -> None:
+    """Servers have fields of their own."""
+    gateway.post(PATH, json={"model": "small", "input": "x", "min_p": 0.1, "seed": 7})
+
+    assert (model.requests[0].body["min_p"], model.requests[0].body["seed"]) == (0.1, 7)
