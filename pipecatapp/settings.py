@@ -66,6 +66,9 @@ class Settings(TlsSettings):
     links: dict[str, AnyHttpUrl] = Field(
         {}, description="Name -> page of another program that the status page links to."
     )
+    mcp_file: Path | None = Field(
+        None, description="The MCP servers whose tools there are; by default the state's mcp.yaml."
+    )
     public_url: AnyHttpUrl | None = Field(
         None, description="The address people use, when a proxy stands before this service."
     )
@@ -92,6 +95,10 @@ class Settings(TlsSettings):
     @property
     def state(self) -> StateDir:
         return StateDir(self.state_dir)
+
+    @property
+    def mcp_path(self) -> Path:
+        return self.mcp_file or self.state_dir / "mcp.yaml"
 
     @property
     def gateway(self) -> str:

@@ -1,9 +1,11 @@
 """The engine with everything it works with: the one place where it is put together."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from importlib import import_module
+from typing import Protocol
 
 import httpx2
 import structlog
@@ -21,11 +23,12 @@ from pipecatapp.tools.cluster.consul import ConsulPlaces
 from pipecatapp.tools.cluster.directory import Directory
 from pipecatapp.tools.cluster.fixed import FixedPlaces
 from pipecatapp.tools.cluster.nomad import NomadView, nomad_client
-from pipecatapp.tools.cluster.places import Places
+from pipecatapp.tools.cluster.places import Places, ServiceHealth
 from pipecatapp.tools.code.packages import Packages
+from pipecatapp.tools.mcp.servers import read_servers
 from pipecatapp.tools.memory.conversation import Conversations
 from pipecatapp.tools.model.facts import ExpertFacts
-from pipecatapp.workflow import Engine, InvalidDocument, Ledger, ModelFacts, Workspaces
+from pipecatapp.workflow import Engine, InvalidDocument, Ledger, ModelFacts, Tool, Workspaces
 from pipecatapp.workspace import GitWorkspaces
 
 log = structlog.get_logger()
@@ -69,7 +72,9 @@ async def open_engine(settings: Settings) -> AsyncIterator[Assembly]:
         client = await stack.enter_async_context(
             ModelClient(places.gateway, key, timeouts, tls=tls)
         )
-        directory = Directory(places, key=key, http=http)
+        servers = mcp_servers(settings)
+        own = servers.health if servers else list
+        directory = Directory(places, key=key, http=http, own=own)
         facts, library = ExpertFacts(directory, hosted=settings.hosted_models), library_of(settings)
         sandbox = Sandbox()
         ledger = Ledger(settings.state.ledger)
@@ -91,6 +96,8 @@ async def open_engine(settings: Settings) -> AsyncIterator[Assembly]:
             },
             roles=settings.model_roles,
         )
+        if servers:
+            await stack.enter_async_context(servers.running(engine.learn))
         tell_invalid(engine)
         await stack.enter_async_context(engine)
         schedules = Schedules(ledger)
@@ -99,6 +106,28 @@ async def open_engine(settings: Settings) -> AsyncIterator[Assembly]:
         refreshing = asyncio.create_task(facts.keep_fresh())
         stack.callback(refreshing.cancel)
         yield Assembly(Runs(engine, library.documents), directory, facts, schedules)
+
+
+class McpServers(Protocol):
+    """The MCP servers that a person has set up."""
+
+    def running(
+        self, learn: Callable[[Iterable[Tool]], None]
+    ) -> AbstractAsyncContextManager[None]: ...
+
+    def health(self) -> list[ServiceHealth]: ...
+
+
+def mcp_servers(settings: Settings) -> McpServers | None:
+    """The servers of the file; None where there are none.
+
+    Their SDK takes a second to import, which nobody without one waits for.
+    """
+    configured = read_servers(settings.mcp_path)
+    if not configured.servers and not configured.wrong:
+        return None
+    servers: McpServers = import_module("pipecatapp.tools.mcp.serving").Servers(configured)
+    return servers
 
 
 async def open_places(

@@ -1,10 +1,12 @@
 """What the machines, services and experts of this instance say of themselves."""
 
+from collections.abc import Callable
+
 import httpx2
 import structlog
 from pydantic import BaseModel, Field, TypeAdapter
 
-from pipecatapp.tools.cluster.places import Places
+from pipecatapp.tools.cluster.places import Places, ServiceHealth
 
 log = structlog.get_logger()
 
@@ -41,11 +43,19 @@ EXPERTS: TypeAdapter[list[ExpertHealth]] = TypeAdapter(list[ExpertHealth])
 class Directory:
     """The places of an instance by name, and the gateway that knows its experts.
 
-    `key` opens the gateway. The `http` client brings the time limit.
+    `key` opens the gateway. The `http` client brings the time limit. `own` tells of what this
+    service runs itself.
     """
 
-    def __init__(self, places: Places, *, key: str, http: httpx2.AsyncClient) -> None:
-        self.places, self._http, self._key = places, http, key
+    def __init__(
+        self,
+        places: Places,
+        *,
+        key: str,
+        http: httpx2.AsyncClient,
+        own: Callable[[], list[ServiceHealth]] = list,
+    ) -> None:
+        self.places, self.own, self._http, self._key = places, own, http, key
         self._experts_known = True
 
     async def experts(self) -> list[ExpertHealth]:

@@ -30,6 +30,7 @@ async def whole(directory: Directory) -> ClusterStatus:
     places = directory.places
     services, experts = await asyncio.gather(places.services(), directory.experts())
     machines = await places.machines(services)
+    services += directory.own()
     parts: list[Machine | ServiceHealth | ExpertHealth] = [*machines, *services, *experts]
     return ClusterStatus(
         healthy=bool(parts) and all(part.healthy for part in parts),

@@ -1,6 +1,7 @@
 """The agent: a model and tools in turns, each call an instance of its own."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -291,3 +292,22 @@ async def test_answer_of_another_form_fails(
     result = await engine.wait(await engine.start("typed", {"text": "plan it"}))
 
     assert (result.error or "").startswith(error)
+
+
+async def test_tools_of_a_kind_are_those_that_there_are_when_it_begins(
+    open_engine: OpenEngine,
+) -> None:
+    """Tools may come while the engine runs; a document names their kind, and there may be none."""
+    chat = CHAT.replace(
+        "[text.upper, number.double, log.append, gate.pass]", '[number.double, "mcp.*"]'
+    )
+    script = Script("One.", "Two.")
+    engine = await open_engine(chat, services={Script: script})
+
+    await talk(engine)
+    engine.learn([replace(engine.tools["text.upper"], name="mcp.kitchen.heat")])
+    await talk(engine)
+
+    assert [[tool["function"]["name"] for tool in asked["tools"]] for asked in script.asked] == [
+        ["number_double"], ["number_double", "mcp_kitchen_heat"],
+    ]  # fmt: skip

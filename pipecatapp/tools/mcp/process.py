@@ -1,0 +1,178 @@
+"""An MCP server as a child process: lines of JSON on its stdin and stdout, bounded both ways.
+
+The SDK's own transport takes lines of any length and keeps to itself how the process ended.
+"""
+
+import asyncio
+import os
+import signal
+import time
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp.client.stdio import get_default_environment
+from mcp.shared.message import SessionMessage
+from mcp.types import jsonrpc_message_adapter
+from pydantic import ValidationError
+
+from pipecatapp.tools.mcp.servers import McpServer
+
+MAX_MESSAGE: Final = 4 * 1024 * 1024
+"""Bytes of one message; a server that writes more has lost its way, and is ended."""
+KEPT_STDERR: Final = 2000
+GRACE: Final = 2.0
+"""Seconds that a server gets to end after its stdin is closed, and again after SIGTERM."""
+
+Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
+Outgoing = MemoryObjectSendStream[SessionMessage]
+
+
+@dataclass
+class Life:
+    """One process of a server, from its start to its end."""
+
+    pid: int = 0
+    heard: float = 0.0
+    """When it last said something, on the monotonic clock."""
+    stderr: bytes = b""
+    why: str = ""
+    """Why it ended; empty while it runs, and where we ended it for no fault of its own."""
+    ending: asyncio.Event = field(default_factory=asyncio.Event)
+    """Its stdout is closed, or it was told to end."""
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+    """The process is gone."""
+
+    def end(self, why: str) -> None:
+        """Let its keeper end it, for this reason."""
+        self.why = self.why or why
+        self.ending.set()
+
+    def last_words(self) -> str:
+        """The last line it wrote to its stderr."""
+        lines = self.stderr.decode(errors="replace").strip().splitlines()
+        return f": {lines[-1][:300]}" if lines else ""
+
+
+@asynccontextmanager
+async def running(server: McpServer, life: Life) -> AsyncIterator[tuple[Incoming, Outgoing]]:
+    """The server's process while the block runs, as a transport of the SDK.
+
+    Raises `OSError` where it cannot be started. In the end nothing of its group is left.
+    """
+    process = await asyncio.create_subprocess_exec(
+        server.command,
+        *server.args,
+        stdin=PIPE,
+        stdout=PIPE,
+        stderr=PIPE,
+        env=get_default_environment() | server.env,
+        cwd=server.cwd,
+        start_new_session=True,
+        limit=MAX_MESSAGE,
+    )
+    life.pid, life.heard = process.pid, time.monotonic()
+    heard, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outgoing, said = anyio.create_memory_object_stream[SessionMessage](0)
+    pumps = [
+        asyncio.create_task(pump)
+        for pump in (_listen(process, heard, life), _speak(process, said), _keep(process, life))
+    ]
+    try:
+        yield incoming, outgoing
+    finally:
+        try:
+            with anyio.CancelScope(shield=True):
+                await _finished(asyncio.create_task(_stop(process, life, pumps)))
+        finally:
+            for stream in (heard, incoming, outgoing, said):
+                stream.close()
+
+
+async def _finished(task: "asyncio.Task[None]") -> None:
+    """Wait until it is done; a cancellation meanwhile takes effect then, and leaves nothing."""
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+
+
+async def _listen(
+    process: Process, heard: MemoryObjectSendStream[SessionMessage | Exception], life: Life
+) -> None:
+    assert process.stdout is not None
+    try:
+        with heard:
+            while line := await process.stdout.readline():
+                life.heard = time.monotonic()
+                if line.strip():
+                    await heard.send(_message(line))
+    except ValueError:
+        life.end(f"it wrote more than {MAX_MESSAGE} bytes in one message")
+    except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+        pass  # nobody listens any more: it is being stopped
+    finally:
+        life.ending.set()
+    # What nobody reads would keep the process from ending, and us from seeing its end.
+    while await process.stdout.read(65536):
+        pass
+
+
+def _message(line: bytes) -> SessionMessage | Exception:
+    """What is no message, such as a greeting, is handed on as the fault that it is."""
+    try:
+        return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValidationError as error:
+        return error
+
+
+async def _speak(process: Process, said: MemoryObjectReceiveStream[SessionMessage]) -> None:
+    assert process.stdin is not None
+    with suppress(ConnectionError):
+        async for message in said:
+            text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+            process.stdin.write(text.encode() + b"\n")
+            await process.stdin.drain()
+
+
+async def _keep(process: Process, life: Life) -> None:
+    """Its last words, should anybody want to know why it ended."""
+    assert process.stderr is not None
+    while part := await process.stderr.read(4096):
+        life.stderr = (life.stderr + part)[-KEPT_STDERR:]
+
+
+async def _stop(process: Process, life: Life, pumps: list["asyncio.Task[None]"]) -> None:
+    """Close its stdin, as the protocol says; then end its process group."""
+    assert process.stdin is not None
+    by_itself = life.ending.is_set()
+    process.stdin.close()
+    for number in (None, signal.SIGTERM, signal.SIGKILL):
+        if number is not None:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+        with suppress(TimeoutError):
+            await asyncio.wait_for(process.wait(), GRACE)
+            break
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    for pump in pumps:
+        pump.cancel()
+    await asyncio.gather(*pumps, return_exceptions=True)
+    if by_itself:
+        life.end(_ending(process.returncode, life))
+    life.over.set()
+
+
+def _ending(code: int | None, life: Life) -> str:
+    if code is not None and code < 0:
+        return f"it was ended by {signal.Signals(-code).name}{life.last_words()}"
+    return f"it ended with exit code {code}{life.last_words()}"

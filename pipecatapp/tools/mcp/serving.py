@@ -1,0 +1,79 @@
+"""The MCP servers of an instance, all together."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from typing import Final
+
+import structlog
+from mcp.types import Tool as McpTool
+
+from pipecatapp.tools.cluster.places import ServiceHealth
+from pipecatapp.tools.mcp.connection import Connection
+from pipecatapp.tools.mcp.offered import as_ours
+from pipecatapp.tools.mcp.servers import Configured
+from pipecatapp.workflow import Tool
+
+log = structlog.get_logger()
+
+START_PATIENCE: Final = 10.0
+"""Seconds that the instance waits for them before it serves; one that is later adds its tools."""
+
+
+class Servers:
+    """Their connections by name."""
+
+    def __init__(self, configured: Configured) -> None:
+        self._wrong, self._started = configured.wrong, datetime.now(UTC)
+        self.connections = {
+            name: Connection(name, server) for name, server in configured.servers.items()
+        }
+        for name, reason in configured.wrong.items():
+            log.warning("mcp_server_left_out", server=name, reason=reason)
+
+    @asynccontextmanager
+    async def running(self, learn: Callable[[Iterable[Tool]], None]) -> AsyncIterator[None]:
+        """They are kept running while the block runs; `learn` is told the tools of each."""
+
+        def learned(connection: Connection, offered: list[McpTool]) -> None:
+            ours = [as_ours(connection.name, tool, connection.call) for tool in offered]
+            learn([tool for tool in ours if tool is not None])
+
+        keepers = [asyncio.create_task(one.keep(learned)) for one in self.connections.values()]
+        for keeper in keepers:
+            keeper.add_done_callback(_tell)
+        tried = asyncio.gather(*(one.tried.wait() for one in self.connections.values()))
+        try:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(tried, START_PATIENCE)
+            yield
+        finally:
+            for keeper in keepers:
+                keeper.cancel()
+            await asyncio.gather(*keepers, return_exceptions=True)
+
+    def health(self) -> list[ServiceHealth]:
+        """Each as a row of the status: whether it runs, and if not, why."""
+        rows = [
+            _row(name, one.since, one.reason, url=f"stdio:{one.server.command}")
+            for name, one in self.connections.items()
+        ]
+        return rows + [_row(name, self._started, why) for name, why in self._wrong.items()]
+
+
+def _tell(keeper: "asyncio.Task[None]") -> None:
+    """A keeper never ends by itself: where it did, the fault is ours and must be seen."""
+    if not keeper.cancelled() and (fault := keeper.exception()) is not None:
+        log.error("mcp_keeper_failed", exc_info=fault)
+
+
+def _row(name: str, since: datetime, reason: str, *, url: str = "") -> ServiceHealth:
+    return ServiceHealth(
+        name=f"mcp/{name}".rstrip("/"),
+        url=url,
+        machine="",
+        healthy=not reason,
+        since=since,
+        detail=reason,
+    )
