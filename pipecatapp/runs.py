@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from pipecatapp.foresight import Foreseen, Foresight
 from pipecatapp.workflow import (
     Composition,
     Diagnostic,
@@ -28,6 +29,7 @@ from pipecatapp.workflow import (
     read_document,
     read_layer,
 )
+from pipecatapp.workflow.running.known import Known
 
 Beside = Callable[[str], Sequence[tuple[str, tuple[Any, ...]]]]
 """What is written with the beginning of a run, from the run's id; see `Engine.start`."""
@@ -175,6 +177,28 @@ class Runs:
             inputs=workflow.input_schema(),
             outputs=workflow.output_schema(),
         )
+
+    def foreseen(
+        self,
+        document: Document,
+        inputs: dict[str, Any] | None,
+        *,
+        run: str | None = None,
+        at: str | None = None,
+    ) -> list[Foreseen]:
+        """What a run would call, and what is known: as a new run, or as a fork of `run`, whose
+        inputs it has where none are given. Raises `UnknownRun`, `InvalidInputs`, `InvalidDocument`.
+        """
+        engine, read, family = self.engine, self.engine.ledger.read, ""
+        plan = self._granted(document, engine.plan(self.workflow(document)))
+        if run is not None:
+            origin, row = engine.run(run), read.run(run)
+            family = row.family if row else ""
+            old = {name: value for name, value in origin.inputs.items() if name in plan.body.inputs}
+            inputs = old if inputs is None else inputs
+        checked = engine.check_inputs(plan, inputs or {})
+        known = Known(read, "", family, origin=run, rerun=at)
+        return Foresight(plan, engine.tools, engine.facts, read, known).walk(checked)
 
     async def start(
         self,

@@ -1,12 +1,16 @@
 """`/api/plan`: what a workflow would do, and what is wrong in it, without running it."""
 
+from typing import Any
+
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field
 
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.parts import WithParts
+from pipecatapp.foresight import Foreseen
 from pipecatapp.runs import Document, Explained, Planned
 from pipecatapp.workflow import flat_text
+from pipecatapp.workflow.document.model import WorkflowDocument
 
 router = APIRouter(prefix="/api/plan", dependencies=[Depends(known_caller)])
 
@@ -33,6 +37,32 @@ class Flat(BaseModel):
     """A workflow without layers, as YAML."""
 
     document: str
+
+
+class Look(Document):
+    """A run to be: with these inputs, or as a fork of `run`, anew from the step `at` on."""
+
+    inputs: dict[str, Any] | None = None
+    run: str | None = Field(None, max_length=200)
+    at: str | None = Field(None, max_length=1000)
+
+
+class ForeseenSteps(BaseModel):
+    steps: list[Foreseen]
+
+
+@router.post("/cache")
+async def foresee(body: Look, parts: WithParts) -> ForeseenSteps:
+    """Of each step whether it would be called or is known, and why; nothing is run."""
+    document = Document.model_validate(body.model_dump(exclude={"inputs", "run", "at"}))
+    steps = parts.runs.foreseen(document, body.inputs, run=body.run, at=body.at)
+    return ForeseenSteps(steps=steps)
+
+
+@router.get("/schema")
+async def show_schema() -> dict[str, Any]:
+    """The JSON Schema of workflow documents, for editors and forms."""
+    return WorkflowDocument.model_json_schema()
 
 
 @router.post("/explain")

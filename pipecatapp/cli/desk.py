@@ -24,6 +24,10 @@ class Desk(Protocol):
 
     async def plan(self, document: Document) -> Json: ...
 
+    async def foresee(self, document: Document, look: Json) -> list[Json]:
+        """What would be called; `look` holds `inputs`, `run` and `at`."""
+        ...
+
     async def explain(self, document: Document, path: str) -> list[Json]: ...
 
     async def flat(self, document: Document) -> str: ...
@@ -65,6 +69,10 @@ class OwnDesk:
 
     async def plan(self, document: Document) -> Json:
         return self._runs.planned(document).model_dump(mode="json")
+
+    async def foresee(self, document: Document, look: Json) -> list[Json]:
+        steps = self._runs.foreseen(document, look["inputs"], run=look["run"], at=look["at"])
+        return [one.model_dump(mode="json") for one in steps]
 
     async def explain(self, document: Document, path: str) -> list[Json]:
         return [one.model_dump(mode="json") for one in self._runs.explained(document, path)]

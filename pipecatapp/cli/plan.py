@@ -1,14 +1,17 @@
 """`hearth plan`, `explain`, `flatten`: what a workflow would do, and what it is made of."""
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from pipecatapp.cli.desk import open_desk
 from pipecatapp.cli.failure import DONE, INVALID, finish
+from pipecatapp.cli.inputs import parse_inputs
 from pipecatapp.cli.options import (
+    AllowOption,
     JsonOption,
     LayersOption,
     Named,
@@ -22,12 +25,28 @@ def plan_workflow(
     workflow: WorkflowArgument,
     layers: LayersOption = [],  # noqa: B006
     select: SelectOption = [],  # noqa: B006
+    given: Annotated[
+        list[str],
+        typer.Option("--input", "-i", metavar="NAME=VALUE", help="An input; then what is known."),
+    ] = [],  # noqa: B006
+    fork: Annotated[
+        str | None, typer.Option(metavar="ID", help="As a fork of this run, with its inputs.")
+    ] = None,
+    at: Annotated[
+        str | None, typer.Option(metavar="PATH", help="With --fork: from this step on anew.")
+    ] = None,
+    allow: AllowOption = [],  # noqa: B006
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the graph of a workflow without running it; exit code 2 when it is wrong."""
-    finish(_plan(Named(workflow, layers, select), state_dir, as_json=as_json))
+    """Show the graph of a workflow without running it; exit code 2 when it is wrong.
+
+    With inputs, or as a fork, it also shows of each step whether it would be called: `fresh` is
+    known, `dirty` is called, `maybe` depends on what is called before it; and why.
+    """
+    named = Named(workflow, layers, select, allow)
+    finish(_plan(named, _Look(given, fork, at), state_dir, as_json=as_json))
 
 
 def explain_field(
@@ -72,12 +91,37 @@ async def _flatten(named: Named, state_dir: Path | None) -> int:
     return DONE
 
 
-async def _plan(named: Named, state_dir: Path | None, *, as_json: bool) -> int:
+@dataclass(frozen=True)
+class _Look:
+    """What the command line says of the run to be."""
+
+    given: list[str]
+    run: str | None
+    at: str | None
+
+    def body(self, schema: dict[str, Any]) -> dict[str, Any] | None:
+        """As the API takes it; None where inputs are missing, so that nothing can be foreseen."""
+        if not self.given and self.run is None and schema.get("required"):
+            return None
+        inputs = None if self.run and not self.given else parse_inputs(self.given, schema)
+        return {"inputs": inputs, "run": self.run, "at": self.at}
+
+
+async def _plan(named: Named, look: _Look, state_dir: Path | None, *, as_json: bool) -> int:
+    document = named.document()
     async with open_desk(state_dir) as desk:
-        planned = await desk.plan(named.document())
-    wrong = bool(planned["diagnostics"])
+        planned = await desk.plan(document)
+        wrong = bool(planned["diagnostics"])
+        body = None if wrong else look.body(planned["inputs"])
+        steps = None if body is None else await desk.foresee(document, body)
     if as_json:
-        typer.echo(json.dumps(planned, indent=2, ensure_ascii=False))
-    else:
-        typer.echo(planned["text"], err=wrong)
+        told = planned | ({} if steps is None else {"steps": steps})
+        typer.echo(json.dumps(told, indent=2, ensure_ascii=False))
+        return INVALID if wrong else DONE
+    typer.echo(planned["text"], err=wrong)
+    if steps is not None:
+        typer.echo("cache:")
+    wide = max((len(step["path"]) for step in steps or ()), default=0)
+    for step in steps or ():
+        typer.echo(f"  {step['path']:<{wide}}  {step['state']:<7}  {step['why']}")
     return INVALID if wrong else DONE

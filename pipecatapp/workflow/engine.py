@@ -103,7 +103,10 @@ class Engine(Executor):
         row, read = self._row(run), self.ledger.read
         if at is not None and at not in {step.path for step in read.steps(run)}:
             raise UnknownStep(f"The run {run} has no step {at!r}.")
-        plan = plan or Plan.model_validate(read.value(row.plan))
+        before = Plan.model_validate(read.value(row.plan))
+        plan = before if plan is None else plan
+        if before.grants is not None and plan is not before:
+            plan = granting(plan, before.grants)
         told = {**inbox.presets(read, run), **(answers or {})}
         old: Mapping[str, Any] = read.value(row.inputs)
         given = Given(

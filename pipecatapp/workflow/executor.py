@@ -25,7 +25,7 @@ from pipecatapp.workflow.running.known import Known
 from pipecatapp.workflow.running.prompting import request_of
 from pipecatapp.workflow.running.scope import checked_inputs
 from pipecatapp.workflow.running.waiting import Waiting
-from pipecatapp.workflow.tool import Json, Tool
+from pipecatapp.workflow.tool import Json, ModelFacts, Tool
 from pipecatapp.workflow.trees import Source, Trees
 from pipecatapp.workflow.views import RunResult
 from pipecatapp.workflow.workspace import Workspaces
@@ -101,6 +101,11 @@ class Executor:
     def learn(self, tools: Iterable[Tool]) -> None:
         """Have these tools from now on, too; one of a known name takes its place."""
         self.tools.update({tool.name: tool for tool in tools})
+
+    @property
+    def facts(self) -> ModelFacts:
+        """What the application knows of models."""
+        return cast("ModelFacts", self._services.get(ModelFacts, ModelFacts()))
 
     def know(self, workflow: Workflow) -> None:
         """Have this workflow from now on; runs that have begun go on with what they began with."""

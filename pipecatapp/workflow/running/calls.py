@@ -6,17 +6,16 @@ from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from pipecatapp.workflow.channel import Channel
-from pipecatapp.workflow.document.shapes import ShapeError
-from pipecatapp.workflow.expressions import ExpressionError, render
+from pipecatapp.workflow.expressions import ExpressionError
 from pipecatapp.workflow.ledger.journal import Begun
 from pipecatapp.workflow.ledger.values import canonical
-from pipecatapp.workflow.plan import ModelChoice, Plan, PlanNode
+from pipecatapp.workflow.plan import Plan, PlanNode
 from pipecatapp.workflow.running.failing import is_final, log_bug, place_of, reason_of
 from pipecatapp.workflow.running.frames import Failures, Frame
 from pipecatapp.workflow.running.instance import Instances, Place
 from pipecatapp.workflow.running.known import Found, Key
-from pipecatapp.workflow.running.models import models_of
-from pipecatapp.workflow.running.prompting import typed_answer, with_messages
+from pipecatapp.workflow.running.models import input_of
+from pipecatapp.workflow.running.prompting import told, typed_answer
 from pipecatapp.workflow.running.scope import unmet
 from pipecatapp.workflow.running.waiting import more
 from pipecatapp.workflow.tool import Effect, Facts, Json, ModelFacts, Tool, ToolFailed
@@ -45,41 +44,10 @@ class Calls:
         if (past := self._past.get(path)) is not None and past.input is not None:
             known: Json = self._instances.reader.value(past.input)
             return known
-        given: Json = render(node.given, names)
-        if node.model is not None:
-            self._choose(node, node.model, given, names)
-        if node.kind == "agent" and given.get("tools") and not self._takes_tools(given):
-            given["tools"] = []
-        if not node.messages:
-            return given
-        return with_messages(node, given, self._instances.request, self._instances.remarks)
-
-    def _choose(self, node: PlanNode, choice: ModelChoice, given: Json, names: Any) -> None:
-        """Who is asked, and who stands in; `with: {model: …}` says it more strongly."""
-        said = render(list(choice.use), names)
-        if choice.escalate:
-            rising = render(list(choice.escalate), names)
-            visit = names["loop"]["index"] if "loop" in names else 0
-            said = [rising[min(visit, len(rising) - 1)]]
-        if given.get("model"):
-            said = [given["model"]]
-        wanted = [str(name) for one in said for name in (one if isinstance(one, list) else [one])]
-        try:
-            first, *others = models_of(choice, wanted, self._plan.roles, self._facts)
-        except ShapeError:
-            if node.effect == "llm":
-                raise
-            return
-        given["model"] = first
-        if others and "fallback" in self._instances.tools[node.use].takes.model_fields:
-            given.setdefault("fallback", others)
-
-    @property
-    def _facts(self) -> ModelFacts:
-        return cast("ModelFacts", self._instances.services.get(ModelFacts, ModelFacts()))
-
-    def _takes_tools(self, given: Json) -> bool:
-        return self._facts.takes_tools(str(given.get("model")))
+        facts = cast("ModelFacts", self._instances.services.get(ModelFacts, ModelFacts()))
+        tool, request = self._instances.tools[node.use], self._instances.request
+        given = input_of(node, tool, names, self._plan.roles, facts)
+        return told(node, given, request, self._instances.remarks)
 
     def call(
         self,

@@ -1,10 +1,57 @@
 """Which models a node asks: what it wants, what its roles are bound to, and what fits."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from pipecatapp.workflow.document.shapes import ShapeError
-from pipecatapp.workflow.plan import ModelChoice
-from pipecatapp.workflow.tool import ModelFacts, ModelNeeds
+from pipecatapp.workflow.expressions import render
+from pipecatapp.workflow.plan import ModelChoice, PlanNode
+from pipecatapp.workflow.tool import Json, ModelFacts, ModelNeeds, Tool
+
+
+def input_of(
+    node: PlanNode,
+    tool: Tool,
+    names: Mapping[str, Any],
+    roles: Mapping[str, ModelChoice],
+    facts: ModelFacts,
+) -> Json:
+    """What the tool of a node is called with, its model chosen."""
+    given: Json = render(node.given, names)
+    if node.model is not None:
+        _choose(node, tool, given, names, (node.model, roles, facts))
+    offered = node.kind == "agent" and given.get("tools")
+    if offered and not facts.takes_tools(str(given.get("model"))):
+        given["tools"] = []
+    return given
+
+
+def _choose(
+    node: PlanNode,
+    tool: Tool,
+    given: Json,
+    names: Mapping[str, Any],
+    among: tuple[ModelChoice, Mapping[str, ModelChoice], ModelFacts],
+) -> None:
+    """Who is asked, and who stands in; `with: {model: …}` says it more strongly."""
+    choice, roles, facts = among
+    said = render(list(choice.use), names)
+    if choice.escalate:
+        rising = render(list(choice.escalate), names)
+        visit = names["loop"]["index"] if "loop" in names else 0
+        said = [rising[min(visit, len(rising) - 1)]]
+    if given.get("model"):
+        said = [given["model"]]
+    wanted = [str(name) for one in said for name in (one if isinstance(one, list) else [one])]
+    try:
+        first, *others = models_of(choice, wanted, roles, facts)
+    except ShapeError:
+        if node.effect == "llm":
+            raise
+        return
+    given["model"] = first
+    if others and "fallback" in tool.takes.model_fields:
+        given.setdefault("fallback", others)
 
 
 def models_of(

@@ -34,6 +34,11 @@ def remark_text(remark: Remark) -> str:
     return f"Note from {remark.by or 'a person'} while this runs: {remark.text}"
 
 
+def told(node: PlanNode, given: Json, request: str, remarks: Sequence[Remark]) -> Json:
+    """The input of a node's tool, with what a model is told besides."""
+    return with_messages(node, given, request, remarks) if node.messages else given
+
+
 def with_messages(node: PlanNode, given: Json, request: str, remarks: Sequence[Remark]) -> Json:
     """The input of a model call: `text` becomes a message, and one system message comes first."""
     messages = given.get("messages") or []

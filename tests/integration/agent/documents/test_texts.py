@@ -156,3 +156,63 @@ def test_run_is_refused_the_effects_that_its_caller_does_not_grant(house: House)
         refused = client.post("/api/runs", json=body)
 
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "not_granted")
+
+
+def test_plan_shows_what_is_known_and_what_would_be_called(house: House) -> None:
+    """Before a fork is started the page shows what it would ask again."""
+    with house.client() as client:
+        body = {"workflow": "summarize", "inputs": {"text": "Snow fell."}}
+        run = client.post("/api/runs", json=body).json()["run"]
+        client.get(f"/api/runs/{run}/events").read()
+        known = client.post("/api/plan/cache", json={"workflow": "summarize", "run": run}).json()
+        new = client.post("/api/plan/cache", json=body).json()
+        schema = client.get("/api/plan/schema").json()
+
+    assert {step["state"] for step in known["steps"]} == {"fresh"}
+    assert {step["state"] for step in new["steps"]} == {"dirty"}
+    assert schema["properties"]["steps"]["description"] == "Nodes that run one after another."
+
+
+def test_plan_in_the_shell_shows_the_cache(
+    empty_house: House, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The graph comes first, then each step with its state and the reason."""
+    (file := tmp_path / "zones.yaml").write_text(ZONES)
+    hearth = command(empty_house, monkeypatch)
+
+    ran = json.loads(hearth("run", str(file), "--input", "zone=UTC", "--json").stdout)
+    plain = hearth("plan", str(file), "--input", "zone=UTC")
+    fork = hearth("plan", str(file), "--fork", ran["run"], "--json")
+    anew = hearth("plan", str(file), "--fork", ran["run"], "--at", "look")
+
+    assert plain.stdout.splitlines()[-2:] == [
+        "cache:",
+        "  look  dirty    what has the effect `read` is done in each run",
+    ]
+    assert json.loads(fork.stdout)["steps"] == [
+        {"path": "look", "state": "fresh", "why": f"known from {ran['run']}"}
+    ]
+    assert anew.stdout.splitlines()[-1] == "  look  dirty    run again from look"
+
+
+def test_runs_are_filtered_and_followed_in_the_shell(
+    empty_house: House, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Scripts find the runs they look for, and read what happened in one, event by event."""
+    (file := tmp_path / "zones.yaml").write_text(ZONES)
+    hearth = command(empty_house, monkeypatch)
+    runs = [json.loads(hearth("run", str(file), "--json").stdout)["run"] for _ in range(2)]
+
+    def listed(*options: str) -> list[str]:
+        return [one["id"] for one in json.loads(hearth("runs", "--json", *options).stdout)["runs"]]
+
+    found = hearth("runs", "events", runs[0], "--json")
+    shown = hearth("runs", "events", runs[0])
+
+    assert listed("--status", "done", "--workflow", "zones") == [runs[1], runs[0]]
+    assert listed("--before", runs[1]) == [runs[0]]
+    assert listed("--status", "failed") == []
+    assert hearth("runs", "--status", "lost").exit_code == 2
+    events = [json.loads(line)["type"] for line in found.stdout.splitlines()]
+    assert events == ["run.started", "node.running", "node.done", "run.done"]
+    assert [line.split()[2] for line in shown.stdout.splitlines()] == events

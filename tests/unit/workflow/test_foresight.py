@@ -1,0 +1,120 @@
+"""What a run would do is known before it is started, and it does just that."""
+
+from typing import Any
+
+import pytest
+
+from pipecatapp.runs import Document, Runs
+from pipecatapp.workflow import Engine
+from tests.unit.workflow.conftest import OpenEngine
+from tests.unit.workflow.tools import Script
+
+DOCUMENT = """
+id: seen
+inputs: {text: text, many: list of integer}
+steps:
+  - {id: loud, use: text.upper, with: {text: "{{ inputs.text }}"}}
+  - id: each
+    for: {each: "{{ inputs.many }}"}
+    steps: [{id: twice, use: number.double, with: {value: "{{ item }}"}}]
+  - id: some
+    if: "{{ inputs.text == 'never' }}"
+    use: text.upper
+    with: {text: never}
+    else: [{id: other, use: workflow/inner, with: {n: "{{ each.last.twice.value }}"}}]
+  - {id: after, use: text.upper, with: {text: "{{ some.text }}"}}
+  - {id: draft, use: llm, with: {text: "{{ loud.text }}"}}
+  - {id: sent, use: log.append, with: {line: "{{ loud.text }}"}}
+  - {id: last, use: text.upper, with: {text: "{{ draft.text }}"}}
+  - {id: pinned, use: llm, cache: pin, pinned: {text: p}, with: {text: x}}
+  - {id: end, use: text.upper, with: {text: "{{ pinned.text }}"}}
+outputs: {text: "{{ last.text }}"}
+"""
+INNER = """
+id: inner
+inputs: {n: integer}
+steps: [{id: twice, use: number.double, with: {value: "{{ inputs.n }}"}}]
+outputs: {value: "{{ twice.value }}"}
+"""
+INPUTS: dict[str, Any] = {"text": "hi", "many": [1, 2]}
+
+
+def foreseen(engine: Engine, document: str = "", **more: Any) -> dict[str, str]:
+    asked = Document(document=document) if document else Document(workflow="seen")
+    inputs = None if "run" in more else INPUTS
+    steps = Runs(engine).foreseen(asked, inputs, **more)
+    return {step.path: f"{step.state}: {step.why}" for step in steps}
+
+
+async def ran(engine: Engine) -> str:
+    return (await engine.wait(await engine.start("seen", INPUTS))).run
+
+
+async def test_first_run_calls_everything_that_can_be_known(open_engine: OpenEngine) -> None:
+    """Nothing is known yet: what is called first is dirty, what follows may be."""
+    engine: Engine = await open_engine(DOCUMENT, INNER, services={Script: Script("x")})
+
+    assert foreseen(engine) == {
+        "loud": "dirty: nobody has asked for this yet",
+        "each[0]/twice": "dirty: nobody has asked for this yet",
+        "each[0]": "maybe: it follows from what is inside",
+        "each[1]/twice": "dirty: nobody has asked for this yet",
+        "each[1]": "maybe: it follows from what is inside",
+        "each": "maybe: it follows from its visits",
+        "some": "skipped: its `if` is false",
+        "other": "maybe: it follows from each",
+        "after": "skipped: 'some' is skipped",
+        "draft": "maybe: it follows from loud",
+        "sent": "maybe: it follows from loud",
+        "last": "maybe: it follows from draft",
+        "pinned": "fresh: pinned",
+        "end": "dirty: nobody has asked for this yet",
+    }
+
+
+async def test_next_run_takes_what_is_shared(open_engine: OpenEngine) -> None:
+    """What only computes is known to every run; models are asked and things sent once more."""
+    engine: Engine = await open_engine(DOCUMENT, INNER, services={Script: Script("a", "b")})
+    await ran(engine)
+
+    states = foreseen(engine)
+    fresh = {path for path, state in states.items() if state.startswith("fresh")}
+
+    assert fresh == {
+        *("loud", "each[0]/twice", "each[0]", "each[1]/twice", "each[1]", "each"),
+        *("other/twice", "other", "pinned", "end"),
+    }
+    assert states["draft"] == "dirty: a model that may vary is asked in each run"
+    assert states["sent"] == "dirty: what has the effect `external` is done in each run"
+    assert states["last"] == "maybe: it follows from draft"
+
+
+@pytest.mark.parametrize("edit", ["", "edited", "at"])
+async def test_fork_does_what_was_foreseen(open_engine: OpenEngine, edit: str) -> None:
+    """The page shows before a person presses the button what will be asked and sent again."""
+    script = Script("a", "b", "c")
+    engine: Engine = await open_engine(DOCUMENT, INNER, services={Script: script})
+    run = await ran(engine)
+    document = DOCUMENT.replace('"{{ loud.text }}"}}', '"so {{ loud.text }}"}}', 1)
+    text = document if edit == "edited" else ""
+    at = {"at": "draft"} if edit == "at" else {}
+
+    states = foreseen(engine, text, run=run, **at)
+    plan = engine.plan(Runs(engine).workflow(Document(document=text))) if text else None
+    forked = await engine.wait(await engine.fork(run, plan=plan, **at))
+
+    called = {
+        event.path
+        for event in engine.ledger.read.all_events(forked.run, after=0)
+        if event.type == "node.running" and event.data.get("tool")
+    }
+    dirty = {path for path, state in states.items() if state.startswith("dirty")}
+    maybe = {path for path, state in states.items() if state.startswith("maybe")}
+    assert dirty == ({"draft"} if edit else set())
+    assert dirty <= called <= dirty | maybe
+    reasons = {
+        "edited": "dirty: changed: input messages",
+        "at": "dirty: run again from draft",
+        "": f"fresh: known from {run}",
+    }
+    assert states["draft"] == reasons[edit]
