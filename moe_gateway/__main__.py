@@ -9,6 +9,7 @@ from hearth.service.server import serve
 from hearth.service.settings import SettingsError
 from hearth.service.version import hearth_version
 from moe_gateway.app import build_app
+from moe_gateway.callers.corked import CorkedProtocol
 from moe_gateway.settings import Settings
 
 
@@ -30,6 +31,7 @@ def main() -> None:
         drain_seconds=settings.drain_seconds,
         on_stop=app.drain,
         certificate=certificate,
+        http=CorkedProtocol,
     )
 
 

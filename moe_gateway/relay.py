@@ -313,31 +313,35 @@ async def pass_stream(
     """
     tap = StreamTap(strip=strip)
     try:
-        await _copy(reply, connection, idle, tap)
+        last = await _copy(reply, connection, idle, tap)
     except UpstreamError as error:
         if not reply.begun:
             raise
         await reply.end(error_event(str(error), type="server_error", code=error.code))
     else:
-        await reply.end()
+        await reply.end(last)
         await connection.linger()
     return tap.usage
 
 
-async def _copy(reply: Reply, connection: Connection, idle: float, tap: StreamTap) -> None:
-    """Pass events on until the last one."""
+async def _copy(reply: Reply, connection: Connection, idle: float, tap: StreamTap) -> bytes:
+    """Pass events on; the last ones are given back, to leave in one packet with the end."""
+    out = b""
     try:
         while not tap.done and (data := await connection.piece(idle)):
             out = tap.feed(data)
             if out and not reply.status:
                 headers = passed_back(connection)
                 await reply.start(connection.status, connection.content_type, headers)
-            if out:
+            if out and not tap.done:
                 await reply.piece(out)
     except EventTooLong as error:
         raise Lost(str(error)) from error
-    if not tap.done and not tap.failed:
+    if tap.done:
+        return out
+    if not tap.failed:
         raise Lost(f"{connection.address.authority}: the answer ended before it was complete.")
+    return b""
 
 
 async def pass_assembled(reply: Reply, connection: Connection, idle: float) -> TokenCount | None:

@@ -1,5 +1,6 @@
 """Fixtures for everybody. A server here is a real one, on a real socket."""
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -34,9 +35,11 @@ def serve() -> Iterator[Callable[[ASGIApp], str]]:
 
 
 @contextmanager
-def served(app: ASGIApp) -> Iterator[str]:
-    """Run `app` on a free loopback port in a thread; yield its address."""
-    config = uvicorn.Config(app, port=0, log_level="warning", timeout_graceful_shutdown=1)
+def served(app: ASGIApp, http: type[asyncio.Protocol] | None = None) -> Iterator[str]:
+    """Run `app` on a free loopback port in a thread; yield its address. `http`: as in `serve`."""
+    config = uvicorn.Config(
+        app, port=0, http=http or "auto", log_level="warning", timeout_graceful_shutdown=1
+    )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

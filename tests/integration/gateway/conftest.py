@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 from hearth.openai_api.testing import ScriptedModel
 from hearth.service.health import Health
 from moe_gateway.app import build_app
+from moe_gateway.callers.corked import CorkedProtocol
 from moe_gateway.settings import Settings
 from tests.conftest import served
 
@@ -62,7 +63,8 @@ class Lab:
     def gateway(self, *instances: Json, ready: bool = True, **fields: Any) -> httpx2.Client:
         """A client of a gateway with these instances; when `ready`, they have all been found."""
         health = Health("moe-gateway", version="test")
-        url = self.serve(build_app(self.settings(*instances, **fields), health))
+        app = build_app(self.settings(*instances, **fields), health)
+        url = self._stack.enter_context(served(app, CorkedProtocol))
         client = self._stack.enter_context(caller(url))
         if ready:
             wait_until(lambda: all(one["healthy"] for one in instances_of(client)))

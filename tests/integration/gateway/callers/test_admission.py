@@ -84,7 +84,9 @@ def test_full_queue_is_refused_before_anything_is_sent(lab: Lab) -> None:
     model = ScriptedModel()
     model.when("go").hang()
     gateway = lab.gateway(lab.expert(model, slots=1), queue_per_key=1)
-    held = [send_raw(gateway, chat("go")) for _ in range(2)]
+    held = send_raw(gateway, chat("go"))
+    model.wait_until(lambda m: len(m.requests) == 1, timeout=60)
+    waiting = send_raw(gateway, chat("go"))
     wait_until(lambda: gauge(gateway, "moe_gateway_waiting") == 1)
 
     answer = gateway.post(CHAT, json=chat("go", stream=True))
@@ -92,8 +94,9 @@ def test_full_queue_is_refused_before_anything_is_sent(lab: Lab) -> None:
     assert answer.status_code == 429
     assert answer.json()["error"]["code"] == "queue_full"
     assert int(answer.headers["retry-after"]) >= 1
-    for connection in held:
-        connection.close()
+    waiting.close()
+    wait_until(lambda: gauge(gateway, "moe_gateway_waiting") == 0)
+    held.close()
     wait_until(lambda: instances_of(gateway)[0]["in_flight"] == 0)
     assert len(model.requests) == 1, "who hung up in the queue was never sent on"
 
