@@ -20,6 +20,8 @@ from pipecatapp.metrics import RunMetrics
 from pipecatapp.settings import Settings as AgentSettings
 from pipecatapp.tools.page import tools_page
 from pipecatapp.workflow.document.page import documents_page
+from speech.metrics import SpeechMetrics
+from speech.settings import Settings as SpeechSettings
 from tests.ansible.page import variables_page
 from tests.dashboards.page import dashboards_page
 
@@ -30,6 +32,7 @@ SERVICES: dict[str, type[StrictSettings]] = {
     "llama_expert": ExpertSettings,
     "moe_gateway": GatewaySettings,
     "pipecatapp": AgentSettings,
+    "speech": SpeechSettings,
 }
 
 
@@ -86,7 +89,11 @@ def metrics() -> str:
     GatewayMetrics(gateway, [], Admission(1, 1))
     RunMetrics(agent)
     ExpertMetrics(expert, [])
-    services = {"moe-gateway": gateway, "pipecatapp": agent, "llama-expert": expert}
+    speech = CollectorRegistry()
+    SpeechMetrics(speech, "stt")
+    services = {
+        "moe-gateway": gateway, "pipecatapp": agent, "llama-expert": expert, "speech": speech,
+    }  # fmt: skip
     for service, registry in services.items():
         lines += [f"## {service}", "", "| metric | type | what |", "| --- | --- | --- |"]
         for family in sorted(registry.collect(), key=lambda family: family.name):

@@ -34,7 +34,7 @@ PortOption = Annotated[
         "--port-base",
         min=1024,
         max=65000,
-        help="First port (8000): web page there, API 80 higher, expert 81 higher.",
+        help="First port (8000): web page there, API 80, expert 81, speech 91 and 92 higher.",
         show_default=False,
     ),
 ]
@@ -51,6 +51,14 @@ EngineOption = Annotated[
     Engine | None,
     typer.Option("--engine", help="What serves the model (xllamacpp).", show_default=False),
 ]
+SpeechOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--speech/--no-speech",
+        help="Start what hears and speaks, too, or leave it out (--speech).",
+        show_default=False,
+    ),
+]
 
 
 def commands(app: typer.Typer) -> None:
@@ -66,6 +74,7 @@ def up_command(
     state_dir: StateOption = None,
     port_base: PortOption = None,
     engine: EngineOption = None,
+    speech: SpeechOption = None,
     *,
     detached: Annotated[
         bool, typer.Option("--detach", help="Return when all is healthy; it runs on.")
@@ -74,7 +83,7 @@ def up_command(
     """Start Hearth on this machine and show its logs; Ctrl-C stops it."""
     with told():
         options = Options.of(
-            Settings.load(), state_dir=state_dir, port_base=port_base, engine=engine
+            Settings.load(), state_dir=state_dir, port_base=port_base, engine=engine, speech=speech
         )
     console = Terminal()
     if not detached:

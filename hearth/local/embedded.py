@@ -12,6 +12,13 @@ from hearth.local.environment import child_environment
 from hearth.local.expert import better_model, ready_models
 from hearth.local.options import Options
 from hearth.local.process.service import Service
+from hearth.local.speech import (
+    little_memory,
+    ready_speech,
+    speech_instances,
+    speech_services,
+    speech_urls,
+)
 from hearth.models.catalogue import Catalogue, Model
 from hearth.models.engines import slots_of, stops_unary
 from hearth.service.names import LLAMA_EXPERT, MOE_GATEWAY, PIPECATAPP, expert_service, port_of
@@ -36,16 +43,22 @@ def embedded(options: Options, console: Console) -> Plan:
     """The embedded mode; fetches the models that are missing, with their progress on `console`."""
     catalogue = Catalogue.load()
     models = ready_models(options.state, catalogue, console)
-    better = better_model(models, catalogue, options)
-    return Plan(embedded_services(options, models), (better,) if better is not None else ())
+    ready_speech(options, console)
+    hints = (better_model(models, catalogue, options), little_memory(options))
+    return Plan(embedded_services(options, models), tuple(hint for hint in hints if hint))
 
 
 def embedded_services(options: Options, models: Sequence[Model]) -> list[Service]:
-    """Expert, gateway and agent, in the order in which they start.
+    """Expert, speech, gateway and agent, in the order in which they start.
 
     `models` are what the expert tries, best first; it is named for the first of them.
     """
-    return [_expert(options, models), _gateway(options, models), _agent(options, models[0])]
+    return [
+        _expert(options, models),
+        *speech_services(options),
+        _gateway(options, models),
+        _agent(options, models[0]),
+    ]
 
 
 def _expert(options: Options, models: Sequence[Model]) -> Service:
@@ -89,6 +102,7 @@ def _gateway(options: Options, models: Sequence[Model]) -> Service:
             "lists_models": True,
             "stops_unary": True,
         },
+        *speech_instances(options),
     ]
     environment = {
         "MOE_GATEWAY_HOST": HOST,
@@ -113,6 +127,7 @@ def _agent(options: Options, model: Model) -> Service:
         PIPECATAPP: options.web,
         MOE_GATEWAY: options.gateway,
         expert_service(model.name): options.expert,
+        **speech_urls(options),
     }
     environment = {
         "PIPECATAPP_HOST": HOST,

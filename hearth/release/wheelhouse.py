@@ -18,9 +18,9 @@ from typing import Final
 from hearth.release.errors import CommandFailed
 from hearth.service.version import hearth_version
 
-PACKAGES: Final = ("hearth", "moe_gateway", "llama_expert", "pipecatapp")
+PACKAGES: Final = ("hearth", "moe_gateway", "llama_expert", "pipecatapp", "speech")
 CATALOGUE: Final = "group_vars/all/models.yaml"
-LOCK: Final = "requirements/local.lock"
+LOCK: Final = "requirements/host.lock"
 GLIBC: Final = range(36, 16, -1)
 """Minor versions of the C library whose wheels Debian 12 (2.36) runs: PEP 600."""
 KEPT: Final = 2

@@ -18,7 +18,13 @@ GRAFANA: Final = "grafana"
 
 DEFAULT_PORT_BASE: Final = 8000
 
-PORT_OFFSETS: Final = {PIPECATAPP: 0, MOE_GATEWAY: 80, LLAMA_EXPERT: 81}
+PORT_OFFSETS: Final = {
+    PIPECATAPP: 0,
+    MOE_GATEWAY: 80,
+    LLAMA_EXPERT: 81,
+    SPEECH_STT: 91,
+    SPEECH_TTS: 92,
+}
 """Service name -> its port, counted from the port base of its instance."""
 
 CLUSTER_PORTS: Final = {PROMETHEUS: 9090, NODE_EXPORTER: 9100, GRAFANA: 3000}

@@ -17,7 +17,10 @@ from tests.acceptance.fences import fences
 from tests.rules import tree
 
 START_SECONDS = 900
-OURS = ("HEARTH_", "MOE_GATEWAY_", "PIPECATAPP_", "LLAMA_EXPERT_", "XDG_", "VIRTUAL_ENV", "PYTHON")
+OURS = (
+    "HEARTH_", "MOE_GATEWAY_", "PIPECATAPP_", "LLAMA_EXPERT_", "SPEECH_", "XDG_", "VIRTUAL_ENV",
+    "PYTHON",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

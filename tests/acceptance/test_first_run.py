@@ -46,7 +46,7 @@ def test_status_tells_every_service_for_people_and_for_programs(instance: Instan
         assert service["healthy"], service
         assert service["name"] in table.stdout
     assert {s["name"] for s in status["services"]} == {
-        "pipecatapp", "moe-gateway", "llama-expert-smollm2",
+        "pipecatapp", "moe-gateway", "llama-expert-smollm2", "speech-stt", "speech-tts",
     }  # fmt: skip
 
 

@@ -79,7 +79,7 @@ def test_product_code_holds_no_word_of_pretence() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("package", ["moe_gateway", "llama_expert", "pipecatapp"])
+@pytest.mark.parametrize("package", ["moe_gateway", "llama_expert", "pipecatapp", "speech"])
 def test_service_package_imports_nothing_by_itself(package: str) -> None:
     """Importing a service must not start a part of it."""
     body = ast.parse(tree.text(Path(package) / "__init__.py")).body

@@ -3,7 +3,7 @@
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -17,13 +17,13 @@ from hearth.local import checks
 from hearth.local.commands.status import status_of
 from hearth.local.errors import DiskFull, StateError
 from hearth.local.options import Options
+from hearth.local.speech import MODELS as SPEECH_MODELS
 from hearth.local.state.keys import is_private
 from hearth.local.state.migrations import MIGRATIONS, state_version
-from hearth.models.catalogue import Catalogue, Model
+from hearth.models.catalogue import Catalogue, Model, Pinned
 from hearth.models.choice import chosen
 from hearth.models.errors import ModelError, ModelMissing
 from hearth.models.store import ModelStore
-from hearth.service.names import PORT_OFFSETS, port_of
 from hearth.service.state import STATE_VERSION, Instance, is_locked, read_instance
 from hearth.service.version import hearth_version
 
@@ -152,7 +152,9 @@ def check_models(options: Options) -> Iterator[Finding]:
     store = ModelStore(options.state.models)
     try:
         for model in _models(options):
-            yield _check_model(store, model)
+            yield _check_model(store, model.name, [model])
+        for name in SPEECH_MODELS.values() if options.speech else ():
+            yield _check_model(store, name, Catalogue.load().speech_model(name).files)
     except ModelError as error:
         yield Finding("model", "fail", error.fact, error.hint)
 
@@ -160,8 +162,7 @@ def check_models(options: Options) -> Iterator[Finding]:
 def check_ports(options: Options) -> Iterator[Finding]:
     instance = read_instance(options.state)
     own = {service.port for service in instance.services} if instance is not None else set()
-    for name in PORT_OFFSETS:
-        port = port_of(name, options.port_base)
+    for name, port in options.ports.items():
         if port in own:
             yield Finding("port", "pass", f"{port} is held by {name} of this instance")
         elif checks.is_free(port):
@@ -217,16 +218,15 @@ def _check_running(instance: Instance) -> Iterator[Finding]:
             yield Finding("service", "fail", fact, f"Read `hearth logs {service.name}`.")
 
 
-def _check_model(store: ModelStore, model: Model) -> Finding:
+def _check_model(store: ModelStore, name: str, files: Sequence[Pinned]) -> Finding:
     try:
-        store.ready(model)
+        for file in files:
+            store.ready(file)
     except ModelMissing:
-        return Finding(
-            "model", "warn", f"{model.name} is not here", "The next `hearth up` fetches it."
-        )
+        return Finding("model", "warn", f"{name} is not here", "The next `hearth up` fetches it.")
     except ModelError as error:
         return Finding("model", "fail", error.fact, error.hint)
-    return Finding("model", "pass", f"{model.name} is here and undamaged")
+    return Finding("model", "pass", f"{name} is here and undamaged")
 
 
 def _models(options: Options) -> list[Model]:

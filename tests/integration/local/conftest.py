@@ -22,7 +22,7 @@ from hearth.service.state import Instance, StateDir, read_instance
 from tests.rules.tree import ROOT
 
 MARK = "TEST_HEARTH_MARK"
-OURS = ("HEARTH_", "MOE_GATEWAY_", "PIPECATAPP_", "LLAMA_EXPERT_")
+OURS = ("HEARTH_", "MOE_GATEWAY_", "PIPECATAPP_", "LLAMA_EXPERT_", "SPEECH_")
 SECONDS = 30.0
 
 Answer = TypeVar("Answer")

@@ -8,8 +8,9 @@ from collections.abc import Callable
 import httpx2
 import pytest
 
+from hearth.local.speech import MODELS as SPEECH_MODELS
 from hearth.models.catalogue import FALLBACK, Catalogue
-from hearth.models.pull import pull
+from hearth.models.pull import pull, pull_speech
 from hearth.models.store import ModelStore
 from hearth.service.state import read_instance
 from tests.integration.local.conftest import Tiny, wait_for
@@ -22,8 +23,12 @@ def whole(make_tiny: Callable[[], Tiny]) -> Tiny:
     tiny = make_tiny()
     tiny.module = "hearth"
     cached = ModelStore(ROOT / ".cache" / "models")
-    pull(Catalogue.load()[FALLBACK], cached)
-    shutil.copytree(cached.root / FALLBACK, tiny.state.models / FALLBACK)
+    catalogue = Catalogue.load()
+    pull(catalogue[FALLBACK], cached)
+    for name in SPEECH_MODELS.values():
+        pull_speech(catalogue.speech_model(name), cached)
+    for name in (FALLBACK, *SPEECH_MODELS.values()):
+        shutil.copytree(cached.root / name, tiny.state.models / name)
     return tiny
 
 
@@ -46,7 +51,7 @@ def test_real_services_answer_and_leave_nothing_behind(whole: Tiny) -> None:
     assert answer.status_code == 200, answer.text
     assert answer.json()["choices"][0]["message"]["content"]
     assert [service.name for service in instance.services] == [
-        "llama-expert-smollm2", "moe-gateway", "pipecatapp",
+        "llama-expert-smollm2", "speech-stt", "speech-tts", "moe-gateway", "pipecatapp",
     ]  # fmt: skip
     assert up.ended() == 0
     whole.assert_nothing_left()

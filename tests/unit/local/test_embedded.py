@@ -27,7 +27,8 @@ def services(options: Options) -> dict[str, Service]:
 def test_instance_has_its_ports_from_its_base(services: dict[str, Service]) -> None:
     """Two instances live side by side when every port follows from one number."""
     assert {name: service.port for name, service in services.items()} == {
-        "llama-expert-smollm2": 9081, "moe-gateway": 9080, "pipecatapp": 9000,
+        "llama-expert-smollm2": 9081, "speech-stt": 9091, "speech-tts": 9092,
+        "moe-gateway": 9080, "pipecatapp": 9000,
     }  # fmt: skip
     assert next(iter(services)) == "llama-expert-smollm2"
 
@@ -37,7 +38,7 @@ def test_gateway_knows_the_expert_and_asks_the_agent_for_its_models(
 ) -> None:
     """Facts of the catalogue and of the engine reach the one that routes by them."""
     environment = services["moe-gateway"].environment
-    expert, agent = json.loads(environment["MOE_GATEWAY_INSTANCES"])
+    expert, agent, *speech = json.loads(environment["MOE_GATEWAY_INSTANCES"])
     smollm2 = Catalogue.load()["smollm2"]
 
     assert expert["url"] == "http://127.0.0.1:9081"
@@ -51,6 +52,9 @@ def test_gateway_knows_the_expert_and_asks_the_agent_for_its_models(
         "url": "http://127.0.0.1:9000", "key_file": str(options.state.service_key_file),
         "lists_models": True, "stops_unary": True,
     }  # fmt: skip
+    assert [(one["speech"], one["url"]) for one in speech] == [
+        ("stt", "http://127.0.0.1:9091"), ("tts", "http://127.0.0.1:9092"),
+    ]  # fmt: skip
 
 
 def test_agent_knows_every_service_whose_status_it_shows(services: dict[str, Service]) -> None:
@@ -61,7 +65,19 @@ def test_agent_knows_every_service_whose_status_it_shows(services: dict[str, Ser
         "pipecatapp": "http://127.0.0.1:9000",
         "moe-gateway": "http://127.0.0.1:9080",
         "llama-expert-smollm2": "http://127.0.0.1:9081",
+        "speech-stt": "http://127.0.0.1:9091",
+        "speech-tts": "http://127.0.0.1:9092",
     }
+
+
+def test_speech_can_be_left_out(tmp_path: Path) -> None:
+    """A small machine, or a house that is not to be listened to, starts without it."""
+    settings = Settings.model_validate({"state_dir": tmp_path, "port_base": 9000})
+    options = Options.of(settings, speech=False)
+    names = [service.name for service in embedded_services(options, [Catalogue.load()["smollm2"]])]
+
+    assert names == ["llama-expert-smollm2", "moe-gateway", "pipecatapp"]
+    assert set(options.ports.values()) == {9000, 9080, 9081}
 
 
 def test_services_are_told_where_keys_are_and_never_the_keys(

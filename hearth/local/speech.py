@@ -1,0 +1,112 @@
+"""What hears and speaks in the embedded mode: its models, its two services, and who is told."""
+
+import json
+import sys
+from typing import Final
+
+import psutil
+from rich.console import Console
+
+from hearth.local.environment import child_environment, command_name
+from hearth.local.options import Options
+from hearth.local.process.service import Service
+from hearth.models.catalogue import Catalogue, SpeechModel
+from hearth.models.errors import FetchFailed, ModelMissing
+from hearth.models.progress import Bar
+from hearth.models.pull import pull_speech
+from hearth.models.store import ModelStore
+from hearth.service.names import SPEECH_STT, SPEECH_TTS, port_of
+
+MODELS: Final = {SPEECH_STT: "moonshine-tiny-en", SPEECH_TTS: "en-us-joe"}
+ROOMY_BYTES: Final = 3_000_000_000
+"""With less memory than this, expert, agent and speech together leave little for anything else."""
+
+START_SECONDS: Final = 180.0
+
+
+def speech_services(options: Options) -> list[Service]:
+    """One service a duty; none when speech is left out."""
+    if not options.speech:
+        return []
+    return [_service(options, SPEECH_STT, "stt"), _service(options, SPEECH_TTS, "tts")]
+
+
+def speech_urls(options: Options) -> dict[str, str]:
+    """Where the services of speech answer, by their names."""
+    return {service.name: service.url for service in speech_services(options)}
+
+
+def speech_instances(options: Options) -> list[dict[str, str]]:
+    """What the gateway is told of them."""
+    return [
+        {
+            "url": service.url,
+            "speech": service.environment["SPEECH_DUTY"],
+            "key_file": str(options.state.service_key_file),
+        }
+        for service in speech_services(options)
+    ]
+
+
+def ready_speech(options: Options, console: Console) -> None:
+    """Fetch what is missing. Raises the errors of `hearth.models.errors`."""
+    if not options.speech:
+        return
+    catalogue, store = Catalogue.load(), ModelStore(options.state.models)
+    for name in MODELS.values():
+        model = catalogue.speech_model(name)
+        if not _is_ready(model, store):
+            with Bar(name, console) as bar:
+                _pull(model, store, bar)
+
+
+def little_memory(options: Options) -> str | None:
+    """One line on a machine where speech is a burden; None elsewhere, and where it is left out."""
+    memory = psutil.virtual_memory().total
+    if not options.speech or memory >= ROOMY_BYTES:
+        return None
+    catalogue = Catalogue.load()
+    needed = sum(catalogue.speech_model(name).ram_bytes for name in MODELS.values())
+    return (
+        f"This machine has {memory / 1e9:.1f} GB of memory and speech takes {needed / 1e9:.1f} GB"
+        f" of it: `{command_name()} up --no-speech{options.state_option}` leaves it out."
+    )
+
+
+def _is_ready(model: SpeechModel, store: ModelStore) -> bool:
+    """Damaged files are not replaced in silence: the error says what mends them."""
+    try:
+        for file in model.files:
+            store.ready(file)
+    except ModelMissing:
+        return False
+    return True
+
+
+def _pull(model: SpeechModel, store: ModelStore, bar: Bar) -> None:
+    try:
+        pull_speech(model, store, bar)
+    except FetchFailed as error:
+        hint = f"{error.hint} Without speech Hearth starts with `--no-speech`."
+        raise type(error)(error.fact, hint.strip()) from error
+
+
+def _service(options: Options, name: str, duty: str) -> Service:
+    state = options.state
+    environment = {
+        "SPEECH_DUTY": duty,
+        "SPEECH_HOST": "127.0.0.1",
+        "SPEECH_PORT": str(port_of(name, options.port_base)),
+        "SPEECH_KEY_FILES": json.dumps([str(state.service_key_file), str(state.key_file)]),
+        "SPEECH_MODEL": MODELS[name],
+        "SPEECH_MODEL_DIR": str(state.models),
+        # The heap of a thread that ended is kept; with one for each, memory grows by the session.
+        "MALLOC_ARENA_MAX": "2",
+    }
+    return Service(
+        name=name,
+        command=(sys.executable, "-P", "-m", "speech"),
+        port=port_of(name, options.port_base),
+        environment=child_environment(environment),
+        start_seconds=START_SECONDS,
+    )

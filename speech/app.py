@@ -1,0 +1,81 @@
+"""One speech service: its routes, and its engine from loaded and warm to ended."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import structlog
+from fastapi import APIRouter, FastAPI
+from prometheus_client import CollectorRegistry
+
+from hearth.service.health import Health
+from hearth.service.server import service_routes
+from hearth.service.settings import read_key
+from hearth.service.version import hearth_version
+from speech import synthesis, transcriptions
+from speech.answers import Keys, answer_errors_as_openai
+from speech.body import BodyLimit
+from speech.duty import Ears, Mouth
+from speech.engines.choice import hearing, speaking
+from speech.engines.hearing import Hearing
+from speech.engines.speaking import Speaking
+from speech.errors import EngineFailed
+from speech.settings import Settings
+
+log = structlog.get_logger()
+
+
+def build_app(settings: Settings, health: Health, registry: CollectorRegistry) -> FastAPI:
+    """Everything that one duty serves; it is ready when its engine has worked once.
+
+    Raises `SettingsError` and `ModelError`: what cannot work is told before the start.
+    """
+    keys = Keys([read_key(path) for path in settings.key_files])
+    if settings.duty == "stt":
+        ears = Ears(hearing(settings), registry, settings.max_waiting)
+        return _app(settings, health, registry, ears.engine, transcriptions.router, keys, ears=ears)
+    mouth = Mouth(speaking(settings), registry, settings.max_waiting)
+    return _app(settings, health, registry, mouth.engine, synthesis.router, keys, mouth=mouth)
+
+
+def _app(
+    settings: Settings,
+    health: Health,
+    registry: CollectorRegistry,
+    engine: Hearing | Speaking,
+    router: APIRouter,
+    keys: Keys,
+    **duty: Any,
+) -> FastAPI:
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        opening = asyncio.create_task(opened(engine, health))
+        yield
+        opening.cancel()
+        await asyncio.gather(opening, return_exceptions=True)
+        await engine.close()
+
+    app = FastAPI(
+        title="Hearth speech", version=hearth_version(), lifespan=lifespan,
+        openapi_url=None, docs_url=None, redoc_url=None,
+    )  # fmt: skip
+    for name, part in {"settings": settings, "health": health, "keys": keys, **duty}.items():
+        setattr(app.state, name, part)
+    app.include_router(router)
+    app.router.routes.extend(service_routes(health, registry))
+    app.add_middleware(BodyLimit, most=settings.max_body_bytes)
+    answer_errors_as_openai(app)
+    return app
+
+
+async def opened(engine: Hearing | Speaking, health: Health) -> None:
+    """Load the engine; the service is ready afterwards, or says why it never will be."""
+    try:
+        await engine.open()
+    except EngineFailed as error:
+        log.error("engine_failed", engine=engine.name, reason=str(error))
+        health.not_ready("start", str(error))
+    else:
+        log.info("engine_ready", engine=engine.name)
+        health.started()

@@ -1,0 +1,1 @@
+"""What hears and what speaks: one interface each, and the engines behind them."""

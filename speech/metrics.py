@@ -1,0 +1,72 @@
+"""The figures of a speech service. No label and no value holds what was said."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from time import perf_counter
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from speech.errors import SpeechError
+
+SECONDS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1.2, 2, 4, 10, 30)
+RATIOS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8, 1, 2, 5)
+OUTCOMES = ("done", "failed", "left")
+
+
+class SpeechMetrics:
+    """What one speech service did, by its duty."""
+
+    def __init__(self, registry: CollectorRegistry, duty: str) -> None:
+        self._duty = duty
+        self.requests = Counter(
+            "speech_requests_total",
+            "Requests that ended: done, failed, or left by the caller.",
+            ["duty", "outcome"],
+            registry=registry,
+        )
+        self.seconds = Histogram(
+            "speech_request_seconds",
+            "Seconds from a request to its last byte.",
+            ["duty"],
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self.first = Histogram(
+            "speech_first_sound_seconds",
+            "Seconds from a request to the first sound of its answer.",
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self.factor = Histogram(
+            "speech_realtime_factor",
+            "Seconds of work for each second of audio; below 1 is quicker than it is spoken.",
+            ["duty"],
+            buckets=RATIOS,
+            registry=registry,
+        )
+        self.waiting = Gauge(
+            "speech_requests_waiting", "Requests that wait for the engine now.", registry=registry
+        )
+        for outcome in OUTCOMES:
+            self.requests.labels(duty, outcome)
+        self.seconds.labels(duty)
+        self.factor.labels(duty)
+
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """Counts one request by the way in which the block ends."""
+        began, outcome = perf_counter(), "left"
+        try:
+            yield
+            outcome = "done"
+        except (SpeechError, OSError):
+            outcome = "failed"
+            raise
+        finally:
+            self.requests.labels(self._duty, outcome).inc()
+            self.seconds.labels(self._duty).observe(perf_counter() - began)
+
+    def worked(self, seconds: float, audio_seconds: float) -> None:
+        """The engine took so long for so much audio."""
+        if audio_seconds > 0:
+            self.factor.labels(self._duty).observe(seconds / audio_seconds)

@@ -1,0 +1,53 @@
+"""Every setting of a speech service. Nothing else in this package reads the environment."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+from pydantic_settings import SettingsConfigDict
+
+from hearth.service.names import SPEECH_STT, SPEECH_TTS
+from hearth.service.settings import StrictSettings
+
+Duty = Literal["stt", "tts"]
+
+
+class Settings(StrictSettings):
+    """Read once at start. One process has one duty: it hears (`stt`) or it speaks (`tts`)."""
+
+    model_config = SettingsConfigDict(env_prefix="SPEECH_", frozen=True)
+
+    duty: Duty = Field(description="`stt` turns speech into text, `tts` text into speech.")
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(ge=1, le=65535, description="TCP port to listen on.")
+    key_files: Annotated[list[Path], Field(min_length=1)] = Field(
+        description="Files with the keys that callers may use."
+    )
+    model: str = Field(description="Name of the catalogue's speech model.")
+    model_dir: Path = Field(description="Where the model files lie, a folder a model.")
+    catalogue: Path | None = Field(
+        None, description="Another catalogue than the one that came with Hearth."
+    )
+    max_audio_seconds: float = Field(
+        600, gt=0, description="Longest audio that is heard at once; above it the answer is 413."
+    )
+    max_body_bytes: int = Field(
+        26_214_400, gt=0, description="Largest request body; above it the answer is 413."
+    )
+    max_waiting: int = Field(
+        8, ge=0, description="Requests that may wait for the engine; more are refused with 503."
+    )
+    drain_seconds: int = Field(
+        10, ge=0, description="Seconds that running work gets to end after SIGTERM."
+    )
+
+    @property
+    def name(self) -> str:
+        """The service's name in the registry."""
+        return SPEECH_STT if self.duty == "stt" else SPEECH_TTS
+
+
+def engine_environment() -> dict[str, str]:
+    """The environment of an engine in its own process: ours, with one heap for all its threads."""
+    return os.environ | {"MALLOC_ARENA_MAX": "2", "OMP_WAIT_POLICY": "PASSIVE"}

@@ -1,0 +1,76 @@
+"""`POST /v1/audio/speech`: a text, spoken."""
+
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.responses import StreamingResponse
+
+from speech.answers import Refused, known_caller
+from speech.audio import MEDIA_TYPES, Format, encoded
+from speech.duty import Mouth
+from speech.words import sentences
+
+router = APIRouter(dependencies=[Depends(known_caller)])
+
+STOCK_VOICES: Final = frozenset(
+    {"alloy", "ash", "ballad", "cedar", "coral", "echo", "fable", "marin", "nova", "onyx", "sage"}
+    | {"shimmer", "verse", "default"}
+)
+"""Names that OpenAI's clients send when nobody chose one: they mean the voice that is here."""
+
+
+class SpeechRequest(BaseModel):
+    """OpenAI's request; `model` is taken as it comes, since a service has one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    input: Annotated[str, Field(min_length=1, max_length=4096)]
+    model: str = ""
+    voice: str = "default"
+    response_format: Format = "mp3"
+    speed: Annotated[float, Field(ge=0.25, le=4.0)] = 1.0
+
+
+@router.post("/v1/audio/speech")
+async def speak(body: SpeechRequest, request: Request) -> StreamingResponse:
+    """The sound comes while it is made; its first piece is there before the answer begins."""
+    mouth: Mouth = request.app.state.mouth
+    if body.voice not in STOCK_VOICES | {mouth.engine.name}:
+        raise Refused(
+            400, "unknown_voice",
+            f"There is no voice {body.voice!r} here, only {mouth.engine.name}.", param="voice",
+        )  # fmt: skip
+    if not any(sentences(body.input)):
+        raise Refused(400, "nothing_to_say", "The text has no words.", param="input")
+    sound = spoken(mouth, body)
+    first = await anext(sound)
+    return StreamingResponse(
+        _from_the_first(first, sound),
+        media_type=MEDIA_TYPES[body.response_format],
+        headers={"x-speech-voice": mouth.engine.name},
+    )
+
+
+async def spoken(mouth: Mouth, body: SpeechRequest) -> AsyncGenerator[bytes]:
+    """The bytes of the answer, counted as one request; never an empty piece.
+
+    A caller who leaves ends all of it, down to the sentence that is being made.
+    """
+    with mouth.metrics.counted():
+        async with (
+            aclosing(mouth.say(body.input, speed=body.speed)) as samples,
+            aclosing(encoded(samples, mouth.engine.rate, body.response_format)) as pieces,
+        ):
+            async for piece in pieces:
+                if piece:
+                    yield piece
+
+
+async def _from_the_first(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
+    async with aclosing(rest):
+        yield first
+        async for piece in rest:
+            yield piece

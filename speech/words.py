@@ -1,0 +1,45 @@
+"""What engines write that nobody said, and where a text can be cut into sentences."""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+NOISE: Final = re.compile(r"[\[(*♪][^\])*♪]*[\])*♪]|[♪♫]")
+"""`[BLANK_AUDIO]`, `(wind blowing)`, `*music*`: sounds that are described, not words."""
+
+SILENCE: Final = frozenset({"you", "thank you", "thanks for watching", "bye", "so", "uh", "um"})
+"""What models trained on subtitles write for silence, when it is all that they write."""
+
+QUIET: Final = 0.005
+"""Loudest sample (of 1) below which nothing was said."""
+
+SENTENCE_END: Final = re.compile(r"(?<=[.!?…])\s+|(?<=[.!?…][\"')\]])\s+|\n+")
+LONGEST_SENTENCE: Final = 400
+"""Characters after which a text without any full stop is cut at a space."""
+
+
+def said(text: str, *, loudest: float, seconds: float) -> str:
+    """The words of a transcript without what was made up for noise and silence.
+
+    A lone word of `SILENCE` is dropped only from sound that is quiet or too short to hold it.
+    """
+    words = " ".join(NOISE.sub(" ", text).split())
+    if loudest < QUIET or not re.search(r"\w", words):
+        return ""
+    alone = re.sub(r"[^\w ]", "", words).strip().lower()
+    if alone in SILENCE and (loudest < 4 * QUIET or seconds < 0.2):
+        return ""
+    return words
+
+
+def sentences(text: str) -> Iterator[str]:
+    """The sentences of a text, each short enough to be spoken at once."""
+    for sentence in SENTENCE_END.split(text):
+        rest = sentence.strip()
+        while len(rest) > LONGEST_SENTENCE:
+            cut = rest.rfind(" ", 0, LONGEST_SENTENCE)
+            cut = cut if cut > 0 else LONGEST_SENTENCE
+            yield rest[:cut].strip()
+            rest = rest[cut:].strip()
+        if re.search(r"\w", rest):
+            yield rest

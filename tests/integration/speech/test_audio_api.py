@@ -1,0 +1,122 @@
+"""OpenAI's audio API, with the official client."""
+
+import io
+from collections.abc import Iterator
+from typing import Literal
+
+import httpx2
+import openai
+import psutil
+import pytest
+import soundfile
+from openai import OpenAI
+
+from tests.integration.local.conftest import wait_for
+from tests.integration.speech.conftest import KEY, SENTENCES, Speech, is_ready, word_errors
+
+
+@pytest.fixture
+def ears(speech: Speech) -> Iterator[OpenAI]:
+    with OpenAI(base_url=f"{speech.stt}/v1", api_key=KEY, max_retries=0) as client:
+        yield client
+
+
+@pytest.fixture
+def mouth(speech: Speech) -> Iterator[OpenAI]:
+    with OpenAI(base_url=f"{speech.tts}/v1", api_key=KEY, max_retries=0) as client:
+        yield client
+
+
+def test_what_the_voice_says_is_heard_again(speech: Speech) -> None:
+    """The golden sentences: the gate for every engine that becomes the default."""
+    errors = [word_errors(text, speech.heard(speech.spoken(text))) for text in SENTENCES]
+
+    assert sum(errors) / len(errors) <= 0.12, errors
+
+
+@pytest.mark.parametrize("kind", ["mp3", "opus"])
+def test_file_of_each_kind_goes_both_ways(
+    ears: OpenAI, mouth: OpenAI, kind: Literal["mp3", "opus"]
+) -> None:
+    """Programs save what they get under the name that they asked for, and send it on."""
+    sound = mouth.audio.speech.create(
+        model="tts-1", voice="alloy", input=SENTENCES[0], response_format=kind
+    ).content
+    heard = ears.audio.transcriptions.create(model="whisper-1", file=(f"speech.{kind}", sound))
+
+    assert word_errors(SENTENCES[0], heard.text) <= 0.2
+
+
+def test_raw_samples_are_of_openais_rate_and_come_as_they_are_made(mouth: OpenAI) -> None:
+    """Clients play `pcm` as 24 kHz, whatever the voice computes."""
+    with mouth.audio.speech.with_streaming_response.create(
+        model="tts-1", voice="en-us-joe", input=" ".join(SENTENCES[:3]), response_format="pcm"
+    ) as answer:
+        pieces = [len(piece) for piece in answer.iter_bytes()]
+
+    assert len(pieces) > 1
+    assert 5 < sum(pieces) / 2 / 24_000 < 12
+
+
+def test_parts_have_their_times(ears: OpenAI, speech: Speech) -> None:
+    """Subtitles and jumps into a recording need them."""
+    sound = speech.spoken(SENTENCES[0])
+    whole = ears.audio.transcriptions.create(
+        model="whisper-1", file=("a.wav", sound), response_format="verbose_json"
+    )
+    subtitles = ears.audio.transcriptions.create(
+        model="whisper-1", file=("a.wav", sound), response_format="srt"
+    )
+
+    assert whole.segments
+    assert 1 < whole.duration < 4
+    assert 0 <= whole.segments[0].start < whole.segments[0].end <= whole.duration
+    assert subtitles.startswith("1\n00:00:0")
+
+
+def test_silence_is_no_words(ears: OpenAI) -> None:
+    """Nobody spoke, so nobody is answered."""
+    quiet = io.BytesIO()
+    soundfile.write(quiet, [0.0] * 32_000, 16_000, format="WAV")
+    heard = ears.audio.transcriptions.create(model="m", file=("a.wav", quiet.getvalue()))
+
+    assert heard.text == ""
+
+
+def test_refusals_say_what_is_wrong(ears: OpenAI, mouth: OpenAI, speech: Speech) -> None:
+    """Each is OpenAI's error with a sentence, before the first byte of sound."""
+    with pytest.raises(openai.BadRequestError, match="no audio that can be read"):
+        ears.audio.transcriptions.create(model="m", file=("a.wav", b"a text"))
+    with pytest.raises(openai.BadRequestError, match="hears 'en' only"):
+        ears.audio.transcriptions.create(model="m", file=("a.wav", b"-"), language="de")
+    with pytest.raises(openai.BadRequestError, match="no voice 'bob' here, only en-us-joe"):
+        mouth.audio.speech.create(model="m", voice="bob", input="Hello.")
+    with pytest.raises(openai.BadRequestError, match="no words"):
+        mouth.audio.speech.create(model="m", voice="alloy", input="…")
+    with (
+        OpenAI(base_url=f"{speech.tts}/v1", api_key="wrong", max_retries=0) as stranger,
+        pytest.raises(openai.AuthenticationError, match="No valid key"),
+    ):
+        stranger.audio.speech.create(model="m", voice="alloy", input="Hello.")
+
+
+def test_figures_tell_what_was_done_and_not_what_was_said(speech: Speech) -> None:
+    """Operators need the times; nobody needs the words."""
+    speech.heard(speech.spoken("Xylophone."))
+    told = "".join(httpx2.get(f"{url}/metrics").text for url in (speech.stt, speech.tts))
+
+    assert 'speech_requests_total{duty="stt",outcome="done"}' in told
+    assert 'speech_realtime_factor_count{duty="tts"}' in told
+    assert "speech_first_sound_seconds_count" in told
+    assert "xylophone" not in told.lower()
+
+
+def test_voice_that_was_killed_speaks_again(speech: Speech) -> None:
+    """One crash of the engine is one failed request, not a mute house."""
+    service = psutil.Process(speech.processes["speech-tts"].pid)
+    [voice] = service.children()
+    voice.kill()
+    voice.wait(60)
+
+    wait_for(lambda: is_ready(speech.tts), "the service lives", 60)
+    assert len(speech.spoken("I am back.")) > 10_000

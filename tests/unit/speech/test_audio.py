@@ -1,0 +1,89 @@
+"""Sound in and out, in every format."""
+
+import io
+from collections.abc import AsyncIterator
+from typing import get_args
+
+import numpy as np
+import pytest
+import soundfile
+
+from speech.audio import HEARING_RATE, PCM_RATE, Format, Samples, decode, encoded, to_pcm
+from speech.errors import TooLong, UnreadableAudio
+
+RATE = 22_050
+
+
+def tone(seconds: float, rate: int = RATE) -> Samples:
+    """A quiet tone of 440 Hz."""
+    times = np.arange(int(seconds * rate)) / rate
+    return (0.3 * np.sin(2 * np.pi * 440 * times)).astype(np.float32)
+
+
+def wav(samples: Samples, rate: int) -> bytes:
+    file = io.BytesIO()
+    soundfile.write(file, samples, rate, format="WAV")
+    return file.getvalue()
+
+
+def pitch(samples: Samples) -> float:
+    """The loudest frequency in hertz."""
+    spectrum = np.abs(np.fft.rfft(samples))
+    return float(spectrum.argmax() * HEARING_RATE / len(samples))
+
+
+@pytest.mark.parametrize("wanted", get_args(Format))
+async def test_sound_that_was_encoded_is_the_same_sound(wanted: Format) -> None:
+    """A wrong rate or byte order is a voice that nobody understands."""
+
+    async def chunks() -> AsyncIterator[Samples]:
+        for part in np.array_split(tone(1.5), 7):
+            yield part
+
+    data = b"".join([piece async for piece in encoded(chunks(), RATE, wanted)])
+    if wanted == "pcm":
+        data = wav(np.frombuffer(data, "<i2"), PCM_RATE)
+    heard = decode(data, longest_seconds=10)
+
+    assert len(heard) / HEARING_RATE == pytest.approx(1.5, abs=0.15)
+    assert pitch(heard) == pytest.approx(440, abs=2)
+
+
+async def test_sound_comes_while_it_is_made() -> None:
+    """Who waits for the last sentence has waited too long for the first."""
+    made = 0
+
+    async def chunks() -> AsyncIterator[Samples]:
+        nonlocal made
+        for part in np.array_split(tone(20), 20):
+            made += 1
+            yield part
+
+    for wanted in ("wav", "pcm", "mp3", "opus"):
+        made = 0
+        async for piece in encoded(chunks(), RATE, wanted):
+            if len(piece) > 100:
+                break
+        assert made < 20, wanted
+
+
+def test_stereo_of_any_rate_is_heard_as_one_channel() -> None:
+    """Microphones and phones record as they like."""
+    both = np.stack([tone(1, 48_000), tone(1, 48_000)], axis=1)
+
+    assert len(decode(wav(both, 48_000), longest_seconds=5)) == HEARING_RATE
+
+
+def test_audio_that_is_too_long_or_none_is_refused() -> None:
+    """Neither may reach the engine: one would block it, the other break it."""
+    with pytest.raises(TooLong, match="longer than"):
+        decode(wav(tone(1), RATE), longest_seconds=0.5)
+    with pytest.raises(UnreadableAudio, match="no audio that can be read"):
+        decode(b"# A text", longest_seconds=1)
+
+
+def test_samples_out_of_range_are_cut_and_not_wrapped() -> None:
+    """A wrapped sample is a crack as loud as the loudspeaker can."""
+    loud = np.frombuffer(to_pcm(np.array([2.0, -2.0, 0.0], np.float32)), "<i2")
+
+    assert loud.tolist() == [32767, -32767, 0]
