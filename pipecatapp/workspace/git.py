@@ -95,15 +95,17 @@ async def run(
 ) -> tuple[int, bytes]:
     """Run git anywhere, with all its doors shut. `home` holds the file of `PROTECTED`."""
     settings = [word for setting in SETTINGS for word in ("-c", setting)]
+    # A pipe that nothing is written to may be closed before we close it, which uvloop takes ill.
+    given = asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(
         "git", *settings, *words,
-        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        stdin=given, stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE, env={**environment(home), **(extra or {})}, cwd="/",
         start_new_session=True,
     )  # fmt: skip
     try:
         async with asyncio.timeout(ATTEMPT_SECONDS):
-            said, complained = await process.communicate(stdin)
+            said, complained = await process.communicate(stdin or None)
     except BaseException:
         if process.returncode is None:
             process.kill()
