@@ -97,7 +97,7 @@ async def test_fork_does_what_was_foreseen(open_engine: OpenEngine, edit: str) -
     run = await ran(engine)
     document = DOCUMENT.replace('"{{ loud.text }}"}}', '"so {{ loud.text }}"}}', 1)
     text = document if edit == "edited" else ""
-    at = {"at": "draft"} if edit == "at" else {}
+    at: dict[str, Any] = {"at": "draft"} if edit == "at" else {}
 
     states = foreseen(engine, text, run=run, **at)
     plan = engine.plan(Runs(engine).workflow(Document(document=text))) if text else None
