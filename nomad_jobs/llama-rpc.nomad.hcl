@@ -102,6 +102,7 @@ job "llama-rpc" {
       provider = "consul"
       port     = "rpc"
       meta {
+        scheme         = "tcp"
         memory_bytes   = "${attr.memory.totalbytes}"
         hearth_version = var.version
       }

@@ -74,6 +74,7 @@ job "node-exporter" {
       port     = "http"
       tags     = ["metrics"]
       meta {
+        scheme         = local.scheme
         metrics_scheme = local.scheme
       }
       check {

@@ -109,6 +109,19 @@ locals {
   tls    = var.tls_dir == "" ? "" : local.docker ? "/tls" : var.tls_dir
   state  = local.docker ? "/state" : var.state_dir
   module = ["-P", "-m", "pipecatapp"]
+  # The command of people, from inside of the task: with its keys, at its address.
+  hearth = join(" ", [
+    "HEARTH_CLUSTER_URL=${local.scheme}://$NOMAD_ADDR_http",
+    "HEARTH_CLUSTER_KEY_FILE=$NOMAD_SECRETS_DIR/people",
+    local.tls == "" ? "" : "HEARTH_CLUSTER_CA_FILE=${local.tls}/ca.pem",
+    local.docker ? "python" : var.python,
+    "-P -m hearth",
+  ])
+  hearth_status = "${local.hearth} status"
+  hearth_backup = join(" ", [
+    "umask 077 && mkdir -p ${local.state}/backups &&",
+    local.hearth, "backup ${local.state}/backups/by-hand-$(date -u +%Y%m%dT%H%M%SZ).tar.gz",
+  ])
 }
 
 job "pipecatapp" {
@@ -240,6 +253,16 @@ job "pipecatapp" {
           destination = "/${volume_mount.value}"
           read_only   = volume_mount.value == "tls"
         }
+      }
+
+      # One-clicks of Nomad's page, and of `nomad action -job=pipecatapp`.
+      action "status" {
+        command = "/bin/sh"
+        args    = ["-c", local.hearth_status]
+      }
+      action "backup" {
+        command = "/bin/sh"
+        args    = ["-c", local.hearth_backup]
       }
 
       consul {}

@@ -140,6 +140,7 @@ job "prometheus" {
       port     = "http"
       tags     = ["metrics"]
       meta {
+        scheme         = local.scheme
         metrics_scheme = local.scheme
       }
       check {

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from urllib.parse import urlsplit
 
 from hearth.cluster.watch import ServiceInstance, Services, ServiceWatch
 from hearth.service.names import GRAFANA, MOE_GATEWAY
@@ -9,6 +10,7 @@ from pipecatapp.tools.cluster.nomad import NomadView
 from pipecatapp.tools.cluster.places import Machine, ServiceHealth, machines_of
 
 INTERNAL = frozenset(("rpc", "serf"))
+NOMAD = frozenset(("nomad", "nomad-client"))
 CONSUL = "consul"
 """It is in its own catalogue with the port on which its servers speak to each other."""
 
@@ -86,18 +88,25 @@ class ConsulPlaces:
         healthy, since = self._since.get((one.node, one.id), (True, self._clock()))
         return ServiceHealth(
             name=one.service,
-            url=url_of(one) if one.port and one.service != CONSUL else "",
+            url=self._url(one) if one.port and one.service != CONSUL else "",
             machine=one.node,
             healthy=healthy,
             since=since,
             detail="" if healthy else one.reason,
         )
 
+    def _url(self, one: ServiceInstance) -> str:
+        """Nomad registers itself and says nothing of its scheme; the link to its page does."""
+        if one.service in NOMAD:
+            scheme = urlsplit(self._links.get("Nomad", "")).scheme
+            return url_of(one, scheme=scheme or "http")
+        return url_of(one)
 
-def url_of(one: ServiceInstance) -> str:
-    """Its address; the service says by its meta `scheme` when it speaks https."""
+
+def url_of(one: ServiceInstance, *, scheme: str = "http") -> str:
+    """Its address; the service says by its meta `scheme` when it does not speak plain HTTP."""
     host = f"[{one.address}]" if ":" in one.address else one.address
-    return f"{one.meta.get('scheme', 'http')}://{host}:{one.port}"
+    return f"{one.meta.get('scheme', scheme)}://{host}:{one.port}"
 
 
 def _shown(services: Services) -> list[ServiceInstance]:

@@ -99,6 +99,21 @@ def test_status_tells_machines_from_nomad_and_services_from_consul(
     assert found["links"]["Nomad"] == f"{cluster.address}/ui"
 
 
+def test_one_click_of_the_job_writes_a_backup_and_another_shows_the_status(
+    cluster: Cluster, ports: dict[str, int]
+) -> None:
+    """Whoever has only Nomad's page at hand can save the state before they touch anything."""
+    action = ("action", "-job=pipecatapp", "-group=agent", "-task=agent")
+
+    told = cluster.command(*action, "backup", given="")
+    status = cluster.command(*action, "status", given="")
+
+    [file] = (cluster.state / "backups").glob("by-hand-*.tar.gz")
+    assert f"Written: {file}" in " ".join(told.split())
+    assert file.stat().st_mode & 0o077 == 0
+    assert "scripted-135m" in status
+
+
 def test_job_that_finds_no_place_is_shown(cluster: Cluster, ports: dict[str, int]) -> None:
     """It is in no catalogue, so a page that asks Consul alone would not miss it."""
     chosen = ["-var=machine=nowhere", "-var=driver=raw_exec", "-detach"]

@@ -182,8 +182,9 @@ def test_job_is_valid_with_and_without_tls(nomad: Nomad, name: str, tls_dir: str
     (service,) = job["TaskGroups"][0]["Services"]
 
     assert nomad.complaints(job) == []
-    assert service["Meta"]["metrics_scheme"] == ("https" if tls_dir else "http")
-    assert service["Checks"][0]["Protocol"] == service["Meta"]["metrics_scheme"]
+    scheme = "https" if tls_dir else "http"
+    assert service["Meta"] == {"scheme": scheme, "metrics_scheme": scheme}
+    assert service["Checks"][0]["Protocol"] == scheme
 
 
 def test_grafana_job_carries_data_source_and_dashboards(nomad: Nomad) -> None:

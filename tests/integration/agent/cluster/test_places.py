@@ -25,7 +25,7 @@ def house(empty_house: House, consul: ConsulServer) -> Iterator[House]:
     empty_house.more = {
         "gateway_url": "http://127.0.0.1:9/v1",
         "consul_url": consul.url,
-        "links": {"Consul": "http://node1:8500/ui"},
+        "links": {"Consul": "http://node1:8500/ui", "Nomad": "https://node1:4646/ui"},
     }
     with empty_house.running():
         yield empty_house
@@ -44,7 +44,7 @@ def status(house: House) -> Json:
 
 
 def eventually(house: House, condition: Callable[[Json], bool]) -> Json:
-    ends = time.monotonic() + 10
+    ends = time.monotonic() + 60
     while not condition(found := status(house)):
         assert time.monotonic() < ends, found
         time.sleep(0.05)
@@ -78,10 +78,34 @@ def test_status_shows_what_consul_knows(house: House, consul: ConsulServer) -> N
     [machine] = found["machines"]
     assert (machine["name"], machine["address"]) == ("machine1", "127.0.0.1")
     assert machine["services"] == ["consul", "grafana", "moe-gateway"]
-    assert found["links"] == {"Grafana": "http://127.0.0.1:3000", "Consul": "http://node1:8500/ui"}
+    assert found["links"] == {
+        "Grafana": "http://127.0.0.1:3000",
+        "Consul": "http://node1:8500/ui",
+        "Nomad": "https://node1:4646/ui",
+    }
     [gateway] = [one for one in ill["services"] if one["name"] == "moe-gateway"]
     assert "no memory left" in gateway["detail"]
     assert gateway["since"] > found["services"][0]["since"]
+
+
+def test_each_address_has_the_scheme_that_is_spoken_there(
+    house: House, consul: ConsulServer
+) -> None:
+    """An address that says http where TLS is on opens an error page."""
+    consul.register("prometheus", 9090, scheme="https")
+    consul.register("llama-rpc", 50052, scheme="tcp")
+    consul.register("nomad-client", 4646)
+    consul.register("oven", 8000)
+    known = {"prometheus", "llama-rpc", "nomad-client", "oven"}
+
+    found = eventually(house, lambda found: known <= set(names(found)))
+
+    assert {one["name"]: one["url"] for one in found["services"] if one["name"] in known} == {
+        "prometheus": "https://127.0.0.1:9090",
+        "llama-rpc": "tcp://127.0.0.1:50052",
+        "nomad-client": "https://127.0.0.1:4646",
+        "oven": "http://127.0.0.1:8000",
+    }
 
 
 def test_consul_that_is_away_is_said_and_its_last_word_stays(
