@@ -130,6 +130,11 @@ def too_large(limit: int) -> Refused:
     return Refused(413, "request_too_large", message, headers=[(b"connection", b"close")])
 
 
+def too_slow(seconds: float) -> Refused:
+    message = f"The request did not come within {seconds:g} s (setting MOE_GATEWAY_BODY_SECONDS)."
+    return Refused(408, "request_timeout", message, headers=[(b"connection", b"close")])
+
+
 def unknown_model(model: str, known: Iterable[str]) -> Refused:
     names = sorted(known)
     near = get_close_matches(model, names, n=1)

@@ -15,7 +15,14 @@ from moe_gateway.admission import SMOOTHING, Circuit
 from moe_gateway.settings import InstanceSettings, Settings
 from moe_gateway.upstream.connection import Address, TimedOut, UpstreamError
 from moe_gateway.upstream.pool import Pool, fixed_head
-from moe_gateway.upstream.told import busy_slots, is_wanted, models_of, settings_of, words
+from moe_gateway.upstream.told import (
+    busy_slots,
+    is_wanted,
+    model_told,
+    models_of,
+    settings_of,
+    words,
+)
 
 log = structlog.get_logger()
 
@@ -232,7 +239,7 @@ class Watch:
             before, instance = None, self.new(settings, now.node)
             self.instances.append(instance)
         self._found[which] = (now, instance)
-        instance.model = now.meta.get("model") or instance.model
+        instance.model = model_told(now) or instance.model
         instance.model_reason = now.meta.get("model_reason", "")
         self._judge(instance, before, now)
 

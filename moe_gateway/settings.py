@@ -157,6 +157,9 @@ class Settings(TlsSettings):
     max_body_bytes: int = Field(
         32 * 1024 * 1024, ge=1024, description="Largest request; a larger one is refused with 413."
     )
+    body_seconds: float = Field(
+        60, gt=0, description="Seconds that a caller may take to send a request; then 408."
+    )
     drain_seconds: int = Field(
         10, ge=0, description="Seconds that answers under way may take after SIGTERM."
     )

@@ -13,9 +13,12 @@ Match = str | Callable[[ChatRequest], bool]
 Call = tuple[str, dict[str, Any]]
 Json = dict[str, Any]
 
-Break = Literal["reset", "close", "error", "malformed", "hang"]
+Break = Literal[
+    "reset", "close", "error", "malformed", "hang", "half-closed", "huge-line", "endless"
+]
 """How an answer breaks off: a TCP reset; the connection closed without the end of the body; an
-error event and a clean end; an event that is no JSON, then a clean end; silence."""
+error event and a clean end; an event that is no JSON, then a clean end; silence; silence after the
+end of what this side sends; a line without end; words without end."""
 
 ARGUMENT_PIECE: Final = 8
 CREATED: Final = 1_790_000_000

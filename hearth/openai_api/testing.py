@@ -12,23 +12,22 @@ Without a rule, the model repeats what the user said last.
 
 import asyncio
 import base64
-import json
-import socket
 import struct
 import threading
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import ValidationError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from hearth.openai_api.answering import Answering
 from hearth.openai_api.assemble import Assembler
 from hearth.openai_api.chat import ChatRequest
 from hearth.openai_api.errors import error_body
 from hearth.openai_api.scripts import Match, Piece, Rule, Script, pieces, text_pieces, words_of
-from hearth.openai_api.sse import DONE, sse_event
+from hearth.openai_api.sse import DONE
 
 Outcome = Literal["running", "answered", "aborted", "broken"]
 Json = dict[str, Any]
@@ -110,7 +109,7 @@ class ScriptedModel:
         if scope["type"] == "lifespan":
             await _lifespan(receive, send)
             return
-        answer = _Answer(receive, send)
+        answer = Answering(receive, send)
         path, headers = scope["path"], {k.decode(): v.decode() for k, v in scope["headers"]}
         routes = {"/health": self._health, "/metrics": self._metrics, "/slots": self._slots}
         if path in routes:
@@ -128,7 +127,7 @@ class ScriptedModel:
         else:
             await answer.error(404, "File Not Found", "not_found_error")
 
-    async def _complete(self, path: str, headers: dict[str, str], answer: "_Answer") -> None:
+    async def _complete(self, path: str, headers: dict[str, str], answer: "Answering") -> None:
         body = await answer.read_json()
         try:
             request = _request(body)
@@ -148,7 +147,7 @@ class ScriptedModel:
             self._note(received, "aborted")
 
     async def _perform(
-        self, request: ChatRequest, script: Script, received: Received, answer: "_Answer"
+        self, request: ChatRequest, script: Script, received: Received, answer: "Answering"
     ) -> None:
         if self._free is None:
             self._free = asyncio.Semaphore(self.slots)
@@ -162,7 +161,7 @@ class ScriptedModel:
         self._note(received, "answered")
 
     async def _speak(
-        self, request: ChatRequest, script: Script, received: Received, answer: "_Answer"
+        self, request: ChatRequest, script: Script, received: Received, answer: "Answering"
     ) -> bool:
         """Say the words; tells whether the script wants the answer broken off here."""
         whole, said, answer_id = Assembler(), 0, f"chatcmpl-{len(self.requests)}"
@@ -183,7 +182,7 @@ class ScriptedModel:
             await answer.json(completion)
         return False
 
-    async def _end_stream(self, request: ChatRequest, whole: Json, answer: "_Answer") -> None:
+    async def _end_stream(self, request: ChatRequest, whole: Json, answer: "Answering") -> None:
         if request.stream_options is not None and request.stream_options.include_usage:
             kind = {"chat.completion": "chat.completion.chunk"}.get(whole["object"])
             await answer.event({**whole, "object": kind or whole["object"], "choices": []})
@@ -191,9 +190,13 @@ class ScriptedModel:
         await answer.end()
 
     async def _break(
-        self, request: ChatRequest, script: Script, received: Received, answer: "_Answer"
+        self, request: ChatRequest, script: Script, received: Received, answer: "Answering"
     ) -> None:
-        if script.breaks == "hang":
+        if script.breaks in ("huge-line", "endless"):
+            await answer.go_on(stream=request.stream, lines=script.breaks == "endless")
+        if script.breaks == "half-closed":
+            await answer.half_close(begun=request.stream and script.breaks_after > 0)
+        if script.breaks in ("hang", "half-closed"):
             await asyncio.Event().wait()
         elif script.breaks == "error":
             await answer.fail(
@@ -207,11 +210,14 @@ class ScriptedModel:
                 await answer.begin_whole()
             await answer.cut(reset=script.breaks == "reset")
 
-    async def _embed(self, headers: dict[str, str], answer: "_Answer") -> None:
+    async def _embed(self, headers: dict[str, str], answer: "Answering") -> None:
         body = await answer.read_json()
         received = Received("/v1/embeddings", headers, body)
         with self._change:
             self.requests.append(received)
+        if not isinstance(body, dict) or "input" not in body:
+            await answer.error(400, "input is missing", "invalid_request_error")
+            return
         inputs = body["input"] if isinstance(body["input"], list) else [body["input"]]
         data = [
             {"object": "embedding", "index": index, "embedding": _vector(text, body)}
@@ -222,13 +228,13 @@ class ScriptedModel:
         await answer.json({"object": "list", "model": body["model"], "data": data, "usage": usage})
         self._note(received, "answered")
 
-    async def _health(self, answer: "_Answer") -> None:
+    async def _health(self, answer: "Answering") -> None:
         if self.loading:
             await answer.error(503, "Loading model", "unavailable_error")
         else:
             await answer.json({"status": "ok"})
 
-    async def _metrics(self, answer: "_Answer") -> None:
+    async def _metrics(self, answer: "Answering") -> None:
         text = (
             f"llamacpp:tokens_predicted_total {self.words_sent}\n"
             f"llamacpp:requests_processing {min(self.running, self.slots)}\n"
@@ -236,7 +242,7 @@ class ScriptedModel:
         )
         await answer.whole(200, text.encode(), {"content-type": "text/plain; version=0.0.4"})
 
-    async def _slots(self, answer: "_Answer") -> None:
+    async def _slots(self, answer: "Answering") -> None:
         busy = self.running
         await answer.json([{"id": n, "is_processing": n < busy} for n in range(self.slots)])
 
@@ -259,94 +265,6 @@ class ScriptedModel:
 
     def _count(self, outcome: Outcome) -> int:
         return sum(request.outcome == outcome for request in self.requests)
-
-
-class _Answer:
-    """The caller's connection, as ASGI and uvicorn give it."""
-
-    def __init__(self, receive: Receive, send: Send) -> None:
-        self._receive, self._send = receive, send
-        self._started = False
-
-    async def read_json(self) -> Any:
-        data, more = b"", True
-        while more:
-            message = await self._receive()
-            data, more = data + message.get("body", b""), message.get("more_body", False)
-        return json.loads(data or b"{}")
-
-    async def unless_gone(self, work: Coroutine[Any, Any, None], *, stops: bool) -> bool:
-        """Do the work; when the caller hangs up first and it `stops`, drop it and return False."""
-        task, gone = asyncio.ensure_future(work), asyncio.ensure_future(self._hang_up())
-        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
-        if not task.done() and stops:
-            task.cancel()
-        await asyncio.wait((task,))
-        gone.cancel()
-        if task.cancelled():
-            return False
-        task.result()
-        return True
-
-    async def whole(self, status: int, body: bytes, headers: dict[str, str]) -> None:
-        head = [(name.encode(), value.encode()) for name, value in headers.items()]
-        head.append((b"content-length", b"%d" % len(body)))
-        await self._send({"type": "http.response.start", "status": status, "headers": head})
-        await self._send({"type": "http.response.body", "body": body})
-
-    async def json(self, body: Any, status: int = 200) -> None:
-        data = json.dumps(body).encode()
-        await self.whole(status, data, {"content-type": "application/json; charset=utf-8"})
-
-    async def error(self, status: int, message: str, kind: str) -> None:
-        await self.json({"error": {"code": status, "message": message, "type": kind}}, status)
-
-    async def event(self, data: Any) -> None:
-        if not self._started:
-            head = [(b"content-type", b"text/event-stream")]
-            await self._send({"type": "http.response.start", "status": 200, "headers": head})
-            self._started = True
-        await self._send({"type": "http.response.body", "body": sse_event(data), "more_body": True})
-
-    async def end(self) -> None:
-        await self._send({"type": "http.response.body", "body": b""})
-
-    async def fail(self, data: Any, *, stream: bool | None) -> None:
-        """Say something that is no answer, and end as if it were one."""
-        if stream:
-            await self.event(data)
-            await self.end()
-        elif isinstance(data, str):
-            await self.whole(200, data.encode(), {"content-type": "application/json"})
-        else:
-            await self.json(data, 500)
-
-    async def begin_whole(self) -> None:
-        """The head and the first bytes of an answer that is not streamed."""
-        head = [(b"content-type", b"application/json"), (b"content-length", b"1000")]
-        await self._send({"type": "http.response.start", "status": 200, "headers": head})
-        body = b'{"object": "chat.completion", "choices": ['
-        await self._send({"type": "http.response.body", "body": body, "more_body": True})
-
-    async def cut(self, *, reset: bool) -> None:
-        """Close the connection in mid-answer: by a TCP reset, or just so.
-
-        ASGI has no word for that, so this asks uvicorn's request for its transport.
-        """
-        transport = getattr(getattr(self._receive, "__self__", None), "transport", None)
-        if transport is None:
-            raise RuntimeError("Only a uvicorn server can break a connection.")
-        if reset:
-            sock = transport.get_extra_info("socket")
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            transport.abort()
-        else:
-            transport.close()
-        await self._hang_up()
-
-    async def _hang_up(self) -> None:
-        while (await self._receive())["type"] != "http.disconnect":
-            pass
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

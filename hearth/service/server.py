@@ -17,6 +17,7 @@ from starlette.types import ASGIApp
 from hearth.service.door import Certificate, Door
 from hearth.service.health import Health
 from hearth.service.metrics import CONTENT_TYPE, render
+from hearth.service.wire import BoundedHttp
 
 log = structlog.get_logger()
 
@@ -102,15 +103,15 @@ def serve(
     """Serve until SIGTERM or SIGINT, then finish what is under way within `drain_seconds`.
 
     With a `certificate`, TLS is spoken. `on_stop` is called at the signal, so that endless answers
-    (event streams) can end themselves. `http` speaks HTTP on each connection in uvicorn's place;
-    then nothing is made of `X-Forwarded-For` either.
+    (event streams) can end themselves. `http` speaks HTTP on each connection in the place of
+    `BoundedHttp`; then nothing is made of `X-Forwarded-For` either.
     Raises `SystemExit` with another code than 0 when the address cannot be bound.
     """
     config = uvicorn.Config(
         app,
         host=host,
         port=port,
-        http=http or "auto",
+        http=http or BoundedHttp,
         proxy_headers=http is None,
         log_config=None,
         access_log=False,

@@ -8,7 +8,7 @@ is such writes (decision 0115).
 import asyncio
 from typing import Any, Final
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from hearth.service.wire import BoundedHttp
 
 HEAD: Final = b"HTTP/1.1 "
 
@@ -43,7 +43,7 @@ class Cork:
             self._write(data)
 
 
-class CorkedProtocol(HttpToolsProtocol):
+class CorkedProtocol(BoundedHttp):
     """HTTP on one connection."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]

@@ -1,5 +1,7 @@
 """Who may come in with what: the key, the method, the size, the shape, the limits."""
 
+import asyncio
+
 import orjson
 from starlette.types import Receive, Scope
 
@@ -8,7 +10,7 @@ from moe_gateway.audio import form_look
 from moe_gateway.callers.behalf import HEADER, read
 from moe_gateway.callers.keyring import Keyring
 from moe_gateway.callers.limits import UNLIMITED, Caller
-from moe_gateway.errors import Refused, caller_closed, forged_caller, no_key, stopping
+from moe_gateway.errors import Refused, caller_closed, forged_caller, no_key, stopping, too_slow
 from moe_gateway.instances import Instance
 from moe_gateway.relay import Reply, read_body
 from moe_gateway.responses.reply import ResponsesReply
@@ -32,7 +34,7 @@ class Entrance:
         """The whole request, of somebody who may ask it. Raises `Refused` or `CallerGone`."""
         path, headers = scope["path"], scope["headers"]
         caller, depth = self._admit(scope)
-        body = await read_body(headers, receive, self.settings.max_body_bytes)
+        body = await self._body(scope, receive)
         kind, content_type = HOT[path], b"application/json"
         if isinstance(reply, ResponsesReply):
             request = decoded(body)
@@ -47,6 +49,14 @@ class Entrance:
         asked = Asked(kind, path, headers, body, look, caller, depth, content_type)
         self._permit(asked)
         return asked
+
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        seconds = self.settings.body_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                return await read_body(scope["headers"], receive, self.settings.max_body_bytes)
+        except TimeoutError as error:
+            raise too_slow(seconds) from error
 
     def _admit(self, scope: Scope) -> tuple[Caller, int]:
         """Who calls, or on whose behalf an agent does, and how many agents stand between."""

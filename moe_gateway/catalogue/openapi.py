@@ -32,6 +32,7 @@ STATUSES: Final = {
     403: "This key may not do that",
     404: "There is no such model or path",
     405: "Another method is meant",
+    408: "The request came too slowly",
     409: "The name is taken",
     413: "The request is too large",
     422: "A field does not fit",
@@ -42,7 +43,7 @@ STATUSES: Final = {
     504: "The model was silent for too long",
 }
 ALWAYS: Final = (401, 403, 404, 405, 422)
-HOT_STATUSES: Final = (400, 401, 403, 404, 405, 413, 422, 429, 500, 502, 503, 504)
+HOT_STATUSES: Final = (400, 401, 403, 404, 405, 408, 413, 422, 429, 500, 502, 503, 504)
 
 NAME: Final[Json] = {"type": "string", "description": "A model; see /v1/models"}
 STREAMS: Final[Json] = {"type": ["boolean", "null"], "description": "Answer with events"}

@@ -75,6 +75,12 @@ def _told(meta: Mapping[str, str]) -> dict[str, Any]:
     return {name: meta[name] for name in EXPERT_META if meta.get(name)} | lists
 
 
+def model_told(found: ServiceInstance) -> str | None:
+    """The model that runs there, as Consul knows it; None for what may not stand in a header."""
+    name = found.meta.get("model", "")
+    return name if MODEL_ID.fullmatch(name) else None
+
+
 def models_of(body: bytes) -> dict[str, str]:
     """Id -> the scope that its callers need; empty where the server does not say."""
     try:

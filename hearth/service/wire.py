@@ -1,0 +1,60 @@
+"""HTTP on one connection, as uvicorn speaks it, and how long a caller may keep us waiting."""
+
+import asyncio
+from typing import Any, Final
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+HEAD_SECONDS: Final = 20.0
+"""How long a request's head may take, from its first byte; or, on a new connection, in all."""
+HEAD_BYTES: Final = 64 * 1024
+
+
+class BoundedHttp(HttpToolsProtocol):
+    """Closes the connection of who opens it and says nothing, or sends a head without end.
+
+    uvicorn itself bounds the silence between two requests only. Nothing is added to a request whose
+    head comes in one piece, as all but hostile ones do.
+    """
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._in_head, self._head_bytes = True, 0
+        self._late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._late = self.loop.call_later(HEAD_SECONDS, self._give_up)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._no_longer_late()
+        super().connection_lost(exc)
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head = True
+
+    def on_headers_complete(self) -> None:
+        self._in_head, self._head_bytes = False, 0
+        super().on_headers_complete()
+
+    def data_received(self, data: bytes) -> None:
+        if self._in_head and self._head_bytes > HEAD_BYTES:
+            self._give_up()
+            return
+        super().data_received(data)
+        if not self._in_head:
+            self._no_longer_late()
+            return
+        self._head_bytes += len(data)
+        if self._late is None:
+            self._late = self.loop.call_later(HEAD_SECONDS, self._give_up)
+
+    def _give_up(self) -> None:
+        if not self.transport.is_closing():
+            self.send_400_response("The head of the request is too long, or came too slowly.")
+
+    def _no_longer_late(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None

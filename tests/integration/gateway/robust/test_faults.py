@@ -1,0 +1,162 @@
+"""Every way in which a server can fail: what a caller gets, whole or streamed, and who is next."""
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import httpx2
+import pytest
+
+from hearth.openai_api.scripts import Break
+from hearth.openai_api.testing import ScriptedModel
+from tests.conftest import served
+from tests.integration.gateway.conftest import (
+    CHAT,
+    Json,
+    Lab,
+    chat,
+    instances_of,
+    wait_until,
+)
+
+PAGE = {"content-type": "text/html; charset=utf-8"}
+
+
+class Faulty:
+    """One server that fails as the request says, alone and beside one that does not."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.model, self.well = ScriptedModel(), ScriptedModel()
+        for place in ("early", "late"):
+            after = 2 if place == "late" else 0
+            hows: tuple[Break, ...] = (
+                "reset", "close", "error", "malformed", "hang", "half-closed", "huge-line",
+                "endless",
+            )  # fmt: skip
+            for how in hows:
+                self.model.when(f"{how} {place}").lose("one two three", after=after, how=how)
+        self.model.when("slow first").say("one two", wait=0.5)
+        self.model.when("slow middle").say("one two three", pause=0.3)
+        self.model.when("5xx").refuse(500, "It broke.")
+        self.model.when("busy").refuse(503, "Loading.")
+        self.model.when("page").answer(b"<html>Welcome to my router</html>", headers=PAGE)
+        self.model.when("half json").answer(b'{"choices": [{"mess')
+        self.model.when("no object").answer(b"[]")
+        one = lab.expert(self.model, slots=9, fallback=["spare"])
+        spare = lab.expert(self.well, "spare", slots=9)
+        never: Json = {"circuit_failures": 1000}
+        silence: Json = {"first_byte_timeout": 0.3, "idle_timeout": 0.3}
+        self._patient = lab.gateway(one, **never)
+        self._quick = lab.gateway(one, **never, **silence)
+        self._bounded = lab.gateway(one, **never, deadline_seconds=1)
+        self.beside = {stream: lab.gateway(one, spare, **never) for stream in (False, True)}
+
+    def alone(self, code: str | None) -> httpx2.Client:
+        """The gateway with the faulty server alone, which waits for this error and no other."""
+        if code == "deadline_exceeded":
+            return self._bounded
+        return self._quick if code and code.endswith("timeout") else self._patient
+
+
+@pytest.fixture(scope="module")
+def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Faulty]:
+    with ExitStack() as stack:
+        yield Faulty(Lab(stack, tmp_path_factory.mktemp("gateway")))
+
+
+def ask(gateway: httpx2.Client, text: str, *, stream: bool) -> tuple[int, Any]:
+    """The status, and the error's code: of the answer, or of the stream's last event. None: it was
+    a whole answer."""
+    with gateway.stream("POST", CHAT, json=chat(text, stream=stream)) as answer:
+        if answer.headers["content-type"].startswith("text/event-stream"):
+            last = [line[6:] for line in answer.iter_lines() if line.startswith("data: ")][-1]
+            error = None if last == "[DONE]" else json.loads(last)["error"]
+            return answer.status_code, error and (error["code"] or error["type"])
+        answer.read()
+    error = answer.json().get("error")
+    return answer.status_code, error and (error["code"] or error["type"])
+
+
+EARLY = [
+    # fault, whole, streamed: status and code, when there is nobody else
+    ("reset early", (502, "upstream_lost"), (502, "upstream_lost")),
+    ("close early", (502, "upstream_lost"), (502, "upstream_lost")),
+    ("malformed early", (502, "upstream_lost"), (200, "upstream_lost")),
+    ("hang early", (504, "upstream_first_byte_timeout"), (504, "upstream_first_byte_timeout")),
+    ("half-closed early", (502, "upstream_lost"), (502, "upstream_lost")),
+    ("page", (502, "upstream_lost"), (502, "upstream_lost")),
+    ("half json", (502, "upstream_lost"), (502, "upstream_lost")),
+    ("no object", (502, "upstream_lost"), (502, "upstream_lost")),
+    ("5xx", (500, "server_error"), (500, "server_error")),
+    ("busy", (503, "server_error"), (503, "server_error")),
+    ("error early", (500, "server_error"), (200, "server_error")),
+]
+LATE = [
+    ("reset late", (502, "upstream_lost"), (200, "upstream_lost")),
+    ("close late", (502, "upstream_lost"), (200, "upstream_lost")),
+    ("malformed late", (502, "upstream_lost"), (200, "upstream_lost")),
+    ("hang late", (504, "upstream_first_byte_timeout"), (200, "upstream_idle_timeout")),
+    ("half-closed late", (502, "upstream_lost"), (200, "upstream_lost")),
+    ("huge-line late", (504, "deadline_exceeded"), (200, "upstream_lost")),
+    ("endless late", (504, "deadline_exceeded"), (200, "deadline_exceeded")),
+    ("slow first", (200, None), (200, None)),
+    ("slow middle", (200, None), (200, None)),
+]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("fault", "whole", "streamed"), [*EARLY, *LATE])
+def test_fault_has_an_end_and_a_name(
+    faulty: Faulty, fault: str, whole: Any, streamed: Any, *, stream: bool
+) -> None:
+    """No fault hangs a caller, none looks like a whole answer, and the slot is free again."""
+    expected = streamed if stream else whole
+    gateway = faulty.alone(expected[1])
+
+    assert ask(gateway, fault, stream=stream) == expected
+    wait_until(lambda: instances_of(gateway)[0]["in_flight"] == 0, 60)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    "fault", ["reset early", "close early", "half-closed early", "page", "busy", "half json"]
+)
+def test_next_one_answers_what_has_not_begun(faulty: Faulty, fault: str, *, stream: bool) -> None:
+    """The caller gets a whole answer, and reads who was passed over."""
+    gateway = faulty.beside[stream]
+    with gateway.stream("POST", CHAT, json=chat(fault, stream=stream)) as answer:
+        text = answer.read().decode()
+
+    assert answer.status_code == 200
+    assert answer.headers["x-hearth-expert"] == "spare"
+    assert "; its fallback spare; not small@" in answer.headers["x-hearth-route"]
+    assert fault.split()[0] in text
+    assert "error" not in text
+
+
+def test_refused_connection_is_passed_over(lab: Lab) -> None:
+    """Alone it is 503 with Retry-After: the machine may be back in a moment."""
+    gone = lab.at("http://127.0.0.1:9", expert="small")
+    model = ScriptedModel()
+    gateway = lab.gateway(gone, lab.expert(model), ready=False)
+    wait_until(lambda: any(one["healthy"] for one in instances_of(gateway)))
+
+    assert ask(gateway, "x", stream=False) == (200, None)
+    assert ask(gateway, "x", stream=True) == (200, None)
+
+
+def test_dead_server_is_out_within_a_second(lab: Lab) -> None:
+    """Of a hundred requests that come while an instance dies, those without a byte are answered by
+    the other one."""
+    with ExitStack() as dying:
+        first = dying.enter_context(served(ScriptedModel().app))
+        gateway = lab.gateway(
+            lab.at(first, expert="small", slots=4), lab.expert(ScriptedModel(), slots=4)
+        )
+        ask(gateway, "x", stream=False)
+        dying.close()
+        answers = [ask(gateway, f"x{n}", stream=n % 2 == 0) for n in range(50)]
+        wait_until(lambda: [one["healthy"] for one in instances_of(gateway)].count(True) == 1)
+
+    assert answers == [(200, None)] * 50
