@@ -20,7 +20,7 @@ from pipecatapp.api.access import Access
 from pipecatapp.api.documents import layers, texts, tools
 from pipecatapp.api.edge import Edge
 from pipecatapp.api.errors import answer_errors_as_openai
-from pipecatapp.api.library import schedules
+from pipecatapp.api.library import importing, projects, prompts, schedules, tasks
 from pipecatapp.api.openai import chat, models
 from pipecatapp.api.parts import Parts, Stop
 from pipecatapp.api.state import backup
@@ -51,6 +51,10 @@ ROUTERS: Final = (
     status.router,
     conversations.router,
     schedules.router,
+    importing.router,
+    prompts.router,
+    tasks.router,
+    projects.router,
     backup.router,
 )
 

@@ -68,7 +68,7 @@ class Foresight:
 
     def _body(self, body: Body, path: str, inputs: Json) -> Json | None:
         run = {"id": "", "request": self._request}
-        names: Names = ChainMap({"inputs": inputs, "run": run})
+        names: Names = ChainMap({"inputs": inputs, "run": run, "project": body.project})
         values = self._scope(body.nodes, path, names, {})
         return None if values is None else outputs_of(body, names.new_child(values))
 

@@ -5,6 +5,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
+import structlog
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pipecatapp.foresight import Foreseen, Foresight
@@ -30,6 +31,8 @@ from pipecatapp.workflow import (
     read_layer,
 )
 from pipecatapp.workflow.running.known import Known
+
+log = structlog.get_logger()
 
 Beside = Callable[[str], Sequence[tuple[str, tuple[Any, ...]]]]
 """What is written with the beginning of a run, from the run's id; see `Engine.start`."""
@@ -157,6 +160,19 @@ class Runs:
             told = f"there is no layer {layer!r}. Known: {known}"
             raise InvalidDocument([Diagnostic(document.file, 1, 1, told)])
         return self.documents.layers[layer]
+
+    def learn(self, written: Written) -> Workflow:
+        """Know a workflow from now on, and compose anew what extends it."""
+        self.documents.add(written)
+        workflow = self.documents.workflow(written)
+        self.engine.know(workflow)
+        for other in list(self.documents.written.values()):
+            if "extends" in other.value and other is not written:
+                try:
+                    self.engine.know(self.documents.workflow(other))
+                except InvalidDocument as error:
+                    log.warning("workflow_invalid", file=other.source.file, reason=str(error))
+        return workflow
 
     def known(self, name: str) -> Workflow:
         """The workflow of that name; raises `UnknownWorkflow` with the near one."""

@@ -14,10 +14,12 @@ from hearth.cluster.watch import ConsulAgent, ServiceWatch
 from hearth.openai_api.client import ModelClient, Timeouts
 from hearth.service.settings import SettingsError, read_key, trusting
 from pipecatapp.library.documents import Library
+from pipecatapp.library.stored import StoredTasks
 from pipecatapp.runs import Runs
 from pipecatapp.sandbox import Sandbox
 from pipecatapp.schedules.store import Schedules
 from pipecatapp.settings import Settings
+from pipecatapp.shelf import Shelf
 from pipecatapp.tools import TOOLS
 from pipecatapp.tools.cluster.consul import ConsulPlaces
 from pipecatapp.tools.cluster.directory import Directory
@@ -45,6 +47,7 @@ class Assembly:
     directory: Directory
     facts: ExpertFacts
     schedules: Schedules
+    shelf: Shelf
 
 
 def library_of(settings: Settings) -> Library:
@@ -79,11 +82,13 @@ async def open_engine(settings: Settings) -> AsyncIterator[Assembly]:
         sandbox = Sandbox()
         ledger = Ledger(settings.state.ledger)
         stack.callback(ledger.close)
+        library.add_tasks((one.id, one.document) for one in StoredTasks(ledger).find(limit=10**6))
         engine = Engine(
             ledger,
             tools=TOOLS.values(),
             workflows=library.workflows.values(),
             prompts=library.prompts.values(),
+            projects=library.projects.values(),
             services={
                 ModelClient: client,
                 ModelFacts: facts,
@@ -105,7 +110,9 @@ async def open_engine(settings: Settings) -> AsyncIterator[Assembly]:
         await facts.refresh()
         refreshing = asyncio.create_task(facts.keep_fresh())
         stack.callback(refreshing.cancel)
-        yield Assembly(Runs(engine, library.documents), directory, facts, schedules)
+        runs = Runs(engine, library.documents)
+        shelf = Shelf(runs, settings.state_dir)
+        yield Assembly(runs, directory, facts, schedules, shelf)
 
 
 class McpServers(Protocol):

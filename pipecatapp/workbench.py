@@ -5,7 +5,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import structlog
 from pydantic import BaseModel
 
 from pipecatapp.library.documents import SHIPPED
@@ -26,8 +25,6 @@ from pipecatapp.workflow import (
     read_document,
     read_layer,
 )
-
-log = structlog.get_logger()
 
 
 class DocumentText(BaseModel):
@@ -150,7 +147,7 @@ class Workbench:
         file = self._root / "layers" / f"{name}.yaml"
         layer = read_layer(document, file=str(file))
         _same_id(layer.id, name, str(file))
-        _write(file, document)
+        write_whole(file, document)
         self._documents.layers[name] = layer
         return self.layer(name)
 
@@ -179,7 +176,7 @@ class Workbench:
         file = self._root / "workflows" / f"{name}.yaml"
         faults = self._faults(name, document, file)
         if not faults and not look:
-            _write(file, document)
+            write_whole(file, document)
             self._learn(document, file)
         return Edited(
             id=name,
@@ -203,16 +200,7 @@ class Workbench:
 
     def _learn(self, document: str, file: Path) -> None:
         """Know it from now on, and compose anew what extends it."""
-        written = read_document(document, file=str(file))
-        self._documents.add(written)
-        engine = self._runs.engine
-        engine.know(self._documents.workflow(written))
-        for other in list(self._documents.written.values()):
-            if "extends" in other.value and other is not written:
-                try:
-                    engine.know(self._documents.workflow(other))
-                except InvalidDocument as error:
-                    log.warning("workflow_invalid", file=other.source.file, reason=str(error))
+        self._runs.learn(read_document(document, file=str(file)))
 
 
 def fields_of(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
@@ -241,7 +229,7 @@ def _same_id(found: str, name: str, file: str) -> None:
         raise InvalidDocument([Diagnostic(file, 1, 1, told, f"Write `id: {name}`")])
 
 
-def _write(file: Path, text: str) -> None:
+def write_whole(file: Path, text: str) -> None:
     """All of it or nothing, also when the power fails."""
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(f".{file.name}.draft")

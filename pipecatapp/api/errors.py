@@ -12,9 +12,11 @@ from starlette.responses import JSONResponse
 from hearth.openai_api.errors import error_body
 from pipecatapp.api.edge import BodyTooLarge
 from pipecatapp.library.editing import Changed, NotEdited, UnknownLayer
+from pipecatapp.library.stored import UnknownTask
 from pipecatapp.runs import shown
 from pipecatapp.schedules.store import ScheduleKept, UnknownSchedule
 from pipecatapp.schedules.timing import WrongTiming
+from pipecatapp.shelf import UnknownProject, UnknownPrompt
 from pipecatapp.workflow import (
     InvalidDocument,
     InvalidInputs,
@@ -50,6 +52,9 @@ ENGINE_REFUSALS: dict[type[Exception], tuple[int, str, str | None]] = {
     WrongAnswer: (422, "wrong_answer", "value"),
     NotImported: (422, "not_imported", None),
     LedgerFailed: (503, "ledger_failed", None),
+    UnknownPrompt: (404, "prompt_not_found", "id"),
+    UnknownProject: (404, "project_not_found", "id"),
+    UnknownTask: (404, "task_not_found", "id"),
     UnknownSchedule: (404, "schedule_not_found", "id"),
     ScheduleKept: (409, "schedule_kept", "id"),
     WrongTiming: (422, "wrong_timing", None),

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ from pipecatapp.runs import Beside, Document, Runs
 from pipecatapp.schedules.starting import Starter
 from pipecatapp.schedules.store import Schedules
 from pipecatapp.tools.cluster.directory import Directory
-from pipecatapp.workflow import Listener
+from pipecatapp.workflow import Listener, Workflow
 
 log = structlog.get_logger()
 
@@ -61,7 +61,10 @@ class Parts:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.starter = Starter(self.schedules, self._start_scheduled)
+        self.starter = Starter(self.schedules, self._start_scheduled, self._workflows)
+
+    def _workflows(self) -> Iterable[Workflow]:
+        return self.runs.engine.workflows.values()
 
     async def _start_scheduled(
         self, workflow: str, inputs: Mapping[str, Any], *, caller: str, beside: Beside

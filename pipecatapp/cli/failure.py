@@ -11,8 +11,10 @@ import typer
 from hearth.service.settings import SettingsError
 from pipecatapp.cli.inputs import InvalidInput
 from pipecatapp.library.editing import Changed, NotEdited, UnknownLayer
+from pipecatapp.library.stored import UnknownTask
 from pipecatapp.schedules.store import ScheduleKept, UnknownSchedule
 from pipecatapp.schedules.timing import WrongTiming
+from pipecatapp.shelf import UnknownProject, UnknownPrompt
 from pipecatapp.workflow import (
     InvalidDocument,
     InvalidInputs,
@@ -60,6 +62,9 @@ BROKEN: Final = (
     UnknownStep,
     UnknownSchedule,
     ScheduleKept,
+    UnknownPrompt,
+    UnknownProject,
+    UnknownTask,
 )
 
 

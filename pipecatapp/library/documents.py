@@ -11,10 +11,12 @@ import structlog
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from pipecatapp.library.projects import load_project, project_files
 from pipecatapp.workflow import (
     Diagnostic,
     Documents,
     InvalidDocument,
+    Project,
     Prompt,
     Workflow,
     Written,
@@ -36,6 +38,7 @@ class Library:
     workflows: dict[str, Workflow] = field(default_factory=dict)
     documents: Documents = field(default_factory=Documents)
     prompts: dict[str, Prompt] = field(default_factory=dict)
+    projects: dict[str, Project] = field(default_factory=dict)
 
     @classmethod
     def shipped(cls) -> "Library":
@@ -67,6 +70,18 @@ class Library:
             with told("prompt_left_out", path):
                 prompt = load_prompt(path.read_text(encoding="utf-8"), file=str(path))
                 self.prompts[prompt.id] = prompt
+        for path in project_files(root):
+            with told("project_left_out", path):
+                project = load_project(path.read_text(encoding="utf-8"), file=str(path))
+                self.projects[project.id] = project
+
+    def add_tasks(self, documents: Iterable[tuple[str, str]]) -> None:
+        """Add stored tasks: each by its id, with its text."""
+        written = []
+        for id, text in documents:
+            with told("task_left_out", Path(f"task {id}")):
+                written.append(read_document(text, file=f"task {id}"))
+        self._add(written, lenient=True)
 
     def _add(self, written: Sequence[Written], *, lenient: bool = False) -> None:
         """Compose them, when all that they may extend is known."""

@@ -1,7 +1,7 @@
 """Starts what is due, each time once, as long as this process holds the ledger."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final, Protocol
@@ -9,7 +9,13 @@ from typing import Any, Final, Protocol
 import structlog
 
 from pipecatapp.schedules.store import Schedule, Schedules, started
-from pipecatapp.workflow import InvalidDocument, InvalidInputs, LedgerFailed, UnknownWorkflow
+from pipecatapp.workflow import (
+    InvalidDocument,
+    InvalidInputs,
+    LedgerFailed,
+    UnknownWorkflow,
+    Workflow,
+)
 
 log = structlog.get_logger()
 
@@ -40,10 +46,12 @@ class Starter:
         self,
         schedules: Schedules,
         start: Start,
+        workflows: Callable[[], Iterable[Workflow]] = tuple,
         *,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.schedules, self._start, self._now = schedules, start, now
+        self._workflows = workflows
         self._changed = asyncio.Event()
 
     def changed(self) -> None:
@@ -55,6 +63,7 @@ class Starter:
         while True:
             self._changed.clear()
             try:
+                await self.schedules.follow(self._workflows())
                 await self.start_due()
                 left = self._until_next()
             except LedgerFailed as error:

@@ -2,7 +2,7 @@
 
 from pipecatapp.workflow.channel import Delta, Listener
 from pipecatapp.workflow.compiling.compiler import compile_workflow
-from pipecatapp.workflow.document import Prompt, Workflow
+from pipecatapp.workflow.document import Project, Prompt, Workflow
 from pipecatapp.workflow.document.diagnostic import Diagnostic, InvalidDocument
 from pipecatapp.workflow.engine import Engine, UnknownWorkflow
 from pipecatapp.workflow.executor import InvalidInputs, UnknownRun, UnknownStep
@@ -71,6 +71,7 @@ __all__ = [
     "Note",
     "Opinion",
     "Plan",
+    "Project",
     "Prompt",
     "Question",
     "Reply",

@@ -51,7 +51,12 @@ class Engine(Executor):
             workflow = self.workflows[workflow]
         if (plan := self._plans.get(id(workflow))) is None:
             plan = compile_workflow(
-                workflow, self.tools, self._prompts, workflows=self.workflows, roles=self._roles
+                workflow,
+                self.tools,
+                self.prompts.values(),
+                workflows=self.workflows,
+                roles=self._roles,
+                projects=self.projects,
             )
             if self.workflows.get(workflow.id) is workflow:
                 self._plans[id(workflow)] = plan

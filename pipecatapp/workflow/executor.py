@@ -9,7 +9,7 @@ import structlog
 from pydantic import ValidationError
 
 from pipecatapp.workflow.channel import Channel, Listener
-from pipecatapp.workflow.document import Prompt, Workflow
+from pipecatapp.workflow.document import Project, Prompt, Workflow
 from pipecatapp.workflow.document.shapes import ShapeError
 from pipecatapp.workflow.expressions import render
 from pipecatapp.workflow.ledger import Event, Ledger, inbox
@@ -84,17 +84,16 @@ class Executor:
         tools: Iterable[Tool],
         workflows: Iterable[Workflow] = (),
         prompts: Iterable[Prompt] = (),
+        projects: Iterable[Project] = (),
         services: Mapping[Any, object] | None = None,
         roles: Mapping[str, Any] | None = None,
     ) -> None:
         self.ledger = ledger
         self.tools: dict[str, Tool] = {tool.name: tool for tool in (agent, *tools)}
         self.workflows: Mapping[str, Workflow] = {workflow.id: workflow for workflow in workflows}
-        self._prompts, self._services, self._roles = (
-            tuple(prompts),
-            dict(services or {}),
-            dict(roles or {}),
-        )
+        self.prompts: Mapping[str, Prompt] = {prompt.id: prompt for prompt in prompts}
+        self.projects: Mapping[str, Project] = {project.id: project for project in projects}
+        self._services, self._roles = dict(services or {}), dict(roles or {})
         self._plans: dict[int, Plan] = {}
         self._live: dict[str, Live] = {}
 
@@ -110,6 +109,12 @@ class Executor:
     def know(self, workflow: Workflow) -> None:
         """Have this workflow from now on; runs that have begun go on with what they began with."""
         self.workflows = {**self.workflows, workflow.id: workflow}
+        self._plans.clear()
+
+    def tell(self, prompts: Iterable[Prompt], projects: Iterable[Project]) -> None:
+        """Have these prompts and projects from now on, and no others."""
+        self.prompts = {prompt.id: prompt for prompt in prompts}
+        self.projects = {project.id: project for project in projects}
         self._plans.clear()
 
     def forget(self, workflow: str) -> None:

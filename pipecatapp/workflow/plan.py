@@ -139,6 +139,8 @@ class Body(Frozen):
     id: str
     version: int
     about: str = ""
+    project: Json | None = None
+    """What is read as `project`."""
     order: Literal["steps", "graph"]
     nodes: tuple[PlanNode, ...]
     allow: tuple[Effect, ...] | None = None

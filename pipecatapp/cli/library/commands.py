@@ -2,11 +2,29 @@
 
 import typer
 
-from pipecatapp.cli.library import schedule
+from pipecatapp.cli.library import importing, projects, prompts, schedule, tasks
 
 
 def library_commands(app: typer.Typer) -> None:
     """Add the commands for what people keep."""
+    app.command("import")(importing.import_file)
+    _schedule(app)
+    _tasks(app)
+    group = typer.Typer(
+        help="Texts that models are told: list, show, add, remove.", invoke_without_command=True
+    )
+    group.callback()(prompts.list_prompts)
+    group.command("show")(prompts.show_prompt)
+    group.command("add")(prompts.keep_prompt)
+    group.command("remove")(prompts.remove_prompt)
+    app.add_typer(group, name="prompts")
+    group = typer.Typer(help="Projects: list, show.", invoke_without_command=True)
+    group.callback()(projects.list_projects)
+    group.command("show")(projects.show_project)
+    app.add_typer(group, name="projects")
+
+
+def _schedule(app: typer.Typer) -> None:
     group = typer.Typer(
         help="What starts by itself: list, add, pause, resume, run, remove.",
         invoke_without_command=True,
@@ -18,3 +36,16 @@ def library_commands(app: typer.Typer) -> None:
     group.command("run")(schedule.run_schedule)
     group.command("remove")(schedule.remove_schedule)
     app.add_typer(group, name="schedule")
+
+
+def _tasks(app: typer.Typer) -> None:
+    group = typer.Typer(
+        help="Stored tasks: list, show, add, vary, run, remove.", invoke_without_command=True
+    )
+    group.callback()(tasks.list_tasks)
+    group.command("show")(tasks.show_task)
+    group.command("add")(tasks.keep_task)
+    group.command("vary")(tasks.keep_variant)
+    group.command("run")(tasks.run_task)
+    group.command("remove")(tasks.remove_task)
+    app.add_typer(group, name="tasks")

@@ -11,6 +11,7 @@ from pipecatapp.cli.remote import RemoteDesk
 from pipecatapp.runs import Document
 from pipecatapp.schedules.starting import Starter
 from pipecatapp.schedules.store import NewSchedule
+from pipecatapp.shelf import Variant
 from pipecatapp.wiring import Assembly
 
 Json = dict[str, Any]
@@ -35,12 +36,39 @@ class Library(Protocol):
         """Start it now; gives the run, which has ended where no instance runs it."""
         ...
 
+    async def import_file(
+        self, text: str, file: str, name: str, models: dict[str, str]
+    ) -> Json: ...
+
+    async def prompts(self, words: str, tags: list[str]) -> list[Json]: ...
+
+    async def prompt(self, id: str) -> Json: ...
+
+    async def keep_prompt(self, id: str, text: str) -> Json: ...
+
+    async def remove_prompt(self, id: str) -> None: ...
+
+    async def tasks(self, words: str, tags: list[str], limit: int) -> list[Json]: ...
+
+    async def task(self, id: str, version: int | None) -> Json: ...
+
+    async def keep_task(self, text: str, file: str) -> Json: ...
+
+    async def remove_task(self, id: str) -> None: ...
+
+    async def variant(self, id: str, variant: Variant) -> Json: ...
+
+    async def projects(self) -> list[Json]: ...
+
+    async def project(self, id: str) -> Json: ...
+
 
 class OwnLibrary:
     """The state directory itself."""
 
     def __init__(self, assembly: Assembly) -> None:
         self._runs, self._schedules = assembly.runs, assembly.schedules
+        self._shelf = assembly.shelf
 
     async def inputs(self, workflow: str) -> Json:
         return self._runs.known(workflow).input_schema()
@@ -64,6 +92,43 @@ class OwnLibrary:
             raise CommandFailed(f"{id} cannot be started: {self._schedules.get(id).error}")
         await self._runs.engine.wait(run)
         return run
+
+    async def import_file(self, text: str, file: str, name: str, models: dict[str, str]) -> Json:
+        found = self._shelf.import_file(text, file=file, name=name, models=models)
+        return found.model_dump(mode="json")
+
+    async def prompts(self, words: str, tags: list[str]) -> list[Json]:
+        return [one.model_dump(mode="json") for one in self._shelf.prompts(words, tags)]
+
+    async def prompt(self, id: str) -> Json:
+        return self._shelf.prompt(id).model_dump(mode="json")
+
+    async def keep_prompt(self, id: str, text: str) -> Json:
+        return self._shelf.keep_prompt(id, text).model_dump(mode="json")
+
+    async def remove_prompt(self, id: str) -> None:
+        self._shelf.remove_prompt(id)
+
+    async def tasks(self, words: str, tags: list[str], limit: int) -> list[Json]:
+        return [one.model_dump(mode="json") for one in self._shelf.tasks(words, tags, limit)]
+
+    async def task(self, id: str, version: int | None) -> Json:
+        return self._shelf.task(id, version).model_dump(mode="json")
+
+    async def keep_task(self, text: str, file: str) -> Json:
+        return (await self._shelf.keep_task(text, file=file)).model_dump(mode="json")
+
+    async def remove_task(self, id: str) -> None:
+        await self._shelf.remove_task(id)
+
+    async def variant(self, id: str, variant: Variant) -> Json:
+        return (await self._shelf.variant(id, variant)).model_dump(mode="json")
+
+    async def projects(self) -> list[Json]:
+        return [one.model_dump(mode="json") for one in self._shelf.projects()]
+
+    async def project(self, id: str) -> Json:
+        return self._shelf.project(id).model_dump(mode="json")
 
     async def _start(self, workflow: str, inputs: Any, **more: Any) -> str:
         return await self._runs.start(Document(workflow=workflow), dict(inputs), **more)
@@ -94,6 +159,46 @@ class RemoteLibrary:
 
     async def run_schedule(self, id: str) -> str:
         return str((await self._ask("POST", f"/api/schedules/{id}/run"))["run"])
+
+    async def import_file(self, text: str, file: str, name: str, models: dict[str, str]) -> Json:
+        body = {"text": text, "file": file, "name": name, "models": models}
+        return await self._ask("POST", "/api/import", body)
+
+    async def prompts(self, words: str, tags: list[str]) -> list[Json]:
+        asked = {"q": words, "tag": tags}
+        return list((await self._ask("GET", "/api/prompts", params=asked))["prompts"])
+
+    async def prompt(self, id: str) -> Json:
+        return await self._ask("GET", f"/api/prompts/{id}")
+
+    async def keep_prompt(self, id: str, text: str) -> Json:
+        return await self._ask("PUT", f"/api/prompts/{id}", {"document": text})
+
+    async def remove_prompt(self, id: str) -> None:
+        await self._ask("DELETE", f"/api/prompts/{id}")
+
+    async def tasks(self, words: str, tags: list[str], limit: int) -> list[Json]:
+        asked = {"q": words, "tag": tags, "limit": limit}
+        return list((await self._ask("GET", "/api/tasks", params=asked))["tasks"])
+
+    async def task(self, id: str, version: int | None) -> Json:
+        asked = {} if version is None else {"version": version}
+        return await self._ask("GET", f"/api/tasks/{id}", params=asked)
+
+    async def keep_task(self, text: str, file: str) -> Json:
+        return await self._ask("POST", "/api/tasks", {"document": text, "file": file})
+
+    async def remove_task(self, id: str) -> None:
+        await self._ask("DELETE", f"/api/tasks/{id}")
+
+    async def variant(self, id: str, variant: Variant) -> Json:
+        return await self._ask("POST", f"/api/tasks/{id}/variants", variant.model_dump())
+
+    async def projects(self) -> list[Json]:
+        return list((await self._ask("GET", "/api/projects"))["projects"])
+
+    async def project(self, id: str) -> Json:
+        return await self._ask("GET", f"/api/projects/{id}")
 
 
 @asynccontextmanager

@@ -12,9 +12,10 @@ from pipecatapp.workflow.compiling.names import (
     loop_facts,
     looped,
     loops,
+    schema_of,
 )
 from pipecatapp.workflow.compiling.uses import Uses
-from pipecatapp.workflow.document import InvalidDocument, Prompt, Workflow
+from pipecatapp.workflow.document import InvalidDocument, Project, Prompt, Workflow
 from pipecatapp.workflow.document.diagnostic import did_you_mean
 from pipecatapp.workflow.document.model import Node
 from pipecatapp.workflow.document.shapes import ShapeError, fits, shape
@@ -41,10 +42,14 @@ def compile_workflow(
     *,
     workflows: Mapping[str, Workflow] | None = None,
     roles: Mapping[str, Any] | None = None,
+    projects: Mapping[str, Project] | None = None,
 ) -> Plan:
     """The frozen plan of a workflow; raises `InvalidDocument`."""
-    bound = {name: ModelChoice.model_validate(said) for name, said in (roles or {}).items()}
-    library = Library(tools, tuple(prompts), {**(workflows or {}), workflow.id: workflow}, bound)
+    project = (projects or {}).get(workflow.document.project or "")
+    said = {**(roles or {}), **(project.roles if project else {})}
+    bound = {name: ModelChoice.model_validate(choice) for name, choice in said.items()}
+    known = {**(workflows or {}), workflow.id: workflow}
+    library = Library(tools, tuple(prompts), known, bound, projects or {})
     library.want(workflow)
     for wanted in library.wanted:
         library.bodies[wanted.id] = _WorkflowCompiler(library, wanted).body()
@@ -74,18 +79,23 @@ class _WorkflowCompiler(Uses):
                 self._typed(("inputs", name, "default"), given.type, given.default)
         self._check_schedule()
         names: dict[str, Json] = {"inputs": self.workflow.input_schema(), "run": RUN}
+        project = self._project()
+        if project is not None:
+            names["project"] = schema_of(project)
         if document.workspace is not None:
             wanted = document.workspace.model_dump()
             self._read_all(("workspace",), wanted, Visible(names))
         order = "steps" if document.steps is not None else "graph"
         entries = list(flat((order,), document.steps or document.graph or []))
-        nodes, gives = self._scope(order, entries, Visible(names))
+        visible = Visible(names, given=frozenset(names))
+        nodes, gives = self._scope(order, entries, visible)
         for name, out in document.outputs.items():
             self._read_all(("outputs", name), out.value, Visible({**names, **gives}))
         return Body(
             id=document.id,
             version=document.version,
             about=document.about,
+            project=project,
             order="steps" if document.steps is not None else "graph",
             nodes=nodes,
             allow=None if document.allow is None else tuple(sorted(set(document.allow))),
@@ -98,6 +108,16 @@ class _WorkflowCompiler(Uses):
                 for name, out in document.outputs.items()
             },
         )
+
+    def _project(self) -> Json | None:
+        """What is known of the project that the document names."""
+        if (name := self.document.project) is None:
+            return None
+        if name in self.library.projects:
+            return self.library.projects[name].values
+        known = did_you_mean(name, self.library.projects, otherwise="No project is kept here")
+        self._fault(("project",), f"there is no project {name!r}", known)
+        return {}
 
     def _check_schedule(self) -> None:
         """What it is started with by itself must be what it takes."""

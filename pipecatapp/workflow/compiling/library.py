@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pipecatapp.workflow.document import Diagnostic, Prompt, Workflow
+from pipecatapp.workflow.document import Diagnostic, Project, Prompt, Workflow
 from pipecatapp.workflow.document.model import Node
 from pipecatapp.workflow.document.yaml_text import Path
 from pipecatapp.workflow.plan import Body, ModelChoice
@@ -18,6 +18,7 @@ class Library:
     prompts: Sequence[Prompt]
     workflows: Mapping[str, Workflow]
     roles: Mapping[str, ModelChoice]
+    projects: Mapping[str, Project] = field(default_factory=dict)
     bodies: dict[str, Body] = field(default_factory=dict)
     faults: list[Diagnostic] = field(default_factory=list)
     wanted: list[Workflow] = field(default_factory=list)

@@ -48,6 +48,15 @@ class Visible:
         return Visible({**self.known, **gives}, barred, self.given | gives.keys())
 
 
+def schema_of(value: Any) -> Json:
+    """The schema that a value has which is there already; what it has not cannot be read."""
+    if isinstance(value, dict):
+        return {"type": "object", "properties": {key: schema_of(one) for key, one in value.items()}}
+    words: list[tuple[type, str]] = [(str, "string"), (bool, "boolean"), (int, "integer")]
+    words += [(float, "number"), (list, "array")]
+    return {"type": next((word for kind, word in words if isinstance(value, kind)), "null")}
+
+
 def looped(visit: Json) -> Json:
     """What a loop gives whose visits give `visit`."""
     return {

@@ -40,6 +40,15 @@ class Prompt:
 
 
 @dataclass(frozen=True)
+class Project:
+    """What workflows of one project know of it: `values` by name, and who plays its model roles."""
+
+    id: str
+    values: Json
+    roles: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
 class Workflow:
     """A document that has the form of a workflow; `compile_workflow` says whether it can run."""
 

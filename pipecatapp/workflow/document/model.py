@@ -11,12 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_valida
 from pipecatapp.workflow.document.shapes import shape
 from pipecatapp.workflow.tool import Effect
 
-LATER_IN_WORKFLOW = {
-    "project",
-}
-LATER_IN_NODE = {"where"}
-LATER_ELSEWHERE: set[str] = set()
-LATER = LATER_IN_WORKFLOW | LATER_IN_NODE | LATER_ELSEWHERE
+LATER = {"where"}
 """Keys of the format that this version does not execute.
 
 They are refused by name, never ignored.
@@ -25,6 +20,7 @@ They are refused by name, never ignored.
 RESERVED = {
     "inputs",
     "run",
+    "project",
     "loop",
     "prev",
     "first",
@@ -373,6 +369,9 @@ class WorkflowDocument(Part):
     allow: list[Effect] | None = Field(
         None,
         description="Effects that it and all it uses may have; without it, any that the run has.",
+    )
+    project: str | None = Field(
+        None, description="The project it belongs to; its fields are read as `project.…`."
     )
     schedule: Schedule | None = Field(None, description="When it starts by itself.")
     workspace: WorkspacePart | None = Field(

@@ -8,9 +8,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from pipecatapp.workflow.document.model import (
-    LATER_ELSEWHERE,
-    LATER_IN_NODE,
-    LATER_IN_WORKFLOW,
+    LATER,
     Defaults,
     ForEach,
     Input,
@@ -90,7 +88,7 @@ def documents_page() -> str:
     tests = [name for name in TESTS if name not in OPERATORS]
     lines += ["", _EXPRESSIONS]
     lines += [f"Filters: {_names(FILTERS)}.", "", f"Tests, for `is` and `select`: {_names(tests)}."]
-    later = sorted(LATER_IN_NODE | LATER_IN_WORKFLOW | LATER_ELSEWHERE)
+    later = sorted(LATER)
     lines += ["", "## Not in this version", "", "Keys that are refused by their name:"]
     return "\n".join([*lines, f"{_names(later)}.", ""])
 

@@ -100,7 +100,8 @@ class Walk:
         grants: frozenset[Effect],
     ) -> None:
         run = {"id": self._instances.run, "request": self._instances.request}
-        names: ChainMap[str, Any] = ChainMap({"inputs": inputs, "run": run})
+        known = {"inputs": inputs, "run": run, "project": body.project}
+        names: ChainMap[str, Any] = ChainMap(known)
         mark = f"{body.id} {canonical(inputs)}"
         grants = narrowed(grants, body.allow)
         scope = Scope(

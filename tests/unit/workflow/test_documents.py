@@ -53,8 +53,8 @@ vagrants: 2
         "13:64: 'first' has a meaning of its own. Choose another id",
         "14:30: `value` is missing. Add `value: …`",
         "14:43: unknown key 'valve'. Did you mean 'value'?",
-        "15:1: unknown key 'vagrants'. Known: about, defaults, graph, id, inputs, kind, limits,"
-        " outputs, steps, tags, version",
+        "15:1: unknown key 'vagrants'. Known: about, allow, defaults, graph, id, inputs, kind,"
+        " limits, outputs, project, schedule, steps, tags, version, workspace",
     ]
 
 
@@ -69,14 +69,6 @@ def test_key_of_a_later_version_is_refused_by_name(key: str) -> None:
     found = faults(f"id: x\nsteps:\n  - {{id: a, use: b, {key}: 1}}\n")
 
     assert found == [f"3:21: `{key}` is not in this version. Remove it"]
-
-
-@pytest.mark.parametrize("key", ["project"])
-def test_workflow_key_of_a_later_version_is_refused_by_name(key: str) -> None:
-    """The same for the head of a document."""
-    assert faults(f"id: x\n{key}: 1\nsteps: []\n") == [
-        f"2:1: `{key}` is not in this version. Remove it"
-    ]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,27 @@
+"""`/api/import`: files of older programs, as workflows."""
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel, ConfigDict, Field
+
+from pipecatapp.api.access import known_caller
+from pipecatapp.api.library.shelf import WithShelf
+from pipecatapp.shelf import ImportedFile
+
+router = APIRouter(prefix="/api/import", dependencies=[Depends(known_caller)])
+
+
+class OldFile(BaseModel):
+    """`models` says which role plays a model that the file names."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str
+    file: str = Field(default="old.yaml", max_length=1000)
+    name: str = Field("", pattern=r"^([a-z][a-z0-9-]*)?$", max_length=200)
+    models: dict[str, str] = {}
+
+
+@router.post("")
+async def import_file(body: OldFile, shelf: WithShelf) -> ImportedFile:
+    """Read a file of OrchestrAI, or one with connected nodes, as a workflow; nothing is kept."""
+    return shelf.import_file(body.text, file=body.file, name=body.name, models=body.models)

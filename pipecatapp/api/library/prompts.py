@@ -1,0 +1,51 @@
+"""`/api/prompts`: texts that models are told, by their tags."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from pipecatapp.api.access import known_caller
+from pipecatapp.api.library.shelf import Id, WithShelf
+from pipecatapp.shelf import PromptCard
+
+router = APIRouter(prefix="/api/prompts", dependencies=[Depends(known_caller)])
+
+
+class PromptList(BaseModel):
+    prompts: list[PromptCard]
+
+
+class NewPrompt(BaseModel):
+    """Markdown with the tags in front."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    document: str = Field(min_length=1, max_length=100_000)
+
+
+@router.get("")
+async def list_prompts(
+    shelf: WithShelf,
+    q: Annotated[str, Query(max_length=1000)] = "",
+    tag: Annotated[list[str], Query(max_length=50)] = [],  # noqa: B006
+) -> PromptList:
+    """Those that apply to the tags, and have one of the words of `q`, the best first."""
+    return PromptList(prompts=shelf.prompts(q, tag))
+
+
+@router.get("/{id}")
+async def show_prompt(id: Id, shelf: WithShelf) -> PromptCard:
+    return shelf.prompt(id)
+
+
+@router.put("/{id}")
+async def keep_prompt(id: Id, body: NewPrompt, shelf: WithShelf) -> PromptCard:
+    """Keep one in the state directory; workflows that are started from now on are told it."""
+    return shelf.keep_prompt(id, body.document)
+
+
+@router.delete("/{id}", status_code=204)
+async def remove_prompt(id: Id, shelf: WithShelf) -> None:
+    """Remove one that is kept; a shipped one of that id stands again."""
+    shelf.remove_prompt(id)

@@ -1,0 +1,56 @@
+"""`hearth import`: files of older programs, as workflows."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from pipecatapp.cli.failure import DONE, INVALID, CommandFailed, finish
+from pipecatapp.cli.library.desk import open_library
+from pipecatapp.cli.options import StateOption, text_of
+
+
+def import_file(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A pipeline or connected nodes.")],
+    name: Annotated[str, typer.Option(help="Id of the workflow; by default the file's name.")] = "",
+    models: Annotated[
+        list[str], typer.Option("--model", metavar="OLD=ROLE", help="Who plays a model it names.")
+    ] = [],  # noqa: B006
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Write the workflow to this file.")
+    ] = None,
+    state_dir: StateOption = None,
+) -> None:
+    """Read a file of OrchestrAI (`pipeline:`), or one with connected `nodes:`, as a workflow.
+
+    What it cannot say is told with file and line; exit code 2 when the workflow cannot run.
+    """
+    write = typer.echo if output is None else partial(_write, output)
+    finish(_import(file, name, models, write, state_dir))
+
+
+async def _import(
+    file: Path, name: str, models: list[str], write: Callable[[str], None], state_dir: Path | None
+) -> int:
+    if not all("=" in word for word in models):
+        raise CommandFailed("--model is of the form old=role.", code=INVALID)
+    named = dict(word.rpartition("=")[::2] for word in models)
+    text = text_of(str(file))
+    async with open_library(state_dir) as library:
+        imported = await library.import_file(text, str(file), name, named)
+    for one in imported["look_at"]:
+        typer.echo(one["said"], err=True)
+    write(imported["document"].rstrip("\n"))
+    if imported["plan"]["diagnostics"]:
+        typer.echo(imported["plan"]["text"], err=True)
+        return INVALID
+    return DONE
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(f"{text}\n", encoding="utf-8")
+    except OSError as error:
+        raise CommandFailed(f"{file} cannot be written: {error.strerror}.") from error

@@ -1,0 +1,51 @@
+"""`hearth projects`: what workflows know of the work they are part of."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from pipecatapp.cli.failure import DONE, finish
+from pipecatapp.cli.library.desk import open_library
+from pipecatapp.cli.options import JsonOption, StateOption
+from pipecatapp.cli.runs import console
+
+
+def list_projects(
+    context: typer.Context, state_dir: StateOption = None, *, as_json: JsonOption = False
+) -> None:
+    """List the projects of the state directory's folder `projects`."""
+    if context.invoked_subcommand is None:
+        finish(_list(state_dir, as_json=as_json))
+
+
+def show_project(
+    id: Annotated[str, typer.Argument(metavar="ID", help="As `hearth projects` lists it.")],
+    state_dir: StateOption = None,
+) -> None:
+    """Print what workflows read of a project, as JSON; keys only by where they lie."""
+    finish(_show(id, state_dir))
+
+
+async def _list(state_dir: Path | None, *, as_json: bool) -> int:
+    async with open_library(state_dir) as library:
+        found = await library.projects()
+    if as_json:
+        typer.echo(json.dumps({"projects": found}, indent=2, ensure_ascii=False))
+        return DONE
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("id", "languages", "repository", "vision"):
+        table.add_column(name, no_wrap=name != "vision")
+    for one in found:
+        told = one["values"]
+        table.add_row(one["id"], ", ".join(told["languages"]), told["repository"], told["vision"])
+    console().print(table)
+    return DONE
+
+
+async def _show(id: str, state_dir: Path | None) -> int:
+    async with open_library(state_dir) as library:
+        typer.echo(json.dumps(await library.project(id), indent=2, ensure_ascii=False))
+    return DONE

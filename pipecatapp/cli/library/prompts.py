@@ -1,0 +1,92 @@
+"""`hearth prompts`: texts that models are told, by their tags."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from pipecatapp.cli.failure import DONE, INVALID, CommandFailed, finish
+from pipecatapp.cli.library.desk import open_library
+from pipecatapp.cli.options import JsonOption, StateOption, text_of
+from pipecatapp.cli.runs import console
+
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="As `hearth prompts` lists it.")]
+
+
+def list_prompts(
+    context: typer.Context,
+    words: Annotated[str, typer.Option("--search", help="Words to find them by.")] = "",
+    tags: Annotated[
+        list[str], typer.Option("--tag", help="Only those that apply where these tags are asked.")
+    ] = [],  # noqa: B006
+    state_dir: StateOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """List prompts. One applies when all of its tags are among those that are asked for."""
+    if context.invoked_subcommand is None:
+        finish(_list(words, tags, state_dir, as_json=as_json))
+
+
+def show_prompt(
+    id: IdArgument, state_dir: StateOption = None, *, as_json: JsonOption = False
+) -> None:
+    """Print the text of a prompt."""
+    finish(_show(id, state_dir, as_json=as_json))
+
+
+def keep_prompt(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Markdown, `tags:` in front; its name is the id.")
+    ],
+    state_dir: StateOption = None,
+) -> None:
+    """Keep a prompt in the state directory; it stands before a shipped one of that id."""
+    finish(_keep(file, state_dir))
+
+
+def remove_prompt(id: IdArgument, state_dir: StateOption = None) -> None:
+    """Remove a prompt that is kept; a shipped one of that id stands again."""
+    finish(_remove(id, state_dir))
+
+
+async def _list(words: str, tags: list[str], state_dir: Path | None, *, as_json: bool) -> int:
+    async with open_library(state_dir) as library:
+        found = await library.prompts(words, tags)
+    if as_json:
+        typer.echo(json.dumps({"prompts": found}, indent=2, ensure_ascii=False))
+        return DONE
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("id", no_wrap=True)
+    table.add_column("tags")
+    table.add_column("text", overflow="ellipsis", no_wrap=True, ratio=1)
+    for one in found:
+        table.add_row(one["id"], ", ".join(one["tags"]), " ".join(one["text"].split()))
+    console().print(table)
+    return DONE
+
+
+async def _show(id: str, state_dir: Path | None, *, as_json: bool) -> int:
+    async with open_library(state_dir) as library:
+        found = await library.prompt(id)
+    typer.echo(json.dumps(found, indent=2, ensure_ascii=False) if as_json else found["text"])
+    return DONE
+
+
+async def _keep(file: Path, state_dir: Path | None) -> int:
+    if file.suffix != ".md":
+        raise CommandFailed(f"{file} is no Markdown: a prompt's file ends in .md.", code=INVALID)
+    text = text_of(str(file))
+    async with open_library(state_dir) as library:
+        kept = await library.keep_prompt(file.stem, text)
+    typer.echo(f"{kept['id']} is kept, with the tags {', '.join(kept['tags'])}.")
+    return DONE
+
+
+async def _remove(id: str, state_dir: Path | None) -> int:
+    async with open_library(state_dir) as library:
+        await library.remove_prompt(id)
+    typer.echo(f"{id} is removed.")
+    return DONE

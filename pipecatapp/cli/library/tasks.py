@@ -1,0 +1,160 @@
+"""`hearth tasks`: the library of workflows with tags and versions."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from pipecatapp.cli.desk import open_desk
+from pipecatapp.cli.failure import DONE, INVALID, CommandFailed, finish
+from pipecatapp.cli.inputs import parse_inputs
+from pipecatapp.cli.library.desk import open_library
+from pipecatapp.cli.options import JsonOption, StateOption, text_of
+from pipecatapp.cli.run import to_the_end
+from pipecatapp.cli.runs import console
+from pipecatapp.cli.start import Start
+from pipecatapp.runs import Document
+from pipecatapp.shelf import Variant
+
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="As `hearth tasks` lists it.")]
+TagsOption = Annotated[list[str], typer.Option("--tag", help="Again for each.")]
+
+
+def list_tasks(
+    context: typer.Context,
+    words: Annotated[str, typer.Option("--search", help="Words to find them by.")] = "",
+    tags: TagsOption = [],  # noqa: B006
+    limit: Annotated[int, typer.Option(min=1, max=500, help="How many at most.")] = 50,
+    state_dir: StateOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """List stored tasks; with words the best first, with tags those that have all of them."""
+    if context.invoked_subcommand is None:
+        finish(_list(words, tags, limit, state_dir, as_json=as_json))
+
+
+def show_task(
+    id: IdArgument,
+    version: Annotated[int | None, typer.Option(min=1, help="An older one.")] = None,
+    state_dir: StateOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Print the document of a task."""
+    finish(_show(id, version, state_dir, as_json=as_json))
+
+
+def keep_task(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A workflow with `tags:`.")],
+    state_dir: StateOption = None,
+) -> None:
+    """Keep a workflow as a task: a new version, unless the last one says the same."""
+    finish(_keep(file, state_dir))
+
+
+def remove_task(id: IdArgument, state_dir: StateOption = None) -> None:
+    """Forget a task with all its versions; its runs stay."""
+    finish(_remove(id, state_dir))
+
+
+def keep_variant(
+    id: IdArgument,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The id of the variant.")],
+    said: Annotated[
+        list[str],
+        typer.Option("--set", metavar="PATH=VALUE", help="A field; numbers and lists as JSON."),
+    ] = [],  # noqa: B006
+    tags: TagsOption = [],  # noqa: B006
+    about: Annotated[str, typer.Option(help="What it does.")] = "",
+    state_dir: StateOption = None,
+) -> None:
+    """Keep a variant of a task: the same with other fields; what changes there changes here."""
+    finish(_variant(id, name, said, (tags, about), state_dir))
+
+
+def run_task(
+    id: IdArgument,
+    given: Annotated[
+        list[str], typer.Option("--input", "-i", metavar="NAME=VALUE", help="An input.")
+    ] = [],  # noqa: B006
+    state_dir: StateOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Run a task in its own conversation, which all its runs belong to."""
+    finish(_run(id, given, state_dir, as_json=as_json))
+
+
+async def _list(
+    words: str, tags: list[str], limit: int, state_dir: Path | None, *, as_json: bool
+) -> int:
+    async with open_library(state_dir) as library:
+        found = await library.tasks(words, tags, limit)
+    if as_json:
+        typer.echo(json.dumps({"tasks": found}, indent=2, ensure_ascii=False))
+        return DONE
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name in ("id", "version", "tags", "about"):
+        table.add_column(name, no_wrap=name != "about")
+    for one in found:
+        table.add_row(one["id"], str(one["version"]), ", ".join(one["tags"]), one["about"])
+    console().print(table)
+    return DONE
+
+
+async def _show(id: str, version: int | None, state_dir: Path | None, *, as_json: bool) -> int:
+    async with open_library(state_dir) as library:
+        found = await library.task(id, version)
+    told = json.dumps(found, indent=2, ensure_ascii=False) if as_json else found["document"]
+    typer.echo(told.rstrip("\n"))
+    return DONE
+
+
+async def _keep(file: Path, state_dir: Path | None) -> int:
+    text = text_of(str(file))
+    async with open_library(state_dir) as library:
+        _kept(await library.keep_task(text, str(file)))
+    return DONE
+
+
+async def _remove(id: str, state_dir: Path | None) -> int:
+    async with open_library(state_dir) as library:
+        await library.remove_task(id)
+    typer.echo(f"{id} is removed.")
+    return DONE
+
+
+async def _variant(
+    id: str, name: str, said: list[str], told: tuple[list[str], str], state_dir: Path | None
+) -> int:
+    if not all("=" in word for word in said):
+        raise CommandFailed("--set is of the form path=value.", code=INVALID)
+    fields = {path: _value(text) for path, _, text in (word.partition("=") for word in said)}
+    variant = Variant(id=name, tags=told[0], about=told[1], set=fields)
+    async with open_library(state_dir) as library:
+        _kept(await library.variant(id, variant))
+    return DONE
+
+
+async def _run(id: str, given: list[str], state_dir: Path | None, *, as_json: bool) -> int:
+    async with open_library(state_dir) as library:
+        await library.task(id, None)
+        schema = await library.inputs(id)
+    inputs = parse_inputs(given, schema)
+    async with open_desk(state_dir) as desk:
+        run = await desk.start(Start(Document(workflow=id), inputs, f"task/{id}"))
+        return await to_the_end(desk, run, asking=False, as_json=as_json)
+
+
+def _kept(task: dict[str, Any]) -> None:
+    typer.echo(f"{task['id']} is kept: version {task['version']}, {', '.join(task['tags'])}.")
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
