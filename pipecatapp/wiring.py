@@ -30,6 +30,7 @@ from pipecatapp.tools.code.packages import Packages
 from pipecatapp.tools.mcp.servers import read_servers
 from pipecatapp.tools.memory.conversation import Conversations
 from pipecatapp.tools.model.facts import ExpertFacts
+from pipecatapp.tools.plugins import plugins
 from pipecatapp.workflow import Engine, InvalidDocument, Ledger, ModelFacts, Tool, Workspaces
 from pipecatapp.workspace import GitWorkspaces
 
@@ -101,6 +102,7 @@ async def open_engine(settings: Settings) -> AsyncIterator[Assembly]:
             },
             roles=settings.model_roles,
         )
+        engine.learn(plugins(settings.state_dir / "tools"))
         if servers:
             await stack.enter_async_context(servers.running(engine.learn))
         tell_invalid(engine)

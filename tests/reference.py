@@ -16,6 +16,7 @@ from llama_expert.settings import Settings as ExpertSettings
 from moe_gateway.admission import Admission
 from moe_gateway.metrics import GatewayMetrics
 from moe_gateway.settings import Settings as GatewaySettings
+from pipecatapp.library.page import projects_page
 from pipecatapp.metrics import RunMetrics
 from pipecatapp.settings import Settings as AgentSettings
 from pipecatapp.tools.page import tools_page
@@ -114,6 +115,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "metrics.md": metrics,
     "settings.md": settings,
     "tools.md": tools_page,
+    "project-documents.md": projects_page,
     "variables.md": lambda: variables_page(HEAD),
     "workflow-documents.md": documents_page,
 }

@@ -45,7 +45,7 @@ class ProjectDocument(BaseModel):
 
     model_config = ConfigDict(extra="forbid", validate_default=True)
 
-    kind: Literal["project"] = Field(description="What the document is.")
+    kind: Literal["project"] = Field(description="`project`.")
     id: str = Field(pattern=r"^[a-z][a-z0-9-]*$", description="Its name.")
     vision: str = Field("", description="What it is to become, and for whom.")
     specifications: list[str] = Field([], description="What it must do.")

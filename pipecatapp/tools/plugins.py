@@ -1,0 +1,65 @@
+"""Tools that a person has written: Python files in the state directory's folder `tools`.
+
+They are code of this service and run with all of its rights, as what stands in `pipecatapp/tools`
+does; only who owns the state directory can put them there.
+"""
+
+import sys
+from collections.abc import Iterator
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+import structlog
+
+from pipecatapp.tools import TOOLS
+from pipecatapp.workflow import Tool
+
+log = structlog.get_logger()
+
+WRONG: Final = (
+    *(ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueError),
+    *(LookupError, ArithmeticError, AssertionError, OSError, RuntimeError),
+)
+"""What the code of a file can fail with while it is loaded."""
+
+
+def plugins(folder: Path) -> list[Tool]:
+    """Every tool of every file, in the order of their names.
+
+    A file that cannot be loaded, or that takes the name of a tool that is there, is left out and
+    logged with the reason: one mistake must not keep the service from working.
+    """
+    found: dict[str, Tool] = {}
+    for file in sorted(folder.glob("[!._]*.py")):
+        try:
+            tools = {tool.name: tool for tool in _tools_of(_loaded(file))}
+            if taken := sorted(tools.keys() & {*TOOLS, *found, "agent"}):
+                raise ImportError(f"there is a tool {taken[0]!r} already")
+            if not tools:
+                raise ImportError("no function in it is a @tool")
+        except WRONG as error:
+            log.warning("tool_left_out", file=str(file), reason=f"{type(error).__name__}: {error}")
+        else:
+            found |= tools
+    return list(found.values())
+
+
+def _loaded(file: Path) -> ModuleType:
+    name = f"hearth_tools_{file.stem}"
+    spec = spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise ImportError(f"{file} is no Python")
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _tools_of(module: ModuleType) -> Iterator[Tool]:
+    yield from (value for value in vars(module).values() if isinstance(value, Tool))
