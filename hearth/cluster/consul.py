@@ -1,19 +1,13 @@
 """A typed client of Consul, on py-consul."""
 
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from urllib.parse import urlsplit
 
 import consul
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
-from hearth.cluster.endpoint import Answer, Endpoint, Session
-
-
-class Model(BaseModel):
-    """A part of Consul's answer; what we do not use is left out."""
-
-    model_config = ConfigDict(frozen=True, populate_by_name=True)
+from hearth.cluster.client import Client, Model
+from hearth.cluster.endpoint import Endpoint
 
 
 class Check(Model):
@@ -46,16 +40,6 @@ class Instance(Model):
         return all(check.status != "critical" for check in self.checks)
 
 
-class Peer(Model):
-    """One server of the quorum; `address` is host:port."""
-
-    id: str = Field(alias="ID")
-    name: str = Field(alias="Node")
-    address: str = Field(alias="Address")
-    leader: bool = Field(alias="Leader")
-    voter: bool = Field(alias="Voter")
-
-
 class Member(Model):
     """One agent as gossip knows it; `alive` is status 1."""
 
@@ -69,15 +53,14 @@ class Member(Model):
         return self.status == 1
 
 
-class Consul:
+class Consul(Client):
     """`with Consul(Endpoint("https://10.0.0.11:8501", token=…, ca_file=…)) as consul: …`
 
     Every method raises `ClusterError`.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self.endpoint = endpoint
-        self.session = Session(endpoint, header="X-Consul-Token", index_header="X-Consul-Index")
+        super().__init__(endpoint, header="X-Consul-Token", index_header="X-Consul-Index")
         parts = urlsplit(endpoint.url)
         self._library = consul.Consul(
             host=parts.hostname or "127.0.0.1",
@@ -88,25 +71,9 @@ class Consul:
         )
         self._library.http.session = self.session
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.session.close()
-
     def leader(self) -> str:
         """host:port of the leader; empty while there is none."""
         return str(self._library.status.leader())
-
-    def peers(self) -> list[Peer]:
-        """The servers of the quorum, as raft has them."""
-        found = self.session.call("GET", "operator/raft/configuration")
-        return [Peer.model_validate(row) for row in found["Servers"]]
 
     def members(self) -> list[Member]:
         """The agents that the asked agent knows."""
@@ -132,10 +99,6 @@ class Consul:
     def checks(self, status: str = "critical") -> list[Check]:
         """Every check in that state: passing, warning, critical or any."""
         return [Check.model_validate(row) for row in self._library.health.state(status)[1]]
-
-    def block(self, path: str, index: int, *, wait: float) -> Answer:
-        """A blocking query of any path below `/v1/`."""
-        return self.session.block(path, index, wait=wait)
 
 
 def _instance(row: dict[str, Any]) -> Instance:

@@ -1,20 +1,14 @@
 """A typed client of Nomad, on python-nomad."""
 
 import base64
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import nomad
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import Field, field_validator
 
-from hearth.cluster.endpoint import Answer, Endpoint, Json, Session
+from hearth.cluster.client import Client, Model
+from hearth.cluster.endpoint import Endpoint, Json
 from hearth.cluster.errors import ClusterError
-
-
-class Model(BaseModel):
-    """A part of Nomad's answer; what we do not use is left out."""
-
-    model_config = ConfigDict(frozen=True, populate_by_name=True)
 
 
 class JobRow(Model):
@@ -128,25 +122,14 @@ class Node(Model):
     version: str = Field("", alias="Version")
 
 
-class Peer(Model):
-    """One server of the quorum; `address` is host:port."""
-
-    id: str = Field(alias="ID")
-    name: str = Field(alias="Node")
-    address: str = Field(alias="Address")
-    leader: bool = Field(alias="Leader")
-    voter: bool = Field(alias="Voter")
-
-
-class Nomad:
+class Nomad(Client):
     """`with Nomad(Endpoint("https://10.0.0.11:4646", token=…, ca_file=…)) as nomad: …`
 
     Every method raises `ClusterError`.
     """
 
     def __init__(self, endpoint: Endpoint) -> None:
-        self.endpoint = endpoint
-        self.session = Session(endpoint, header="X-Nomad-Token", index_header="X-Nomad-Index")
+        super().__init__(endpoint, header="X-Nomad-Token", index_header="X-Nomad-Index")
         self._library = nomad.Nomad(
             address=endpoint.url.rstrip("/"),
             token=endpoint.token,
@@ -157,17 +140,6 @@ class Nomad:
             session=self.session,
         )
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.session.close()
-
     def leader(self) -> str:
         """host:port of the leader; empty while there is none."""
         try:
@@ -176,11 +148,6 @@ class Nomad:
             if "No cluster leader" in str(error):
                 return ""
             raise
-
-    def peers(self) -> list[Peer]:
-        """The servers of the quorum, as raft has them."""
-        found = self.session.call("GET", "operator/raft/configuration")
-        return [Peer.model_validate(row) for row in found["Servers"]]
 
     def nodes(self) -> list[Node]:
         """Every machine that is, or was, a client."""
@@ -265,10 +232,6 @@ class Nomad:
         """The last `size` bytes that a task wrote to `kind`: stdout or stderr."""
         params = {"task": task, "type": kind, "origin": "end", "offset": size, "plain": "true"}
         return self.session.text(f"client/fs/logs/{allocation}", params)
-
-    def block(self, path: str, index: int, *, wait: float) -> Answer:
-        """A blocking query of any path below `/v1/`."""
-        return self.session.block(path, index, wait=wait)
 
     def variable(self, path: str) -> tuple[int, dict[str, str]]:
         """The items of a Nomad variable with its index; raises `NotFound`."""

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
+from hearth.cluster.client import Peer
 from hearth.cluster.consul import Consul
 from hearth.cluster.drift.finding import Finding, Fix
 from hearth.cluster.drift.machines import Machine
@@ -12,17 +13,6 @@ from hearth.cluster.errors import Denied
 from hearth.cluster.nomad import Nomad
 
 Product = Literal["consul", "nomad"]
-
-
-class Peer(Protocol):
-    """A server of a quorum, of Consul or of Nomad."""
-
-    @property
-    def id(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def address(self) -> str: ...
 
 
 def peers(product: Product, found: Sequence[Peer], machines: list[Machine]) -> Iterator[Finding]:

@@ -1,0 +1,55 @@
+"""What the clients of Consul and of Nomad have in common: both are quorums that answer HTTP."""
+
+from types import TracebackType
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from hearth.cluster.endpoint import Answer, Endpoint, Session
+
+
+class Model(BaseModel):
+    """A part of an answer; what we do not use is left out."""
+
+    model_config = ConfigDict(frozen=True, populate_by_name=True)
+
+
+class Peer(Model):
+    """One server of the quorum; `address` is host:port."""
+
+    id: str = Field(alias="ID")
+    name: str = Field(alias="Node")
+    address: str = Field(alias="Address")
+    leader: bool = Field(alias="Leader")
+    voter: bool = Field(alias="Voter")
+
+
+class Client:
+    """A client with a session of its own, which ends with the block that it is opened for.
+
+    Every method raises `ClusterError`.
+    """
+
+    def __init__(self, endpoint: Endpoint, *, header: str, index_header: str) -> None:
+        self.endpoint = endpoint
+        self.session = Session(endpoint, header=header, index_header=index_header)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.session.close()
+
+    def peers(self) -> list[Peer]:
+        """The servers of the quorum, as raft has them."""
+        found = self.session.call("GET", "operator/raft/configuration")
+        return [Peer.model_validate(row) for row in found["Servers"]]
+
+    def block(self, path: str, index: int, *, wait: float) -> Answer:
+        """A blocking query of any path below `/v1/`."""
+        return self.session.block(path, index, wait=wait)
