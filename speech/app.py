@@ -13,9 +13,9 @@ from hearth.service.health import Health
 from hearth.service.server import service_routes
 from hearth.service.settings import read_key
 from hearth.service.version import hearth_version
-from speech import synthesis, transcriptions
-from speech.answers import Keys, answer_errors_as_openai
-from speech.body import BodyLimit
+from speech.api import synthesis, transcriptions
+from speech.api.answers import Keys, answer_errors_as_openai
+from speech.api.body import BodyLimit
 from speech.duty import Ears, Mouth
 from speech.engines.choice import hearing, speaking
 from speech.engines.hearing import Hearing

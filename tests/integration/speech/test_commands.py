@@ -51,7 +51,7 @@ def test_what_is_said_into_a_file_is_written_down_again(state: StateDir) -> None
 
     assert (said.exit_code, heard.exit_code) == (0, 0), said.stderr + heard.stderr
     assert str(file) in said.stdout
-    assert word_errors(SENTENCES[0], heard.stdout) <= 0.2
+    assert word_errors(SENTENCES[0], heard.stdout) <= 0.4
 
 
 @pytest.mark.parametrize(

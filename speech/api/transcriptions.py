@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, File, Form, Request, UploadFile
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-from speech.answers import Refused, known_caller
+from speech.api.answers import Refused, known_caller
 from speech.audio import decode
 from speech.duty import Ears, Transcript
 

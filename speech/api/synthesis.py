@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
 
-from speech.answers import Refused, known_caller
+from speech.api.answers import Refused, known_caller
 from speech.audio import MEDIA_TYPES, Format, encoded
 from speech.duty import Mouth
 from speech.words import sentences
