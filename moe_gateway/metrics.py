@@ -1,5 +1,6 @@
 """What the gateway counts. Labels are bounded: a model that nobody offers is `unknown`."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -247,7 +248,20 @@ class InstanceCollector(Collector):
             circuit.add_metric([instance.label], float(instance.circuit.state != "closed"))
             if instance.healthy and instance.expert and instance.model:
                 serves.add_metric([instance.label, instance.expert, instance.model], 1)
-        return [up, busy, circuit, waiting, serves]
+        tasks = GaugeMetricFamily(
+            "moe_gateway_tasks",
+            "Pieces of work in the event loop; it falls back to what it was when nobody asks.",
+            value=_tasks(),
+        )
+        return [up, busy, circuit, waiting, serves, tasks]
+
+
+def _tasks() -> int:
+    """None outside of an event loop, as when only the names of metrics are asked for."""
+    try:
+        return len(asyncio.all_tasks())
+    except RuntimeError:
+        return 0
 
 
 class KeyCollector(Collector):

@@ -16,6 +16,7 @@ from moe_gateway.responses.answer import (
     refusal_part,
     text_part,
 )
+from moe_gateway.upstream.connection import Lost
 
 Json = dict[str, Any]
 
@@ -66,7 +67,7 @@ class Events:
         self._number = -1
         self._items: list[Growing] = []
         self._open: Growing | None = None
-        """The item whose part is open; calls stay open to the end, for they may come mixed."""
+        """The item that is open: clients (Home Assistant is one) know one at a time."""
         self._calls: dict[int, Growing] = {}
         self._finish: str | None = None
         self._usage: Any = None
@@ -91,8 +92,6 @@ class Events:
     def end(self) -> list[Json]:
         """What is open is closed; the whole response is the last event."""
         events = self._close()
-        for call in self._calls.values():
-            events += self._close_call(call)
         output = [item.item() for item in self._items]
         if not output:
             events += self._grow("output_text", "", []) + self._close()
@@ -145,6 +144,9 @@ class Events:
         item = self._open
         if item is None:
             return []
+        if item.kind == "function_call":
+            self._open = None
+            return self._close_call(item)
         said = {"refusal": item.text} if item.kind == "refusal" else {"text": item.text}
         more = {"logprobs": item.logprobs} if item.kind == "output_text" else {}
         events = [
@@ -161,7 +163,7 @@ class Events:
         call = self._calls.get(index)
         if call is None:
             events += self._close()
-            call = self._calls[index] = self._new("function_call", "fc")
+            call = self._open = self._calls[index] = self._new("function_call", "fc")
             call.call = {
                 "id": piece.get("id"),
                 "function": {"name": function.get("name"), "arguments": ""},
@@ -169,6 +171,8 @@ class Events:
             item = call.item("in_progress")
             events.append(self._of(call, "output_item.added", item=item))
         if text := function.get("arguments"):
+            if call is not self._open:
+                raise Lost("The server went on with a tool call after it had begun the next one.")
             call.call["function"]["arguments"] += text
             events.append(self._of(call, "function_call_arguments.delta", delta=text))
         return events

@@ -55,7 +55,9 @@ class ResponsesReply(Reply):
     async def whole(
         self, status: int, data: bytes, headers: Headers, content_type: bytes = JSON
     ) -> None:
-        if status < 400 and self._asked and not self.status:
+        if status >= 400 and not self.status:
+            self._streams = False  # It is refused by its status, so there will be no events.
+        elif self._asked and not self.status:
             data = orjson.dumps(Response(self._asked).whole(_decoded(data)))
         await super().whole(status, data, headers, content_type)
 
