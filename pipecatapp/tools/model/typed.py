@@ -10,6 +10,8 @@ from pipecatapp.workflow import Context, ToolFailed, tool
 from pipecatapp.workflow.document.shapes import Shape, ShapeError, shape
 
 FENCE = re.compile(r"```[a-z]*\s*\n(.*?)\n?\s*```", re.DOTALL)
+LONGEST_BROKEN = 20_000
+"""Characters of a broken answer that are given to be mended."""
 SHOWN = 2000
 """Characters of a wrong answer that the model is shown again."""
 
@@ -41,6 +43,9 @@ async def typed(
     fallback: Annotated[
         list[str], Field(description="Models to ask instead, in this order, when it cannot answer.")
     ] = [],  # noqa: B006
+    repair: Annotated[
+        str, Field(description="Model that mends what is no JSON; empty: the same model again.")
+    ] = "",
 ) -> TypedAnswer:
     """Ask a model for data of a given form; an answer without that form is sent back to it."""
     form = form_of(returns)
@@ -49,23 +54,32 @@ async def typed(
     given |= {"fallback": fallback} if fallback else {}
     sampling = {"temperature": temperature, "max_tokens": max_tokens}
     given |= {name: value for name, value in sampling.items() if value is not None}
-    wrong = ""
+    wrong, asked = "", {**given, "messages": talk}
     for attempt in range(1, attempts + 1):
-        said = await ctx.call(
-            "llm", {**given, "messages": talk}, at=f"ask[{attempt}]", say=lambda _text: None
-        )
+        said = await ctx.call("llm", asked, at=f"ask[{attempt}]", say=lambda _text: None)
         try:
             value = form.check(json.loads(inside(said["text"])))
         except (ValueError, RecursionError) as error:
             wrong = str(error)
+            if repair and isinstance(error, json.JSONDecodeError):
+                asked = {**given, "model": repair, "messages": mending(said["text"], wrong, form)}
+                continue
             talk += [
                 {"role": "assistant", "content": said["text"][:SHOWN]},
                 {"role": "user", "content": f"That is wrong: {wrong}. {instruction(form)}"},
             ]
+            asked = {**given, "messages": talk}
         else:
             ctx.record(model=said["model"])
             return TypedAnswer(value=value, attempts=attempt, model=said["model"])
     raise ToolFailed(f"The model gave no answer of the form in {attempts} attempts: {wrong}.")
+
+
+def mending(text: str, wrong: str, form: Shape) -> list[dict[str, Any]]:
+    """What a small model is asked: the broken text only, without what it was an answer to."""
+    told = f"Mend this text so that it is JSON; change nothing else. {instruction(form)}"
+    broken = f"It fails with: {wrong}.\n\n<text>\n{text[:LONGEST_BROKEN]}\n</text>"
+    return [{"role": "system", "content": told}, {"role": "user", "content": broken}]
 
 
 def form_of(returns: Any) -> Shape:

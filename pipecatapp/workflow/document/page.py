@@ -138,6 +138,10 @@ def _kind(name: str, annotation: Any) -> str:
         "str": "text",
         "Literal": f"`{', '.join(map(str, get_args(annotation)))}`",
     }
+    if name in ("cost", "max_cost"):
+        return "number"
+    if text.startswith("list[Literal"):
+        return f"texts: `{', '.join(get_args(get_args(annotation)[0]))}`"
     if name in ("type", "returns"):
         return "type"
     if name in ("allow", "check"):

@@ -50,6 +50,8 @@ def _choose(
             raise
         return
     given["model"] = first
+    if "repair" in tool.takes.model_fields and "repair" in roles:
+        given.setdefault("repair", models_of(choice, ["repair"], roles, facts)[0])
     if others and "fallback" in tool.takes.model_fields:
         given.setdefault("fallback", others)
 

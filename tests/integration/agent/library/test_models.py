@@ -158,6 +158,50 @@ outputs:
     }
 
 
+@pytest.mark.proves("000-32")
+@pytest.mark.proves("001-36")
+def test_each_node_asks_its_own_model_in_its_own_way(empty_house: House) -> None:
+    """One model for the plan, another for the words; the last one's settings are not everyone's."""
+    document = """
+id: both
+steps:
+  - {id: plan, use: llm, model: big, with: {text: Plan., temperature: 0.1, max_tokens: 50}}
+  - {id: words, use: llm, model: small, with: {text: Write., temperature: 1.2}}
+"""
+    with at_home(empty_house) as client:
+        ran(client, document)
+
+    assert [
+        (one.body["model"], one.body["temperature"], one.body.get("max_tokens"))
+        for one in empty_house.model.requests
+    ] == [("big", 0.1, 50), ("small", 1.2, None)]
+
+
+@pytest.mark.proves("001-37")
+def test_broken_json_goes_to_the_small_model(empty_house: House) -> None:
+    """A missing bracket is not worth the big model's time, nor its whole conversation again."""
+    big = empty_house.model.when(for_model("big"))
+    big.say('{"title": "Snow"').say("never asked")
+    empty_house.model.when(for_model("small")).say('{"title": "Snow"}')
+    document = """
+id: typed
+steps:
+  - id: data
+    use: llm.json
+    model: coder
+    with: {messages: [{role: user, content: A long story about snow.}], returns: {title: text}}
+outputs: {title: "{{ data.value.title }}"}
+"""
+    with at_home(empty_house, model_roles={"coder": "big", "repair": "small"}) as client:
+        view = ran(client, document)
+
+    assert view["outputs"] == {"title": "Snow"}
+    assert [one.body["model"] for one in empty_house.model.requests] == ["big", "small"]
+    mended = str(empty_house.model.requests[1].body["messages"])
+    assert '{"title": "Snow"' in mended
+    assert "A long story" not in mended
+
+
 def test_run_ends_where_its_cost_would_go_beyond_its_limit(empty_house: House) -> None:
     """A loop over a model of other people is stopped by a sum, not by a surprise."""
     document = """
