@@ -140,7 +140,7 @@ def _kind(name: str, annotation: Any) -> str:
     }
     if name in ("cost", "max_cost"):
         return "number"
-    if text.startswith("list[Literal"):
+    if name == "needs" and "Literal" in text:
         return f"texts: `{', '.join(get_args(get_args(annotation)[0]))}`"
     if name in ("type", "returns"):
         return "type"
