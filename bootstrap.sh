@@ -348,6 +348,18 @@ need_sandbox() {
     fi
 }
 
+# need_docker: the tests start an engine of their own; where systemd runs it would start one for all.
+need_docker() {
+    if command -v dockerd >/dev/null; then
+        return
+    fi
+    if ! from_debian docker.io; then
+        say "The tests of containers need Debian's package docker.io, which only root can install: run \`apt-get install docker.io\` as root."
+    elif [ -d /run/systemd/system ]; then
+        systemctl disable --now --quiet docker.service docker.socket containerd || true
+    fi
+}
+
 # need_hosts: what boots the hosts of the lab; where systemd runs it would start the proxy for all.
 need_hosts() {
     missing=$("$venv/bin/python" -c 'from hearth.lab.programs import missing_packages; print(*missing_packages())')
@@ -401,6 +413,7 @@ case ${1:-} in
         prepare dev
         need_browser
         need_sandbox
+        need_docker
         need_hosts
         need_prometheus
         use_caches

@@ -23,11 +23,12 @@ from pipecatapp.api.errors import answer_errors_as_openai
 from pipecatapp.api.library import importing, projects, prompts, schedules, tasks
 from pipecatapp.api.openai import chat, models
 from pipecatapp.api.parts import Parts, Stop
-from pipecatapp.api.state import backup
+from pipecatapp.api.state import backup, errands
 from pipecatapp.api.static import static_routes
 from pipecatapp.archive import apply_staged
 from pipecatapp.metrics import RunMetrics
 from pipecatapp.settings import Settings
+from pipecatapp.tools.code.elsewhere.errands import Errands
 from pipecatapp.tools.model.facts import ExpertFacts
 from pipecatapp.wiring import caller_keys, open_engine
 from pipecatapp.workflow import LedgerFailed
@@ -56,6 +57,7 @@ ROUTERS: Final = (
     tasks.router,
     projects.router,
     backup.router,
+    errands.router,
 )
 
 
@@ -102,6 +104,7 @@ def build_app(
     )
     app.state.access = Access(caller_keys(settings), public_origin=settings.public_origin)
     app.state.directory = settings.state
+    app.state.errands = Errands(settings.errands)
     app.add_middleware(Edge, max_body_bytes=settings.max_body_bytes)
     answer_errors_as_openai(app)
     for router in ROUTERS:

@@ -20,9 +20,9 @@ from pipecatapp.workflow.expressions import (
     render,
 )
 from pipecatapp.workflow.ledger.reading import Reader
+from pipecatapp.workflow.models import input_of
 from pipecatapp.workflow.plan import Body, Plan, PlanNode
 from pipecatapp.workflow.running.known import CACHED, Known
-from pipecatapp.workflow.running.models import input_of
 from pipecatapp.workflow.running.prompting import request_of, told
 from pipecatapp.workflow.running.scope import checked_inputs, loop_names, outputs_of, unmet
 from pipecatapp.workflow.tool import Json, ModelFacts, Tool

@@ -63,6 +63,18 @@ class Settings(TlsSettings):
         description="Nomad's API for the status page, also `unix:///…/api.sock` of its task API.",
     )
     nomad_token_file: Path | None = Field(None, description="File with a token that may read it.")
+    docker_url: str | None = Field(
+        None,
+        pattern=r"^(https?|unix)://",
+        description="The Docker Engine that nodes with `where: docker` run programs in.",
+    )
+    code_job: str | None = Field(
+        None, description="Nomad's job that nodes with `where: nomad` dispatch: hearth-code."
+    )
+    code_url: AnyHttpUrl | None = Field(
+        None,
+        description="Where machines of the cluster reach this service; else where it listens.",
+    )
     links: dict[str, AnyHttpUrl] = Field(
         {}, description="Name -> page of another program that the status page links to."
     )
@@ -91,6 +103,16 @@ class Settings(TlsSettings):
         for said in value.values():
             ModelPart.model_validate(said)
         return value
+
+    @property
+    def errands(self) -> Path:
+        """Programs that are run elsewhere, and what came of them."""
+        return self.state_dir / "errands"
+
+    @property
+    def own_url(self) -> str:
+        """The address for workers of the cluster, without a slash at its end."""
+        return str(self.code_url or f"http://{self.host}:{self.port}").rstrip("/")
 
     @property
     def state(self) -> StateDir:

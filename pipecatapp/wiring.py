@@ -26,6 +26,9 @@ from pipecatapp.tools.cluster.directory import Directory
 from pipecatapp.tools.cluster.fixed import FixedPlaces
 from pipecatapp.tools.cluster.nomad import NomadView, nomad_client
 from pipecatapp.tools.cluster.places import Places, ServiceHealth
+from pipecatapp.tools.code.elsewhere.errands import Errands
+from pipecatapp.tools.code.elsewhere.opening import open_elsewhere
+from pipecatapp.tools.code.elsewhere.places import Places as CodePlaces
 from pipecatapp.tools.code.packages import Packages
 from pipecatapp.tools.mcp.servers import read_servers
 from pipecatapp.tools.memory.conversation import Conversations
@@ -96,6 +99,7 @@ async def open_engine(settings: Settings) -> AsyncIterator[Assembly]:
                 Directory: directory,
                 Ledger: ledger,
                 Sandbox: sandbox,
+                CodePlaces: await open_code_places(settings, stack),
                 Workspaces: GitWorkspaces(settings.state_dir / "workspaces"),
                 Packages: Packages(settings.state_dir / "packages", sandbox),
                 Conversations: Conversations(lambda id, limit: engine.conversation(id, limit)),
@@ -137,6 +141,21 @@ def mcp_servers(settings: Settings) -> McpServers | None:
         return None
     servers: McpServers = import_module("pipecatapp.tools.mcp.serving").Servers(configured)
     return servers
+
+
+async def open_code_places(settings: Settings, stack: AsyncExitStack) -> CodePlaces:
+    """Where nodes may run programs beside the sandbox of this machine."""
+    return await open_elsewhere(
+        stack,
+        Errands(settings.errands),
+        own_url=settings.own_url,
+        docker_url=settings.docker_url,
+        nomad_url=settings.nomad_url,
+        code_job=settings.code_job,
+        nomad_token_file=settings.nomad_token_file,
+        tls=trusting(settings.tls_ca_file),
+        ca_file=settings.tls_ca_file,
+    )
 
 
 async def open_places(

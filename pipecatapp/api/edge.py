@@ -30,7 +30,7 @@ SECURITY_HEADERS: Final = {
 }
 START_ERRORS: Final = (LedgerBusy, LedgerFailed, LedgerTooNew, InvalidDocument)
 PRIVATE: Final = ("/api/", "/v1/")
-LARGE: Final = ("/api/restore",)
+LARGE: Final = ("/api/restore", "/api/errands/")
 """What takes bodies of any size, and writes them to the disk as they come."""
 
 
@@ -56,7 +56,7 @@ class Edge:
             return
         answer = _Answer(scope, send)
         with structlog.contextvars.bound_contextvars(request_id=answer.request_id):
-            if scope["path"] in LARGE:
+            if scope["path"].startswith(LARGE):
                 await self.app(scope, receive, answer.send)
             elif self._declared(scope) > self.max_body_bytes:
                 refusal = JSONResponse(BodyTooLarge(self.max_body_bytes).body(), 413)

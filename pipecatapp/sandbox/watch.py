@@ -8,7 +8,7 @@ each process to a small multiple of the limit when this watch is late.
 import contextlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,9 +32,11 @@ class Folder:
 
     path: Path
     limits: Limits
+    known: Mapping[str, Entry] | None = None
+    """What lay in it before, where that is not what lies there now."""
 
     def __post_init__(self) -> None:
-        self.before = self._look()
+        self.before = self._look() if self.known is None else dict(self.known)
         self._size = sum(entry.size for entry in self.before.values())
         self._room = _free(self.path)
         self._next, self._last = 0.0, 0.0

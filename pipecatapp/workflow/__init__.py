@@ -6,6 +6,7 @@ from pipecatapp.workflow.document import Project, Prompt, Workflow
 from pipecatapp.workflow.document.diagnostic import Diagnostic, InvalidDocument
 from pipecatapp.workflow.engine import Engine, UnknownWorkflow
 from pipecatapp.workflow.executor import InvalidInputs, UnknownRun, UnknownStep
+from pipecatapp.workflow.graph import Graph
 from pipecatapp.workflow.keeping import NotImported
 from pipecatapp.workflow.layers import Composition, Layer, Opinion, Written, flat_text, read_layer
 from pipecatapp.workflow.ledger import (
@@ -18,7 +19,7 @@ from pipecatapp.workflow.ledger import (
     Status,
 )
 from pipecatapp.workflow.loading import Documents, load_document, read_document
-from pipecatapp.workflow.plan import Graph, NotGranted, Plan, granting, plan_text
+from pipecatapp.workflow.plan import NotGranted, Plan, granting, plan_text
 from pipecatapp.workflow.running.waiting import NotAsked, WrongAnswer
 from pipecatapp.workflow.tool import (
     Context,

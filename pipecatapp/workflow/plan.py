@@ -7,26 +7,17 @@ documents were edited goes on with what it began with. Its canonical JSON is sto
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from pipecatapp.workflow.expressions import is_expression
-from pipecatapp.workflow.tool import EFFECTS, Effect, Json, ModelNeeds, Tool
+from pipecatapp.workflow.graph import Frozen, Graph, GraphEdge, GraphNode
+from pipecatapp.workflow.tool import EFFECTS, Effect, Json, ModelNeeds, Tool, Where
 
 Kind = Literal["use", "steps", "graph", "workflow", "agent", "goto"]
 
 
 WIDEST = 2000
 """Nodes of a graph from which on workflows that are used are not drawn from inside."""
-
-
-class Frozen(BaseModel):
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        validate_by_name=True,
-        validate_by_alias=True,
-        serialize_by_alias=True,
-    )
 
 
 class ModelChoice(Frozen):
@@ -92,7 +83,7 @@ class PlanNode(Frozen):
     hard: tuple[str, ...] = ()
     """Those it cannot do without: when one is skipped, so is this."""
     needs: tuple[str, ...] = ()
-    given: Json = {}
+    given: Json = Field({})
     model: ModelChoice | None = None
     messages: bool = False
     """Whether the tool takes messages, so that system text and `text` are made into some."""
@@ -100,7 +91,7 @@ class PlanNode(Frozen):
     """Effects of the tools that an agent is given."""
     system: str = ""
     returns: Any = None
-    check: dict[str, bool | str] = {}
+    check: dict[str, bool | str] = Field({})
     """What must be true of its output, by the reason that is told when it is not."""
     timeout: float | None = None
     loop: PlanLoop | None = None
@@ -116,6 +107,7 @@ class PlanNode(Frozen):
     cache: Literal["auto", "never", "pin"] = "auto"
     pinned: Any = None
     workspace: Literal["same", "fork"] = "same"
+    where: Where = "local"
     stream: bool = False
     tags: tuple[str, ...] = ()
     about: str = ""
@@ -164,31 +156,6 @@ class Limits(Frozen):
     wall: float | None = None
     tokens: int | None = None
     cost: float | None = None
-
-
-class GraphNode(Frozen):
-    path: str
-    id: str
-    label: str
-    kind: Literal["use", "steps", "graph", "if", "agent", "goto"]
-    use: str
-    parent: str
-    about: str
-    loop: str = ""
-    """How it repeats, in words: `for each, 3 at a time`, `until, 5 at most`."""
-
-
-class GraphEdge(Frozen):
-    origin: str = Field(alias="from")
-    to: str
-    kind: Literal["data", "order", "jump"]
-
-
-class Graph(Frozen):
-    """Nodes by path, and what flows between them or only comes before; for the page."""
-
-    nodes: list[GraphNode]
-    edges: list[GraphEdge]
 
 
 class Plan(Frozen):
@@ -317,6 +284,8 @@ def _details(plan: Plan, node: PlanNode) -> Iterator[str]:
         yield f"after {', '.join(after)}"
     if node.model:
         yield f"model {model_text(node.model, plan.roles)}"
+    if node.where != "local":
+        yield f"where {node.where}"
     if node.workspace == "fork":
         yield "in a folder of its own, merged when it is done"
     yield from _repeats(node)

@@ -30,6 +30,9 @@ REPEATABLE: frozenset[Effect] = frozenset({"pure", "llm", "read", "workspace", "
 A tool that changes something outside says `external`.
 """
 
+Where = Literal["local", "nomad", "docker"]
+"""Places where programs run: this machine's sandbox, a job of the cluster, a container."""
+
 Json = dict[str, Any]
 T = TypeVar("T")
 _NAME = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*")
@@ -191,6 +194,10 @@ class Context:
     """The folder that tools with the effect `workspace` or `exec` work in."""
     worktree: Worktree | None = None
     """The same folder with its states."""
+    where: Where = "local"
+    """Where programs run that this call starts."""
+    leaving: Callable[[], bool] = lambda: False
+    """Whether the run goes on in another process when this call is cancelled now."""
     tools: Mapping[str, "Tool"] = field(default_factory=lambda: MappingProxyType({}))
     services: Mapping[Any, object] = field(default_factory=lambda: MappingProxyType({}))
     speak: Callable[[str], None] = _unheard

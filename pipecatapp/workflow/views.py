@@ -4,11 +4,12 @@ from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from pipecatapp.workflow.graph import Graph
 from pipecatapp.workflow.ledger.clock import seconds_between
 from pipecatapp.workflow.ledger.event import Status
 from pipecatapp.workflow.ledger.reading import Reader, RunRow, StepRow
 from pipecatapp.workflow.ledger.values import canonical
-from pipecatapp.workflow.plan import Graph, Plan
+from pipecatapp.workflow.plan import Plan
 
 
 class Tokens(BaseModel):

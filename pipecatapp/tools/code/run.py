@@ -9,15 +9,15 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from pipecatapp.sandbox import Limits, Mount, Outcome, Sandbox, SandboxUnusable, Stopped
-from pipecatapp.sandbox.bubblewrap import PATH, WORK, python
+from pipecatapp.sandbox.errand import Errand, carry_out
 from pipecatapp.sandbox.tree import TooLarge, remove
+from pipecatapp.tools.code.elsewhere.places import Places
 from pipecatapp.tools.code.packages import Packages
 from pipecatapp.workflow import Context, ToolFailed, tool
 
 MIB = 1 << 20
 LISTED = 200
 """Changed files that are named; more are counted."""
-SOURCE = "/code/main"
 
 Change = Literal["added", "changed", "removed"]
 
@@ -59,6 +59,9 @@ async def run(
     packages: Annotated[
         str, Field(description="Python packages to have: the `id` that code.install gave.")
     ] = "",
+    image: Annotated[
+        str, Field(description="Of the container it runs in, where the node says `where: docker`.")
+    ] = "",
     seconds: Annotated[float, Field(description="How long it may take.", gt=0, le=3600)] = 60.0,
     memory_mb: Annotated[
         int, Field(description="MiB for all of its processes together.", ge=16, le=65536)
@@ -84,32 +87,38 @@ async def run(
         disk=disk_mb * MIB,
         file=disk_mb * MIB,
     )
-    interpreter, mounts = Path(python()), []
+    variables = checked(environment)
+    errand = Errand(command, limits, code, language, stdin, variables, image)
+    with folder_of(ctx) as folder:
+        if ctx.where == "local":
+            return ran(await here(ctx, errand, folder, packages))
+        if packages:
+            raise ToolFailed(
+                "Packages of code.install are there for programs of this machine only."
+            )
+        place, call = ctx.service(Places).named(ctx.where), f"{ctx.run}:{ctx.path}"
+        return ran(await place.run(call, errand, folder, leaving=ctx.leaving))
+
+
+async def here(ctx: Context, errand: Errand, folder: Path, packages: str) -> Outcome:
+    """In the sandbox of this machine; raises `ToolFailed` where nothing could be run."""
+    if errand.image:
+        raise ToolFailed("An `image` is for nodes that say `where: docker`.")
+    interpreter, mounts = "", []
     if packages:
         place = ctx.service(Packages).place(packages)
-        interpreter = place / "bin" / "python"
+        interpreter = str(place / "bin" / "python")
         mounts.append(Mount(place, str(place)))
-    given = {"PATH": f"{interpreter.parent}:{PATH}", "PYTHONPATH": WORK, **checked(environment)}
-    with source_of(code) as source, folder_of(ctx) as folder:
-        if source is not None:
-            mounts.append(Mount(source, SOURCE))
-            command = [str(interpreter) if language == "python" else "/bin/sh", SOURCE]
-        try:
-            ended = await ctx.service(Sandbox).run(
-                command,
-                folder,
-                limits=limits,
-                stdin=stdin.encode(errors="replace"),
-                mounts=mounts,
-                environment=given,
-            )
-        except SandboxUnusable as error:
-            raise ToolFailed(str(error)) from error
-        except (OSError, ValueError) as error:
-            raise ToolFailed(f"The program cannot be started: {error}.") from error
-        except TooLarge as error:
-            raise ToolFailed(f"The workspace cannot be given to a program: {error}.") from error
-    return ran(ended)
+    try:
+        return await carry_out(
+            errand, folder, ctx.service(Sandbox), interpreter=interpreter, mounts=mounts
+        )
+    except SandboxUnusable as error:
+        raise ToolFailed(str(error)) from error
+    except (OSError, ValueError) as error:
+        raise ToolFailed(f"The program cannot be started: {error}.") from error
+    except TooLarge as error:
+        raise ToolFailed(f"The workspace cannot be given to a program: {error}.") from error
 
 
 def checked(environment: dict[str, str]) -> dict[str, str]:
@@ -118,20 +127,6 @@ def checked(environment: dict[str, str]) -> dict[str, str]:
         if not name or "=" in name or "\0" in f"{name}{value}":
             raise ToolFailed(f"{name!r} cannot be a variable of the environment.")
     return environment
-
-
-@contextlib.contextmanager
-def source_of(code: str) -> Iterator[Path | None]:
-    """The program as a file; it lies outside of the workspace, which it should not change."""
-    if not code:
-        yield None
-        return
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", errors="replace", prefix="hearth-code-"
-    ) as file:
-        file.write(code)
-        file.flush()
-        yield Path(file.name)
 
 
 @contextlib.contextmanager

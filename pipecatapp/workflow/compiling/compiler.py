@@ -179,6 +179,7 @@ class _WorkflowCompiler(Uses):
         checked = self._read_all((*path, "check"), node.check, after)
         reads += [read for read in checked if read.path[0] not in after.given]
         self._check_item(entry, visible)
+        self._check_where(entry)
         reads = [read for read in reads if read.path[0] not in inside.given]
         names = [str(read.path[0]) for read in reads]
         hard = [str(read.path[0]) for read in reads if not read.soft]
@@ -242,6 +243,14 @@ class _WorkflowCompiler(Uses):
             told = f"the name {name!r} is taken"
             self._fault((*entry.path, "for"), told, "Choose another with `as`")
 
+    def _check_where(self, entry: Entry) -> None:
+        """Only what starts programs can start them elsewhere."""
+        tool = self.library.tools.get(entry.node.use or "")
+        starts = tool is not None and (tool.effect == "exec" or tool.name == "agent")
+        if entry.node.where != "local" and not starts:
+            told = "`where` belongs to a node that runs programs"
+            self._fault((*entry.path, "where"), told, "Move it to that node", key=True)
+
     def _inner(self, entry: Entry, visible: Visible) -> tuple[tuple[PlanNode, ...], set[str]]:
         """The nodes of a nested scope, and the names around it that they read."""
         node = entry.node
@@ -301,6 +310,7 @@ def _ways_on(node: Node) -> dict[str, Any]:
         "cache": node.cache or "auto",
         "pinned": node.pinned,
         "workspace": node.workspace,
+        "where": node.where,
     }
 
 

@@ -9,7 +9,6 @@ from pydantic_core import ErrorDetails
 
 from pipecatapp.workflow.document.diagnostic import Diagnostic, InvalidDocument, did_you_mean
 from pipecatapp.workflow.document.model import (
-    LATER,
     RESERVED,
     Defaults,
     ForEach,
@@ -253,10 +252,6 @@ def _explained(fault: ErrorDetails, value: Any, source: Source) -> Diagnostic:
     path = tuple(part for part in fault["loc"] if part != "[key]")
     name = str(path[-1]) if path else ""
     if fault["type"] == "extra_forbidden":
-        if name in LATER:
-            return source.diagnostic(
-                path, f"`{name}` is not in this version", "Remove it", key=True
-            )
         mend = did_you_mean(name, _keys_at(path[:-1]))
         return source.diagnostic(path, f"unknown key {name!r}", mend, key=True)
     if fault["type"] == "missing":

@@ -9,13 +9,7 @@ from cronsim import CronSim, CronSimError
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from pipecatapp.workflow.document.shapes import shape
-from pipecatapp.workflow.tool import Effect
-
-LATER = {"where"}
-"""Keys of the format that this version does not execute.
-
-They are refused by name, never ignored.
-"""
+from pipecatapp.workflow.tool import Effect, Where
 
 RESERVED = {
     "inputs",
@@ -344,6 +338,11 @@ class Node(Part):
     workspace: Literal["same", "fork"] = Field(
         "same",
         description="`fork`: it, or each visit, has a folder of its own, merged when it is done.",
+    )
+    where: Where = Field(
+        "local",
+        description="Where its programs run: `local`, in a job of `nomad`, or in a container of "
+        "`docker`.",
     )
     stream: bool = Field(default=False, description="Whether its text streams to who listens.")
     tags: list[str] = Field([], description="For people and searches.")

@@ -8,7 +8,6 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from pipecatapp.workflow.document.model import (
-    LATER,
     Defaults,
     ForEach,
     Input,
@@ -88,9 +87,7 @@ def documents_page() -> str:
     tests = [name for name in TESTS if name not in OPERATORS]
     lines += ["", _EXPRESSIONS]
     lines += [f"Filters: {_names(FILTERS)}.", "", f"Tests, for `is` and `select`: {_names(tests)}."]
-    later = sorted(LATER)
-    lines += ["", "## Not in this version", "", "Keys that are refused by their name:"]
-    return "\n".join([*lines, f"{_names(later)}.", ""])
+    return "\n".join([*lines, ""])
 
 
 _OF_LAYER = ("kind", "id", "of", "about")

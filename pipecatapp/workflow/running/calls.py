@@ -9,12 +9,12 @@ from pipecatapp.workflow.channel import Channel
 from pipecatapp.workflow.expressions import ExpressionError
 from pipecatapp.workflow.ledger.journal import Begun
 from pipecatapp.workflow.ledger.values import canonical
+from pipecatapp.workflow.models import input_of
 from pipecatapp.workflow.plan import Plan, PlanNode
 from pipecatapp.workflow.running.failing import is_final, log_bug, place_of, reason_of
 from pipecatapp.workflow.running.frames import Failures, Frame
-from pipecatapp.workflow.running.instance import Instances, Place
-from pipecatapp.workflow.running.known import Found, Key
-from pipecatapp.workflow.running.models import input_of
+from pipecatapp.workflow.running.instance import Instances
+from pipecatapp.workflow.running.known import Found, Key, Place
 from pipecatapp.workflow.running.prompting import told, typed_answer
 from pipecatapp.workflow.running.scope import unmet
 from pipecatapp.workflow.running.waiting import more
@@ -63,7 +63,8 @@ class Calls:
         path, given = frame.path, self._input(node, frame.path, names)
         say = (lambda text: self._channel.say(path, text)) if stream else _silent
         tool, known = self._instances.tools[node.use], self._instances.known
-        place = Place(path, home, say, node.timeout, node.retries, node.wait, None, grants)
+        tries = (node.timeout, node.retries, node.wait)
+        place = Place(path, home, say, *tries, None, grants, node.where)
         call = _Call(node, tool, place, given, names)
         if self._instances.trees.sees(tool, given, self._instances.tools):
             self._spawn(frame, self._in_folder(call))

@@ -16,14 +16,12 @@ from pipecatapp.workflow.ledger.reading import Reader, Spent, StepRow
 from pipecatapp.workflow.ledger.values import Statement, canonical
 from pipecatapp.workflow.plan import Limits
 from pipecatapp.workflow.running.failing import RunStopped, TryAgain, holds, reason_of
-from pipecatapp.workflow.running.known import Found, Key, Known
+from pipecatapp.workflow.running.known import Found, Known, Place
 from pipecatapp.workflow.running.prompting import remark_text
 from pipecatapp.workflow.running.waiting import LOOK, Waiting, cut_off, outcome, settled
 from pipecatapp.workflow.tool import (
-    EFFECTS,
     REPEATABLE,
     Context,
-    Effect,
     Facts,
     InputRefused,
     Json,
@@ -34,21 +32,6 @@ from pipecatapp.workflow.tool import (
 )
 from pipecatapp.workflow.trees import FACT, Trees
 from pipecatapp.workflow.workspace import Worktree
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a call stands, and who hears what it says."""
-
-    path: str
-    node: str
-    say: Callable[[str], None]
-    timeout: float | None = None
-    retries: int = 0
-    wait: float = 0.0
-    key: Key | None = None
-    grants: frozenset[Effect] = EFFECTS
-    """The effects that it may have."""
 
 
 @dataclass
@@ -179,7 +162,7 @@ class Instances:
         self, outer: Place, name: str, given: Mapping[str, Any], at: str, say: Callable[[str], None]
     ) -> Json:
         """`Context.call`: an instance inside another one."""
-        place = Place(f"{outer.path}/{at}", outer.node, say, grants=outer.grants)
+        place = Place(f"{outer.path}/{at}", outer.node, say, grants=outer.grants, where=outer.where)
         if place.path in self._inside:
             raise RunStopped(place.path, "two calls at the same place")
         self._inside.add(place.path)
@@ -244,6 +227,8 @@ class Instances:
             request=self.request,
             workspace=worktree.folder if worktree else None,
             worktree=worktree,
+            where=place.where,
+            leaving=lambda: self.suspended,
             tools=self.tools,
             services=self.services,
             speak=place.say,

@@ -5,7 +5,7 @@ nothing has to be told what a change spoils, and a change that gives the same ou
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from pipecatapp.workflow.ledger.reading import Reader, StepRow
 from pipecatapp.workflow.ledger.values import Statement, canonical
 from pipecatapp.workflow.plan import PlanNode
 from pipecatapp.workflow.running.failing import holds
-from pipecatapp.workflow.tool import InputRefused, Json, Tool
+from pipecatapp.workflow.tool import EFFECTS, Effect, InputRefused, Json, Tool, Where
 from pipecatapp.workflow.trees import state_in
 
 CACHED: frozenset[str] = frozenset({"pure", "llm"})
@@ -48,6 +48,22 @@ class Found:
     path: str
     fact: Json | None = None
     """What it left in the run's folder, of a call that saw one."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a call stands, and who hears what it says."""
+
+    path: str
+    node: str
+    say: Callable[[str], None]
+    timeout: float | None = None
+    retries: int = 0
+    wait: float = 0.0
+    key: Key | None = None
+    grants: frozenset[Effect] = EFFECTS
+    where: Where = "local"
+    """The effects that it may have."""
 
 
 class Known:

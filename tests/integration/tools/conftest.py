@@ -1,7 +1,7 @@
 """The engine with the shipped tools, as pipecatapp puts it together, without its web server."""
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +9,12 @@ import pytest
 
 from pipecatapp.sandbox import Sandbox
 from pipecatapp.tools import TOOLS
+from pipecatapp.tools.code.elsewhere.places import Places
 from pipecatapp.tools.code.packages import Packages
 from pipecatapp.workflow import Engine, Ledger, Workspaces, load_document
 from pipecatapp.workspace import GitWorkspaces
 
+OpenPlaces = Callable[[AsyncExitStack], Awaitable[Places]]
 Opened = Callable[..., AbstractAsyncContextManager[Engine]]
 
 
@@ -21,15 +23,19 @@ def opened(tmp_path: Path) -> Opened:
     """`async with opened(document, …) as engine`: on one ledger, time after time."""
 
     @asynccontextmanager
-    async def open_engine(*documents: str, **services: Any) -> AsyncIterator[Engine]:
-        async with engine_in(tmp_path, *documents) as engine:
+    async def open_engine(*documents: str, **named: Any) -> AsyncIterator[Engine]:
+        async with engine_in(tmp_path, *documents, **named) as engine:
             yield engine
 
     return open_engine
 
 
 @asynccontextmanager
-async def engine_in(folder: Path, *documents: str) -> AsyncIterator[Engine]:
+async def engine_in(
+    folder: Path,
+    *documents: str,
+    places: OpenPlaces | None = None,
+) -> AsyncIterator[Engine]:
     """An engine on the ledger, the workspaces and the packages of a folder."""
     sandbox, ledger = Sandbox(), Ledger(folder / "ledger.db")
     services: dict[Any, object] = {
@@ -37,7 +43,9 @@ async def engine_in(folder: Path, *documents: str) -> AsyncIterator[Engine]:
         Packages: Packages(folder / "packages", sandbox),
         Workspaces: GitWorkspaces(folder / "workspaces"),
     }
-    try:
+    async with AsyncExitStack() as stack:
+        stack.callback(ledger.close)
+        services[Places] = await places(stack) if places else Places()
         async with Engine(
             ledger,
             tools=TOOLS.values(),
@@ -46,5 +54,3 @@ async def engine_in(folder: Path, *documents: str) -> AsyncIterator[Engine]:
             roles={"default": "auto"},
         ) as engine:
             yield engine
-    finally:
-        ledger.close()

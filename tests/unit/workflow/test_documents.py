@@ -59,19 +59,6 @@ vagrants: 2
 
 
 @pytest.mark.parametrize(
-    "key",
-    [
-        "where",
-    ],
-)
-def test_key_of_a_later_version_is_refused_by_name(key: str) -> None:
-    """A document that needs more than this engine has must not run half."""
-    found = faults(f"id: x\nsteps:\n  - {{id: a, use: b, {key}: 1}}\n")
-
-    assert found == [f"3:21: `{key}` is not in this version. Remove it"]
-
-
-@pytest.mark.parametrize(
     ("text", "found"),
     [
         (

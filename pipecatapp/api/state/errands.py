@@ -1,0 +1,41 @@
+"""`/api/errands/<id>`: where a worker of the cluster fetches its program and brings what it did.
+
+Each errand has a token of its own, which ends with its result; no other key opens it.
+"""
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import FileResponse
+
+from pipecatapp.api.errors import Refused
+from pipecatapp.tools.code.elsewhere.errands import Errands, NoErrand, Offered
+from pipecatapp.workflow import ToolFailed
+
+router = APIRouter(prefix="/api/errands")
+
+
+def asked_for(request: Request, id: str) -> Offered:
+    """The errand of the path; one that is not there and a wrong token are told alike."""
+    errands = request.app.state.errands
+    assert isinstance(errands, Errands)
+    token = request.headers.get("authorization", "").removeprefix("Bearer ")
+    try:
+        return errands.find(id, token)
+    except NoErrand as error:
+        raise Refused(404, "no_errand", str(error)) from error
+
+
+@router.get("/{id}")
+async def fetch(request: Request, id: str) -> FileResponse:
+    """The program and its folder."""
+    return FileResponse(asked_for(request, id).given, media_type="application/x-tar")
+
+
+@router.put("/{id}")
+async def deliver(request: Request, id: str) -> Response:
+    """What came of it; taken as it comes, up to the room that its limits leave."""
+    offered = asked_for(request, id)
+    try:
+        await request.app.state.errands.keep(offered, request.stream())
+    except ToolFailed as error:
+        raise Refused(413, "result_too_large", str(error)) from error
+    return Response(status_code=204)

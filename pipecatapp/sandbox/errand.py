@@ -1,0 +1,113 @@
+"""A program as data, so that it can be run here or on another machine, and how it ended."""
+
+import contextlib
+import dataclasses
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, Final, Self
+
+from pipecatapp.sandbox import bundle
+from pipecatapp.sandbox.bubblewrap import PATH, WORK, Mount, SandboxUnusable, python
+from pipecatapp.sandbox.limits import Limits
+from pipecatapp.sandbox.output import Text
+from pipecatapp.sandbox.sandbox import Outcome, Sandbox
+
+SOURCE: Final = "/code/main"
+"""Where a program finds its own source."""
+REFUSED: Final = "refused"
+
+
+@dataclass(frozen=True)
+class Errand:
+    """What is to be run: a `command`, or the source `code` in a `language` (python or sh)."""
+
+    command: Sequence[str]
+    limits: Limits
+    code: str = ""
+    language: str = "python"
+    stdin: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    image: str = ""
+    """Of the container, where it is run in one."""
+
+    def as_data(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def of(cls, data: Mapping[str, Any]) -> Self:
+        """Raises `TypeError` for what `as_data` has not made."""
+        return cls(**{**data, "limits": Limits(**data["limits"])})
+
+    def words(self, interpreter: str) -> list[str]:
+        """The command line, where Python is at `interpreter`."""
+        if not self.code:
+            return list(self.command)
+        return [interpreter if self.language == "python" else "/bin/sh", SOURCE]
+
+    def variables(self, path: str = PATH) -> dict[str, str]:
+        """What its environment has beside what every program has."""
+        return {"PATH": path, "PYTHONPATH": WORK, **self.environment}
+
+
+@contextlib.contextmanager
+def source_of(code: str) -> Iterator[Path | None]:
+    """The program as a file; it lies outside of the workspace, which it should not change."""
+    if not code:
+        yield None
+        return
+    with tempfile.NamedTemporaryFile(
+        "w", encoding="utf-8", errors="replace", prefix="hearth-code-"
+    ) as file:
+        file.write(code)
+        file.flush()
+        yield Path(file.name)
+
+
+async def carry_out(
+    errand: Errand,
+    folder: Path,
+    sandbox: Sandbox,
+    *,
+    interpreter: str = "",
+    mounts: Sequence[Mount] = (),
+) -> Outcome:
+    """Run it in the sandbox of this machine; raises as `Sandbox.run` does."""
+    interpreter = interpreter or python()
+    path = f"{os.path.dirname(interpreter)}:{PATH}"  # noqa: PTH120 (a venv's link stays one)
+    with source_of(errand.code) as source:
+        shown = [] if source is None else [Mount(source, SOURCE)]
+        return await sandbox.run(
+            errand.words(interpreter),
+            folder,
+            limits=errand.limits,
+            stdin=errand.stdin.encode(errors="replace"),
+            mounts=[*mounts, *shown],
+            environment=errand.variables(path),
+        )
+
+
+def pack_outcome(target: BinaryIO, ended: Outcome, folder: Path) -> None:
+    """How it ended, with the files that it added or changed."""
+    changed = {path for path, change in ended.changes.items() if change != "removed"}
+    bundle.pack(target, dataclasses.asdict(ended), folder, changed)
+
+
+def unpack_outcome(source: BinaryIO, folder: Path, limits: Limits) -> Outcome:
+    """Bring what a program has changed elsewhere into the folder.
+
+    Raises `SandboxUnusable` where it could not be run there, `TooLarge`, and `ValueError` for what
+    is no outcome.
+    """
+    head = bundle.unpack(source, folder, size=limits.disk * 2, count=limits.files * 2)
+    if REFUSED in head:
+        raise SandboxUnusable(str(head[REFUSED]))
+    try:
+        said = {name: Text(**head[name]) for name in ("stdout", "stderr")}
+        ended = Outcome(**{**head, **said})
+    except (TypeError, KeyError) as error:
+        raise ValueError(f"not an outcome: {error}") from error
+    bundle.drop(folder, [path for path, change in ended.changes.items() if change == "removed"])
+    return ended

@@ -1,0 +1,104 @@
+"""Runs one program for an agent on another machine: `python -m pipecatapp.sandbox.worker FILE`.
+
+FILE holds JSON: the errand's `url`, its one-time `token`, and `ca`, the certificates to trust in.
+The program and its folder are fetched there, it is run in the sandbox of this machine, and what
+came of it goes back to the same address. The agent may be away meanwhile, for as long as a restart
+takes.
+"""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import ssl
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+from pipecatapp.sandbox import bundle
+from pipecatapp.sandbox.bubblewrap import SandboxUnusable
+from pipecatapp.sandbox.errand import REFUSED, Errand, carry_out, pack_outcome
+from pipecatapp.sandbox.sandbox import Sandbox
+from pipecatapp.sandbox.tree import TooLarge, remove
+
+FETCH_SECONDS: Final = 60.0
+"""How long the agent may be away at the beginning."""
+DELIVER_SECONDS: Final = 3600.0
+"""How long what came of the program waits for an agent that is away."""
+PAUSE: Final = 1.0
+SILENCE: Final = 60.0
+MOST: Final = 1 << 40
+
+
+class Agent:
+    """The address of one errand."""
+
+    def __init__(self, told: dict[str, Any]) -> None:
+        self._url, self._token = str(told["url"]), str(told["token"])
+        self._trust = ssl.create_default_context(cadata=told["ca"]) if told.get("ca") else None
+
+    def fetch(self, target: BinaryIO) -> None:
+        """The program and its folder."""
+        with self._asked("GET", None, FETCH_SECONDS) as answer:
+            shutil.copyfileobj(answer, target)
+
+    def deliver(self, result: BinaryIO) -> None:
+        """What came of it."""
+        self._asked("PUT", result, DELIVER_SECONDS).close()
+
+    def _asked(self, method: str, body: BinaryIO | None, patience: float) -> Any:
+        """The answer, once the agent gives one; no proxy stands between us and it."""
+        doors = [urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self._trust)]
+        opener, ends = urllib.request.build_opener(*doors), time.monotonic() + patience
+        headers = {"authorization": f"Bearer {self._token}"}
+        while True:
+            if body is not None:
+                headers["content-length"] = str(body.seek(0, 2))
+                body.seek(0)
+            try:
+                request = urllib.request.Request(self._url, body, headers, method=method)
+                return opener.open(request, timeout=SILENCE)
+            except urllib.error.HTTPError as error:
+                if error.code < 500 or time.monotonic() > ends:
+                    raise
+            except OSError:
+                if time.monotonic() > ends:
+                    raise
+            time.sleep(PAUSE)
+
+
+async def work(agent: Agent) -> None:
+    """Fetch, run, deliver."""
+    folder = Path(tempfile.mkdtemp(prefix="hearth-errand-"))
+    try:
+        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as result:
+            await asyncio.to_thread(agent.fetch, given)
+            given.seek(0)
+            errand = Errand.of(bundle.unpack(given, folder, size=MOST, count=MOST))
+            try:
+                ended = await carry_out(errand, folder, Sandbox())
+                pack_outcome(result, ended, folder)
+            except (SandboxUnusable, TooLarge, OSError, ValueError) as error:
+                bundle.pack(result, {REFUSED: str(error)}, folder, ())
+            await asyncio.to_thread(agent.deliver, result)
+    finally:
+        remove(folder)
+
+
+async def main(told: dict[str, Any]) -> None:
+    task = asyncio.ensure_future(work(Agent(told)))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        os._exit(128 + signal.SIGTERM)  # a thread may still wait for the agent
+
+
+if __name__ == "__main__":
+    asyncio.run(main(json.loads(Path(sys.argv[1]).read_bytes())))

@@ -1,0 +1,1 @@
+"""Places where programs run that are not this machine's sandbox: Nomad and Docker."""

@@ -1,0 +1,150 @@
+"""Programs in Nomad's batch jobs: `pipecatapp.sandbox.worker`, on any machine of the cluster.
+
+A job is dispatched from the parameterized one that was registered (`nomad_jobs/hearth-code`). Its
+payload is a token for one errand; everything else travels between the worker and this service.
+"""
+
+import asyncio
+import base64
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import httpx2
+
+from pipecatapp.sandbox import Outcome
+from pipecatapp.sandbox.errand import Errand
+from pipecatapp.tools.code.elsewhere.errands import Errands, Offered
+from pipecatapp.workflow import ToolFailed
+
+TICK: Final = 0.1
+LOOK: Final = 1.0
+"""Seconds between two looks for the result, and between two questions for the job."""
+GRACE: Final = 5.0
+"""Seconds that a result may come after its job has ended."""
+OVER: Final = ("complete", "failed", "lost")
+JOB: Final = "job"
+
+
+@dataclass(frozen=True)
+class NomadPlace:
+    """`http` asks Nomad's API; `url` is where machines of the cluster reach this service."""
+
+    http: httpx2.AsyncClient
+    errands: Errands
+    job: str
+    url: str
+    token_file: Path | None = None
+    ca_file: Path | None = None
+    """Certificates that the worker trusts in; without it the system's."""
+
+    async def run(
+        self, call: str, errand: Errand, folder: Path, *, leaving: Callable[[], bool]
+    ) -> Outcome:
+        """As `Elsewhere.run`."""
+        offered = await self.errands.offer(call, errand, folder)
+        try:
+            await self._came(offered)
+            return await asyncio.to_thread(offered.take, folder)
+        except ToolFailed:
+            await self._end(offered)
+            raise
+        except asyncio.CancelledError:
+            if not leaving():
+                await asyncio.shield(self._end(offered))
+            raise
+
+    async def _came(self, offered: Offered) -> None:
+        """Wait for the result; raises `ToolFailed` when the job has ended and nothing comes."""
+        if offered.result.exists():
+            return
+        job = offered.noted(JOB) or await self._dispatch(offered)
+        look = since = time.monotonic()
+        while not offered.result.exists():
+            await asyncio.sleep(TICK)
+            if time.monotonic() < look:
+                continue
+            found = await self._allocations(job)
+            if found is not None and not _over(found):
+                since = time.monotonic()
+            look = time.monotonic() + LOOK
+            if look - since > GRACE and not offered.result.exists():
+                raise ToolFailed(f"The job {job} has ended without a result{_why(found)}.")
+
+    async def _dispatch(self, offered: Offered) -> str:
+        """Start the job; asked again with the same errand Nomad gives the same one."""
+        url = f"{self.url.rstrip('/')}/api/errands/{offered.id}"
+        ca = "" if self.ca_file is None else await asyncio.to_thread(self.ca_file.read_text)
+        payload = json.dumps({"url": url, "token": offered.token, "ca": ca}).encode()
+        body = {"Payload": base64.b64encode(payload).decode()}
+        path, query = f"/v1/job/{self.job}/dispatch", {"idempotency_token": offered.id}
+        told = await self._ask("PUT", path, query, body)
+        job = str(told["DispatchedJobID"])
+        offered.note(JOB, job)
+        return job
+
+    async def _allocations(self, job: str) -> list[dict[str, Any]] | None:
+        """None for a job that is not there, or that somebody has stopped."""
+        try:
+            told = await self._ask("GET", f"/v1/job/{job}", {}, None)
+            if told.get("Stop"):
+                return None
+            found = await self._ask("GET", f"/v1/job/{job}/allocations", {}, None)
+            return list(found)
+        except _NotThere:
+            return None
+        except ToolFailed:
+            return []  # Nomad restarts, too; its jobs go on meanwhile
+
+    async def _end(self, offered: Offered) -> None:
+        """Stop the job and forget the errand."""
+        if (job := offered.noted(JOB)) is not None:
+            try:
+                await self._ask("DELETE", f"/v1/job/{job}", {"purge": "true"}, None)
+            except _NotThere:
+                pass
+            except ToolFailed as error:
+                raise ToolFailed(f"The job {job} may run on: {error}") from error
+        await asyncio.to_thread(self.errands.drop, offered)
+
+    async def _ask(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
+        headers = {}
+        if self.token_file is not None:
+            token = await asyncio.to_thread(self.token_file.read_text, encoding="ascii")
+            headers["x-nomad-token"] = token.strip()
+        try:
+            answer = await self.http.request(method, path, params=query, json=body, headers=headers)
+        except (httpx2.HTTPError, OSError) as error:
+            raise ToolFailed(
+                f"Nomad does not answer: {str(error) or type(error).__name__}."
+            ) from error
+        if answer.status_code == httpx2.codes.NOT_FOUND:
+            raise _NotThere(f"Nomad has no job {self.job!r}: {answer.text.strip()}.")
+        if answer.is_error:
+            raise ToolFailed(f"Nomad refused ({answer.status_code}): {answer.text.strip()}.")
+        return answer.json()
+
+
+class _NotThere(ToolFailed):
+    """Nomad does not know the job."""
+
+
+def _over(found: list[dict[str, Any]]) -> bool:
+    """Whether all of it has ended; one that waits for a machine has not."""
+    return bool(found) and all(one["ClientStatus"] in OVER for one in found)
+
+
+def _why(found: list[dict[str, Any]] | None) -> str:
+    """The last thing that happened to its task."""
+    if found is None:
+        return ": it was stopped"
+    events = [
+        event.get("DisplayMessage", "")
+        for one in found
+        for task in (one.get("TaskStates") or {}).values()
+        for event in task.get("Events") or []
+    ]
+    return f": {'; '.join(events[-2:])}" if events else ""

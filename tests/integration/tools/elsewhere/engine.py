@@ -1,0 +1,104 @@
+"""A Docker Engine of one's own: started by hand, on a socket and a folder of its own."""
+
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx2
+import psutil
+
+PROGRAMS = ("sh", "cat", "ls", "rm", "sleep", "id", "env", "touch", "tail", "grep")
+FOLDERS = ("tmp", "work", "code", "home", "proc", "sys", "dev", "etc")
+IMAGE = "hearth/small"
+
+
+def missing() -> str | None:
+    """Why no engine can be started here; nothing when one can."""
+    if shutil.which("dockerd") is None:
+        return "needs Debian's docker.io"
+    return None if os.geteuid() == 0 else "needs root, to start a Docker Engine"
+
+
+def small_image(target: Path) -> None:
+    """A root file system of this machine's shell and a few programs, with their libraries."""
+    files = {str(shutil.which(name, path="/bin:/usr/bin")) for name in PROGRAMS}
+    for program in list(files):
+        told = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
+        files |= set(re.findall(r"(/\S+)", told))
+    folders = {str(parent) for file in files for parent in Path(file).parents}
+    with tarfile.open(target, "w") as archive:
+        for folder in sorted({"/", *folders, *(f"/{name}" for name in FOLDERS)}):
+            about = tarfile.TarInfo(f".{folder}")
+            about.type, about.mode = tarfile.DIRTYPE, 0o755
+            archive.addfile(about)
+        for file in sorted(files):
+            archive.add(os.path.realpath(file), arcname=f".{file}")
+
+
+@contextmanager
+def docker_engine(folder: Path) -> Iterator[str]:
+    """Its address, while it runs; it has the image `IMAGE` and no network to give."""
+    socket, log = folder / "d.sock", folder / "dockerd.log"
+    command = [
+        "dockerd", f"--host=unix://{socket}", f"--data-root={folder / 'root'}",
+        f"--exec-root={folder / 'exec'}", f"--pidfile={folder / 'pid'}", "--bridge=none",
+        "--iptables=false", "--ip6tables=false", "--ip-forward=false", "--ip-masq=false",
+        "--storage-driver=vfs",
+    ]  # fmt: skip
+    with log.open("wb") as out:
+        process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        _wait(socket, process, log)
+        _import_image(socket, folder / "image.tar")
+        yield f"unix://{socket}"
+    finally:
+        _stop(process, folder)
+
+
+def asked(socket: str | Path, method: str, path: str, **more: object) -> httpx2.Response:
+    """One question to the engine's API."""
+    transport = httpx2.HTTPTransport(uds=str(socket).removeprefix("unix://"))
+    with httpx2.Client(transport=transport, base_url="http://docker", timeout=60) as client:
+        return client.request(method, path, **more)  # type: ignore[arg-type]
+
+
+def _wait(socket: Path, process: "subprocess.Popen[bytes]", log: Path) -> None:
+    ends = time.monotonic() + 60
+    while time.monotonic() < ends and process.poll() is None:
+        try:
+            if asked(socket, "GET", "/_ping").status_code == httpx2.codes.OK:
+                return
+        except (httpx2.HTTPError, OSError):
+            time.sleep(0.1)
+    raise AssertionError(f"The Docker Engine did not come up:\n{log.read_text()[-3000:]}")
+
+
+def _import_image(socket: Path, file: Path) -> None:
+    small_image(file)
+    query = {"fromSrc": "-", "repo": IMAGE}
+    answer = asked(socket, "POST", "/images/create", params=query, content=file.read_bytes())
+    assert answer.is_success, answer.text
+
+
+def _stop(process: "subprocess.Popen[bytes]", folder: Path) -> None:
+    process.terminate()
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    for other in psutil.process_iter():
+        try:
+            if str(folder) in " ".join(other.cmdline()):
+                other.kill()
+        except psutil.Error:
+            continue
+    for mount in psutil.disk_partitions(all=True):
+        if mount.mountpoint.startswith(str(folder)):
+            subprocess.run(["umount", "--lazy", mount.mountpoint], check=False)

@@ -1,0 +1,150 @@
+"""Programs in containers of a real Docker Engine: as locally, and never more than they may."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipecatapp.tools import TOOLS
+from pipecatapp.tools.code.elsewhere.places import Places
+from pipecatapp.workflow import Context, ToolFailed
+from tests.integration.tools.elsewhere import engine as docker
+from tests.integration.tools.elsewhere.documents import (
+    LONG,
+    cluster_engine,
+    outputs_of,
+    until,
+    work,
+)
+
+ROOT = Path(__file__).parents[4]
+WALLS = """
+id -u
+grep CapEff /proc/self/status
+touch /x || echo fixed
+{ touch /tmp/x; touch x; } 2>&1 && echo written
+ls /sys/class/net
+"""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One engine for all tests here."""
+    if reason := docker.missing():
+        pytest.skip(reason)
+    with docker.docker_engine(tmp_path_factory.mktemp("docker")) as found:
+        yield found
+
+
+def containers(address: str) -> list[str]:
+    """What is left of ours, running or not."""
+    found = docker.asked(address, "GET", "/containers/json", params={"all": "true"}).json()
+    return [one["Id"] for one in found]
+
+
+def one_program(code: str, **limits: int) -> str:
+    given = {"language": "sh", "image": docker.IMAGE, "code": code, **limits}
+    node = {"id": "work", "use": "code.run", "where": "docker", "with": given}
+    whole = {"kind": "workflow", "id": "one", "steps": [node], "outputs": {"work": "{{ work }}"}}
+    return json.dumps(whole)
+
+
+async def test_container_gives_what_the_sandbox_gives(address: str, tmp_path: Path) -> None:
+    """Where a program runs must not change what a workflow does with it."""
+    (tmp_path / "local").mkdir()
+    async with cluster_engine(tmp_path / "local", work("local"), own_url="") as engine:
+        here = await outputs_of(engine, "work")
+    settings = {"own_url": "", "docker_url": address}
+    async with cluster_engine(tmp_path, work("docker", docker.IMAGE), **settings) as engine:
+        there = await outputs_of(engine, "work")
+
+    assert there == here
+    assert here["work"]["exit_code"] == 3
+    assert here["after"].startswith("changed\nnew\n")
+    assert containers(address) == []
+
+
+async def test_container_gives_a_program_no_more_than_the_sandbox(
+    address: str, tmp_path: Path
+) -> None:
+    """An image is somebody else's; what runs in it has no network, no power and one folder."""
+    async with cluster_engine(tmp_path, one_program(WALLS), own_url="", docker_url=address) as e:
+        told = (await outputs_of(e, "one"))["work"]["stdout"].splitlines()
+
+    assert told == ["1000", "CapEff:\t0000000000000000", "fixed", "written", "lo"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "document"),
+    [
+        ("time", one_program("sleep 100", seconds=1)),
+        ("memory", one_program("tail /dev/zero", memory_mb=32)),
+    ],
+)
+async def test_container_is_stopped_by_its_limits(
+    address: str, tmp_path: Path, kind: str, document: str
+) -> None:
+    """A limit has the same name wherever the program ran."""
+    async with cluster_engine(tmp_path, document, own_url="", docker_url=address) as engine:
+        told = (await outputs_of(engine, "one"))["work"]
+
+    assert (told["stopped"], told["exit_code"]) == (kind, None)
+    assert containers(address) == []
+
+
+async def test_container_is_found_again_after_a_kill(address: str, tmp_path: Path) -> None:
+    """An hour of work in a container is not thrown away because the service was restarted."""
+    wait = "while ! test -e go; do sleep 0.1; done"
+    document = LONG.format(where="docker", image=docker.IMAGE, wait=wait)
+    settings = {"own_url": "", "docker_url": address}
+    module = "tests.integration.tools.elsewhere.victim"
+    words = [str(tmp_path), "before", json.dumps(settings), document]
+    killed = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-m", module, *words], cwd=ROOT, timeout=120
+    )
+    assert killed.returncode == -9
+    before = containers(address)
+
+    async with cluster_engine(tmp_path, document, **settings) as engine:
+        (run,) = await engine.resume_unfinished()
+        (await until(tmp_path, "work")).joinpath("go").touch()
+        ended = await engine.wait(run)
+
+    assert len(before) == 1
+    assert ended.outputs == {"text": "begun\nended\n"}
+    assert containers(address) == []
+
+
+async def test_cancelled_run_takes_its_container_with_it(address: str, tmp_path: Path) -> None:
+    """Nobody pays for a program that nobody waits for."""
+    document = LONG.format(where="docker", image=docker.IMAGE, wait="sleep 100")
+    async with cluster_engine(tmp_path, document, own_url="", docker_url=address) as engine:
+        run = await engine.start("long", {})
+        await until(tmp_path, "before")
+        await engine.cancel(run)
+
+    assert containers(address) == []
+    assert list((tmp_path / "errands").iterdir()) == []
+
+
+async def test_place_that_is_not_set_up_is_refused_with_what_to_set(tmp_path: Path) -> None:
+    """A program that should run elsewhere must never run here instead."""
+    async with cluster_engine(tmp_path, one_program("true"), own_url="") as engine:
+        ended = await engine.wait(await engine.start("one", {}))
+
+    assert ended.status == "failed"
+    assert "PIPECATAPP_DOCKER_URL" in str(ended.error)
+
+
+async def test_image_and_packages_belong_to_their_place(tmp_path: Path) -> None:
+    """An input that could not be honoured is told, not dropped."""
+    here, there = Context(), Context(where="docker", services={Places: Places()})
+
+    with pytest.raises(ToolFailed, match="where: docker"):
+        await TOOLS["code.run"].check(here, {"command": ["true"], "image": "x"})
+    with pytest.raises(ToolFailed, match="this machine"):
+        await TOOLS["code.run"].check(there, {"command": ["true"], "packages": "a" * 24})
