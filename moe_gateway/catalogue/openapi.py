@@ -42,7 +42,7 @@ STATUSES: Final = {
     503: "Nobody is ready: see Retry-After",
     504: "The model was silent for too long",
 }
-ALWAYS: Final = (401, 403, 404, 405, 422)
+ALWAYS: Final = (400, 401, 403, 404, 405, 422)
 HOT_STATUSES: Final = (400, 401, 403, 404, 405, 408, 413, 422, 429, 500, 502, 503, 504)
 
 NAME: Final[Json] = {"type": "string", "description": "A model; see /v1/models"}
