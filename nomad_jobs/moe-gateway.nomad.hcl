@@ -67,6 +67,18 @@ variable "consul_acl" {
   description = "Whether Consul demands a token; the job's identity then gets one."
 }
 
+variable "keys_machine" {
+  type        = string
+  default     = ""
+  description = "The machine that keeps the keys that people make; empty: none are kept."
+}
+
+variable "state_dir" {
+  type        = string
+  default     = "/var/lib/hearth/state"
+  description = "Where the host volume hearth-state lies on that machine."
+}
+
 variable "drain_seconds" {
   type        = number
   default     = 20
@@ -113,6 +125,24 @@ job "moe-gateway" {
       attribute = "${meta.power_class}"
       operator  = "!="
       value     = "sleeps"
+    }
+
+    # What people have made, and what they have used, lies there and nowhere else.
+    dynamic "constraint" {
+      for_each = var.keys_machine == "" ? [] : [var.keys_machine]
+      content {
+        attribute = "${node.unique.name}"
+        value     = constraint.value
+      }
+    }
+
+    dynamic "volume" {
+      for_each = var.keys_machine == "" ? [] : ["state"]
+      labels   = ["state"]
+      content {
+        type   = "host"
+        source = "hearth-state"
+      }
     }
 
     network {
@@ -213,9 +243,11 @@ job "moe-gateway" {
           MOE_GATEWAY_KEY_FILES       = "[\"${NOMAD_SECRETS_DIR}/people\", \"${NOMAD_SECRETS_DIR}/services\"]"
           MOE_GATEWAY_EXPERT_KEY_FILE = "${NOMAD_SECRETS_DIR}/experts"
           MOE_GATEWAY_AGENT_KEY_FILE  = "${NOMAD_SECRETS_DIR}/services"
+          MOE_GATEWAY_SPEECH_KEY_FILE = "${NOMAD_SECRETS_DIR}/services"
           MOE_GATEWAY_CONSUL_URL      = var.consul_url
           MOE_GATEWAY_DRAIN_SECONDS   = "${var.drain_seconds}"
         },
+        var.keys_machine == "" ? {} : { MOE_GATEWAY_KEY_STORE = "${var.state_dir}/keys.db" },
         var.consul_acl ? { MOE_GATEWAY_CONSUL_TOKEN_FILE = "${NOMAD_SECRETS_DIR}/consul" } : {},
         var.tls_dir == "" ? {} : {
           MOE_GATEWAY_TLS_CA_FILE   = "${var.tls_dir}/ca.pem"

@@ -251,7 +251,7 @@ class TestOverHttp:
     @pytest.mark.parametrize(
         "body",
         [{}, {"name": ""}, {"name": "x\n"}, {"name": "x", "scopes": ["root"]},
-         {"name": "x", "tokens_per_day": 0}, {"name": "x", "models": []}, {"nam": "x"}],
+         {"name": "x", "tokens_per_day": 0}, {"name": "x", "models": []}, {"title": "x"}],
     )  # fmt: skip
     def test_limits_that_make_no_sense_are_refused(
         self, gateway: httpx2.Client, body: Json
