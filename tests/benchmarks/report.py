@@ -49,8 +49,40 @@ def note(entry: dict[str, Any]) -> str:
     """What was done, on what, and the ratio of every pair."""
     on = entry["on"]
     ratios = ", ".join(f"{ratio:g}" for ratio in entry["ratios"])
-    return (
-        f"## `{entry['id']}`\n\n{entry['about']}\n\n"
+    lines = [
         f"Measured on {on['date']}: {on['cpu']}, {on['cores']} cores, load {on['load']} before the"
-        f" run, Python {on['python']}, Hearth {on['hearth']}.\nRatio of each pair: {ratios}."
-    )
+        f" run, Python {on['python']}, Hearth {on['hearth']}.",
+        f"Ratio of each pair: {ratios}.",
+        *_target(entry),
+        *_others(entry),
+        *_also(entry),
+    ]
+    remarks = "\n".join(f"* {line}" for line in entry.get("remarks", []))
+    text = f"## `{entry['id']}`\n\n{entry['about']}\n\n" + "\n".join(lines)
+    return f"{text}\n\n{remarks}" if remarks else text
+
+
+def _target(entry: dict[str, Any]) -> list[str]:
+    target = entry.get("target")
+    if target is None:
+        return []
+    most = entry["lower_is_better"]
+    reached = entry["ours"] <= target if most else entry["ours"] >= target
+    return [
+        f"Target on an idle machine with two cores: {'at most' if most else 'at least'} {target:g}"
+        f" {entry['unit']}; here {entry['ours']:g}, {'reached' if reached else 'missed'}."
+    ]
+
+
+def _others(entry: dict[str, Any]) -> list[str]:
+    """What further peers came to in the same turns, and how many times better we are."""
+    return [
+        f"{one['name']} {one['version']} in the same turns: {one['value']:g} {entry['unit']},"
+        f" ratio {one['ratio']:g}."
+        for one in entry.get("others", [])
+    ]
+
+
+def _also(entry: dict[str, Any]) -> list[str]:
+    seen = ", ".join(f"{name} {value:g}" for name, value in entry.get("also", {}).items())
+    return [f"Also seen: {seen}."] if seen else []

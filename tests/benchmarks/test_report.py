@@ -8,7 +8,7 @@ import pytest
 
 from tests.benchmarks.entry import Benchmark, Pair
 from tests.benchmarks.machine import facts
-from tests.benchmarks.report import page, verdict, write
+from tests.benchmarks.report import note, page, verdict, write
 
 PAIRS = [Pair(10, 10), Pair(12, 10), Pair(8, 10), Pair(11, 10), Pair(30, 10)]
 
@@ -58,3 +58,30 @@ def test_page_says_when_a_goal_was_missed() -> None:
     """The page is made from the figures, also where they are not good."""
     assert verdict({**found(), "ratio": 0.99}) == "1 missed"
     assert verdict(found()) == "1 reached"
+
+
+def test_further_peers_and_targets_are_shown_but_do_not_decide() -> None:
+    """The verdict is on the ratio to the named peer; everything else stands beside it."""
+    pairs = [Pair(20, 10, {"slow": 200}, {"tasks": 8})] * 5
+    benchmark = Benchmark(
+        id="a.b",
+        about="What it does.",
+        unit="ms",
+        peer="peer",
+        peer_version=lambda: "1.2",
+        goal=0.6,
+        target=30,
+        measure=lambda: pairs,
+        lower_is_better=True,
+        other_versions=lambda: {"slow": "3"},
+        remarks=lambda: ["90 % in write"],
+    )
+
+    entry = benchmark.entry(facts())
+    told = note(entry)
+
+    assert verdict(entry) == "0.6 missed"
+    assert "at most 30 ms; here 20, reached" in told
+    assert "slow 3 in the same turns: 200 ms, ratio 10" in told
+    assert "tasks 8" in told
+    assert "* 90 % in write" in told

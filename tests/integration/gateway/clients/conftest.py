@@ -48,15 +48,19 @@ class Clients:
     model: ScriptedModel
 
     def results(self, name: str, folder: Path) -> Json:
-        """Run a client's `conformance.py` in its own environment."""
+        """What a client's `conformance.py` tells."""
         program = environments.SOURCE / name / "conformance.py"
+        found: Json = json.loads(self.run(name, folder, str(program)))
+        return found
+
+    def run(self, name: str, folder: Path, *arguments: str) -> str:
+        """Run Python in a client's own environment; what it said."""
         ended = subprocess.run(
-            [environments.python_of(name), program], cwd=folder, env=self.environment(folder),
+            [environments.python_of(name), *arguments], cwd=folder, env=self.environment(folder),
             capture_output=True, text=True, timeout=240, check=False,
         )  # fmt: skip
         assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
-        found: Json = json.loads(ended.stdout)
-        return found
+        return ended.stdout
 
     def environment(self, home: Path) -> dict[str, str]:
         """Of somebody who has set the gateway's address and key, and nothing else."""

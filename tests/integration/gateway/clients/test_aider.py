@@ -1,9 +1,14 @@
 """Aider, the pair programmer, in its own code: it speaks through the LiteLLM that it pins."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
+from tests.clients import environments
 from tests.integration.gateway.clients.conftest import Clients
 from tests.integration.gateway.conftest import Json
+from tests.shown import Shown
 
 
 @pytest.fixture(scope="module")
@@ -31,3 +36,21 @@ def test_aider_tries_again_while_a_model_loads(results: Json) -> None:
 def test_aider_shows_why_a_request_was_refused(results: Json) -> None:
     """Our message reaches the person through two layers of other people's code."""
     assert "That is no request." in results["wrong"]
+
+
+def test_how_to_is_true(clients: Clients, shown: Shown, tmp_path: Path) -> None:
+    """The command line that a user copies from docs/howto/connect-programs.md edits the file."""
+    (tmp_path / "hello.py").write_text('print("hello")\n')
+    programs = environments.python_of("aider").parent
+    environment = clients.environment(tmp_path)
+    environment["PATH"] = f"{programs}:{environment['PATH']}"
+    del environment["OPENAI_API_BASE"]
+
+    ended = subprocess.run(
+        ["bash", "-euc", shown.take("docs/howto/connect-programs.md")],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240, check=False,
+        stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    assert (tmp_path / "hello.py").read_text() == 'print("hello, town")\n', ended.stdout

@@ -1,9 +1,12 @@
 """LangChain (langchain-openai), as its users write it, in an environment of its own."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.integration.gateway.clients.conftest import Clients
 from tests.integration.gateway.conftest import Json
+from tests.shown import Shown
 
 ZONES = [{"zone": "UTC"}, {"zone": "CET"}]
 
@@ -36,3 +39,10 @@ def test_langchain_raises_the_official_classes(results: Json) -> None:
     assert "AuthenticationError" in results["wrongKey"]["kinds"]
     assert "Did you mean 'small'" in results["unknownModel"]["message"]
     assert results["broken"] == "APIError"
+
+
+def test_how_to_is_true(clients: Clients, shown: Shown, tmp_path: Path) -> None:
+    """What a user copies from docs/howto/connect-programs.md works as it stands."""
+    said = clients.run("langchain", tmp_path, "-c", shown.take("docs/howto/connect-programs.md"))
+
+    assert said.startswith("Good day to you.")

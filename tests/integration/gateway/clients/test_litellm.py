@@ -1,9 +1,12 @@
 """LiteLLM as a client: many programs that speak to "any provider" speak through it."""
 
+from pathlib import Path
+
 import pytest
 
 from tests.integration.gateway.clients.conftest import Clients
 from tests.integration.gateway.conftest import Json
+from tests.shown import Shown
 
 ZONES = [{"zone": "UTC"}, {"zone": "CET"}]
 
@@ -40,3 +43,10 @@ def test_litellm_raises_its_class_for_each_failure(results: Json) -> None:
     }
     assert "Did you mean 'small'" in results["unknownModel"]["message"]
     assert results["broken"]["kind"] != "none"
+
+
+def test_how_to_is_true(clients: Clients, shown: Shown, tmp_path: Path) -> None:
+    """What a user copies from docs/howto/connect-programs.md works as it stands."""
+    said = clients.run("litellm", tmp_path, "-c", shown.take("docs/howto/connect-programs.md"))
+
+    assert said.startswith("Good day to you.")

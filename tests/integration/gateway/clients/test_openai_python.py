@@ -1,7 +1,10 @@
 """The official Python client does the rest of what it can: what test_official_client.py leaves."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Literal
 
 import openai
@@ -12,6 +15,7 @@ from pydantic import BaseModel, Field
 from hearth.openai_api.testing import ScriptedModel
 from tests.integration.gateway.clients.conftest import Clients
 from tests.integration.gateway.conftest import KEY, Lab
+from tests.shown import Shown
 
 TIME: ChatCompletionFunctionToolParam = {
     "type": "function",
@@ -180,3 +184,13 @@ def test_client_sends_again_only_what_may_help(lab: Lab, status: int, sent: int)
         client.chat.completions.create(model="small", messages=said("go"))
 
     assert len(model.requests) == sent
+
+
+def test_how_to_is_true(clients: Clients, shown: Shown, tmp_path: Path) -> None:
+    """What a user copies from docs/howto/connect-programs.md works as it stands."""
+    ended = subprocess.run(
+        [sys.executable, "-c", shown.take("docs/howto/connect-programs.md")],
+        env=clients.environment(tmp_path), capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+
+    assert ended.stdout == "Good day to you.\n", ended.stderr
