@@ -93,8 +93,10 @@ class StoredTasks:
 
 
 def query_of(words: str) -> str:
-    """What FTS5 is asked for plain words: any of them, or what begins with one."""
-    found = _WORD.findall(words)
+    """What FTS5 is asked for plain words: any of them, or what begins with one; `letters` finds
+    `letter`, too.
+    """
+    found = [word.rstrip("s") if len(word) > PREFIX + 1 else word for word in _WORD.findall(words)]
     return " OR ".join(f'"{word}"' + "*" * (len(word) >= PREFIX) for word in found)
 
 

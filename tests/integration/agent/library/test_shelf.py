@@ -58,7 +58,7 @@ def test_task_is_found_among_fifty_and_becomes_a_variant(house: House) -> None:
             for kind in KINDS:
                 keep(client, task(topic, kind))
         by_words = found(client, q="reviews about mushroom")
-        by_both = found(client, q="honey", tag=["summary"])
+        by_both = found(client, q="honeys", tag=["summary"])
         by_tags = found(client, tag=["chess"])
         body = {"id": "short-summary-of-honey", "set": {"words.with.max_tokens": 40}}
         client.post("/api/tasks/summary-of-honey/variants", json=body).raise_for_status()
