@@ -1,0 +1,123 @@
+"""Every path is driven, those that fail most of all; then all that was written down is searched."""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from hearth.openai_api.testing import ScriptedModel
+from moe_gateway.callers.behalf import Behalf
+from tests.integration.gateway.api.speech import Speech
+from tests.integration.gateway.conftest import CHAT, KEY, SERVICE_KEY, Json, Lab, caller, chat
+from tests.integration.gateway.robust.process import Gateway
+
+PROMPT = "PROMPT-THAT-MUST-STAY-PRIVATE"
+EXPERT_KEY = "sk-hearth-of-that-server"
+FAULTS = (
+    "reset early", "close late", "malformed late", "error late", "hang early", "half-closed late",
+)  # fmt: skip
+
+
+@pytest.fixture
+def driven(tmp_path: Path) -> Iterator[tuple[Gateway, str]]:
+    """The gateway after all that happened to it, and the key that was made meanwhile."""
+    model = ScriptedModel(key=SERVICE_KEY)
+    for fault in FAULTS:
+        how, _, place = fault.partition(" ")
+        model.when(fault).lose(f"{PROMPT} b c", after=2 * (place == "late"), how=how)  # type: ignore[arg-type]
+    model.when("refused").refuse(500, f"I cannot say {PROMPT}.")
+    with ExitStack() as stack:
+        lab = Lab(stack, tmp_path)
+        gateway = stack.enter_context(
+            Gateway(
+                tmp_path,
+                lab.expert(model, stops_unary=False, slots=4),
+                lab.expert(ScriptedModel(key=EXPERT_KEY), "locked"),
+                lab.agent(ScriptedModel("agent")),
+                lab.at(lab.serve(Speech("stt")), speech="stt"),
+                lab.at(lab.serve(Speech("tts", breaks=True)), speech="tts"),
+                KEY_STORE=str(tmp_path / "keys.db"),
+                FIRST_BYTE_TIMEOUT="0.3",
+                IDLE_TIMEOUT="0.3",
+                MAX_BODY_BYTES="8192",
+                BODY_SECONDS="0.5",
+                CIRCUIT_FAILURES="1000",
+            )
+        )
+        _talk(gateway.client)
+        _speak(gateway.client)
+        made = _manage_keys(gateway.client)
+        _come_in_wrongly(gateway)
+        yield gateway, made
+
+
+def _talk(client: httpx2.Client) -> None:
+    for text in ("fine", "refused", *FAULTS):
+        for stream in (False, True):
+            said = f"{PROMPT} {text}"
+            client.post(CHAT, json=chat(said, stream=stream))
+            client.post("/v1/responses", json={"model": "small", "input": said, "stream": stream})
+    client.post("/v1/completions", json={"model": "auto", "prompt": PROMPT})
+    client.post("/v1/embeddings", json={"model": "small", "input": PROMPT})
+    for name in ("agent", "locked", "auto", f"{PROMPT}-model"):
+        client.post(CHAT, json=chat(PROMPT, name, metadata={"domain": PROMPT}))
+
+
+def _speak(client: httpx2.Client) -> None:
+    form: Json = {"model": "whisper-1", "prompt": PROMPT}
+    client.post("/v1/audio/transcriptions", data=form, files={"file": PROMPT.encode()})
+    client.post("/v1/audio/transcriptions", content=PROMPT.encode())
+    with pytest.raises(httpx2.TransportError):
+        client.post("/v1/audio/speech", json={"model": "tts-1", "input": PROMPT})
+
+
+def _manage_keys(client: httpx2.Client) -> str:
+    made: str = client.post("/api/keys", json={"name": "tablet"}).json()["key"]
+    client.post("/api/keys", json={"name": "tablet"})
+    client.post("/api/keys", json={"name": PROMPT * 9})
+    client.put("/api/keys/tablet", json={"tokens_per_day": 1})
+    client.get(f"/api/keys/{PROMPT}")
+    client.delete(f"/api/keys/{PROMPT}")
+    return made
+
+
+def _come_in_wrongly(gateway: Gateway) -> None:
+    client = gateway.client
+    client.get(f"/{PROMPT}", headers={"x-secret": PROMPT})
+    client.post(CHAT, json=chat(PROMPT * 500))
+    client.post(CHAT, content=f'{{"model": "small", "messages": [{PROMPT}'.encode())
+    client.post(CHAT, json={"model": [PROMPT]})
+    client.post(CHAT, json=chat(PROMPT), headers={"x-request-id": f"{PROMPT} {PROMPT}"})
+    client.post(CHAT, json=chat(PROMPT), headers={"authorization": "Bearer sk-hearth-guessed"})
+    with caller(str(client.base_url), SERVICE_KEY) as agent:
+        for told in (Behalf("key", 1).signed(SERVICE_KEY.encode()).decode(), PROMPT, "key;1;0"):
+            agent.post(CHAT, json=chat(PROMPT), headers={"x-hearth-caller": told})
+    half = f"POST {CHAT} HTTP/1.1\r\nAuthorization: Bearer {KEY}\r\nContent-Length: 999\r\n\r\n"
+    with gateway.connect() as connection:
+        connection.sendall(half.encode() + json.dumps(chat(PROMPT)).encode())
+        connection.recv(65536)
+
+
+def test_nothing_that_is_written_down_holds_a_key_or_a_prompt(
+    driven: tuple[Gateway, str], tmp_path: Path
+) -> None:
+    """People read logs and figures, and send them around; files are copied into backups."""
+    gateway, made = driven
+    shown = gateway.client.get("/metrics").text + gateway.client.get("/api/experts").text
+    gateway.child.terminate()
+    assert gateway.child.wait(60) == 0
+    with closing(sqlite3.connect(tmp_path / "keys.db")) as db:
+        kept = "\n".join(db.iterdump())
+
+    assert "request_refused" in gateway.text
+    assert "instance_refuses_our_key" in gateway.text
+    assert "answer_broken" in gateway.text
+    assert "Traceback" not in gateway.text
+    for secret in (PROMPT, KEY, SERVICE_KEY, EXPERT_KEY, made, "sk-hearth", "guessed"):
+        assert secret not in gateway.text
+        assert secret not in shown
+        assert secret not in kept
