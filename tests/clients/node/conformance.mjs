@@ -4,7 +4,7 @@
 import OpenAI from "openai";
 
 const ask = (content) => [{ role: "user", content }];
-const client = new OpenAI({ maxRetries: 0, timeout: 20_000 });
+const client = new OpenAI({ maxRetries: 0, timeout: 60_000 });
 
 async function failure(call) {
   try {
@@ -30,7 +30,40 @@ async function abandoned() {
   return { left: true };
 }
 
-const tools = [{ type: "function", function: { name: "time.now", parameters: { type: "object" } } }];
+async function toolResults() {
+  const first = await client.chat.completions.create({ model: "small", messages: ask("what time"), tools });
+  const message = first.choices[0].message;
+  const results = message.tool_calls.map((call) => ({ role: "tool", tool_call_id: call.id, content: "12:00" }));
+  const second = await client.chat.completions.create(
+    { model: "small", messages: [...ask("what time"), message, ...results], tools });
+  return second.choices[0].message.content;
+}
+
+async function responses() {
+  const whole = await client.responses.create({ model: "small", input: "good day" });
+  const stream = client.responses.stream({ model: "small", input: "good day" });
+  const kinds = [];
+  for await (const event of stream) kinds.push(event.type);
+  return { whole: whole.output_text, streamed: (await stream.finalResponse()).output_text, kinds };
+}
+
+async function schema() {
+  const river = { type: "object", additionalProperties: false, required: ["name", "length_km"],
+                  properties: { name: { type: "string", minLength: 3, maxLength: 12 },
+                                length_km: { type: "integer", minimum: 1, maximum: 9999 } } };
+  const answer = await client.chat.completions.create({
+    model: "smollm2", messages: ask("Name a river."), max_tokens: 200,
+    response_format: { type: "json_schema", json_schema: { name: "river", strict: true, schema: river } } });
+  return JSON.parse(answer.choices[0].message.content);
+}
+
+async function retried() {
+  const patient = new OpenAI({ maxRetries: 2, timeout: 60_000 });
+  const answer = await patient.chat.completions.create({ model: "small", messages: ask("later") });
+  return answer.choices[0].message.content;
+}
+
+const tools = [{ type: "function", function: { name: "time_now", parameters: { type: "object" } } }];
 const cases = {
   whole: () => client.chat.completions.create({ model: "small", messages: ask("good day") }),
   streamed: () => streamed({ model: "auto", messages: ask("good day") }),
@@ -50,6 +83,10 @@ const cases = {
   wrongKey: () => failure(() => new OpenAI({ apiKey: "sk-wrong", maxRetries: 0 }).models.list()),
   refused: () => failure(() => client.chat.completions.create({ model: "small", messages: ask("refuse") })),
   broken: () => failure(() => streamed({ model: "small", messages: ask("break") })),
+  toolResults,
+  responses,
+  schema,
+  retried,
   abandoned,
 };
 

@@ -1,7 +1,6 @@
 """The official Node client, pinned, is the second judge of what OpenAI-compatible means."""
 
 import json
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from hearth.openai_api.testing import ScriptedModel
-from tests.integration.gateway.conftest import KEY, Lab
+from tests.integration.gateway.clients.conftest import Clients
 from tests.rules import tree
 
 SOURCE = tree.ROOT / "tests" / "clients" / "node"
@@ -36,33 +34,19 @@ def node_client() -> Path:
     return INSTALLED
 
 
-@pytest.fixture
-def model() -> ScriptedModel:
-    """What it says to each case of conformance.mjs."""
-    model = ScriptedModel()
-    model.when("good day").say("Good day to you.")
-    model.when("what time").call_tools(("time.now", {"zone": "UTC"}), ("time.now", {"zone": "CET"}))
-    model.when("refuse").refuse(429, "Too many.", type="rate_limit_error", code="rate_limited")
-    model.when("break").lose("one two three four", after=2)
-    model.when("a long story").say("once " * 4000, pause=0.01)
-    return model
-
-
-@pytest.fixture
-def results(lab: Lab, model: ScriptedModel, node_client: Path) -> Results:
+@pytest.fixture(scope="module")
+def results(clients: Clients, node_client: Path) -> Results:
     """What the client made of every case."""
-    gateway = lab.gateway(lab.expert(model, stops_unary=False))
     ended = subprocess.run(
-        ["node", "conformance.mjs"], cwd=node_client, capture_output=True, text=True, timeout=120,
-        env={**os.environ, "OPENAI_BASE_URL": f"{gateway.base_url}/v1", "OPENAI_API_KEY": KEY},
-        check=False,
+        ["node", "conformance.mjs"], cwd=node_client, capture_output=True, text=True, timeout=240,
+        env=clients.environment(node_client), check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     found: Results = json.loads(ended.stdout)
     return found
 
 
-def test_node_client_understands_every_answer(results: Results, model: ScriptedModel) -> None:
+def test_node_client_understands_every_answer(results: Results, clients: Clients) -> None:
     """Web interfaces and editors speak through this client; each case is something they do."""
     assert results["whole"]["choices"][0]["message"]["content"] == "Good day to you."
     assert results["streamed"]["words"] == 4
@@ -71,7 +55,7 @@ def test_node_client_understands_every_answer(results: Results, model: ScriptedM
     assert completion["usage"]["completion_tokens"] == 4
     calls = results["toolCalls"]["completion"]["choices"][0]["message"]["tool_calls"]
     assert [json.loads(call["function"]["arguments"])["zone"] for call in calls] == ["UTC", "CET"]
-    assert results["models"] == ["auto", "small"]
+    assert results["models"] == ["auto", "small", "smollm2"]
     assert results["model"]["id"] == "small"
     assert results["completion"]["choices"][0]["text"].startswith("Good day")
     assert results["headers"]["x-hearth-expert"] == "small"
@@ -79,7 +63,21 @@ def test_node_client_understands_every_answer(results: Results, model: ScriptedM
     # It asks for base64 by itself and takes a list of floats for an empty vector.
     assert results["embeddings"] == [results["embeddings"][0]] * 2
     assert results["embeddings"][0] > 0
-    model.wait_until(lambda m: m.aborted == 1)
+    assert results["toolResults"] == "It is noon."
+    assert results["retried"] == "Now."
+    clients.model.wait_until(lambda model: model.aborted == 1, timeout=60)
+
+
+def test_node_client_reads_responses(results: Results) -> None:
+    """The newer endpoint, whole and as events."""
+    assert results["responses"]["whole"] == "Good day to you."
+    assert results["responses"]["streamed"] == "Good day to you."
+    assert results["responses"]["kinds"][-1] == "response.completed"
+
+
+def test_node_client_holds_the_real_model_to_a_schema(results: Results) -> None:
+    """The grammar makes even the smallest model keep to it."""
+    assert results["schema"].keys() == {"name", "length_km"}
 
 
 def test_node_client_raises_its_class_for_each_failure(results: Results) -> None:
