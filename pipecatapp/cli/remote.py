@@ -17,7 +17,7 @@ from pipecatapp.runs import Document, Fork
 Json = dict[str, Any]
 
 CONNECT_AGAIN_SECONDS: Final = 0.5
-CONNECT_AGAIN_TIMES: Final = 60
+CONNECT_AGAIN_TIMES: Final = 240
 QUIET_SECONDS: Final = 45.0
 """The service says something each 15 seconds."""
 

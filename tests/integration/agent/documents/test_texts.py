@@ -50,7 +50,7 @@ def test_edit_over_http_keeps_comments_and_is_known_at_once(house: House) -> Non
 
 def test_wrong_edit_is_told_and_not_kept(house: House) -> None:
     """The editor shows each mistake at its node, and what runs stays what it was."""
-    wrong = [{"op": "set", "path": "look.use", "value": "time.nwo"}]
+    wrong = [{"op": "set", "path": "look.use", "value": "time.new"}]
     with house.client() as client:
         seen = client.put("/api/workflows/zones/document", json={"document": ZONES}).headers["etag"]
         told = client.patch(
@@ -66,7 +66,7 @@ def test_wrong_edit_is_told_and_not_kept(house: House) -> None:
     assert told.json()["saved"] is False
     said = told.json()["diagnostics"][0]
     assert (said["line"], said["mend"]) == (6, "Did you mean 'time.now'?")
-    assert said["text"].startswith("time.nwo")
+    assert said["text"].startswith("time.new")
     assert (nowhere.status_code, nowhere.json()["error"]["code"]) == (422, "not_edited")
     assert other.json()["diagnostics"][0]["mend"] == "Write `id: other`"
     assert (house.state / "workflows" / "zones.yaml").read_text() == ZONES
@@ -98,7 +98,7 @@ def test_documents_in_the_shell(
     """The same without a browser, and without a running instance."""
     (file := tmp_path / "zones.yaml").write_text(ZONES)
     (layer := tmp_path / "home.yaml").write_text(LAYER)
-    (torn := tmp_path / "torn.yaml").write_text(ZONES.replace("time.now", "time.nwo"))
+    (torn := tmp_path / "torn.yaml").write_text(ZONES.replace("time.now", "time.new"))
     hearth = command(empty_house, monkeypatch)
 
     saved = hearth("workflows", "save", str(file))
@@ -124,7 +124,7 @@ def test_documents_in_the_shell(
     ]
     assert (valid.exit_code, wrong.exit_code) == (0, 2)
     assert (
-        f"{torn}:6:21: there is no tool 'time.nwo'. Did you mean 'time.now'?\n    time.nwo, with"
+        f"{torn}:6:21: there is no tool 'time.new'. Did you mean 'time.now'?\n    time.new, with"
         in wrong.stderr
     )
     names = {one["name"]: one for one in json.loads(tools.stdout)["tools"]}
