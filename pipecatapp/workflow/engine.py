@@ -182,24 +182,27 @@ class Engine(Executor):
         Raises `UnknownRun`, `NotAsked`, and `WrongAnswer` when the value does not fit.
         """
         live = self._live.get(run)
-        if live is not None:
-            fitting = live.waiting.check(path, value)
-        else:
-            fitting = checked(self._asked(run, path), value)
+        question = live.waiting.questions().get(path) if live else None
+        fitting = checked(question or self._asked(run, path), value)
         statement = inbox.answered(self.ledger.names.new(), run, path, fitting, by)
         await self.ledger.submit(run, [statement])
         if live is not None:
             live.waiting.answer(path, Reply(value=fitting, by=by, at=now()))
 
     def _asked(self, run: str, path: str) -> Question:
-        """What an unfinished run that nobody executes now has asked; the next engine goes on."""
+        """What an unfinished run has asked by its ledger, though nobody waits for the answer now:
+        the run is not executed, or is just being resumed.
+        """
         read = self.ledger.read
         if self._row(run).ended is not None:
             raise UnknownRun(f"The run {run} has ended.")
-        step = {step.path: step for step in read.steps(run)}.get(path)
-        if step is None or step.status != "waiting" or path in inbox.answers(read, run):
-            raise NotAsked(f"No question of the run {run} is open at {path!r}.")
-        return Question.model_validate(read.value(step.facts)["question"])
+        answered = inbox.answers(read, run)
+        steps = (step for step in read.steps(run) if step.status == "waiting")
+        asked = {step.path: step.facts for step in steps if step.path not in answered}
+        if path not in asked:
+            told = ", ".join(asked) or "nothing"
+            raise NotAsked(f"No question is open at {path!r}. Open: {told}.")
+        return Question.model_validate(read.value(asked[path])["question"])
 
     async def note(self, run: str, text: str, *, by: str = "") -> None:
         """Tell a run something: every model that it asks from now on is told.

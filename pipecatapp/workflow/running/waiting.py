@@ -80,6 +80,8 @@ class Waiting:
                 f"Nobody is here to answer {question.text!r}. Give --answer {step.node}=…."
             )
         await self._journal.durable()
+        if (came := self._came.pop(step.path, None)) is not None:
+            return Reply(value=came.value, by=came.by, at=came.at)
         return await self._wait(step.path, question, past.started if past else now())
 
     async def _wait(self, path: str, question: Question, since: str) -> Reply:
@@ -109,19 +111,14 @@ class Waiting:
 
     def questions(self) -> dict[str, Question]:
         """What is asked now, by path."""
-        return {path: one.question for path, one in self._open.items()}
-
-    def check(self, path: str, value: Any) -> Any:
-        """The value as the question wants it; raises `NotAsked` and `WrongAnswer`."""
-        found = self._open.get(path)
-        if found is None or found.reply.done():
-            asked = ", ".join(self._open) or "nothing"
-            raise NotAsked(f"No question is open at {path!r}. Open: {asked}.")
-        return checked(found.question, value)
+        return {path: one.question for path, one in self._open.items() if not one.reply.done()}
 
     def answer(self, path: str, reply: Reply) -> None:
-        """End a wait; the answer is on the disk already."""
-        if (found := self._open.get(path)) is not None and not found.reply.done():
+        """End a wait, or be there when it begins; the answer is on the disk already."""
+        found = self._open.get(path)
+        if found is None:
+            self._came[path] = Answered(reply.value, reply.by, reply.at)
+        elif not found.reply.done():
             found.reply.set_result(reply)
 
 

@@ -14,7 +14,7 @@ from hearth.openai_api.testing import ScriptedModel
 from pipecatapp.sandbox import Sandbox
 from pipecatapp.tools import TOOLS
 from pipecatapp.tools.code.packages import Packages
-from pipecatapp.workflow import Engine, Ledger, load_document
+from pipecatapp.workflow import Engine, Ledger, NotAsked, load_document
 
 Serve = Callable[[ASGIApp], str]
 PROGRAM = """
@@ -129,6 +129,25 @@ async def test_wait_and_question_survive_the_end_of_the_service(tmp_path: Path) 
 
     assert (ended.status, ended.outputs) == ("done", {"answer": "yes", "by": "ada"})
     assert begin.attempt == 1
+
+
+async def test_answer_comes_while_the_run_is_being_resumed(tmp_path: Path) -> None:
+    """Whoever sees an open question answers it; that the service has just started is not his
+    affair.
+    """
+    async with opened(tmp_path) as engine:
+        run = await engine.start("patient", {})
+        async for event in engine.follow(run):
+            if event.type == "node.waiting":
+                break
+    async with opened(tmp_path) as engine:
+        await engine.resume_unfinished()
+        await engine.answer(run, "asked", "yes", by="ada")
+        with pytest.raises(NotAsked):
+            await engine.answer(run, "asked", "no", by="bob")
+        ended = await engine.wait(run)
+
+    assert ended.outputs == {"answer": "yes", "by": "ada"}
 
 
 async def test_tool_without_its_service_fails_the_node_with_its_name(tmp_path: Path) -> None:
