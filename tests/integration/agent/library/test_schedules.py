@@ -235,14 +235,14 @@ def test_shell_manages_schedules(
     kept(empty_house, KEEP)
     hearth = command(empty_house, monkeypatch)
     if place == "ledger":
-        _shell_manages(hearth)
+        assert_shell_manages(hearth)
         return
     with empty_house.running():
         announce(empty_house)
-        _shell_manages(hearth)
+        assert_shell_manages(hearth)
 
 
-def _shell_manages(hearth: Hearth) -> None:
+def assert_shell_manages(hearth: Hearth) -> None:
     made = hearth("schedule", "add", "hourly", "keep", "--every", "1h", "--input", "text=hello")
     wrong = hearth("schedule", "add", "hourly", "keep", "--cron", "x", "--input", "text=hello")
     hearth("schedule", "pause", "hourly")

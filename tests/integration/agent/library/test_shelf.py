@@ -284,14 +284,14 @@ def test_shell_keeps_lists_and_runs(
     empty_house.model.when("about maps").say("North is up.")
     hearth = command(empty_house, monkeypatch)
     if place == "ledger":
-        _shell(hearth, tmp_path)
+        assert_shell_keeps(hearth, tmp_path)
         return
     with empty_house.running():
         announce(empty_house)
-        _shell(hearth, tmp_path)
+        assert_shell_keeps(hearth, tmp_path)
 
 
-def _shell(hearth: Hearth, folder: Path) -> None:
+def assert_shell_keeps(hearth: Hearth, folder: Path) -> None:
     (folder / "maps.yaml").write_text(task("maps", "review"), encoding="utf-8")
     (folder / "code.md").write_text(PROMPTS["code"], encoding="utf-8")
 
