@@ -1,9 +1,11 @@
 """Every benchmark. One that is not in this list does not exist."""
 
 from tests.benchmarks import gateway_tokens, sandbox_start
+from tests.benchmarks.engine import speed as engine
 from tests.benchmarks.gateway import aborts, endurance, speed
 
 BENCHMARKS = (
+    *engine.BENCHMARKS,
     *aborts.BENCHMARKS,
     *endurance.BENCHMARKS,
     *gateway_tokens.BENCHMARKS,
