@@ -118,6 +118,8 @@ class Runs:
 
     def __init__(self, engine: Engine, documents: Documents | None = None) -> None:
         self.engine, self.documents = engine, documents or Documents()
+        self._effects: dict[str, frozenset[Effect] | None] = {}
+        self._effects_of: list[Workflow] = []
 
     def workflow(self, document: Document) -> Workflow:
         """Raises `UnknownWorkflow` for a name, `InvalidDocument` for a text."""
@@ -173,6 +175,21 @@ class Runs:
                 except InvalidDocument as error:
                     log.warning("workflow_invalid", file=other.source.file, reason=str(error))
         return workflow
+
+    def effects(self, name: str) -> frozenset[Effect] | None:
+        """The effects that a run of this workflow may have, as far as documents tell; None for one
+        that cannot run. Asked often, so it is kept until a workflow changes."""
+        now = list(self.engine.workflows.values())
+        if len(now) != len(self._effects_of) or any(
+            one is not other for one, other in zip(now, self._effects_of, strict=True)
+        ):
+            self._effects, self._effects_of = {}, now
+        if name not in self._effects:
+            try:
+                self._effects[name] = frozenset(self.engine.plan(name).effects())
+            except InvalidDocument:
+                self._effects[name] = None
+        return self._effects[name]
 
     def known(self, name: str) -> Workflow:
         """The workflow of that name; raises `UnknownWorkflow` with the near one."""

@@ -5,25 +5,25 @@ from typing import Any
 from fastapi import APIRouter, Depends
 
 from pipecatapp.api.access import known_caller
-from pipecatapp.api.openai.offers import offered, workflow_for
-from pipecatapp.api.parts import WithParts
+from pipecatapp.api.openai.offers import offered, scope_of, workflow_for
+from pipecatapp.api.parts import Parts, WithParts
+from pipecatapp.workflow import Workflow
 
 router = APIRouter(prefix="/v1/models", dependencies=[Depends(known_caller)])
 
 
 @router.get("")
 async def list_models(parts: WithParts) -> dict[str, Any]:
-    return {
-        "object": "list",
-        "data": [_model(name) for name in offered(parts.runs.engine.workflows)],
-    }
+    found = offered(parts.runs.engine.workflows)
+    return {"object": "list", "data": [_model(name, one, parts) for name, one in found.items()]}
 
 
 @router.get("/{name:path}")
 async def show_model(name: str, parts: WithParts) -> dict[str, Any]:
-    workflow_for(parts.runs.engine.workflows, name)
-    return _model(name)
+    return _model(name, workflow_for(parts.runs.engine.workflows, name), parts)
 
 
-def _model(name: str) -> dict[str, Any]:
-    return {"id": name, "object": "model", "created": 0, "owned_by": "hearth"}
+def _model(name: str, workflow: Workflow, parts: Parts) -> dict[str, Any]:
+    """`scope` is what the gateway asks of a key before it lets it use this model."""
+    scope = scope_of(parts.runs.effects(workflow.id))
+    return {"id": name, "object": "model", "created": 0, "owned_by": "hearth", "scope": scope}
