@@ -1,6 +1,6 @@
 """Every benchmark. One that is not in this list does not exist."""
 
-from tests.benchmarks import gateway_tokens, sandbox_start
+from tests.benchmarks import cluster, gateway_tokens, sandbox_start
 from tests.benchmarks.engine import speed as engine
 from tests.benchmarks.gateway import aborts, endurance, speed
 
@@ -11,4 +11,6 @@ BENCHMARKS = (
     *gateway_tokens.BENCHMARKS,
     *speed.BENCHMARKS,
     sandbox_start.BENCHMARK,
+    # Last: they take an hour, and hosts.
+    *cluster.BENCHMARKS,
 )
