@@ -56,3 +56,29 @@ def test_workflow_that_cannot_run_is_told_when_somebody_asks_it(empty_house: Hou
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (422, "invalid_document")
     assert "llm" in answer.json()["error"]["message"]
+
+
+PROGRAM = """
+steps:
+  - id: make
+    use: code.run
+    with: {code: "print(1)"}
+"""
+
+
+def test_models_tell_what_a_key_must_open_for_them(empty_house: House) -> None:
+    """A key for talking must not start what runs programs or leaves the house."""
+    (empty_house.state / "workflows").mkdir()
+    cook = CHEF.replace("    prompt: [chef]\n", "")
+    build = cook.replace("id: cook", "id: build").replace("\nsteps:\n", PROGRAM)
+    for name, text in (("cook.yaml", cook), ("build.yaml", build)):
+        (empty_house.state / "workflows" / name).write_text(text, encoding="utf-8")
+
+    with empty_house.running(), empty_house.client() as client:
+        models = client.get("/v1/models").json()["data"]
+        one = client.get("/v1/models/workflow/build").json()
+
+    scopes = {model["id"]: model["scope"] for model in models}
+    assert scopes["workflow/cook"] == scopes["workflow/summarize"] == "chat"
+    assert scopes["agent"] == "workflows"
+    assert scopes["workflow/build"] == one["scope"] == "exec"
