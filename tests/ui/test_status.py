@@ -47,6 +47,23 @@ def test_status_follows_what_happens_by_itself(visitor: Visitor) -> None:
     expect(row).to_contain_text("The model file is damaged.")
 
 
+def test_status_tells_what_starts_by_itself(visitor: Visitor) -> None:
+    """Who asks why something ran in the night finds it here, and when it will again."""
+    new = {"workflow": "summarize", "cron": "0 8 * * *", "zone": "Europe/Berlin"}
+    with visitor.house.client() as client:
+        answer = client.put("/api/schedules/morning", json={**new, "inputs": {"text": "News."}})
+        answer.raise_for_status()
+    page = visitor.enter()
+
+    page.get_by_test_id("nav-status").click()
+
+    row = page.get_by_test_id("schedules").get_by_role("row", name="morning")
+    expect(row).to_contain_text("summarize")
+    expect(row.locator("[data-name=next]")).to_contain_text(re.compile(r"\d{1,2}:\d\d"))
+    expect(row.locator("[data-name=last]")).to_have_text("never")
+    expect(row.locator("[data-name=times]")).to_have_text("0 8 * * * · Europe/Berlin")
+
+
 def test_status_of_a_cluster_names_machines_and_leads_to_other_pages(
     visitor: Visitor, tmp_path: Path
 ) -> None:
