@@ -55,10 +55,13 @@ def turn(
 ) -> Pair:
     names = list(sides)
     order = names[number % len(names) :] + names[: number % len(names)]
-    took = {name: min(sides[name].do(work) for _ in range(times)) * scale for name in order}
+    best = {name: min(sides[name].do(work) for _ in range(times)) for name in order}
+    took = {name: best[name][0] * scale for name in names}
     told = ", ".join(f"{name} {took[name]:.4g}" for name in names)
     sys.stderr.write(f"{work}, turn {number + 1} of {pairs}: {told}\n")
-    return Pair(took[OURS], took[names[1]], others={name: took[name] for name in names[2:]})
+    busy = {f"seconds of processor of {name}": best[name][1] for name in names}
+    others = {name: took[name] for name in names[2:]}
+    return Pair(took[OURS], took[names[1]], others=others, also=busy)
 
 
 class Side:
@@ -67,8 +70,10 @@ class Side:
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self._process = process
 
-    def do(self, work: str) -> float:
-        """How long it took. Raises `RuntimeError` when the side has ended."""
+    def do(self, work: str) -> tuple[float, float]:
+        """What was measured, and the seconds of processor time. Raises `RuntimeError` when the side
+        has ended.
+        """
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f"{work}\n")
@@ -76,7 +81,8 @@ class Side:
         answer = self._process.stdout.readline()
         if not answer:
             raise RuntimeError(f"{self._process.args!r} ended in the middle of {work}")
-        return float(answer)
+        measured, busy = map(float, answer.split())
+        return measured, busy
 
 
 @contextlib.contextmanager

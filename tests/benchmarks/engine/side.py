@@ -2,8 +2,9 @@
 
     python -m tests.benchmarks.engine.SIDE FOLDER
 
-A line on standard input names the work, the answer is one number. This module imports nothing of
-ours, because the peers run in an environment of their own.
+A line on standard input names the work; the answer is what was measured, and the seconds of
+processor time that it took, setting up included. This module imports nothing of ours, because the
+peers run in an environment of their own.
 """
 
 import asyncio
@@ -67,6 +68,7 @@ async def _serve(opening: Callable[[Path], AbstractAsyncContextManager[Side]], r
     async with opening(root) as side:
         loop = asyncio.get_running_loop()
         while work := (await loop.run_in_executor(None, sys.stdin.readline)).strip():
+            busy = time.process_time()
             taken = await getattr(side, work)(LONG if work == "bytes" else SHORT)
-            sys.stdout.write(f"{taken!r}\n")
+            sys.stdout.write(f"{taken!r} {time.process_time() - busy!r}\n")
             sys.stdout.flush()
