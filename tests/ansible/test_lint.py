@@ -13,6 +13,7 @@ BIN = Path(sys.executable).parent
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.proves("004-28", "004-29")
 def test_every_playbook_and_role_passes_the_production_profile() -> None:
     """Modules instead of shell, names, modes, argument specs: one judge for all of it."""
     ended = subprocess.run(

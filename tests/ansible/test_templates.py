@@ -83,6 +83,7 @@ def _variables(folder: Path) -> dict[str, Any]:
     }
 
 
+@pytest.mark.proves("004-31")
 def test_every_template_renders_for_every_machine(rendered: Rendered) -> None:
     """A variable that one inventory lacks is found here, not on somebody's machine."""
     machines = tree.load(tree.ROOT / "inventory" / f"{rendered.inventory}.yaml")["cluster"]["hosts"]

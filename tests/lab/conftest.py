@@ -18,7 +18,7 @@ OURS = f"tests-{os.getpid()}"
 """Two runs of the tests at a time have labs and layers of their own."""
 
 Boot = Callable[..., Lab]
-Layer = Callable[[str, Callable[[Lab], None]], str]
+Layer = Callable[..., str]
 
 
 @pytest.fixture(scope="session")
@@ -51,17 +51,17 @@ def boot(labs: dict[str, Lab]) -> Boot:
 
 @pytest.fixture(scope="session")
 def golden(boot: Boot) -> Layer:
-    """`golden("name", make)`: a layer that is made at most once in a run.
+    """`golden("name", make, above="…")`: a layer that is made at most once in a run.
 
-    `make` gets a lab without hosts, boots those that it wants (`lab.up(3)`), and brings them into
-    the state to keep. The lab is down afterwards.
+    `make` gets a lab with one host, bare or above another layer, boots those that it wants
+    (`lab.up(3)`), and brings them into the state to keep. The lab is down afterwards.
     """
     made: dict[str, str] = {}
 
-    def golden(name: str, make: Callable[[Lab], None]) -> str:
+    def golden(name: str, make: Callable[[Lab], None], *, above: str | None = None) -> str:
         if name not in made:
             layer = f"{OURS}-{name}"
-            lab = boot(f"golden-{name}", 1)
+            lab = boot(f"golden-{name}", 1, layer=above)
             make(lab)
             lab.save(layer)
             lab.down()
@@ -92,7 +92,9 @@ def pytest_runtest_makereport(
 def _remove(chosen: Callable[[int], bool]) -> None:
     """End the labs, then drop the layers, of the runs with the chosen process ids."""
     folders = Lab("tests", root=Settings.load().lab_dir).folders
-    for path in [*folders.labs.glob("tests-*"), *folders.layers.glob("tests-*")]:
+    layers = list(folders.layers.glob("tests-*"))
+    # Those above others go first; which these are is not in their names.
+    for path in [*folders.labs.glob("tests-*"), *layers, *layers]:
         owner = re.match(r"tests-(\d+)-", path.name)
         if owner and chosen(int(owner[1])):
             with suppress(LabError):

@@ -69,6 +69,8 @@ def inventory_of(lab: Lab, nodes: int, **variables: object) -> Path:
     hosts = document["cluster"]["hosts"]
     for name in list(hosts)[nodes:]:
         del hosts[name]
+    for name, host in hosts.items():
+        host["ansible_host"] = str(lab.node(name).address)
     document["cluster"]["vars"].update(cluster_secrets_file=str(vault()), **variables)
     file = lab.folder / f"inventory-{nodes}.yaml"
     with file.open("w", encoding="utf-8") as stream:
@@ -78,23 +80,26 @@ def inventory_of(lab: Lab, nodes: int, **variables: object) -> Path:
 
 def play(
     lab: Lab, *options: str, nodes: int = 3, playbook: str = "playbook.yaml", check: bool = True,
-    variables: dict[str, object] | None = None,
+    variables: dict[str, object] | None = None, root: Path = ROOT,
 ) -> Ran:  # fmt: skip
-    """Run a playbook on the first machines of a lab; fails with the end of what it said."""
+    """Run a playbook on the first machines of a lab; fails with the end of what it said.
+
+    `root`: the checkout that it is of.
+    """
     password = vault().with_name("password")
     if not password.exists():
         password.write_text(f"{PASSWORD}\n", encoding="utf-8")
         password.chmod(0o600)
     settings = {
         "ANSIBLE_VAULT_PASSWORD_FILE": str(password),
-        "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+        "ANSIBLE_CONFIG": str(root / "ansible.cfg"),
     }
     for name in ("consul", "nomad"):
         found = binaries.find("consul" if name == "consul" else "nomad")
         settings[f"HEARTH_{name.upper()}_BINARY"] = str(found or "")
     inventory = inventory_of(lab, nodes, **(variables or {}))
     words: Sequence[str] = [str(BIN / "ansible-playbook"), "-i", str(inventory), playbook, *options]
-    ended = lab.run(list(words), cwd=ROOT, settings=settings, check=False)
+    ended = lab.run(list(words), cwd=root, settings=settings, check=False)
     if check and ended.returncode != 0:
         raise AssertionError(ended.stdout[-8000:] + ended.stderr[-2000:])
     return Ran(ended.stdout, ended.returncode)

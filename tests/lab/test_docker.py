@@ -2,19 +2,15 @@
 
 import socket
 import time
+from collections.abc import Iterator
 
 import pytest
 
 from hearth.lab.lab import Lab
 from tests.lab.conftest import Boot, Layer
+from tests.lab.layers import images, three
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(600)]
-INSTALL = """
-export DEBIAN_FRONTEND=noninteractive
-apt-get update && apt-get install --yes --no-install-recommends docker.io iptables
-cd / && tar --create --one-file-system bin etc lib lib64 sbin usr/bin usr/lib usr/lib64 usr/sbin |
-    docker import - lab/base
-"""
 LIMIT = (
     "cat /sys/fs/cgroup/memory.max 2>/dev/null || cat /sys/fs/cgroup/memory/memory.limit_in_bytes"
 )
@@ -24,16 +20,18 @@ SERVE = (
 )
 
 
-def install(lab: Lab) -> None:
-    """Debian's Docker, and an image of the host's own programs."""
-    (node,) = lab.up(1)
-    node.ssh(INSTALL, seconds=500)
+@pytest.fixture(scope="module")
+def layer(golden: Layer) -> str:
+    """A host with Docker, as the playbook installs it, and an image of the host's own programs."""
+    return golden("images", images, above=golden("machines", three))
 
 
-@pytest.fixture
-def docker(golden: Layer, boot: Boot) -> Lab:
-    """A host with Docker, from the layer that every test here begins with."""
-    return boot("docker", 1, layer=golden("docker", install))
+@pytest.fixture(scope="module")
+def docker(boot: Boot, layer: str) -> Iterator[Lab]:
+    """A host that begins with it."""
+    lab = boot("docker", 1, layer=layer)
+    yield lab
+    lab.down()
 
 
 def test_container_is_limited_reached_and_started_again(docker: Lab) -> None:
@@ -50,19 +48,21 @@ def test_container_is_limited_reached_and_started_again(docker: Lab) -> None:
 
 
 def test_lab_that_begins_with_a_layer_leaves_its_containers_alone(
-    docker: Lab, golden: Layer, boot: Boot
+    docker: Lab, boot: Boot, layer: str
 ) -> None:
     """Layers of images are shared with the golden layer: what a container writes may not be."""
     write = (
         "docker run --name writer lab/base sh -c 'echo written > /etc/issue.net; cat /etc/issue'"
     )
-    other = boot("other-docker", 1, layer=golden("docker", install)).node("node1")
+    lab = boot("other-docker", 1, layer=layer)
+    other = lab.node("node1")
 
     first = docker.node("node1").ssh(write)
     docker.node("node1").ssh("docker rm --force writer; docker image rm --force lab/base")
 
     assert other.ssh(write) == first
     assert other.ssh("docker ps --all --format '{{.Names}}'").split() == ["writer"]
+    lab.down()
 
 
 def _answer(lab: Lab) -> str:

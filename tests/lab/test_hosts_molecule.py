@@ -1,6 +1,8 @@
 """Molecule's scenarios, in the lab."""
 
-from pathlib import Path
+import subprocess
+import threading
+from collections.abc import Iterator
 
 import pytest
 
@@ -9,21 +11,59 @@ from hearth.lab.lab import Lab
 from tests.lab.conftest import Boot
 from tests.lab.playbooks import BIN, ROOT
 
+pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
+SCENARIO = "ansible/molecule/default"
+UNPACKING = "timeout 300 sh -c 'until pgrep -x dpkg >/dev/null; do sleep 0.2; done'"
 
-@pytest.mark.hosts
-@pytest.mark.timeout(900)
-def test_default_scenario_passes_on_a_bare_host(boot: Boot, tmp_path: Path) -> None:
-    """Who works on a role sees it converge twice, survive a reboot, and answer."""
-    lab: Lab = boot("molecule", 1)
-    password = tmp_path / "password"
+
+@pytest.fixture(scope="module")
+def lab(boot: Boot) -> Iterator[Lab]:
+    """One bare host."""
+    lab = boot("molecule", 1)
+    yield lab
+    lab.down()
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """What Ansible and Molecule find things by."""
+    password = tmp_path_factory.mktemp("molecule") / "password"
     password.write_text("a password\n")
-    settings = {
+    return {
+        "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
         "ANSIBLE_VAULT_PASSWORD_FILE": str(password),
         "HEARTH_CONSUL_BINARY": str(binaries.find("consul")),
         "MOLECULE_GLOB": "ansible/molecule/*/molecule.yml",
         "PATH": f"{BIN}:/usr/sbin:/usr/bin:/sbin:/bin",
     }
 
+
+def test_power_loss_in_mid_converge_ends_the_run(lab: Lab, settings: dict[str, str]) -> None:
+    """The worst moment is while packages are unpacked; the next test goes on from there."""
+    ended: list[subprocess.CompletedProcess[str]] = []
+    run = threading.Thread(
+        target=lambda: ended.append(
+            lab.run(
+                [str(BIN / "ansible-playbook"), "-i", f"{SCENARIO}/inventory.yaml", "playbook.yaml",
+                 "--tags=host"],
+                cwd=ROOT, settings=settings, check=False,
+            )
+        )
+    )  # fmt: skip
+    run.start()
+    node = lab.node("node1")
+    node.ssh(UNPACKING, seconds=330)
+    node.kill()
+    node.reboot()
+    run.join()
+
+    assert ended[0].returncode != 0
+    assert "UNREACHABLE" in ended[0].stdout
+
+
+@pytest.mark.proves("004-37")
+def test_default_scenario_passes_on_that_host(lab: Lab, settings: dict[str, str]) -> None:
+    """Who works on a role sees it converge twice, survive a reboot, and answer."""
     ended = lab.run(
         [str(BIN / "molecule"), "test", "--scenario-name", "default", "--destroy", "never"],
         cwd=ROOT, settings=settings, check=False,

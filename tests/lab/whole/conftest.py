@@ -1,0 +1,21 @@
+"""One cluster with everything, which all tests of this folder share: each leaves it whole."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from hearth.lab.lab import Lab
+from hearth.release.wheelhouse import build
+from tests.lab.conftest import Boot, Layer
+from tests.lab.layers import three
+from tests.lab.playbooks import ROOT, play
+
+
+@pytest.fixture(scope="session")
+def cluster(golden: Layer, boot: Boot) -> Iterator[Lab]:
+    """Three hosts with everything that the playbook brings."""
+    lab = boot("whole", 3, layer=golden("machines", three))
+    build(ROOT, ROOT / ".cache" / "releases", arch="x86_64", python="3.11")
+    play(lab)
+    yield lab
+    lab.down()

@@ -1,0 +1,114 @@
+"""heal_cluster.yaml on hosts on which somebody, or the years, changed things."""
+
+import itertools
+import json
+import ssl
+
+import pytest
+from cryptography import x509
+
+from hearth.cluster.certificates import Pair, issue
+from hearth.cluster.drift import journal
+from hearth.lab.lab import Lab
+from hearth.lab.node import Node
+from tests.lab.playbooks import play, secrets, vault
+from tests.lab.whole.asking import agents, settle
+
+pytestmark = [pytest.mark.hosts, pytest.mark.nomad, pytest.mark.timeout(1500)]
+
+MACHINE = "/etc/hearth/machine/machine"
+DAMAGE = """
+program=$(readlink -f /usr/local/bin/nomad)
+cp "$program" "$program.damaged" && echo x >>"$program.damaged" && mv "$program.damaged" "$program"
+"""
+STRAY = """
+job "stray" {
+  group "stray" {
+    task "stray" {
+      driver = "raw_exec"
+      config {
+        command = "/bin/sleep"
+        args    = ["infinity"]
+      }
+      resources { memory = 32 }
+    }
+  }
+}
+"""
+STARTED = "systemctl show --value --property ActiveEnterTimestampMonotonic nomad"
+FOUND = {
+    "unit:node2:consul.service",
+    "binary:node3:/usr/local/bin/nomad",
+    f"certificate:node3:{MACHINE}.pem",
+    "config:node1:/etc/nomad.d/nomad.hcl",
+    "config:node2:/etc/nomad.d/nomad.hcl",
+    "config:node3:/etc/nomad.d/nomad.hcl",
+    "node:node2",
+    "job:moe-gateway",
+    "job:node-exporter",
+    "job:llama-expert-general",
+    "job:stray",
+}
+
+
+@pytest.mark.proves("004-10")
+def test_drift_of_every_kind_is_found_repaired_and_gone(cluster: Lab) -> None:
+    """Stopped and disabled, damaged, about to end, changed by hand, dead, missing, unknown."""
+    first, second, third = cluster.nodes()
+    with agents(cluster, first) as (_, nomad):
+        parsed = nomad.session.call("POST", "jobs/parse", {"JobHCL": STRAY, "Canonicalize": True})
+        nomad.session.call("POST", "jobs", {"Job": parsed})
+        nomad.stop("moe-gateway")
+        nomad.stop("node-exporter", purge=True)
+        nomad.stop("llama-expert-general", purge=True)
+        (mine,) = [n.id for n in nomad.nodes() if n.name == second.name]
+        shut = {"NodeID": mine, "Eligibility": "ineligible"}
+        nomad.session.call("POST", f"node/{mine}/eligibility", shut)
+    _age(third)
+    for node in cluster.nodes():
+        node.ssh("echo '# by hand' >>/etc/nomad.d/nomad.hcl")
+    third.ssh(DAMAGE)
+    second.ssh("systemctl disable --now consul")
+
+    play(cluster, "-e", "heal=all", playbook="heal_cluster.yaml")
+
+    log = journal.read(vault().with_name("lab.heal.jsonl"))
+    begun = max(index for index, line in enumerate(log) if line["event"] == "repair")
+    assert {finding["id"] for finding in log[begun]["findings"]} >= FOUND, json.dumps(log[begun])
+    assert log[begun]["failed_repairs"] == {}
+    assert {finding["id"] for finding in log[-1]["findings"]} == {"job:stray"}
+    assert second.ssh("systemctl is-enabled consul").strip() == "enabled"
+    with agents(cluster, first) as (_, nomad):
+        nomad.stop("stray", purge=True)
+    settle(cluster)
+
+
+def test_nomad_uses_the_certificate_that_was_made_anew(cluster: Lab) -> None:
+    """A file that nobody reads again ends a cluster on the day on which the old one ends."""
+    third = cluster.node("node3")
+
+    with cluster.inside():
+        served = ssl.get_server_certificate((str(third.address), 4646), timeout=20)
+
+    assert served.strip() == third.ssh(f"cat {MACHINE}.pem").strip()
+    assert _days(served) > 30
+
+
+def test_servers_were_never_down_together_for_that(cluster: Lab) -> None:
+    """A change of a setting restarts one server, waits for it, then the next."""
+    started = sorted(float(node.ssh(STARTED)) for node in cluster.nodes())
+
+    assert all(later - earlier > 1e6 for earlier, later in itertools.pairwise(started))
+
+
+def _age(node: Node) -> None:
+    """A certificate of the cluster's authority that ends tomorrow."""
+    authority = secrets()["cluster_authority"]
+    old = issue(Pair(authority["certificate"], authority["key"]), node.name, [node.name], days=1)
+    node.ssh(f"cat >{MACHINE}.pem <<'END'\n{old.certificate}END")
+    node.ssh(f"cat >{MACHINE}-key.pem <<'END'\n{old.key}END")
+
+
+def _days(certificate: str) -> float:
+    found = x509.load_pem_x509_certificate(certificate.encode())
+    return (found.not_valid_after_utc - found.not_valid_before_utc).days
