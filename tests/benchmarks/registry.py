@@ -1,6 +1,6 @@
 """Every benchmark. One that is not in this list does not exist."""
 
-from tests.benchmarks import cluster, gateway_tokens, sandbox_start
+from tests.benchmarks import cluster, gateway_affinity, gateway_tokens, sandbox_start
 from tests.benchmarks.engine import speed as engine
 from tests.benchmarks.gateway import aborts, endurance, speed
 
@@ -8,6 +8,7 @@ BENCHMARKS = (
     *engine.BENCHMARKS,
     *aborts.BENCHMARKS,
     *endurance.BENCHMARKS,
+    gateway_affinity.BENCHMARK,
     *gateway_tokens.BENCHMARKS,
     *speed.BENCHMARKS,
     sandbox_start.BENCHMARK,
