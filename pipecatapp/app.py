@@ -25,12 +25,14 @@ from pipecatapp.api.openai import chat, models
 from pipecatapp.api.parts import Parts, Stop
 from pipecatapp.api.state import backup, errands
 from pipecatapp.api.static import static_routes
+from pipecatapp.api.voice import socket as voice
 from pipecatapp.archive import apply_staged
 from pipecatapp.metrics import RunMetrics
 from pipecatapp.settings import Settings
 from pipecatapp.tools.code.elsewhere.errands import Errands
 from pipecatapp.tools.model.facts import ExpertFacts
-from pipecatapp.wiring import caller_keys, open_engine
+from pipecatapp.voice.metrics import VoiceMetrics
+from pipecatapp.wiring import caller_keys, open_engine, studio_of
 from pipecatapp.workflow import LedgerFailed
 
 log = structlog.get_logger()
@@ -57,6 +59,7 @@ ROUTERS: Final = (
     tasks.router,
     projects.router,
     backup.router,
+    voice.router,
     errands.router,
 )
 
@@ -76,7 +79,7 @@ def build_app(
     health = health or Health(PIPECATAPP, version=hearth_version())
     registry = registry or new_registry()
     stop = stop or Stop()
-    metrics = RunMetrics(registry)
+    metrics, voice_metrics = RunMetrics(registry), VoiceMetrics(registry)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -90,9 +93,12 @@ def build_app(
             app.state.parts = parts
             parts.spawn(resume(parts, assembly.facts))
             parts.spawn(parts.starter.run())
+            app.state.studio = studio = studio_of(settings, assembly.directory, voice_metrics)
+            parts.spawn(studio.open())
             health.started()
             yield
             await parts.drain(settings.drain_seconds)
+            await studio.close()
 
     app = FastAPI(
         title="Hearth agent",

@@ -1,5 +1,6 @@
 """Every setting of the agent service. Nothing else in this package reads the environment."""
 
+import os
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -81,6 +82,14 @@ class Settings(TlsSettings):
     mcp_file: Path | None = Field(
         None, description="The MCP servers whose tools there are; by default the state's mcp.yaml."
     )
+    voice_sessions: int = Field(
+        3, ge=0, description="Conversations by voice at once; 0 lets nobody talk."
+    )
+    voice_worker_bytes: int = Field(
+        1_500_000_000,
+        gt=0,
+        description="Memory of the voice worker above which the next conversation gets a new one.",
+    )
     public_url: AnyHttpUrl | None = Field(
         None, description="The address people use, when a proxy stands before this service."
     )
@@ -148,3 +157,18 @@ class Settings(TlsSettings):
     def key_paths(self) -> list[Path]:
         """The files whose keys open this service; the first one signs the sessions."""
         return self.key_files or [self.state.key_file, self.state.service_key_file]
+
+
+def worker_environment() -> dict[str, str]:
+    """The environment of the voice worker: ours, without our settings.
+
+    One heap for all threads: with one for each, memory grows by the session. pipecat's log would
+    begin before we can tell it how much to say; nothing is fetched from any hub.
+    """
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PIPECATAPP_")}
+    return kept | {
+        "MALLOC_ARENA_MAX": "2",
+        "OMP_WAIT_POLICY": "PASSIVE",
+        "LOGURU_AUTOINIT": "0",
+        "HF_HUB_OFFLINE": "1",
+    }

@@ -12,13 +12,14 @@ import structlog
 
 from hearth.cluster.watch import ConsulAgent, ServiceWatch
 from hearth.openai_api.client import ModelClient, Timeouts
+from hearth.service.names import SPEECH_STT, SPEECH_TTS
 from hearth.service.settings import SettingsError, read_key, trusting
 from pipecatapp.library.documents import Library
 from pipecatapp.library.stored import StoredTasks
 from pipecatapp.runs import Runs
 from pipecatapp.sandbox import Sandbox
 from pipecatapp.schedules.store import Schedules
-from pipecatapp.settings import Settings
+from pipecatapp.settings import Settings, worker_environment
 from pipecatapp.shelf import Shelf
 from pipecatapp.tools import TOOLS
 from pipecatapp.tools.cluster.consul import ConsulPlaces
@@ -34,6 +35,9 @@ from pipecatapp.tools.mcp.servers import read_servers
 from pipecatapp.tools.memory.conversation import Conversations
 from pipecatapp.tools.model.facts import ExpertFacts
 from pipecatapp.tools.plugins import plugins
+from pipecatapp.voice.metrics import VoiceMetrics
+from pipecatapp.voice.studio import Studio
+from pipecatapp.voice.workers import Workers
 from pipecatapp.workflow import Engine, InvalidDocument, Ledger, ModelFacts, Tool, Workspaces
 from pipecatapp.workspace import GitWorkspaces
 
@@ -185,6 +189,24 @@ def tell_invalid(engine: Engine) -> None:
             engine.plan(name)
         except InvalidDocument as error:
             log.warning("workflow_invalid", workflow=name, reason=str(error))
+
+
+def studio_of(settings: Settings, directory: Directory, metrics: VoiceMetrics) -> Studio:
+    """Where people talk with the agent; nothing runs before `open` or the first conversation."""
+
+    async def engines() -> tuple[str | None, str | None]:
+        services = sorted(await directory.places.services(), key=lambda found: not found.healthy)
+        first = {found.name: found.url for found in reversed(services)}
+        return first.get(SPEECH_STT), first.get(SPEECH_TTS)
+
+    return Studio(
+        Workers(worker_environment(), metrics, most_bytes=settings.voice_worker_bytes),
+        metrics,
+        engines,
+        key=gateway_key(settings),
+        ca_file=settings.tls_ca_file,
+        most=settings.voice_sessions,
+    )
 
 
 def gateway_key(settings: Settings) -> str:

@@ -20,6 +20,7 @@ from pipecatapp.library.page import projects_page
 from pipecatapp.metrics import RunMetrics
 from pipecatapp.settings import Settings as AgentSettings
 from pipecatapp.tools.page import tools_page
+from pipecatapp.voice.metrics import VoiceMetrics
 from pipecatapp.workflow.document.page import documents_page
 from speech.metrics import SpeechMetrics
 from speech.settings import Settings as SpeechSettings
@@ -89,6 +90,7 @@ def metrics() -> str:
     gateway, agent, expert = CollectorRegistry(), CollectorRegistry(), CollectorRegistry()
     GatewayMetrics(gateway, [], Admission(1, 1))
     RunMetrics(agent)
+    VoiceMetrics(agent)
     ExpertMetrics(expert, [])
     speech = CollectorRegistry()
     SpeechMetrics(speech, "stt")
@@ -113,9 +115,9 @@ PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands,
     "dashboards.md": dashboards_page,
     "metrics.md": metrics,
+    "project-documents.md": projects_page,
     "settings.md": settings,
     "tools.md": tools_page,
-    "project-documents.md": projects_page,
     "variables.md": lambda: variables_page(HEAD),
     "workflow-documents.md": documents_page,
 }

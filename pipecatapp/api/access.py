@@ -10,6 +10,7 @@ from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
+from starlette.requests import HTTPConnection
 
 from pipecatapp.api.errors import Refused
 
@@ -54,7 +55,7 @@ class Access:
             return False
         return int(claim.split(".")[1]) > self._clock()
 
-    def own_page(self, request: Request) -> bool:
+    def own_page(self, request: HTTPConnection) -> bool:
         """Whether a browser says that our own page sent this; programs say nothing and pass."""
         if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return False
@@ -74,12 +75,22 @@ class Access:
         return hmac.new(self._secret, claim.encode(), "sha256").hexdigest()
 
 
-def cookie_name(request: Request) -> str:
+def cookie_name(request: HTTPConnection) -> str:
     """The name of our cookie at the address that the browser uses.
 
     Browsers share cookies between the ports of a host, and each instance has a session of its own.
     """
-    return f"{COOKIE}_{request.url.port or request.url.scheme}"
+    scheme = request.url.scheme.replace("ws", "http")
+    return f"{COOKIE}_{request.url.port or scheme}"
+
+
+def knows(access: Access, connection: HTTPConnection) -> bool:
+    """Whether a WebSocket is opened by somebody with a key, or by our own page after a login."""
+    scheme, _, key = connection.headers.get("authorization", "").partition(" ")
+    if scheme.lower() == "bearer":
+        return access.opens(key.strip())
+    cookie = connection.cookies.get(cookie_name(connection), "")
+    return access.knows_session(cookie) and access.own_page(connection)
 
 
 def access_of(request: Request) -> Access:

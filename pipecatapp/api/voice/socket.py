@@ -1,0 +1,111 @@
+"""`/api/voice`: a conversation by voice, over a WebSocket."""
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from fastapi import APIRouter, WebSocket
+from pydantic import ValidationError
+from starlette.websockets import WebSocketDisconnect
+
+from pipecatapp.api.access import Access, knows
+from pipecatapp.api.parts import Parts
+from pipecatapp.runs import Document
+from pipecatapp.voice.messages import HEARD_RATE, SPOKEN_RATE, Hello
+from pipecatapp.voice.studio import NoSpeech, Studio
+from pipecatapp.voice.talk import Left, Talk
+from pipecatapp.voice.workers import WorkerFailed
+from pipecatapp.workflow import Listener, RunResult
+
+router = APIRouter()
+
+WORKFLOW: Final = "agent-turn"
+POLICY_VIOLATION: Final = 1008
+TRY_AGAIN: Final = 1013
+
+
+@router.websocket("/api/voice")
+async def voice(socket: WebSocket) -> None:
+    """Needs a login or a key, and our own page. A full house says so and closes."""
+    access: Access = socket.app.state.access
+    if not knows(access, socket):
+        await socket.close(POLICY_VIOLATION)
+        return
+    parts: Parts = socket.app.state.parts
+    studio: Studio = socket.app.state.studio
+    await socket.accept()
+    person = Browser(socket)
+    try:
+        if studio.full:
+            studio.metrics.ended.labels("busy").inc()
+            await person.tell(type="busy", text="Everybody who can listen is talking; try again.")
+            await socket.close(TRY_AGAIN)
+            return
+        await _talk(person, studio, Runner(parts))
+    except (Left, WebSocketDisconnect):
+        studio.metrics.ended.labels("left").inc()
+
+
+async def _talk(person: "Browser", studio: Studio, house: "Runner") -> None:
+    """One admitted conversation."""
+    try:
+        hello = Hello.model_validate_json(await person.receive())
+    except ValidationError:
+        await person.tell(type="refused", reason="the first message is no hello")
+        await person.socket.close(POLICY_VIOLATION)
+        return
+    await person.tell(type="waking", heard_rate=HEARD_RATE, spoken_rate=SPOKEN_RATE)
+    try:
+        setup = await studio.setup(half_duplex=not hello.echo_cancelled)
+        async with studio.session() as worker:
+            await Talk(person, worker, house, studio.metrics).hold(hello, setup)
+    except (NoSpeech, WorkerFailed) as error:
+        await person.tell(type="trouble", part="worker", text=str(error))
+    # The worker has ended, or never was there; the page may connect again.
+    studio.metrics.ended.labels("broken").inc()
+    await person.socket.close(TRY_AGAIN)
+
+
+@dataclass(frozen=True)
+class Browser:
+    """A WebSocket as one side of a conversation."""
+
+    socket: WebSocket
+
+    async def receive(self) -> str | bytes:
+        message = await self.socket.receive()
+        if message["type"] == "websocket.disconnect":
+            raise Left
+        data: str | bytes | None = message.get("bytes")
+        return data if data is not None else str(message.get("text", ""))
+
+    async def send(self, message: str | bytes) -> None:
+        try:
+            if isinstance(message, bytes):
+                await self.socket.send_bytes(message)
+            else:
+                await self.socket.send_text(message)
+        except (RuntimeError, WebSocketDisconnect) as error:
+            raise Left from error
+
+    async def tell(self, **message: object) -> None:
+        await self.send(json.dumps(message))
+
+
+@dataclass(frozen=True)
+class Runner:
+    """The runs of this service as a conversation starts them."""
+
+    parts: Parts
+
+    async def start(self, text: str, conversation: str, listener: Listener) -> str:
+        return await self.parts.start(
+            Document(workflow=WORKFLOW), {"text": text},
+            conversation=conversation, caller="voice", listener=listener,
+        )  # fmt: skip
+
+    async def wait(self, run: str) -> RunResult:
+        return await self.parts.runs.engine.wait(run)
+
+    async def cancel(self, run: str) -> None:
+        await self.parts.runs.engine.cancel(run)

@@ -1,0 +1,70 @@
+"""The figures of talking. No label and no value holds what was said."""
+
+from collections.abc import Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+
+from pipecatapp.voice.stages import STAGES
+
+SECONDS = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20)
+TROUBLES = ("model", "hearing", "speaking", "worker")
+ENDINGS = ("left", "busy", "broken")
+
+
+class VoiceMetrics:
+    """Sessions, turns, and how long people waited."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.sessions = Gauge(
+            "voice_sessions_running", "Conversations by voice now.", registry=registry
+        )
+        self.ended = Counter(
+            "voice_sessions_total",
+            "Conversations by voice that ended: left, refused as busy, or broken.",
+            ["ending"],
+            registry=registry,
+        )
+        self.turns = Counter(
+            "voice_turns_total", "Turns of people, spoken or typed.", ["kind"], registry=registry
+        )
+        self.interruptions = Counter(
+            "voice_interruptions_total", "Answers that people spoke over.", registry=registry
+        )
+        self.errors = Counter(
+            "voice_errors_total", "Troubles in a turn, by part.", ["part"], registry=registry
+        )
+        self.v2v = Histogram(
+            "voice_v2v_seconds",
+            "Seconds from the end of a person's speech to the first sound of the answer.",
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self.stages = Histogram(
+            "voice_stage_seconds",
+            "What voice_v2v_seconds is made of, by stage.",
+            ["stage"],
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self.memory = Gauge(
+            "voice_worker_resident_bytes", "Memory of the voice worker.", registry=registry
+        )
+        self.recycled = Counter(
+            "voice_workers_recycled_total",
+            "Workers that were replaced because of their memory, or because they ended.",
+            registry=registry,
+        )
+        for ending in ENDINGS:
+            self.ended.labels(ending)
+        for part in TROUBLES:
+            self.errors.labels(part)
+        for kind in ("spoken", "typed"):
+            self.turns.labels(kind)
+        for stage in STAGES:
+            self.stages.labels(stage)
+
+    def answered(self, stages: Mapping[str, float]) -> None:
+        """A spoken turn was answered with sound."""
+        self.v2v.observe(sum(stages.values()))
+        for stage in STAGES:
+            self.stages.labels(stage).observe(stages[stage])

@@ -1,0 +1,38 @@
+"""Where the time of a turn went, from the end of speech to the first sound of the answer."""
+
+from itertools import pairwise
+from typing import Final
+
+MOMENTS: Final = ("silence", "stopped", "heard", "asked", "words", "clause", "sound", "spoken")
+"""In their order: the person fell silent; the voice detector was sure; the words were there; the
+turn was over and the agent was asked; it wrote its first words; a clause was whole; its first sound
+was made; it went out."""
+
+STAGES: Final = ("endpointing", "hearing", "turn", "model", "clause", "speaking", "sending")
+"""The time between each two of them. Their sum is the time from voice to voice."""
+
+
+class Stages:
+    """The moments of one turn, in seconds of one clock."""
+
+    def __init__(self) -> None:
+        self._at: dict[str, float] = {}
+
+    def mark(self, moment: str, at: float) -> None:
+        """A moment came. Only the first of its kind counts, except before the agent is asked:
+        who goes on speaking falls silent again.
+        """
+        if moment in self._at and MOMENTS.index(moment) > MOMENTS.index("heard"):
+            return
+        self._at[moment] = at
+
+    def seconds(self) -> dict[str, float] | None:
+        """Stage -> seconds, which add up to `voice to voice`; None unless all of it happened."""
+        if any(moment not in self._at for moment in MOMENTS):
+            return None
+        # A transcript may be there before the detector is sure: no stage is negative.
+        times, latest = [], self._at["silence"]
+        for moment in MOMENTS:
+            latest = max(latest, self._at[moment])
+            times.append(latest)
+        return {stage: b - a for stage, (a, b) in zip(STAGES, pairwise(times), strict=True)}

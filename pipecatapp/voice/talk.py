@@ -1,0 +1,205 @@
+"""One conversation by voice, between a browser and the worker: this side asks the agent."""
+
+import asyncio
+import json
+import uuid
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, Protocol
+
+import structlog
+from pydantic import ValidationError
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed
+
+from pipecatapp.voice.messages import FROM_PERSON, Clear, Hello, Json, Setup, Typed
+from pipecatapp.voice.metrics import VoiceMetrics
+from pipecatapp.workflow import Delta, Event, Listener, RunResult
+
+log = structlog.get_logger()
+
+REASONS: Final = {
+    "model": "The model gives no answer.",
+    "hearing": "What hears does not answer.",
+    "speaking": "What speaks does not answer.",
+}
+
+
+class Left(Exception):
+    """The person closed the page."""
+
+
+class Person(Protocol):
+    """The browser's side of the conversation."""
+
+    async def receive(self) -> str | bytes:
+        """The next message. Raises `Left`."""
+
+    async def send(self, message: str | bytes) -> None:
+        """Raises `Left`."""
+
+
+class House(Protocol):
+    """What starts runs and stops them."""
+
+    async def start(self, text: str, conversation: str, listener: Listener) -> str:
+        """Start a run of the agent; gives its id."""
+
+    async def wait(self, run: str) -> RunResult:
+        """How it ended."""
+
+    async def cancel(self, run: str) -> None:
+        """Stop it."""
+
+
+class Talk:
+    """Passes sound and words on, and runs the agent once for each turn."""
+
+    def __init__(
+        self, person: Person, worker: ClientConnection, house: House, metrics: VoiceMetrics
+    ) -> None:
+        self._person, self._worker, self._house, self._metrics = person, worker, house, metrics
+        self._conversation = ""
+        self._run: str | None = None
+        self._answering: dict[int, asyncio.Task[None]] = {}
+        self._handlers: dict[str, Callable[[Json], Awaitable[None]]] = {
+            "ask": self._ask,
+            "withdraw": self._withdraw,
+            "turn": self._turn,
+            "trouble": self._trouble,
+            "interrupted": self._interrupted,
+        }
+
+    async def hold(self, hello: Hello, setup: Setup) -> None:
+        """Talk until the person leaves or the worker ends. Raises `Left`."""
+        self._conversation = hello.conversation or new_conversation()
+        await self._worker.send(setup.model_dump_json())
+        sides = [asyncio.create_task(self._listen()), asyncio.create_task(self._relay())]
+        try:
+            await asyncio.wait(sides, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            tasks = [*sides, *self._answering.values()]
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        for side in sides:
+            if side.done() and not side.cancelled():
+                side.result()
+
+    async def _listen(self) -> None:
+        """What comes from the person."""
+        while True:
+            message = await self._person.receive()
+            if isinstance(message, bytes):
+                await self._worker.send(message)
+                continue
+            try:
+                said = FROM_PERSON.validate_json(message)
+            except ValidationError as error:
+                await self._tell(type="refused", reason=str(error.errors()[0]["msg"]))
+                continue
+            match said:
+                case Clear():
+                    self._conversation = new_conversation()
+                    await self._worker.send(json.dumps({"type": "quiet"}))
+                    await self._tell(type="cleared", conversation=self._conversation)
+                case Hello():
+                    await self._tell(type="refused", reason="hello was said")
+                case Typed():
+                    self._metrics.turns.labels("typed").inc()
+                    await self._worker.send(json.dumps({"type": "quiet"}))
+                    await self._worker.send(said.model_dump_json())
+                case _:
+                    await self._worker.send(said.model_dump_json())
+
+    async def _relay(self) -> None:
+        """What comes from the worker; it ends when the worker does."""
+        try:
+            async for message in self._worker:
+                if isinstance(message, bytes):
+                    await self._person.send(message)
+                    continue
+                told: Json = json.loads(message)
+                handler = self._handlers.get(told["type"])
+                if handler is not None:
+                    await handler(told)
+                elif told["type"] == "ready":
+                    await self._tell(type="ready", conversation=self._conversation)
+                else:
+                    await self._person.send(message)
+        except ConnectionClosed:
+            log.warning("voice_worker_left")
+
+    async def _ask(self, told: Json) -> None:
+        task = asyncio.create_task(self._answer(told["turn"], told["text"]))
+        self._answering[told["turn"]] = task
+        task.add_done_callback(lambda _: self._answering.pop(told["turn"], None))
+
+    async def _withdraw(self, told: Json) -> None:
+        """The person spoke over it: the run ends, too."""
+        task = self._answering.get(told["turn"])
+        if task is not None:
+            task.cancel()
+
+    async def _turn(self, told: Json) -> None:
+        self._metrics.turns.labels("spoken").inc()
+        self._metrics.answered(told["stages"])
+        await self._tell(type="turn", run=self._run, stages=told["stages"])
+
+    async def _trouble(self, told: Json) -> None:
+        """The reason is for the log; the person is told which part it is."""
+        log.warning("voice_trouble", part=told["part"], reason=told["reason"])
+        self._metrics.errors.labels(told["part"]).inc()
+        await self._tell(type="trouble", part=told["part"], text=REASONS[told["part"]])
+
+    async def _interrupted(self, told: Json) -> None:
+        if self._answering:
+            self._metrics.interruptions.inc()
+        await self._tell(type="interrupted")
+
+    async def _answer(self, turn: int, text: str) -> None:
+        """One run; its words go to the worker, to be spoken, and to the page."""
+        listener = Listener()
+        run = await self._house.start(text, self._conversation, listener)
+        self._run = run
+        await self._tell(type="asked", run=run, text=text)
+        try:
+            async for words in self._words(run, listener):
+                await self._worker.send(json.dumps({"type": "words", "turn": turn, "text": words}))
+                await self._tell(type="words", run=run, text=words)
+        except RunFailed as error:
+            await self._trouble({"part": "model", "reason": str(error)})
+            failed = {"type": "failed", "turn": turn, "reason": "the run failed"}
+            await self._worker.send(json.dumps(failed))
+        except asyncio.CancelledError:
+            await asyncio.shield(self._house.cancel(run))
+            raise
+        else:
+            await self._worker.send(json.dumps({"type": "answered", "turn": turn}))
+        await self._tell(type="answered", run=run)
+
+    async def _words(self, run: str, listener: Listener) -> Any:
+        said = False
+        async for item in listener:
+            if isinstance(item, Delta):
+                said = True
+                yield item.text
+            elif isinstance(item, Event) and item.type == "node.waiting":
+                yield str(item.data["question"]["text"])
+                return
+        result = await self._house.wait(run)
+        if result.status != "done":
+            raise RunFailed(f"run {run} {result.status}: {result.error}")
+        if not said:
+            yield str(result.outputs.get("text") or "")
+
+    async def _tell(self, **message: Any) -> None:
+        await self._person.send(json.dumps(message))
+
+
+class RunFailed(Exception):
+    """The run of a turn gave no answer."""
+
+
+def new_conversation() -> str:
+    """The name of a conversation that nobody had."""
+    return f"voice-{uuid.uuid4().hex[:12]}"

@@ -1,0 +1,84 @@
+"""The agent's place in the pipeline: a turn goes to the service, the answer comes in pieces."""
+
+from pipecat.frames.frames import (
+    AggregatedTextFrame,
+    BotStartedSpeakingFrame,
+    BotStoppedSpeakingFrame,
+    Frame,
+    InterruptionFrame,
+    LLMContextFrame,
+    LLMFullResponseEndFrame,
+    LLMFullResponseStartFrame,
+    UserStartedSpeakingFrame,
+)
+from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
+from pipecat.utils.text.base_text_aggregator import TextType
+
+from pipecatapp.voice.clauses import Clauses
+from pipecatapp.voice.messages import CANNOT_ANSWER
+from pipecatapp.voice.stages import Stages
+from pipecatapp.voice.worker.line import AgentFailed, Line
+
+
+class Agent(FrameProcessor):
+    """Asks, and passes the answer on as pieces to be spoken.
+
+    An interruption cancels the work on the frame that is under way, and so withdraws the question.
+    """
+
+    def __init__(self, line: Line) -> None:
+        super().__init__()
+        self._line = line
+
+    async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
+        await super().process_frame(frame, direction)
+        match frame:
+            case LLMContextFrame():
+                await self._answer(last_words(frame))
+                return
+            case UserStartedSpeakingFrame() | InterruptionFrame():
+                await self._line.tell(type="state", state="listening")
+            case BotStartedSpeakingFrame():
+                await self._spoken()
+            case BotStoppedSpeakingFrame():
+                await self._line.tell(type="state", state="listening")
+            case _:
+                pass
+        await self.push_frame(frame, direction)
+
+    async def _answer(self, text: str) -> None:
+        if not text:
+            return
+        self._line.mark("asked")
+        await self._line.tell(type="state", state="thinking")
+        await self.push_frame(LLMFullResponseStartFrame())
+        clauses = Clauses()
+        try:
+            async for words in self._line.ask(text):
+                self._line.mark("words")
+                for piece in clauses.feed(words):
+                    await self._say(piece)
+            for piece in clauses.flush():
+                await self._say(piece)
+        except AgentFailed:
+            await self._say(CANNOT_ANSWER)
+        await self.push_frame(LLMFullResponseEndFrame())
+
+    async def _say(self, piece: str) -> None:
+        self._line.mark("clause")
+        await self.push_frame(AggregatedTextFrame(piece, TextType.SENTENCE))
+
+    async def _spoken(self) -> None:
+        self._line.mark("spoken")
+        seconds = self._line.stages.seconds()
+        self._line.stages = Stages()
+        await self._line.tell(type="state", state="speaking")
+        if seconds is not None:
+            await self._line.tell(type="turn", stages=seconds)
+
+
+def last_words(frame: LLMContextFrame) -> str:
+    """What the person said in this turn; what came before is kept with the conversation."""
+    last = frame.context.get_messages()[-1]
+    content = last.get("content", "") if isinstance(last, dict) else ""
+    return content if isinstance(content, str) else ""

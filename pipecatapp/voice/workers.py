@@ -1,0 +1,162 @@
+"""The voice worker as a child process: started, watched, replaced when it has grown too large.
+
+pipecat, its models and its leaks live there. A worker that is to go finishes the sessions it has,
+while new ones go to the next.
+"""
+
+import asyncio
+import shutil
+import sys
+import tempfile
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final, Self
+
+import psutil
+import structlog
+from websockets.asyncio.client import ClientConnection, unix_connect
+from websockets.exceptions import WebSocketException
+
+from pipecatapp.voice.metrics import VoiceMetrics
+
+log = structlog.get_logger()
+
+START_SECONDS: Final = 180.0
+"""A cold disk and a busy machine; usually it is five seconds."""
+
+LOOK_SECONDS: Final = 0.1
+LARGEST_MESSAGE: Final = 1 << 20
+
+
+class WorkerFailed(Exception):
+    """No conversation is possible now; the worker's own words are in the log."""
+
+
+class Worker:
+    """One process and the socket that it listens on."""
+
+    def __init__(self, process: Process, path: Path) -> None:
+        self.process, self.path = process, path
+        self.sessions = 0
+
+    @classmethod
+    async def start(cls, path: Path, environment: Mapping[str, str]) -> Self:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", "pipecatapp.voice.worker", str(path),
+            stdin=PIPE, stdout=DEVNULL, env=dict(environment),
+        )  # fmt: skip
+        return cls(process, path)
+
+    @property
+    def runs(self) -> bool:
+        return self.process.returncode is None
+
+    @property
+    def memory(self) -> int:
+        """Resident bytes; 0 when it has ended."""
+        try:
+            return int(psutil.Process(self.process.pid).memory_info().rss)
+        except psutil.Error:
+            return 0
+
+    async def connect(self) -> ClientConnection:
+        """Wait until it is warm and listens. Raises `WorkerFailed`."""
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                while self.runs:
+                    with suppress(OSError, WebSocketException):
+                        return await unix_connect(
+                            str(self.path), "ws://voice/session", max_size=LARGEST_MESSAGE
+                        )
+                    await asyncio.sleep(LOOK_SECONDS)
+        except TimeoutError as error:
+            raise WorkerFailed(f"The voice worker did not start in {START_SECONDS:g} s.") from error
+        raise WorkerFailed(f"The voice worker ended with {self.process.returncode}.")
+
+    async def stop(self) -> None:
+        """End it; conversations that are under way break off."""
+        if self.runs and self.process.stdin is not None:
+            self.process.stdin.close()
+            try:
+                async with asyncio.timeout(5):
+                    await self.process.wait()
+            except TimeoutError:
+                self.process.kill()
+                await self.process.wait()
+
+
+class Workers:
+    """The worker that takes new sessions, and those before it that finish theirs."""
+
+    def __init__(
+        self, environment: Mapping[str, str], metrics: VoiceMetrics, *, most_bytes: int
+    ) -> None:
+        self._environment, self._metrics, self._most = environment, metrics, most_bytes
+        self._folder: Path | None = None
+        self._current: Worker | None = None
+        self._number = 0
+        self._starting = asyncio.Lock()
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Start the first worker before somebody waits for it."""
+        async with self._starting:
+            self._current = self._current or await self._next()
+
+    async def close(self) -> None:
+        """End every worker."""
+        for task in self._leaving:
+            task.cancel()
+        await asyncio.gather(*self._leaving, return_exceptions=True)
+        if self._current is not None:
+            await self._current.stop()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    @asynccontextmanager
+    async def session(self) -> AsyncIterator[ClientConnection]:
+        """A connection to a warm worker. Raises `WorkerFailed`."""
+        worker = await self._usable()
+        worker.sessions += 1
+        try:
+            async with await worker.connect() as connection:
+                yield connection
+        finally:
+            worker.sessions -= 1
+            self._metrics.memory.set(worker.memory)
+            if worker is self._current and worker.memory > self._most:
+                await self._replace(worker, "memory")
+            elif worker is not self._current and worker.sessions == 0:
+                self._retire(worker)
+
+    async def _usable(self) -> Worker:
+        if self._current is None:
+            await self.open()
+        elif not self._current.runs:
+            await self._replace(self._current, "ended")
+        assert self._current is not None
+        return self._current
+
+    async def _replace(self, worker: Worker | None, why: str) -> None:
+        """Start the next one, unless somebody else has done so meanwhile."""
+        async with self._starting:
+            if self._current is not worker:
+                return
+            log.warning("voice_worker_replaced", why=why)
+            self._metrics.recycled.inc()
+            self._current = await self._next()
+        if worker is not None and worker.sessions == 0:
+            self._retire(worker)
+
+    def _retire(self, worker: Worker) -> None:
+        task = asyncio.create_task(worker.stop())
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+    async def _next(self) -> Worker:
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="hearth-voice-"))
+        self._number += 1
+        return await Worker.start(self._folder / str(self._number), self._environment)
