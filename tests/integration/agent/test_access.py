@@ -5,18 +5,24 @@ from collections.abc import Iterator
 
 import httpx2
 import pytest
-from fastapi.routing import APIRoute
+from fastapi.routing import APIRoute, APIWebSocketRoute
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
 from pipecatapp.app import ROUTERS
 from tests.integration.agent.conftest import House
 
 OPEN = {("POST", "/api/session"), ("DELETE", "/api/session")}
+OWN_TOKEN = {("GET", "/api/errands/x"), ("PUT", "/api/errands/x")}
+"""An errand is opened by its own token only, and is not there for anybody else, whatever key."""
 
 
 def routes() -> Iterator[tuple[str, str]]:
     """Every route below /api and /v1, with something in the place of its parameters."""
     for router in ROUTERS:
         for route in router.routes:
+            if isinstance(route, APIWebSocketRoute):
+                continue
             assert isinstance(route, APIRoute)
             for method in sorted(route.methods or ()):
                 yield method, re.sub(r"\{[^}]*\}", "x", route.path)
@@ -32,15 +38,32 @@ def page(house: House) -> Iterator[httpx2.Client]:
 
 def test_every_route_asks_for_a_key(house: House) -> None:
     """One forgotten route would be the way in."""
-    every = set(routes()) - OPEN
+    every = set(routes()) - OPEN - OWN_TOKEN
 
     assert len(every) >= 14
     with httpx2.Client(base_url=house.address, trust_env=False) as client:
+        for method, path in sorted(OWN_TOKEN):
+            assert client.request(method, path).status_code == 404
         for method, path in sorted(every):
             for headers in ({}, {"authorization": "Bearer wrong"}, {"cookie": "hearth_session=x"}):
                 answer = client.request(method, path, headers=headers)
                 assert answer.status_code == 401, (method, path, headers)
                 assert answer.json()["error"]["type"] == "authentication_error"
+
+
+def test_every_socket_asks_for_a_key(house: House) -> None:
+    """A conversation that anybody may open is a microphone in the room."""
+    sockets = [r.path for one in ROUTERS for r in one.routes if isinstance(r, APIWebSocketRoute)]
+
+    assert "/api/voice" in sockets
+    for path in sockets:
+        for headers in ({}, {"Authorization": "Bearer wrong"}, {"Cookie": "hearth_session=x"}):
+            url = f"ws{house.address.removeprefix('http')}{path}"
+            with (
+                pytest.raises(InvalidStatus, match="403"),
+                connect(url, additional_headers=headers, proxy=None),
+            ):
+                pass
 
 
 def test_both_keys_open_and_health_and_metrics_need_none(house: House) -> None:
