@@ -38,7 +38,8 @@ def test_nothing_in_a_lab_reaches_the_world(bare: Lab) -> None:
     """What is tried in the lab must not touch the machines of the home."""
     with bare.inside(), pytest.raises(OSError, match="unreachable"):
         socket.create_connection(("192.0.2.1", 80), timeout=5)
-    with pytest.raises(ProgramFailed, match="nreachable"):
+    # Told that there is no way, or told nothing: that depends on this machine's own forwarding.
+    with pytest.raises(ProgramFailed, match=" 0 received"):
         bare.node("node1").ssh("ping -c 1 -W 2 192.0.2.1 2>&1")
 
 
