@@ -100,7 +100,7 @@ def test_services_run_as_users_of_their_own(cluster: Lab) -> None:
 def test_passwordless_sudo_is_taken_away(cluster: Lab) -> None:
     """Images of clouds let their first user become root without a word."""
     node = cluster.node("node1")
-    node.ssh("echo 'first ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/90-cloud")
+    node.ssh("umask 0227; echo 'first ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/90-cloud")
     options = ["--limit", "node1", "--tags", "host_users"]
 
     play(cluster, *options, "-e", "host_remove_passwordless_sudo=true")
