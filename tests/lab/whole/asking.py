@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 import httpx2
 
-from hearth.cluster.consul import Consul
+from hearth.cluster.consul import Check, Consul
 from hearth.cluster.endpoint import Endpoint
 from hearth.cluster.errors import ClusterError
 from hearth.cluster.jobs.state import state_of
@@ -124,8 +124,22 @@ def unsettled(lab: Lab, asked: Node) -> list[str]:
             *(f"{name} is no member of Consul" for name in names - alive),
             *(f"{name} takes no jobs" for name in names - ready),
             *(f"{job} does not run" for job in jobs if not _runs(nomad, job)),
-            *(f"{check.node} {check.service or check.name}" for check in consul.checks()),
+            *(
+                f"{check.node} {check.service or check.name}"
+                for check in consul.checks()
+                if not _outlived(consul, check)
+            ),
         ]
+
+
+def _outlived(consul: Consul, check: Check) -> bool:
+    """Whether it is that of an expert that died with its machine and answers elsewhere by now.
+
+    Consul before 1.13.7 cannot forget it: it takes an entry away with the token that made it, and
+    Nomad has ended that one with the job.
+    """
+    expert = check.service.startswith("llama-expert-")
+    return expert and bool(consul.instances(check.service, passing=True))
 
 
 def _runs(nomad: Nomad, job: str) -> bool:
