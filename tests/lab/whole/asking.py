@@ -133,13 +133,12 @@ def unsettled(lab: Lab, asked: Node) -> list[str]:
 
 
 def _outlived(consul: Consul, check: Check) -> bool:
-    """Whether it is that of an expert that died with its machine and answers elsewhere by now.
+    """Whether it is that of an instance that died with its machine and whose successor answers.
 
     Consul before 1.13.7 cannot forget it: it takes an entry away with the token that made it, and
-    Nomad has ended that one with the job.
+    Nomad has ended that one with the allocation.
     """
-    expert = check.service.startswith("llama-expert-")
-    return expert and bool(consul.instances(check.service, passing=True))
+    return bool(check.service) and bool(consul.instances(check.service, passing=True))
 
 
 def _runs(nomad: Nomad, job: str) -> bool:
