@@ -1,4 +1,7 @@
-"""What users see while machines and cables fail, and that everything comes back by itself."""
+"""What users see while machines fail, and that everything comes back by itself.
+
+After the tests that look for drift: an old Consul remembers what died with a machine.
+"""
 
 import pytest
 
