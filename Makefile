@@ -40,6 +40,7 @@ lock:  ## resolve the dependencies anew into requirements/*.lock
 	.tools/uv/bin/uv pip compile -q --upgrade pyproject.toml --extra gateway --extra agent --extra expert --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements/dev.lock -o requirements/host.lock
 	.tools/uv/bin/uv pip compile -q --upgrade pyproject.toml --extra bench --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements/dev.lock -o tests/benchmarks/engine/requirements.lock
 	for client in tests/clients/*/requirements.in; do .tools/uv/bin/uv pip compile -q --upgrade $$client --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -o $${client%in}lock || exit 1; done
+	.tools/uv/bin/uv pip compile -q --upgrade pyproject.toml --group engines --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements/dev.lock -o requirements/engines.lock
 	.tools/uv/bin/uv pip compile -q --upgrade --group tools --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements/dev.lock -o requirements/tools.lock
 
 wheel:  ## build the distribution into dist/
