@@ -135,8 +135,8 @@ def unsettled(lab: Lab, asked: Node) -> list[str]:
 def _outlived(consul: Consul, check: Check) -> bool:
     """Whether it is that of an instance that died with its machine and whose successor answers.
 
-    Consul without its change 16097 cannot forget it: it takes an entry away with the token that made
-    it, and Nomad has ended that one with the allocation.
+    Consul without its change 16097 cannot forget it: it takes an entry away with the token that
+    made it, and Nomad has ended that one with the allocation.
     """
     return bool(check.service) and bool(consul.instances(check.service, passing=True))
 
