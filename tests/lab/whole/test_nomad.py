@@ -72,8 +72,8 @@ def test_nobody_without_a_token_learns_anything(cluster: Lab) -> None:
 def test_job_runs_as_our_user_and_reads_the_catalogue_by_its_identity(cluster: Lab) -> None:
     """Services get their rights from who they are; no token lies in a job."""
     node = cluster.node("node1")
-    node.ssh(f"cat > /root/whoami.nomad.hcl <<'END'\n{JOB}\nEND")
-    asks(cluster, node, "job run /root/whoami.nomad.hcl")
+    node.ssh(f"cat > /run/whoami.nomad.hcl <<'END'\n{JOB}\nEND")
+    asks(cluster, node, "job run /run/whoami.nomad.hcl")
 
     said, end = "", time.monotonic() + 60
     while "nomad-client" not in said and time.monotonic() < end:
