@@ -1,13 +1,17 @@
 """The proof book: which requirement is asserted by which test, and how that test ended.
 
 A pytest plugin. Every run collects the outcomes of the tests marked `proves(number)`.
-`--proofs write` (`make proofs`) turns them into the committed table; `--proofs check` (continuous
-integration) fails the run when the committed table says anything that this run did not show.
+`--proofs write` turns them into the committed table; `--proofs check` fails the run when the
+committed table says anything that this run did not show. Where several runs are one whole
+(continuous integration: `.ci/run`), each has `--proofs-part FILE`, and then
+`python -m tests.proofs check FILE …`, or `write`, looks at all of them.
 """
 
 import json
 import re
+import sys
 from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -20,6 +24,11 @@ TABLE = ROOT / "docs" / "reference" / "proofs.json"
 PAGE = ROOT / "docs" / "reference" / "proofs.md"
 README = ROOT / "README.md"
 BEGIN, END = "<!-- works today: begin -->", "<!-- works today: end -->"
+
+NOT_SHOWN = (
+    "docs/reference/proofs.json is not what the tests showed. Run `make proofs` and commit what it"
+    " writes."
+)
 
 Results = dict[str, dict[str, str]]
 """Requirement number -> test -> "passed" | "failed" | "skipped"."""
@@ -74,6 +83,28 @@ def readme_with(results: Results) -> str:
     return f"{before}{works_today(results)}{after}"
 
 
+def joined(parts: Iterable[Results]) -> Results:
+    """What several runs show together. A test that two of them ran has passed if it did in both."""
+    whole: Results = {}
+    for part in parts:
+        for number, tests in part.items():
+            known = whole.setdefault(number, {})
+            for test, outcome in tests.items():
+                if known.get(test, "passed") == "passed":
+                    known[test] = outcome
+    return whole
+
+
+def difference(shown: Results) -> list[str]:
+    """Where the committed table says something else, a line for each requirement."""
+    table = committed()
+    return [
+        f"  {number}: table {table.get(number, {})}, shown {shown.get(number, {})}"
+        for number in sorted({*shown, *table})
+        if shown.get(number, {}) != table.get(number, {})
+    ]
+
+
 def committed() -> Results:
     """The table as it is in the repository."""
     results: Results = json.loads(TABLE.read_text(encoding="utf-8")) if TABLE.exists() else {}
@@ -93,6 +124,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         choices=["write", "check"],
         help="write: make the proof table anew; check: fail when it is not what this run shows",
     )
+    parser.addoption(
+        "--proofs-part", type=Path, metavar="FILE",
+        help="write what this run shows, as one of several, for `python -m tests.proofs`",
+    )  # fmt: skip
 
 
 class ProofBook:
@@ -100,6 +135,7 @@ class ProofBook:
 
     def __init__(self, config: pytest.Config) -> None:
         self.mode = config.getoption("--proofs")
+        self.part: Path | None = config.getoption("--proofs-part")
         self.config = config
         self.results: defaultdict[str, dict[str, str]] = defaultdict(dict)
         self.numbers: dict[str, list[str]] = {}
@@ -128,21 +164,36 @@ class ProofBook:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self.part is not None:
+            self.part.write_text(json.dumps(self.shown()), encoding="utf-8")
         if self.mode == "write":
             write(self.shown())
-        elif self.mode == "check" and self.shown() != committed():
+        elif self.mode == "check" and difference(self.shown()):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        if self.mode == "check" and (shown := self.shown()) != committed():
+        if self.mode == "check" and (lines := difference(self.shown())):
             terminalreporter.section("proof table")
-            terminalreporter.line("docs/reference/proofs.json is not what this run shows:")
-            for number in sorted({*shown, *committed()}):
-                now, then = shown.get(number, {}), committed().get(number, {})
-                if now != then:
-                    terminalreporter.line(f"  {number}: table {then}, this run {now}")
-            terminalreporter.line("Run `make proofs` and commit what it writes.")
+            for line in [NOT_SHOWN, *lines]:
+                terminalreporter.line(line)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(ProofBook(config), "proof-book")
+
+
+def main() -> None:
+    """`python -m tests.proofs check|write FILE …`. Exit code 1 when the table is not what the runs
+    show together."""
+    mode, *files = sys.argv[1:] or [""]
+    if mode not in ("check", "write") or not files:
+        sys.exit("Usage: python -m tests.proofs check|write FILE …")
+    shown = joined(json.loads(Path(file).read_text(encoding="utf-8")) for file in files)
+    if mode == "write":
+        write(shown)
+    elif lines := difference(shown):
+        sys.exit("\n".join([NOT_SHOWN, *lines]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,5 +1,6 @@
 """The rings are a promise: what was not shown here is said, and nothing else is hidden."""
 
+import json
 import os
 import subprocess
 import sys
@@ -94,3 +95,45 @@ def test_proof_table_keeps_what_another_machine_has_shown(request: pytest.Fixtur
         assert book.shown()[number] == {test: outcome}
     finally:
         request.config.stash[rings.LEFT_OUT].clear()
+
+
+def test_runs_that_are_one_whole_are_joined(tmp_path: Path) -> None:
+    """Half a run must neither pass for the table nor fail because the other half is elsewhere."""
+    table = proofs.committed()
+    halves = [dict(list(table.items())[::2]), dict(list(table.items())[1::2])]
+    files = [tmp_path / "a.json", tmp_path / "b.json"]
+    for file, half in zip(files, halves, strict=True):
+        file.write_text(json.dumps(half), encoding="utf-8")
+
+    assert check(*files).returncode == 0
+    half = check(files[0])
+    assert half.returncode == 1
+    assert all(number in half.stderr for number in halves[1])
+
+
+def test_test_that_failed_in_one_of_two_runs_has_failed() -> None:
+    """It may not pass because the other run was looked at last."""
+    passed, failed = {"001-01": {"a": "passed"}}, {"001-01": {"a": "failed"}}
+
+    assert proofs.joined([passed, failed]) == proofs.joined([failed, passed]) == failed
+
+
+def test_run_writes_what_it_shows_as_a_part(tmp_path: Path) -> None:
+    """The parts that continuous integration joins come from the runs themselves."""
+    part = tmp_path / "part.json"
+    test = "tests/rules/test_layout.py::test_tree_holds_nothing_outside_its_known_places"
+    ended = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q", "--proofs-part", part,
+         test],
+        cwd=tree.ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert ended.returncode == 0, ended.stdout
+    assert json.loads(part.read_text(encoding="utf-8")) == {"001-01": {test: "passed"}}
+
+
+def check(*files: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.proofs", "check", *files],
+        cwd=tree.ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
