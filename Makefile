@@ -35,7 +35,7 @@ bench:  ## measure against named peers; writes docs/reference/benchmarks.*
 
 lock:  ## resolve the dependencies anew into requirements/*.lock
 	.tools/uv/bin/uv pip compile -q --upgrade pyproject.toml --extra local --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -o requirements/local.lock
-	.tools/uv/bin/uv pip compile -q --upgrade pyproject.toml --extra local --extra cluster --group dev --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements/local.lock -o requirements/dev.lock
+	.tools/uv/bin/uv pip compile -q --upgrade pyproject.toml --extra local --extra whisper --extra cluster --group dev --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements/local.lock -o requirements/dev.lock
 	.tools/uv/bin/uv pip compile -q --upgrade pyproject.toml --extra local --extra cluster --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements/dev.lock -o requirements/cluster.lock
 	.tools/uv/bin/uv pip compile -q --upgrade pyproject.toml --extra gateway --extra agent --extra expert --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements/dev.lock -o requirements/host.lock
 	.tools/uv/bin/uv pip compile -q --upgrade pyproject.toml --extra bench --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements/dev.lock -o tests/benchmarks/engine/requirements.lock
