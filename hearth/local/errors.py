@@ -8,8 +8,9 @@ LocalError
 ├── AlreadyRuns          an instance runs on this state directory
 ├── PortTaken            another program listens where a service must
 ├── DiskFull             no room for what must be written
+├── StopFailed           what runs does not end
+├── NoLog                no service of that name has written anything
 ├── ClusterUnknown       the cluster cannot be reached from here
-├── ModelUnusable        the model's file is not what the catalogue says, or cannot be had
 └── ServiceError
     ├── StartFailed      a service ended, or did not become healthy, while starting
     └── ServiceGaveUp    a service ended again and again

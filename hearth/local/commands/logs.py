@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from heapq import merge
+from operator import itemgetter
 from pathlib import Path
 
 from hearth.local.errors import NoLog
@@ -38,7 +39,7 @@ def logs_of(state: StateDir, service: str | None) -> list[Path]:
 
 def show_last(files: Sequence[Path], count: int, show: Show) -> None:
     """The last `count` lines of these logs together, in the order in which they were written."""
-    together = merge(*(_lines_of(file) for file in files))
+    together = merge(*(_lines_of(file) for file in files), key=itemgetter(0))
     for _moment, service, text in deque(together, maxlen=count):
         show(service, text)
 
@@ -48,9 +49,17 @@ def follow(files: Sequence[Path], show: Show) -> None:
     with ExitStack() as opened:
         tails = [opened.enter_context(closing(Tail(file))) for file in files]
         while True:
-            for _moment, service, text in sorted(line for tail in tails for line in tail.read()):
+            for _moment, service, text in new_lines(tails):
                 show(service, text)
             time.sleep(POLL_SECONDS)
+
+
+def new_lines(tails: Sequence["Tail"]) -> list[tuple[str, str, str]]:
+    """What was appended since the last look: moment, service, text.
+
+    Sorted by the moment alone: lines of one millisecond, as of a traceback, keep their order.
+    """
+    return sorted((line for tail in tails for line in tail.read()), key=itemgetter(0))
 
 
 class Tail:

@@ -11,8 +11,8 @@ PRIVATE = 0o600
 def ensure_key(path: Path) -> None:
     """Make the key file if it is missing, and keep it private if it is there.
 
-    A key appears whole or not at all: it is written beside its place and then linked there, and
-    a file that is already there is never replaced.
+    A key appears whole or not at all: it is written beside its place and then moved there. The
+    caller holds the instance lock, so nobody else makes one meanwhile.
     """
     if path.exists():
         path.chmod(PRIVATE)

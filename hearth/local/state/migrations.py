@@ -10,13 +10,15 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from hearth.local.errors import StateDamaged, StateTooNew
 from hearth.service.state import STATE_VERSION, StateDir
 
 NOT_BACKED_UP = ("backups", "models", "logs", "lock", "instance.json", "*-wal", "*-shm")
-"""Model files can be fetched again, and a write-ahead log is part of its database's copy."""
+"""Model files can be fetched again, and a write-ahead log is part of its database's copy. What is
+called so below a folder, such as a workspace's own `models`, is somebody's work."""
 
 NOT_YET_STATE = ("models", "logs", "backups", "lock", "expert.json")
 """What commands may make in a directory before an instance first runs on it."""
@@ -113,8 +115,8 @@ def back_up(state: StateDir, version: int) -> Path:
             state.root,
             draft,
             symlinks=True,
-            ignore=shutil.ignore_patterns(*NOT_BACKED_UP),
-            copy_function=_copy,
+            ignore=partial(_left_out, state.root),
+            copy_function=partial(_copy, state.root),
         )
     except shutil.Error as error:
         shutil.rmtree(draft, ignore_errors=True)
@@ -126,9 +128,13 @@ def back_up(state: StateDir, version: int) -> Path:
     return target
 
 
-def _copy(source: str, target: str) -> str:
-    """Copy one file; a database as one consistent snapshot, whoever else reads it."""
-    if not source.endswith(".db"):
+def _left_out(root: Path, folder: str, names: list[str]) -> set[str]:
+    return shutil.ignore_patterns(*NOT_BACKED_UP)(folder, names) if Path(folder) == root else set()
+
+
+def _copy(root: Path, source: str, target: str) -> str:
+    """Copy one file; a database of ours as one consistent snapshot, whoever else reads it."""
+    if Path(source).parent != root or not source.endswith(".db"):
         return str(shutil.copy2(source, target))
     try:
         with (

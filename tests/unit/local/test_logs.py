@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hearth.local.commands.logs import Tail, logs_of, show_last
+from hearth.local.commands.logs import Tail, logs_of, new_lines, show_last
 from hearth.local.errors import NoLog
 from hearth.local.process.logfile import KEPT, LogFile
 from hearth.service.state import StateDir
@@ -93,6 +93,18 @@ def test_follower_sees_new_whole_lines_across_a_rotation(tmp_path: Path) -> None
     ]  # fmt: skip
     log.close()
     tail.close()
+
+
+def test_follower_keeps_the_order_of_lines_of_one_moment(tmp_path: Path) -> None:
+    """A traceback is written within a millisecond; sorted by its words it could not be read."""
+    path = tmp_path / "a.log"
+    path.touch()
+    tail, moment = Tail(path), "2026-05-09T10:00:00.000Z"
+    path.write_text(f"{moment} Traceback\n{moment}   File\n{moment} Error\n", encoding="ascii")
+    lines = new_lines([tail])
+    tail.close()
+
+    assert [text for _, _, text in lines] == ["Traceback", "  File", "Error"]
 
 
 def test_half_a_line_is_held_back(tmp_path: Path) -> None:

@@ -112,6 +112,18 @@ def test_backup_holds_what_cannot_be_had_again_and_only_that(state: StateDir) ->
     assert sorted(path.name for path in backup.iterdir()) == ["expert.json", "key"]
 
 
+def test_backup_holds_a_workspace_whole_whatever_its_files_are_called(state: StateDir) -> None:
+    """`app/models` is somebody's work, and a `.db` that is no database of ours stops no update."""
+    work = state.root / "workspaces" / "shop"
+    for name in ("app/models/user.py", "logs/kept.txt", "lock", "thumbs.db"):
+        (work / name).parent.mkdir(parents=True, exist_ok=True)
+        (work / name).write_text(name, encoding="ascii")
+    copy = back_up(state, 0) / "workspaces" / "shop"
+
+    found = sorted(str(path.relative_to(copy)) for path in copy.rglob("*") if path.is_file())
+    assert found == ["app/models/user.py", "lock", "logs/kept.txt", "thumbs.db"]
+
+
 def test_backup_of_a_database_in_use_holds_every_committed_row(state: StateDir) -> None:
     """A copied file without its write-ahead log would lose the newest runs."""
     with closing(sqlite3.connect(state.ledger)) as ledger:
