@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AnyHttpUrl, Field
+from pydantic import AnyHttpUrl, Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from hearth.service.settings import StrictSettings
@@ -81,3 +81,9 @@ class Settings(StrictSettings):
     test_strict: bool = Field(
         default=False, description="Every skipped test is a failure; set by continuous integration."
     )
+
+    @field_validator("state_dir")
+    @classmethod
+    def _is_one_place(cls, folder: Path) -> Path:
+        """Whoever sets it where no shell expands `~` means the same folder in every command."""
+        return folder.expanduser().absolute()

@@ -100,7 +100,7 @@ def told() -> Iterator[None]:
 @contextmanager
 def client(service: str, state_dir: Path | None) -> Iterator[httpx2.Client]:
     """Speaks to that service of the running instance."""
-    state = StateDir(state_dir or Settings.load().state_dir.expanduser())
+    state = StateDir(state_dir or Settings.load().state_dir)
     instance = read_instance(state)
     if instance is None:
         raise SpeechFailed(f"Nothing runs on {state.root}: start it with `hearth up`.")

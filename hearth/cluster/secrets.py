@@ -83,7 +83,7 @@ class SecretFile:
                 )
         made = {name: KINDS[kind]() for name, kind in missing.items()}
         if made and write:
-            self._write(_with_newline(text or HEAD) + _dump(made))
+            self._write(self._extended(text, known, made))
         elif text is not None and write:
             self.path.chmod(PRIVATE)
         return Ensured(sorted(made), {name: (known | made)[name] for name in wanted})
@@ -112,6 +112,21 @@ class SecretFile:
         if not isinstance(found, dict):
             raise SecretsUnusable(self.path, "its content is no list of names and values")
         return found
+
+    def _extended(self, text: str | None, known: dict[str, Any], made: dict[str, Secret]) -> str:
+        """The text with the new secrets below; raises `SecretsUnusable` where that is no YAML."""
+        whole = _with_newline(text or HEAD) + _dump(made)
+        try:
+            fits = YAML(typ="safe").load(whole) == known | made
+        except YAMLError:
+            fits = False
+        if not fits:
+            raise SecretsUnusable(
+                self.path,
+                "nothing can be added below what it holds: write one name to a line, without braces"
+                " (`ansible-vault edit`)",
+            )
+        return whole
 
     def _write(self, text: str) -> None:
         draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")

@@ -41,7 +41,7 @@ class Options:
         speech: bool | None = None,
     ) -> Self:
         """The settings, except where an option was given."""
-        usual = settings.state_dir.expanduser().absolute()
+        usual = settings.state_dir
         root = state_dir.expanduser().absolute() if state_dir is not None else usual
         return cls(
             state=StateDir(root),

@@ -17,6 +17,7 @@ from hearth.cluster.nomad import Allocation, Nomad
 DECLARED: Final = re.compile(r'^\s*variable\s+"([^"]+)"', re.MULTILINE)
 IN_VAIN: Final = re.compile(r"errors? occurred|validation|invalid|missing", re.IGNORECASE)
 """Nomad answers 500 for a job that it parsed and does not take."""
+ESCAPE: Final = re.compile(r"\\.|[$%]\{")
 ESCAPES: Final = {"\\b": "\\u0008", "\\f": "\\u000c", "${": "$${", "%{": "%%{"}
 DEFAULT_STAGGER: Final = 30_000_000_000
 """Nomad's default, nanoseconds."""
@@ -182,10 +183,7 @@ class Jobs:
 
 def _literal(value: Any) -> str:
     """An HCL2 expression. JSON is one, but for two escapes and the marks of templates."""
-    text = json.dumps(value)
-    for given, meant in ESCAPES.items():
-        text = text.replace(given, meant)
-    return text
+    return ESCAPE.sub(lambda found: ESCAPES.get(found[0], found[0]), json.dumps(value))
 
 
 def _is_of_the_job(error: Refused) -> bool:

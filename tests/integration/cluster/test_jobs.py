@@ -71,14 +71,15 @@ def test_new_job_is_planned_whole_registered_and_waited_for(nomad: Nomad) -> Non
     """A person sees everything that will be started before it is."""
     jobs = Jobs(nomad)
 
-    plan = jobs.plan(_source("whole", words='é "${x}" %{y}', tags=["a", "b"]))
+    words = r'é "${x}" %{y} C:\bin\f'
+    plan = jobs.plan(_source("whole", words=words, tags=["a", "b"]))
     jobs.register(plan)
     running = jobs.wait(plan, timeout=60)
-    again = jobs.plan(_source("whole", words='é "${x}" %{y}', tags=["a", "b"]))
+    again = jobs.plan(_source("whole", words=words, tags=["a", "b"]))
 
     assert (plan.changed, plan.before, plan.index) == (True, "", 0)
     assert 'task "say"' in plan.after
-    assert '''WORDS = "é "${x}" %{y}"''' in plan.after.replace("Env[WORDS]", "WORDS")
+    assert f'WORDS = "{words}"' in plan.after.replace("Env[WORDS]", "WORDS")
     assert [allocation.node for allocation in running] == ["solo"]
     assert (again.changed, again.before, again.after) == (False, "", "")
 

@@ -54,6 +54,17 @@ def test_file_is_private_encrypted_and_whole(tmp_path: Path) -> None:
     assert [f.name for f in file.parent.iterdir()] == ["v.yaml"]
 
 
+def test_file_that_nothing_can_be_added_to_stays_as_it_is(tmp_path: Path) -> None:
+    """Text below `{a: b}` is no YAML: the run would use secrets that no later run can read."""
+    file = tmp_path / "v.yaml"
+    content = vault.close(b"{hers: kept}\n", b"pw")
+    file.write_bytes(content)
+    with pytest.raises(SecretsUnusable, match="nothing can be added"):
+        SecretFile(file, "pw").ensure({"a": "token"})
+
+    assert file.read_bytes() == content
+
+
 def test_looking_first_writes_nothing(tmp_path: Path) -> None:
     """`--check` on a virgin cluster leaves no file that a later run would take for real."""
     looked = SecretFile(tmp_path / "v.yaml", "pw").ensure({"a": "token"}, write=False)

@@ -12,6 +12,7 @@ from typer.testing import CliRunner, Result
 from hearth.models import catalogue
 from hearth.models.catalogue import Catalogue
 from hearth.models.cli import commands
+from hearth.settings import Settings
 from tests.shown import Shown
 from tests.unit.models.conftest import CONTENT
 
@@ -115,3 +116,13 @@ def test_model_is_pulled_before_it_is_used(run: Run) -> None:
 
     assert result.exit_code == 1
     assert result.output == "qwen3-4b is not pulled. Get it with `hearth models pull qwen3-4b`.\n"
+
+
+def test_home_in_the_setting_is_the_home_of_every_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a unit or a file of variables no shell expands `~`: models were kept in a folder `~`."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("HEARTH_STATE_DIR", "~/kept")
+
+    assert Settings.load().state_dir == tmp_path / "kept"
