@@ -1,5 +1,7 @@
 """A typed client of Consul, on py-consul."""
 
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -8,6 +10,7 @@ from pydantic import Field
 
 from hearth.cluster.client import Client, Model
 from hearth.cluster.endpoint import Endpoint
+from hearth.cluster.errors import NotFound
 
 
 class Check(Model):
@@ -99,6 +102,22 @@ class Consul(Client):
     def checks(self, status: str = "critical") -> list[Check]:
         """Every check in that state: passing, warning, critical or any."""
         return [Check.model_validate(row) for row in self._library.health.state(status)[1]]
+
+    def forget(self, node: str, service_id: str) -> None:
+        """Take an entry away: from the agent of its machine, which would bring it back, and from
+        the catalogue, where an agent whose token for it has ended cannot do so."""
+        for member in self.members():
+            if member.name == node and member.alive:
+                self._forget_at(member.address, service_id)
+        body = {"Node": node, "ServiceID": service_id}
+        self.session.call("PUT", "catalog/deregister", body)
+
+    def _forget_at(self, address: str, service_id: str) -> None:
+        parts = urlsplit(self.endpoint.url)
+        host = f"[{address}]" if ":" in address else address
+        there = replace(self.endpoint, url=f"{parts.scheme}://{host}:{parts.port}")
+        with Consul(there) as agent, suppress(NotFound):
+            agent.session.call("PUT", f"agent/service/deregister/{service_id}")
 
 
 def _instance(row: dict[str, Any]) -> Instance:

@@ -23,7 +23,8 @@ module: cluster_drift
 short_description: Find how the cluster differs from what was declared, and repair it
 description:
   - Looks at units, programs, settings, certificates, tokens, both quorums, clients, jobs,
-    allocations, checks, disks and clocks. Each finding has an id, evidence, a risk and a fix.
+    allocations, checks, entries in Consul, disks, clocks. Each finding has an id, evidence, a
+    risk and a fix.
   - With O(repair=true), the chosen findings that go through the agents are repaired. Those that a
     machine itself must do are told in RV(for_machines), for tasks that follow.
 options:
@@ -89,6 +90,11 @@ options:
     default: false
   heal:
     description: Ids of findings that are not safe and are to be repaired, or C(all).
+    type: list
+    elements: str
+    default: []
+  kinds:
+    description: Repair only findings whose ids begin so, such as C(stale); all, where it is empty.
     type: list
     elements: str
     default: []
@@ -206,7 +212,7 @@ def run(module: AnsibleModule) -> dict[str, Any]:
         Nomad(endpoint_of(given["nomad"])) as nomad,
     ):
         findings = probe(wanted, consul, nomad)
-        wished = chosen(findings, given["heal"]) if given["repair"] else []
+        wished = chosen(findings, given["heal"], given["kinds"]) if given["repair"] else []
         if module.check_mode:
             done, failed, left = [], {}, []
         else:
@@ -218,7 +224,8 @@ def run(module: AnsibleModule) -> dict[str, Any]:
         "for_machines": [finding.as_dict() for finding in left],
     }
     if given["journal"] and not module.check_mode:
-        journal.append(Path(given["journal"]), "repair" if given["repair"] else "probe", **answer)
+        event = "repair" if given["repair"] and not given["kinds"] else "probe"
+        journal.append(Path(given["journal"]), event, **answer)
     return answer | {
         "changed": bool(wished) if module.check_mode else bool(done),
         "explained": [_explain(finding) for finding in findings],
@@ -242,6 +249,7 @@ def main() -> None:
             "acl": {"type": "bool", "default": True},
             "repair": {"type": "bool", "default": False},
             "heal": {"type": "list", "elements": "str", "default": []},
+            "kinds": {"type": "list", "elements": "str", "default": []},
             "journal": {"type": "path"},
         },
         supports_check_mode=True,

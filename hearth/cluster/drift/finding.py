@@ -1,5 +1,6 @@
 """What a probe found: evidence, risk, and the one step that mends it."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -15,6 +16,7 @@ Action = Literal[
     "remove_peer",
     "make_eligible",
     "deregister_check",
+    "forget_service",
     "revive_job",
     "register_job",
     "collect_garbage",
@@ -52,10 +54,15 @@ class Finding:
         return asdict(self)
 
 
-def chosen(findings: list[Finding], named: list[str]) -> list[Finding]:
-    """Those that are repaired: the safe ones, and the others that a person named."""
+def chosen(findings: list[Finding], named: list[str], kinds: Sequence[str] = ()) -> list[Finding]:
+    """Those that are repaired: the safe ones, and the others that a person named.
+
+    `kinds`: only findings whose id begins so, such as `stale`; without any, all.
+    """
     return [
         f
         for f in findings
-        if f.fix.action != "by_hand" and (f.risk == "safe" or f.id in named or "all" in named)
+        if f.fix.action != "by_hand"
+        and (f.risk == "safe" or f.id in named or "all" in named)
+        and (not kinds or f.id.partition(":")[0] in kinds)
     ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from hearth.cluster.consul import Consul
-from hearth.cluster.drift import jobs, machines, servers
+from hearth.cluster.drift import jobs, machines, servers, services
 from hearth.cluster.drift.finding import Finding, Fix
 from hearth.cluster.drift.machines import Limits, Machine
 from hearth.cluster.errors import ClusterError
@@ -38,6 +38,7 @@ def probe(declared: Declared, consul: Consul, nomad: Nomad) -> list[Finding]:
         ("nomad", lambda: servers.peers("nomad", nomad.peers(), there)),
         ("nomad", lambda: servers.nodes(nomad, there)),
         ("nomad", lambda: jobs.judge(nomad, declared.jobs)),
+        ("nomad", lambda: services.judge(consul, nomad)),
     ]
     if declared.acl:
         parts += [
@@ -46,7 +47,15 @@ def probe(declared: Declared, consul: Consul, nomad: Nomad) -> list[Finding]:
         ]
     for product, part in parts:
         found += _watched(product, part)
-    return sorted({finding.id: finding for finding in found}.values(), key=lambda f: f.id)
+    return sorted(
+        {finding.id: finding for finding in _told_once(found)}.values(), key=lambda f: f.id
+    )
+
+
+def _told_once(found: list[Finding]) -> list[Finding]:
+    """Without the checks of entries that nothing stands behind."""
+    stale = {f.fix.target for f in found if f.fix.action == "forget_service"}
+    return [f for f in found if f.fix.action != "deregister_check" or f.fix.target not in stale]
 
 
 def _watched(product: str, part: Callable[[], Iterator[Finding]]) -> list[Finding]:

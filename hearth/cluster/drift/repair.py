@@ -7,7 +7,6 @@ from typing import Final
 from hearth.cluster.consul import Consul
 from hearth.cluster.drift import jobs
 from hearth.cluster.drift.finding import Action, Finding
-from hearth.cluster.endpoint import Json
 from hearth.cluster.jobs.deploy import Jobs
 from hearth.cluster.nomad import Nomad
 
@@ -37,13 +36,17 @@ def _make_eligible(_c: Consul, nomad: Nomad, target: str, _: Mapping[str, Path])
 def _deregister_check(consul: Consul, nomad: Nomad, target: str, _f: Mapping[str, Path]) -> None:
     """A service that Nomad registered belongs to an allocation: while that runs it is restarted,
     and only an instance that nothing stands behind is forgotten."""
-    node, _, service = target.partition(":")
+    service = target.partition(":")[2]
     allocation = _allocation_of(nomad, service)
     if allocation:
         nomad.session.call("POST", f"client/allocation/{allocation}/restart", {"AllTasks": True})
-        return
-    body: Json = {"Node": node, "ServiceID": service}
-    consul.session.call("PUT", "catalog/deregister", body)
+    else:
+        _forget_service(consul, nomad, target, _f)
+
+
+def _forget_service(consul: Consul, _n: Nomad, target: str, _: Mapping[str, Path]) -> None:
+    node, service = target.split(":", maxsplit=1)
+    consul.forget(node, service)
 
 
 def _allocation_of(nomad: Nomad, service: str) -> str:
@@ -70,6 +73,7 @@ REPAIRS: Final[Mapping[Action, Repair]] = {
     "remove_peer": _remove_peer,
     "make_eligible": _make_eligible,
     "deregister_check": _deregister_check,
+    "forget_service": _forget_service,
     "revive_job": _revive_job,
     "register_job": _register_job,
     "collect_garbage": _collect_garbage,

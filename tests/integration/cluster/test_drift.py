@@ -159,6 +159,40 @@ def test_instance_without_allocation_is_forgotten_when_named(cluster: Cluster) -
     assert cluster.findings() == {}
 
 
+@pytest.mark.parametrize(
+    ("service", "id"),
+    [
+        ("web", "_nomad-task-0a1b2c3d-1111-4222-8333-0123456789ab-group-web-web-http"),
+        ("llama-expert-small", "llama-expert-small-127.0.0.1-20001"),
+    ],
+)
+def test_entry_of_what_no_longer_runs_is_forgotten(cluster: Cluster, service: str, id: str) -> None:
+    """Its check may be good and its port somebody else's by now: callers would be led there."""
+    entry = {"ID": id, "Service": service, "Address": "127.0.0.1", "Port": 20001}
+    body = {"Node": "solo", "Address": "127.0.0.1", "SkipNodeUpdate": True, "Service": entry,
+            "Check": {"CheckID": id, "Name": "life", "Status": "critical",
+                      "ServiceID": id}}  # fmt: skip
+    cluster.consul.session.call("PUT", "catalog/register", body)
+
+    found = cluster.findings()
+
+    assert [(f.id, f.risk) for f in found.values()] == [(f"stale:solo:{id}", "safe")]
+    assert cluster.heal() == [f"stale:solo:{id}"]
+    assert cluster.findings() == {}
+
+
+def test_entry_of_what_runs_is_left(cluster: Cluster) -> None:
+    """Who forgets too much takes a service from its users."""
+    (runs,) = [one for one in cluster.nomad.allocations("web") if one.runs]
+    id = f"_nomad-task-{runs.id}-group-web-web-http"
+    entry = {"ID": id, "Service": "web", "Address": "127.0.0.1", "Port": 20001}
+    body = {"Node": "solo", "Address": "127.0.0.1", "SkipNodeUpdate": True, "Service": entry}
+    cluster.consul.session.call("PUT", "catalog/register", body)
+
+    assert cluster.findings() == {}
+    cluster.consul.session.call("PUT", "catalog/deregister", {"Node": "solo", "ServiceID": id})
+
+
 def test_machine_that_takes_no_jobs_is_found_and_let_in(cluster: Cluster) -> None:
     """A drain that nobody ended leaves the cluster smaller than its owner thinks."""
     (node,) = cluster.nomad.nodes()
