@@ -11,6 +11,7 @@ from moe_gateway.errors import Headers, Refused
 from moe_gateway.instances import Instance
 from moe_gateway.metrics import NOWHERE, UNKNOWN
 from moe_gateway.routing.body import Hints, Kind, Look, Needs, changed, needs_of
+from moe_gateway.routing.choice import Route
 
 HOT: Final[dict[str, Kind]] = {
     "/v1/chat/completions": "chat",
@@ -53,6 +54,8 @@ class Asked:
     failure: Refused | None = None
     """What the last instance that was asked came to."""
     tried: set[str] = field(default_factory=set)
+    route: Route[Instance] | None = None
+    """How it was decided just now that it may be asked; used once."""
     model: str = UNKNOWN
     instance: str = NOWHERE
     at_home: bool = False

@@ -17,6 +17,8 @@ from hearth.openai_api.usage import TokenCount
 from moe_gateway.admission import Admission, RetryBudget
 from moe_gateway.asked import RESPONSES, SPEECH, Asked
 from moe_gateway.callers.behalf import HEADER
+from moe_gateway.callers.clock import Clock
+from moe_gateway.callers.corked import Line, line_of
 from moe_gateway.callers.entrance import Entrance
 from moe_gateway.errors import (
     NO_RETRY,
@@ -32,7 +34,6 @@ from moe_gateway.instances import Instance
 from moe_gateway.metrics import GONE, NOWHERE, UNKNOWN, GatewayMetrics
 from moe_gateway.relay import (
     CallerGone,
-    Clock,
     Reply,
     no_answer,
     pass_assembled,
@@ -87,7 +88,9 @@ class HotRoutes:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         responses = scope["path"] == RESPONSES
-        reply = (ResponsesReply if responses else Reply)(scope["headers"], send)
+        line = line_of(scope)
+        quick = None if self.settings.cors_origins else line
+        reply = (ResponsesReply if responses else Reply)(scope["headers"], send, quick)
         try:
             asked = await self.entrance.read(scope, receive, reply)
         except CallerGone:
@@ -96,16 +99,19 @@ class HotRoutes:
             await reply.refuse(refused)
             self.metrics.count(UNKNOWN, NOWHERE, f"{refused.status // 100}xx")
             return
-        await self._until_gone(asked, reply, receive)
+        await self._until_gone(asked, reply, receive, line)
 
-    async def _until_gone(self, asked: Asked, reply: Reply, receive: Receive) -> None:
+    async def _until_gone(
+        self, asked: Asked, reply: Reply, receive: Receive, line: Line | None
+    ) -> None:
         """Answer; when the caller hangs up or the deadline passes, drop everything at once."""
         task = asyncio.current_task()
         assert task is not None
-        watcher = asyncio.create_task(_watch(receive, reply, task))
+        watch = _watched(line, receive, reply, task)
         clock = Clock(
             reply,
             task,
+            self.pool.deadlines,
             deadline=self.settings.deadline_seconds,
             every=self.settings.keepalive_seconds if asked.look.stream else None,
         )
@@ -122,7 +128,7 @@ class HotRoutes:
             event = "caller_gone" if reply.gone else "deadline_passed"
             log.info(event, request_id=reply.request_id.decode(), instance=asked.instance)
         finally:
-            watcher.cancel()
+            watch()
             clock.stop()
             self._count(asked, reply)
 
@@ -160,7 +166,7 @@ class HotRoutes:
     def _pick(self, asked: Asked, reply: Reply) -> Instance | None:
         """The best instance that has room and was not asked yet; none: the request has to wait.
         A declared fallback is asked when nobody else is left, not when they are merely busy."""
-        route = self._route(asked)
+        route, asked.route = asked.route or self._route(asked), None
         left = [one for one in route.order if one.label not in asked.tried]
         if not left:
             left = [one for one in route.spare if one.label not in asked.tried]
@@ -178,7 +184,7 @@ class HotRoutes:
         """Ask one instance after the other, as long as the caller has got no byte."""
         if self.classifier is not None and asked.look.model == AUTO and asked.kind == "chat":
             await self._classify(asked, self.classifier)
-        self._route(asked)
+        asked.route = self._route(asked)
         self.budget.request()
         while not await self._served(asked, reply):
             asked.passed_over += f"; not {asked.instance}: {_code(asked.failure)}"
@@ -312,13 +318,25 @@ class HotRoutes:
                 meters.between.observe(pause)
 
 
-async def _watch(receive: Receive, reply: Reply, task: "asyncio.Task[object]") -> None:
-    """End the task when the caller hangs up: one waiter notices it in every phase."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    if not reply.ended:
-        reply.gone = True
-        task.cancel()
+def _watched(
+    line: Line | None, receive: Receive, reply: Reply, task: "asyncio.Task[object]"
+) -> Callable[[], object]:
+    """End the task when the caller hangs up, in every phase; gives what ends the watching. Where
+    the line cannot tell it, one waiter for each request notices it."""
+
+    def gone() -> None:
+        if not reply.ended:
+            reply.gone = True
+            task.cancel()
+
+    async def wait() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        gone()
+
+    if line is None:
+        return asyncio.create_task(wait()).cancel
+    return line.watch(gone)
 
 
 def _code(failure: Refused | None) -> str:

@@ -1,6 +1,5 @@
 """The caller's side of one request: what goes out, and passing a server's answer on."""
 
-import asyncio
 import re
 import time
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from hearth.openai_api.assemble import Assembler
 from hearth.openai_api.errors import error_event
 from hearth.openai_api.sse import DONE, EventTooLong, SseEvent, SseReader
 from hearth.openai_api.usage import StreamTap, TokenCount, count_of
+from moe_gateway.callers.corked import Line
 from moe_gateway.errors import Headers, Refused, relayed, too_large
 from moe_gateway.upstream.connection import Connection, Lost, UpstreamError
 
@@ -58,6 +58,7 @@ class Reply:
     """What one caller gets: a head once, then the body; every answer carries the request's id."""
 
     __slots__ = (
+        "_line",
         "_send",
         "begun",
         "ended",
@@ -71,8 +72,9 @@ class Reply:
         "status",
     )
 
-    def __init__(self, headers: Headers, send: Send) -> None:
-        self._send = send
+    def __init__(self, headers: Headers, send: Send, line: Line | None = None) -> None:
+        """With a `line`, a good answer that is whole goes out on it, past `send`."""
+        self._send, self._line = send, line
         self.started_at = time.perf_counter()
         self.first_byte_at = 0.0
         self.request_id = request_id(headers)
@@ -90,16 +92,19 @@ class Reply:
         self.late = False
         """The deadline passed before the end."""
 
-    async def start(self, status: int, content_type: bytes, headers: Headers) -> None:
+    def _head(self, status: int, content_type: bytes, headers: Headers) -> Headers:
         self.status, self.first_byte_at = status, time.perf_counter()
         spent = b"%d" % ((self.first_byte_at - self.started_at) * 1000)
-        head = [
+        return [
             (b"content-type", content_type),
             (b"x-request-id", self.request_id),
             (b"openai-processing-ms", spent),
             *self.facts,
             *headers,
         ]
+
+    async def start(self, status: int, content_type: bytes, headers: Headers) -> None:
+        head = self._head(status, content_type, headers)
         await self._send({"type": "http.response.start", "status": status, "headers": head})
 
     async def sign_of_life(self) -> None:
@@ -128,6 +133,10 @@ class Reply:
             self.status = status
             await self.end(b"data: %s\n\n" % data.replace(b"\n", b""))
             return
+        if status < 400 and self._line is not None and self._line.quick:
+            self.ended = True
+            self._line.answer(status, self._head(status, content_type, headers), data)
+            return
         length = (b"content-length", b"%d" % len(data))
         await self.start(status, content_type, [length, *headers])
         await self.end(data)
@@ -140,37 +149,6 @@ class Reply:
         await self.whole(refused.status, refused.body(), refused.headers)
 
 
-class Clock:
-    """What time does to one request: signs of life to who waits for a stream, and its deadline."""
-
-    __slots__ = ("_alive", "_deadline", "_every", "_loop", "_reply", "_task", "_telling")
-
-    def __init__(
-        self, reply: Reply, task: "asyncio.Task[object]", *, deadline: float, every: float | None
-    ) -> None:
-        """`deadline` in seconds from now; `every` so many seconds a sign, None for no signs."""
-        self._loop, self._reply, self._task = asyncio.get_running_loop(), reply, task
-        self._every = every or 0.0
-        self._telling: asyncio.Task[None] | None = None
-        self._deadline = self._loop.call_later(deadline, self._end)
-        self._alive = self._loop.call_later(every, self._tell) if every is not None else None
-
-    def stop(self) -> None:
-        self._deadline.cancel()
-        if self._alive is not None:
-            self._alive.cancel()
-
-    def _end(self) -> None:
-        if not self._reply.ended:
-            self._reply.late = True
-            self._task.cancel()
-
-    def _tell(self) -> None:
-        if not (self._reply.begun or self._reply.ended):
-            self._telling = self._loop.create_task(self._reply.sign_of_life())
-            self._alive = self._loop.call_later(self._every, self._tell)
-
-
 def request_id(headers: Headers) -> bytes:
     """The caller's own, when it is a sane one."""
     for name, value in headers:
@@ -180,7 +158,7 @@ def request_id(headers: Headers) -> bytes:
 
 
 async def read_body(headers: Headers, receive: Receive, limit: int) -> bytes:
-    """The whole request. Raises `Refused` (413) or `CallerGone`."""
+    """The whole request, piece by piece. Raises `Refused` (413) or `CallerGone`."""
     length = next((value for name, value in headers if name == b"content-length"), b"0")
     if length.isdigit() and int(length) > limit:
         raise too_large(limit)

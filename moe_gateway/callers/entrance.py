@@ -8,9 +8,18 @@ from starlette.types import Receive, Scope
 from moe_gateway.asked import CHAT, HOT, SPEECH, Asked
 from moe_gateway.audio import form_look
 from moe_gateway.callers.behalf import HEADER, read
+from moe_gateway.callers.corked import line_of
 from moe_gateway.callers.keyring import Keyring
 from moe_gateway.callers.limits import UNLIMITED, Caller
-from moe_gateway.errors import Refused, caller_closed, forged_caller, no_key, stopping, too_slow
+from moe_gateway.errors import (
+    Refused,
+    caller_closed,
+    forged_caller,
+    no_key,
+    stopping,
+    too_large,
+    too_slow,
+)
 from moe_gateway.instances import Instance
 from moe_gateway.relay import Reply, read_body
 from moe_gateway.responses.reply import ResponsesReply
@@ -51,10 +60,15 @@ class Entrance:
         return asked
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        seconds = self.settings.body_seconds
+        seconds, limit = self.settings.body_seconds, self.settings.max_body_bytes
+        line = line_of(scope)
+        if line is not None and (body := line.body()) is not None:
+            if len(body) > limit:
+                raise too_large(limit)
+            return body
         try:
             async with asyncio.timeout(seconds):
-                return await read_body(scope["headers"], receive, self.settings.max_body_bytes)
+                return await read_body(scope["headers"], receive, limit)
         except TimeoutError as error:
             raise too_slow(seconds) from error
 

@@ -6,11 +6,13 @@ A key is kept as its SHA-256 digest: it is shown once, when it is made. No promp
 import json
 import secrets
 import sqlite3
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -222,7 +224,12 @@ def now() -> str:
 
 def today() -> str:
     """The day that budgets count by, in UTC: `2026-11-22`."""
-    return datetime.now(UTC).date().isoformat()
+    return _day(int(time.time()) // 86_400)
+
+
+@lru_cache(2)
+def _day(number: int) -> str:
+    return (date(1970, 1, 1) + timedelta(number)).isoformat()
 
 
 def _limits(text: str) -> Limits:

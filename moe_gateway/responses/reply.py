@@ -6,6 +6,7 @@ import orjson
 from starlette.types import Send
 
 from hearth.openai_api.sse import DONE, SseReader
+from moe_gateway.callers.corked import Line
 from moe_gateway.errors import Headers
 from moe_gateway.relay import JSON, Reply
 from moe_gateway.responses.answer import Response, encoded
@@ -23,8 +24,8 @@ class ResponsesReply(Reply):
 
     __slots__ = ("_asked", "_events", "_reader", "_streams")
 
-    def __init__(self, headers: Headers, send: Send) -> None:
-        super().__init__(headers, send)
+    def __init__(self, headers: Headers, send: Send, line: Line | None = None) -> None:
+        super().__init__(headers, send, line)
         self._asked: Json = {}
         self._streams = False
         self._events: Events | None = None

@@ -20,6 +20,8 @@ from urllib.parse import urlsplit
 
 import httptools
 
+from moe_gateway.upstream.deadlines import Deadlines
+
 HIGH_WATER = 256 * 1024
 """Bytes that wait for a slow caller before reading from the server pauses."""
 
@@ -102,8 +104,8 @@ class Address:
 class Connection(asyncio.Protocol):
     """One connection, with the answer that comes on it."""
 
-    def __init__(self, address: Address) -> None:
-        self.address = address
+    def __init__(self, address: Address, deadlines: Deadlines) -> None:
+        self.address, self._deadlines = address, deadlines
         self.status = 0
         self.headers: list[tuple[bytes, bytes]] = []
         self.content_type = b""
@@ -117,7 +119,7 @@ class Connection(asyncio.Protocol):
         self._head = self._paused = self._framed = self._heard = False
         self._closed = self._keep_alive = False
         self._error: UpstreamError | None = None
-        self._waiter: asyncio.Future[None] | None = None
+        self._waiter: asyncio.Future[bool] | None = None
         self._loop = asyncio.get_running_loop()
         self._sent_at = 0.0
 
@@ -200,20 +202,22 @@ class Connection(asyncio.Protocol):
 
     async def _event(self, seconds: float) -> bool:
         """Wait until something happens; False when nothing did."""
-        waiter = self._waiter = self._loop.create_future()
-        timer = self._loop.call_later(seconds, _cancel_wait, waiter)
+        waiter: asyncio.Future[bool] = self._loop.create_future()
+        self._waiter = waiter
+        self._deadlines.set(self, seconds, self._late)
         try:
-            await waiter
-        except TimeoutError:
-            return False
+            return await waiter
         finally:
-            timer.cancel()
+            self._deadlines.drop(self)
             self._waiter = None
-        return True
+
+    def _late(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(False)
 
     def _wake(self) -> None:
         if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
+            self._waiter.set_result(True)
 
     def _fail(self, reason: str) -> None:
         if not self.complete and self._error is None:
@@ -286,8 +290,3 @@ def first_byte_timeout(address: Address, seconds: float) -> FirstByteTimedOut:
         f"{address.authority} did not begin to answer within {seconds:g} s"
         " (setting MOE_GATEWAY_FIRST_BYTE_TIMEOUT)."
     )
-
-
-def _cancel_wait(waiter: "asyncio.Future[None]") -> None:
-    if not waiter.done():
-        waiter.set_exception(TimeoutError())

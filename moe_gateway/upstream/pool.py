@@ -15,6 +15,7 @@ from moe_gateway.upstream.connection import (
     Lost,
     Unreachable,
 )
+from moe_gateway.upstream.deadlines import Deadlines
 
 MAX_IDLE_SECONDS: Final = 4.0
 """llama-server closes an idle connection after 5 s; we do so first."""
@@ -28,6 +29,7 @@ class Pool:
         self._connect_timeout = connect_timeout
         self._tls = tls or ssl.create_default_context()
         self._idle: defaultdict[Address, list[Connection]] = defaultdict(list)
+        self.deadlines = Deadlines()
 
     async def ask(
         self, address: Address, head: bytes, body: bytes, *, seconds: float, reuse: bool = True
@@ -125,7 +127,10 @@ class Pool:
         try:
             async with asyncio.timeout(self._connect_timeout):
                 _, connection = await loop.create_connection(
-                    lambda: Connection(address), address.host, address.port, ssl=context
+                    lambda: Connection(address, self.deadlines),
+                    address.host,
+                    address.port,
+                    ssl=context,
                 )
         except TimeoutError as error:
             raise ConnectTimedOut(

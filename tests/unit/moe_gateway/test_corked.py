@@ -1,8 +1,14 @@
 """The head of an answer leaves with its body, but never waits for it."""
 
 import asyncio
+import logging
+from typing import Any
 
-from moe_gateway.callers.corked import Cork
+import pytest
+from uvicorn.protocols.http.flow_control import FlowControl
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+
+from moe_gateway.callers.corked import Cork, Line
 
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
 
@@ -58,3 +64,62 @@ async def test_head_leaves_before_the_connection_is_closed() -> None:
 
     assert (kernel.packets, kernel.closed) == ([HEAD], True)
     assert cork.get_extra_info("peername") == ("127.0.0.1", 1)
+
+
+def line(kernel: Kernel, *, keep_alive: bool = True) -> Line:
+    """The line of a request whose body has come."""
+    cork = Cork(kernel)
+    transport: Any = cork
+    cycle = RequestResponseCycle(
+        scope={},  # type: ignore[typeddict-item]
+        transport=transport,
+        flow=FlowControl(transport),
+        logger=logging.getLogger(),
+        access_logger=logging.getLogger(),
+        access_log=False,
+        default_headers=[],
+        message_event=asyncio.Event(),
+        expect_100_continue=False,
+        keep_alive=keep_alive,
+        on_response=lambda: None,
+    )
+    cycle.body, cycle.more_body = bytearray(b"{}"), False
+    return Line(cycle, cork)
+
+
+@pytest.mark.parametrize(("keep_alive", "more"), [(True, b""), (False, b"connection: close\r\n")])
+async def test_whole_answer_is_one_write(*, keep_alive: bool, more: bytes) -> None:
+    """Also for who wants to be left afterwards: then the connection is closed."""
+    kernel = Kernel()
+
+    line(kernel, keep_alive=keep_alive).answer(200, [(b"x-route", b"by name")], b"body")
+
+    head = b"HTTP/1.1 200 OK\r\nx-route: by name\r\n" + more + b"content-length: 4\r\n\r\n"
+    assert kernel.packets == [head + b"body"]
+    assert kernel.closed is not keep_alive
+
+
+async def test_header_that_would_be_two_lines_is_refused() -> None:
+    """What a server says must not become a header, or an answer, of its own."""
+    kernel = Kernel()
+
+    with pytest.raises(RuntimeError, match="header"):
+        line(kernel).answer(200, [(b"x-route", b"a\r\nset-cookie: b")], b"")
+
+    assert kernel.packets == []
+
+
+async def test_who_left_before_it_was_watched_has_left() -> None:
+    """The connection may break between the request and the first look at it."""
+    told, there = list[str](), line(Kernel())
+    gone = line(Kernel())
+    gone._cycle.disconnected = True
+
+    gone.watch(lambda: told.append("gone"))
+    end = there.watch(lambda: told.append("left"))
+    there.lost()
+    end()
+    there.lost()
+
+    assert told == ["gone", "left"]
+    assert (gone.body(), there.body()) == (None, b"{}")
