@@ -65,7 +65,7 @@ QUEUED_SECONDS: Final = 0.001
 
 BUSY: Final = frozenset((429, 502, 503, 504))
 """Says something about the instance, not about the request: another one may do it. A 500 does
-not: it would most likely come again."""
+not: it would most likely come again. Nor does any with `NO_RETRY`: an agent's run that failed."""
 
 
 class HotRoutes:
@@ -260,13 +260,14 @@ class HotRoutes:
                 seconds=self.settings.first_byte_timeout,
                 reuse=instance.repeatable,
             )
-            if connection.status >= 500:
+            final = connection.status >= 429 and NO_RETRY in connection.headers
+            if connection.status >= 500 and not final:
                 instance.failed(f"HTTP {connection.status}")
             else:
                 seconds = time.perf_counter() - sent
                 instance.answered(seconds)
                 self.metrics.of(asked.model, instance.label).upstream.observe(seconds)
-            if connection.status in BUSY and self._may_go_on(asked):
+            if connection.status in BUSY and not final and self._may_go_on(asked):
                 asked.failure = busy(instance.label, connection.status)
                 return False
             usage = await self._pass(asked, reply, instance, connection)

@@ -125,6 +125,15 @@ def deadline_passed(seconds: float) -> Refused:
     return Refused(504, "deadline_exceeded", message, headers=[NO_RETRY])
 
 
+def address_named(place: str) -> Refused:
+    message = (
+        f"{place} names an address, which a server would fetch from inside of the house: send the"
+        " picture or the sound itself (`data:image/png;base64,…`). The setting"
+        " MOE_GATEWAY_ALLOW_ADDRESSES lets addresses pass."
+    )
+    return Refused(400, "address_not_allowed", message, param=place)
+
+
 def too_large(limit: int) -> Refused:
     message = f"The request is larger than {limit} bytes (setting MOE_GATEWAY_MAX_BODY_BYTES)."
     return Refused(413, "request_too_large", message, headers=[(b"connection", b"close")])

@@ -118,6 +118,11 @@ class Settings(TlsSettings):
     classifier_seconds: float = Field(
         0.5, gt=0, description="Seconds it may take; then the request goes on without a domain."
     )
+    allow_addresses: bool = Field(
+        default=False,
+        description="Pass on requests that name pictures by their address, which the server then"
+        " fetches itself; without it, pictures have to come as data.",
+    )
     max_depth: int = Field(
         8, ge=1, description="How often the agent may be asked from within its own answers."
     )

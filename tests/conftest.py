@@ -35,10 +35,13 @@ def serve() -> Iterator[Callable[[ASGIApp], str]]:
 
 
 @contextmanager
-def served(app: ASGIApp, http: type[asyncio.Protocol] | None = None) -> Iterator[str]:
-    """Run `app` on a free loopback port in a thread; yield its address. `http`: as in `serve`."""
+def served(
+    app: ASGIApp, http: type[asyncio.Protocol] | None = None, port: int = 0
+) -> Iterator[str]:
+    """Run `app` in a thread, on a free loopback port where none is given; yield its address.
+    `http`: as in `serve`."""
     config = uvicorn.Config(
-        app, port=0, http=http or "auto", log_level="warning", timeout_graceful_shutdown=1
+        app, port=port, http=http or "auto", log_level="warning", timeout_graceful_shutdown=1
     )
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)

@@ -6,26 +6,44 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
+import httpx2
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from hearth.service.settings import SettingsError
+from hearth.service.settings import SettingsError, read_key, trusting
 from hearth.service.state import StateDir, ensure_state_dir
 from hearth.settings import Settings
-from moe_gateway.callers.store import (
-    KeyProblem,
-    KeyStore,
-    Limits,
-    Scope,
-    Usage,
-    row_of,
-    today,
-)
+from moe_gateway.callers.desk import Desk, LocalDesk, RemoteDesk
+from moe_gateway.callers.store import KeyProblem, KeyStore, Limits, Scope
 
 Name = Annotated[str, typer.Argument(help="What the key is called, such as `kitchen-tablet`.")]
 StateOption = Annotated[
     Path | None, typer.Option("--state-dir", help="State directory of the instance.")
+]
+GatewayOption = Annotated[
+    str | None,
+    typer.Option(
+        "--gateway",
+        metavar="URL",
+        help="Manage the keys of the gateway there (`https://…:8080`), not those of this machine.",
+    ),
+]
+KeyFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--key-file",
+        help="With `--gateway`: file with a key of it that has the scope `admin`; else that of"
+        " HEARTH_CLUSTER_KEY_FILE.",
+    ),
+]
+CaFileOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--ca-file",
+        help="With `--gateway`: the authority that certified it; else that of"
+        " HEARTH_CLUSTER_CA_FILE, else those of the system.",
+    ),
 ]
 Models = Annotated[
     list[str] | None,
@@ -64,24 +82,28 @@ def add_key(
     tokens: Tokens = None,
     budget: Budget = None,
     state_dir: StateOption = None,
+    gateway: GatewayOption = None,
+    key_file: KeyFileOption = None,
+    ca_file: CaFileOption = None,
 ) -> None:
     """Make a key and print it: this once, for only its digest is kept."""
-    with said_in_one_line():
-        limits = _limits(model, scope, requests, tokens, budget)
-        key = _store(state_dir).add(name, limits)
+    limits = _limits(model, scope, requests, tokens, budget)
+    with _desk(state_dir, gateway, key_file, ca_file) as desk:
+        key = desk.add(name, limits)
     typer.echo(key)
 
 
 def list_keys(
     state_dir: StateOption = None,
+    gateway: GatewayOption = None,
+    key_file: KeyFileOption = None,
+    ca_file: CaFileOption = None,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """Show the keys, their limits, and what each has used today."""
-    with said_in_one_line():
-        store = _store(state_dir)
-        used = store.usage(today())
-        rows = [row_of(key, used.get(key.name, Usage())) for key in store.all()]
+    with _desk(state_dir, gateway, key_file, ca_file) as desk:
+        rows = desk.rows()
     if as_json:
         typer.echo(json.dumps({"keys": rows}, indent=2))
     else:
@@ -96,18 +118,27 @@ def limit_key(
     tokens: Tokens = None,
     budget: Budget = None,
     state_dir: StateOption = None,
+    gateway: GatewayOption = None,
+    key_file: KeyFileOption = None,
+    ca_file: CaFileOption = None,
 ) -> None:
     """Give a key these limits in place of those that it has; none given: no limits."""
-    with said_in_one_line():
-        limits = _limits(model, scope, requests, tokens, budget)
-        _store(state_dir).limit(name, limits)
+    limits = _limits(model, scope, requests, tokens, budget)
+    with _desk(state_dir, gateway, key_file, ca_file) as desk:
+        desk.limit(name, limits)
     typer.echo(f"{name} has these limits within a second.")
 
 
-def revoke_key(name: Name, state_dir: StateOption = None) -> None:
+def revoke_key(
+    name: Name,
+    state_dir: StateOption = None,
+    gateway: GatewayOption = None,
+    key_file: KeyFileOption = None,
+    ca_file: CaFileOption = None,
+) -> None:
     """Close a key for good."""
-    with said_in_one_line():
-        _store(state_dir).revoke(name)
+    with _desk(state_dir, gateway, key_file, ca_file) as desk:
+        desk.revoke(name)
     typer.echo(f"{name} opens nothing any more, within a second.")
 
 
@@ -129,8 +160,33 @@ def _limits(
     )
 
 
-def _store(state_dir: Path | None) -> KeyStore:
-    root = state_dir or Settings.load().state_dir
+@contextmanager
+def _desk(
+    state_dir: Path | None, gateway: str | None, key_file: Path | None, ca_file: Path | None
+) -> Iterator[Desk]:
+    """Where to work; a problem in the block is one sentence and exit code 1."""
+    with said_in_one_line():
+        settings = Settings.load()
+        if gateway is None:
+            if key_file or ca_file:
+                raise KeyProblem("--key-file and --ca-file are for a gateway: add --gateway URL.")
+            yield LocalDesk(_store(state_dir or settings.state_dir))
+            return
+        key_file = key_file or settings.cluster_key_file
+        if state_dir is not None or key_file is None:
+            raise KeyProblem(
+                "--gateway needs a key of that gateway: --key-file FILE, and no --state-dir."
+            )
+        with httpx2.Client(
+            base_url=gateway.rstrip("/"),
+            headers={"authorization": f"Bearer {read_key(key_file)}"},
+            verify=trusting(ca_file or settings.cluster_ca_file),
+            trust_env=False,
+        ) as http:
+            yield RemoteDesk(http)
+
+
+def _store(root: Path) -> KeyStore:
     state = StateDir(root.expanduser().absolute())
     ensure_state_dir(state)
     return KeyStore(state.key_store)

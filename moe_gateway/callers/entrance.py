@@ -24,6 +24,7 @@ from moe_gateway.instances import Instance
 from moe_gateway.relay import Reply, read_body
 from moe_gateway.responses.reply import ResponsesReply
 from moe_gateway.responses.request import chat_of, decoded
+from moe_gateway.routing.addresses import refuse_addresses
 from moe_gateway.routing.body import look_at
 from moe_gateway.routing.choice import AUTO
 from moe_gateway.settings import Settings
@@ -55,6 +56,8 @@ class Entrance:
             look = form_look(content_type, body)
         else:
             look = look_at(body)
+        if kind != "stt" and not self.settings.allow_addresses:
+            refuse_addresses(body)
         asked = Asked(kind, path, headers, body, look, caller, depth, content_type)
         self._permit(asked)
         return asked
@@ -109,9 +112,33 @@ class Entrance:
             asked.by_default = not any(look.model in one.names for one in self.instances)
             look.model = default if asked.by_default else look.model
         if asked.depth:
-            asked.caller.afford()
+            self._permit_inside(asked.caller, look.model)
         elif asked.caller.limits is not UNLIMITED:
             asked.caller.admit(look.model, self.scope_of(look.model))
+
+    def _permit_inside(self, caller: Caller, model: str) -> None:
+        """The same for what an agent asks on its caller's behalf; the request that the agent works
+        for was counted already. Who may ask `auto` may have it resolved by the agent, which knows
+        what it needs; words are what every agent is for, so no key needs the scope `chat` for
+        them. Raises `Refused`, which names the key: others than its owner read it."""
+        if caller.limits is UNLIMITED:
+            return
+        chosen = caller.may_use(AUTO) and any(
+            one.expert == model and one.auto for one in self.instances
+        )
+        scope = self.scope_of(model)
+        try:
+            caller.check(AUTO if chosen else model, None if scope == "chat" else scope)
+            caller.afford()
+        except Refused as refused:
+            message = f"On behalf of the key {caller.name!r}: {refused.message}"
+            raise Refused(
+                refused.status,
+                refused.code,
+                message,
+                param=refused.param,
+                headers=refused.headers,
+            ) from refused
 
     def scope_of(self, model: str) -> str:
         """What a key needs to ask this model."""

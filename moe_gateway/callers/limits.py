@@ -61,11 +61,11 @@ class Caller:
     def may_do(self, scope: str) -> bool:
         return scope in self.limits.scopes or "admin" in self.limits.scopes
 
-    def check(self, model: str, scope: str) -> None:
-        """Raises `Refused` (403): this model is not for this key."""
+    def check(self, model: str, scope: str | None) -> None:
+        """Raises `Refused` (403): this model is not for this key. `scope` is what it needs."""
         if not self.may_use(model):
             raise model_not_allowed(model, self.limits.models)
-        if not self.may_do(scope):
+        if scope is not None and not self.may_do(scope):
             raise scope_missing(model, scope)
 
     def admit(self, model: str, scope: str) -> None:
@@ -83,8 +83,7 @@ class Caller:
             self._requests.take(1)
 
     def afford(self) -> None:
-        """Raises `Refused` (429) when its tokens are spent. All that is asked of what an agent asks
-        on its behalf: its own request was admitted already."""
+        """Raises `Refused` (429) when its tokens are spent."""
         budget = self.limits.tokens_per_day
         if budget is not None and self.used_today >= budget:
             raise budget_spent(budget)

@@ -73,12 +73,12 @@ def key_routes(store: KeyStore | None) -> APIRouter:
             raise Refused(409, "name_taken", str(error), param="name") from error
         return {"name": wanted.name, "key": key}
 
-    @router.put("/{name}", summary="Give a key other limits")
+    @router.put("/{name:path}", summary="Give a key other limits")
     async def limit_key(name: str, wanted: KeyLimits) -> Json:
         await _known(kept().limit, name, wanted.limits)
         return {"name": name, **asdict(wanted.limits)}
 
-    @router.delete("/{name}", summary="Close a key for good")
+    @router.delete("/{name:path}", summary="Close a key for good")
     async def revoke_key(name: str) -> Json:
         await _known(kept().revoke, name)
         return {"name": name, "revoked": True}

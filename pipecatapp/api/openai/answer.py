@@ -8,6 +8,7 @@ from typing import Any
 from hearth.openai_api.errors import error_event
 from hearth.openai_api.sse import DONE, sse_event
 from pipecatapp.api.errors import Refused, error_type
+from pipecatapp.tools.model.behalf import CALLER
 from pipecatapp.workflow import Delta, Engine, Event, Listener, RunResult
 
 RUN_HEADER = "x-hearth-run"
@@ -23,13 +24,17 @@ class Answer:
     run: str
     model: str
     listener: Listener
+    behalf: str | None = None
+    """On whose behalf the run asks models, as the gateway has told."""
     created: int = field(default_factory=lambda: int(time.time()))
     asked: Event | None = None
     """The question that ended the answer; the run goes on when a person has answered it."""
 
     @property
     def headers(self) -> dict[str, str]:
-        return {RUN_HEADER: self.run}
+        """`CALLER` says that the tokens of the run are counted where its models are asked."""
+        told = {CALLER: self.behalf} if self.behalf else {}
+        return {RUN_HEADER: self.run} | told
 
     async def whole(self) -> dict[str, Any]:
         """The body of an answer that is not streamed; `Refused` when the run failed."""

@@ -13,6 +13,7 @@ from pipecatapp.api.openai.answer import Answer
 from pipecatapp.api.openai.offers import workflow_for
 from pipecatapp.api.parts import Parts, WithParts
 from pipecatapp.runs import Document
+from pipecatapp.tools.model.behalf import CALLER, kept
 from pipecatapp.workflow import Listener, Workflow
 
 router = APIRouter(dependencies=[Depends(known_caller)])
@@ -35,15 +36,16 @@ async def chat(body: AgentRequest, request: Request, parts: WithParts) -> Respon
     """Answer with the text of a run of the workflow that the model name stands for."""
     workflow = workflow_for(parts.runs.engine.workflows, body.model)
     inputs = inputs_for(workflow, body)
-    listener = Listener()
+    listener, told = Listener(), request.headers.get(CALLER)
     run = await parts.start(
         Document(workflow=workflow.id),
         inputs,
         conversation=body.conversation,
         caller="chat",
         listener=listener,
+        beside=kept(told) if told else lambda _run: (),
     )
-    answer = Answer(parts.runs.engine, run, body.model, listener)
+    answer = Answer(parts.runs.engine, run, body.model, listener, told)
     parts.spawn(_cancel_when_gone(request, parts, answer))
     if not body.stream:
         return JSONResponse(await answer.whole(), headers=answer.headers)

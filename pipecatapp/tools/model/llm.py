@@ -9,6 +9,7 @@ from hearth.openai_api.assemble import Assembler
 from hearth.openai_api.chat import ChatRequest, ToolCall
 from hearth.openai_api.client import ModelClient
 from hearth.openai_api.errors import ModelError, ModelRefused, ModelUnavailable
+from pipecatapp.tools.model.behalf import behalf_of
 from pipecatapp.workflow import Context, ModelFacts, ToolFailed, tool
 
 ANSWERED_BY = "x-hearth-expert"
@@ -127,7 +128,7 @@ async def _answer(
     ctx: Context, client: ModelClient, request: ChatRequest, speech: _Speech
 ) -> Answer:
     whole = Assembler()
-    async with client.stream(request) as chunks:
+    async with client.stream(request, headers=behalf_of(ctx)) as chunks:
         answered_by = chunks.headers.get(ANSWERED_BY)
         async for chunk in chunks:
             whole.add(chunk.body())

@@ -89,7 +89,13 @@ _LIBRARY: Migration = (
     "ALTER TABLE step ADD COLUMN cost REAL NOT NULL DEFAULT 0",
 )
 
-MIGRATIONS: Sequence[Migration] = (_FIRST, _QUESTIONS, _LIBRARY)
+_BEHALF: Migration = (
+    "CREATE TABLE behalf (run TEXT PRIMARY KEY, told TEXT NOT NULL) WITHOUT ROWID",
+    """CREATE TRIGGER behalf_over AFTER UPDATE OF ended ON run WHEN NEW.ended IS NOT NULL
+        BEGIN DELETE FROM behalf WHERE run = NEW.id; END""",
+)
+
+MIGRATIONS: Sequence[Migration] = (_FIRST, _QUESTIONS, _LIBRARY, _BEHALF)
 """Number n brings a file from format n to format n + 1.
 
 Never edit one that was released; append.

@@ -125,6 +125,20 @@ def test_agent_is_never_asked_twice(lab: Lab) -> None:
     assert sum(len(agent.requests) for agent in agents) == 1
 
 
+def test_run_that_failed_is_not_run_again_and_says_nothing_about_its_agent(lab: Lab) -> None:
+    """Another agent would do it all a second time; and one caller's failures close no door."""
+    agents = [ScriptedModel("agent"), ScriptedModel("agent")]
+    for agent in agents:
+        agent.when("go").refuse(502, "It failed.", headers={"x-should-retry": "false"})
+    gateway = lab.gateway(*(lab.agent(agent) for agent in agents), circuit_failures=1)
+
+    answers = [gateway.post(CHAT, json=chat("go", "agent")) for _ in range(3)]
+
+    assert [answer.status_code for answer in answers] == [502] * 3
+    assert sum(len(agent.requests) for agent in agents) == 3
+    assert {one["circuit"] for one in instances_of(gateway)} == {"closed"}
+
+
 @pytest.mark.parametrize("how", ["reset", "close", "malformed"])
 def test_failure_after_the_first_byte_is_the_last_event(lab: Lab, how: Break) -> None:
     """A stream that merely ends looks like success to every client; `[DONE]` would even say so."""

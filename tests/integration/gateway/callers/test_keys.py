@@ -101,6 +101,62 @@ def test_what_a_key_used_is_counted_and_its_budget_ends_it(
     assert "retry-after" not in last.headers
 
 
+@pytest.fixture
+def remote(gateway: httpx2.Client, tmp_path: Path) -> Hearth:
+    """The same commands for the gateway at its address, with the house's own key."""
+    app = typer.Typer()
+    commands(app)
+    where = ["--gateway", str(gateway.base_url), "--key-file", str(tmp_path / "key")]
+    return lambda *words: CliRunner().invoke(app, ["keys", *words, *where])
+
+
+def test_keys_of_a_gateway_elsewhere_are_managed_with_the_same_commands(
+    gateway: httpx2.Client, hearth: Hearth, remote: Hearth
+) -> None:
+    """A cluster's keys lie on one of its machines, and people sit at another one."""
+    name = "Anna's tablet / 2"
+    key = remote("add", name, "--model", "small", "--scope", "exec").output.strip()
+    made = listed(remote)
+    remote("limit", name, "--tokens-per-day", "9")
+    with caller(str(gateway.base_url), key) as tablet:
+        wait_until(lambda: tablet.get("/v1/models").status_code == 200)
+        limited = listed(remote)
+        said = remote("revoke", name)
+        wait_until(lambda: tablet.get("/v1/models").status_code == 401)
+
+    assert made == {name: {**made[name], "models": ["small"], "scopes": ["exec"]}}
+    assert (limited[name]["models"], limited[name]["tokens_per_day"]) == (["*"], 9)
+    assert said.exit_code == 0
+    assert listed(remote) == listed(hearth)
+    assert listed(hearth)[name]["revoked"]
+
+
+def test_what_is_wrong_at_a_gateway_elsewhere_is_one_sentence(
+    gateway: httpx2.Client, remote: Hearth, tmp_path: Path
+) -> None:
+    """A wrong address, a key without the scope, a name that is taken or unknown."""
+    url, own = str(gateway.base_url), tmp_path / "guest"
+    own.write_text(remote("add", "guest").output)
+    with caller(url, own.read_text().strip()) as guest:
+        wait_until(lambda: guest.get("/v1/models").status_code == 200)
+    taken, unknown = remote("add", "guest"), remote("revoke", "nobody")
+    app = typer.Typer()
+    commands(app)
+    nobody = ["--gateway", "http://127.0.0.1:9", "--key-file", str(own)]
+    away = CliRunner().invoke(app, ["keys", "list", *nobody])
+    weak = CliRunner().invoke(app, ["keys", "list", "--gateway", url, "--key-file", str(own)])
+    bare = CliRunner().invoke(app, ["keys", "list", "--gateway", url])
+
+    ended = (taken, unknown, away, weak, bare)
+    assert [one.exit_code for one in ended] == [1] * 5
+    assert "There is a key 'guest' already." in taken.output
+    assert "There is no key 'nobody'" in unknown.output
+    assert "The gateway at http://127.0.0.1:9" in away.output
+    assert "scope 'admin'" in weak.output
+    assert "--key-file FILE" in bare.output
+    assert all("Traceback" not in one.output for one in ended)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

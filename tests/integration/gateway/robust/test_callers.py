@@ -219,19 +219,28 @@ def test_header_cannot_bring_another_one_along(house: House, name: str, value: s
 
 
 def test_no_address_of_a_caller_is_ever_asked(house: House) -> None:
-    """Whatever is an address in a request: only those of settings and discovery are asked."""
+    """Whatever is an address in a request: only those of settings and discovery are asked, and what
+    an engine would fetch itself does not reach it."""
+    before = len(house.model.requests)
     with socket.create_server(("127.0.0.1", 0)) as trap:
         trap.settimeout(0.3)
         host = f"127.0.0.1:{trap.getsockname()[1]}"
         url = f"http://{host}/v1"
         part = {"type": "image_url", "image_url": {"url": f"{url}/cat.png"}}
         fields: Json = {"base_url": url, "api_base": url, "url": url, "user": url, "proxy": url}
+        refused = []
         for model in ("small", url, f"small@{host}", f"openai/{url}"):
-            house.client.post(
+            answer = house.client.post(
                 CHAT,
                 json={"model": model, "messages": [{"role": "user", "content": [part]}], **fields},
                 headers={"X-Forwarded-Host": host, "Forwarded": f"host={host}", "X-Base-Url": url},
             )
+            refused.append(answer.json()["error"]["code"])
+        seen = {"role": "user", "content": [{"type": "input_image", "image_url": f"{url}/cat.png"}]}
+        answer = house.client.post("/v1/responses", json={"model": "small", "input": [seen]})
+        refused.append(answer.json()["error"]["code"])
+        assert refused == ["address_not_allowed"] * 5
+        assert len(house.model.requests) == before
         answer_to(house, request(chat("x"), Host=host, Connection="close"))
         absolute = request(chat("x")).replace(b"POST /", f"POST {url}/../".encode())
         answer_to(house, absolute, half_close=True)

@@ -1,0 +1,73 @@
+"""Addresses that callers write into a conversation.
+
+An engine that sees pictures fetches those that are named by their address (llama.cpp, function
+`handle_media` of its server: `http…` and `file://`, of pictures, sounds and films alike). It does
+so from inside of the house, past every firewall, for whoever has a key: server-side request forgery
+(CWE-918). So pictures come as data, unless a setting says otherwise.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from moe_gateway.errors import Refused, address_named
+
+SIGNS: Final = (b'url"', b'"input_', b'"image"', b'"audio"', b'"video"', b"\\u00")
+"""One of these stands in each body with a part that may name an address; the last one is for names
+that are written with escapes."""
+
+WORDS: Final = frozenset(("text", "refusal", "filename", "title"))
+"""What people read; an address in there is fetched by nobody."""
+
+LOOKED_AT: Final = 64
+"""Characters of each text: a scheme stands at its beginning."""
+
+
+class _Messages(msgspec.Struct):
+    messages: msgspec.Raw = msgspec.Raw(b"null")
+
+
+_MESSAGES = msgspec.json.Decoder(_Messages)
+
+
+def refuse_addresses(body: bytes) -> None:
+    """Raises `Refused` (400) when a part of a message names an address that would be fetched."""
+    if not any(sign in body for sign in SIGNS):
+        return
+    try:
+        messages = orjson.loads(bytes(_MESSAGES.decode(body).messages))
+    except (msgspec.DecodeError, orjson.JSONDecodeError) as error:
+        raise Refused(400, "invalid_json", f"The request is no valid JSON: {error}.") from error
+    for place, part in _parts(messages):
+        if any(map(is_address, _texts(part))):
+            raise address_named(place)
+
+
+def is_address(text: str) -> bool:
+    """Whether an engine would fetch it. What begins with `http` is one to llama.cpp in any case."""
+    begin = text[:LOOKED_AT].strip().lower()
+    if begin.startswith("data:"):
+        return False
+    return begin.startswith(("http", "file:", "//")) or "://" in begin
+
+
+def _parts(messages: Any) -> Iterator[tuple[str, Any]]:
+    for n, message in enumerate(messages if isinstance(messages, list) else ()):
+        content = message.get("content") if isinstance(message, dict) else None
+        for m, part in enumerate(content if isinstance(content, list) else ()):
+            yield f"messages[{n}].content[{m}]", part
+
+
+def _texts(part: Any) -> Iterator[str]:
+    """Every text of a part that is not for reading."""
+    if isinstance(part, str):
+        yield part
+    elif isinstance(part, list):
+        for one in part:
+            yield from _texts(one)
+    elif isinstance(part, dict):
+        for name, value in part.items():
+            if name not in WORDS:
+                yield from _texts(value)

@@ -1,0 +1,206 @@
+"""What the real agent asks the real gateway for somebody: it is that person who asks."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from hearth.openai_api.testing import ScriptedModel
+from moe_gateway.callers.store import KeyStore, Limits
+from pipecatapp.app import build_app
+from pipecatapp.settings import Settings
+from tests.conftest import served
+from tests.integration.gateway.conftest import CHAT, KEY, SERVICE_KEY, Lab, caller, chat, wait_until
+from tests.integration.gateway.robust.process import free_port
+
+ASK_FIRST = "- {id: may, use: human.ask, with: {question: May I go on?}}\n"
+
+
+def workflow(name: str, model: str, *, first: str = "") -> str:
+    """A conversation that asks one model, after a step that is `first`."""
+    return f"""kind: workflow
+id: {name}
+version: 1
+inputs: {{messages: {{type: messages}}}}
+steps:
+{first}- id: said
+  use: llm
+  model: {model}
+  with: {{messages: "{{{{ inputs.messages }}}}"}}
+outputs: {{text: {{type: text, value: "{{{{ said.text }}}}"}}}}
+"""
+
+
+@dataclass
+class House:
+    """A gateway with two experts and the agent service, which knows it as its gateway."""
+
+    store: KeyStore
+    small: ScriptedModel
+    big: ScriptedModel
+    gateway: httpx2.Client
+    agent_url: str
+    agent: Callable[[], AbstractContextManager[None]]
+    ledger: Path
+
+    @contextmanager
+    def key(self, name: str, **limits: Any) -> Iterator[httpx2.Client]:
+        """A client with a key of these limits, as soon as the gateway knows it."""
+        scopes = limits.pop("scopes", ("chat", "workflows"))
+        made = self.store.add(name, Limits(scopes=scopes, **limits))
+        with caller(str(self.gateway.base_url), made) as client:
+            wait_until(lambda: client.get("/v1/models").status_code == 200, 60)
+            yield client
+
+    def used(self, name: str) -> int:
+        """Tokens of a key, as its owner would be told."""
+        keys = self.gateway.get("/api/keys").json()["keys"]
+        return int(next(key["today"]["tokens"] for key in keys if key["name"] == name))
+
+
+def settings_of(folder: Path, gateway: str) -> Settings:
+    state = folder / "state"
+    (state / "workflows").mkdir(parents=True)
+    (state / "key").write_text(KEY)
+    (state / "service_key").write_text(SERVICE_KEY)
+    for name, model, first in (
+        ("ask-big", "big", ""),
+        ("ask-agent", "agent", ""),
+        ("ask-itself", "workflow/ask-itself", ""),
+        ("ask-first", "small", ASK_FIRST),
+    ):
+        text = workflow(name, model, first=first)
+        (state / "workflows" / f"{name}.yaml").write_text(text)
+    return Settings.model_validate(
+        {
+            "state_dir": state,
+            "gateway_url": f"{gateway}/v1",
+            "services": {"moe-gateway": gateway},
+            "drain_seconds": 0,
+            "voice_sessions": 0,
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    folder, port = tmp_path_factory.mktemp("house"), free_port()
+    small, big, store = ScriptedModel("small"), ScriptedModel("big"), KeyStore(folder / "keys.db")
+    address = f"http://127.0.0.1:{port}"
+    with ExitStack() as stack:
+        lab = Lab(stack, folder)
+        gateway = lab.gateway(
+            lab.expert(small, slots=4),
+            lab.expert(big, "big", auto=False),
+            lab.at(address, lists_models=True),
+            key_store=store.path,
+            max_depth=3,
+            ready=False,
+        )
+        settings = settings_of(folder, str(gateway.base_url).rstrip("/"))
+
+        @contextmanager
+        def agent() -> Iterator[None]:
+            with served(build_app(settings), port=port):
+                wait_until(lambda: "workflow/ask-big" in gateway.get("/v1/models").text, 60)
+                yield
+
+        yield House(store, small, big, gateway, address, agent, settings.state.ledger)
+
+
+@pytest.fixture
+def house(whole: House) -> Iterator[House]:
+    """The same with the agent service running, and with what its models were asked forgotten."""
+    whole.small.requests.clear()
+    whole.big.requests.clear()
+    with whole.agent():
+        yield whole
+
+
+def test_tokens_of_a_run_count_for_who_asked_and_once(house: House) -> None:
+    """The agent asks twice, with its own key; both answers are on the account of the tablet."""
+    house.small.when("what time").call_tool("time_now", {})
+    with house.key("tablet") as tablet:
+        answer = tablet.post(CHAT, json=chat("what time is it", "agent")).raise_for_status()
+        spent = answer.json()["usage"]["total_tokens"]
+        wait_until(lambda: house.used("tablet") > 0, 60)
+        metrics = house.gateway.get("/metrics").text
+
+    assert len(house.small.requests) == 2
+    assert house.used("tablet") == spent > 0
+    told = {line.rpartition(" ")[0]: line.rpartition(" ")[2] for line in metrics.splitlines()}
+    assert told['moe_gateway_key_requests_total{key="tablet"}'] == "3.0"
+    assert told['moe_gateway_key_requests_total{key="service_key"}'] == "0.0"
+    assert all("x-hearth-caller" not in one.headers for one in house.small.requests)
+    assert "x-hearth-caller" not in answer.headers
+
+
+def test_run_ends_when_the_budget_of_who_asked_is_spent(house: House) -> None:
+    """Between two of its questions; the person is told whose budget it was."""
+    house.small.when("what hour").call_tool("time_now", {})
+    with house.key("child", tokens_per_day=1) as child:
+        answer = child.post(CHAT, json=chat("what hour is it", "agent"))
+        wait_until(lambda: house.used("child") > 0, 60)
+        again = child.post(CHAT, json=chat("what hour is it", "agent"))
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (502, "run_failed")
+    told = answer.json()["error"]["message"]
+    assert "On behalf of the key 'child': This key has spent its 1 tokens of today" in told
+    assert (again.status_code, again.json()["error"]["code"]) == (429, "insufficient_quota")
+    assert len(house.small.requests) == 1
+
+
+def test_run_asks_no_model_that_who_asked_may_not_use(house: House) -> None:
+    """A key for the small model gets no answer of the big one by way of a workflow."""
+    with house.key("guest", models=("agent", "auto", "workflow/*")) as guest:
+        allowed = guest.post(CHAT, json=chat("hello", "agent"))
+        refused = guest.post(CHAT, json=chat("hello", "workflow/ask-big"))
+
+    assert allowed.status_code == 200, allowed.text
+    assert refused.json()["error"]["code"] == "run_failed"
+    told = refused.json()["error"]["message"]
+    assert "On behalf of the key 'guest': This key may not use the model 'big'" in told
+    assert (len(house.small.requests), house.big.requests) == (1, [])
+
+
+def test_run_opens_no_more_than_the_key_of_who_asked(house: House) -> None:
+    """A workflow that only asks a model is for every key; what stands behind that model is not."""
+    with house.key("talker", scopes=("chat",)) as talker:
+        refused = talker.post(CHAT, json=chat("hello", "workflow/ask-agent"))
+
+    told = refused.json()["error"]["message"]
+    assert "On behalf of the key 'talker': The model 'agent' needs a key with the scope" in told
+    assert house.small.requests == []
+
+
+def test_workflow_that_asks_itself_comes_to_an_end(house: House) -> None:
+    """Through three runs and three requests, whose depth each run passes on."""
+    with house.key("curious") as curious:
+        answer = curious.post(CHAT, json=chat("hello", "workflow/ask-itself"))
+    with caller(house.agent_url, SERVICE_KEY) as service:
+        runs = service.get("/api/runs", params={"workflow": "ask-itself"}).json()["runs"]
+
+    assert "The agent has asked itself 3 times in a row" in answer.json()["error"]["message"]
+    assert len(runs) == 3
+
+
+def test_run_that_waits_for_a_person_goes_on_for_who_asked_after_a_restart(whole: House) -> None:
+    """Whoever answers it days later does not pay for it."""
+    with whole.key("patient") as patient:
+        with whole.agent():
+            asked = patient.post(CHAT, json=chat("hello there", "workflow/ask-first"))
+        run = asked.raise_for_status().headers["x-hearth-run"]
+        with whole.agent(), caller(whole.agent_url, SERVICE_KEY) as service:
+            where = f"/api/runs/{run}"
+            wait_until(lambda: service.get(where).json()["status"] == "waiting", 60)
+            service.post(f"{where}/answer", json={"path": "may", "value": "yes"}).raise_for_status()
+            wait_until(lambda: service.get(where).json()["status"] == "done", 60)
+        wait_until(lambda: whole.used("patient") > 0, 60)
+
+    with closing(sqlite3.connect(whole.ledger)) as ledger:
+        assert ledger.execute("SELECT count(*) FROM behalf").fetchone() == (0,)
