@@ -16,6 +16,10 @@ FOREIGN = ("LLAMA_ARG_", "LLAMA_API_KEY", "CONSUL_", "NOMAD_TOKEN")
 the beginnings of the names."""
 
 
+Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]*$", max_length=100)]
+"""One of a list that Consul keeps with commas in between."""
+
+
 class Settings(StrictSettings):
     """Read by the launcher and, with the same environment, by the engine process it starts."""
 
@@ -52,9 +56,21 @@ class Settings(StrictSettings):
     backend: Backend = Field(
         "cpu", description="What llama-server was compiled for: whose memory a model may take."
     )
-    aliases: tuple[str, ...] = Field((), description="Other names of the expert, for discovery.")
+    aliases: tuple[Word, ...] = Field((), description="Other names of the expert, for discovery.")
     cost: float = Field(
         1.0, gt=0, description="What a token costs beside the other experts' tokens."
+    )
+    languages: tuple[Word, ...] = Field(
+        (), description="Languages that it speaks (`de`), for discovery; empty: any."
+    )
+    domains: tuple[Word, ...] = Field(
+        (), description="What it is made for (`code`), for discovery; empty: everything alike."
+    )
+    fallback: tuple[Word, ...] = Field(
+        (), description="Experts that answer in its place when it cannot, for discovery."
+    )
+    auto: bool = Field(
+        default=True, description="It may be chosen for the model `auto`, for discovery."
     )
     rpc: bool = Field(
         default=False,

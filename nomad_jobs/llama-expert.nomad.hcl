@@ -24,6 +24,30 @@ variable "cost" {
   description = "What a token costs beside the other experts' tokens."
 }
 
+variable "languages" {
+  type        = list(string)
+  default     = []
+  description = "Languages that it speaks; empty: any."
+}
+
+variable "domains" {
+  type        = list(string)
+  default     = []
+  description = "What it is made for; empty: everything alike."
+}
+
+variable "fallback" {
+  type        = list(string)
+  default     = []
+  description = "Experts that answer in its place when it cannot."
+}
+
+variable "auto" {
+  type        = bool
+  default     = true
+  description = "Whether it may be chosen for the model auto."
+}
+
 variable "context" {
   type        = number
   default     = 0
@@ -273,6 +297,10 @@ job "llama-expert" {
           LLAMA_EXPERT_MODELS              = jsonencode(var.models)
           LLAMA_EXPERT_ALIASES             = jsonencode(var.aliases)
           LLAMA_EXPERT_COST                = "${var.cost}"
+          LLAMA_EXPERT_LANGUAGES           = jsonencode(var.languages)
+          LLAMA_EXPERT_DOMAINS             = jsonencode(var.domains)
+          LLAMA_EXPERT_FALLBACK            = jsonencode(var.fallback)
+          LLAMA_EXPERT_AUTO                = "${var.auto}"
           LLAMA_EXPERT_MODEL_DIR           = var.model_dir
           LLAMA_EXPERT_ENGINE              = "llama-server"
           LLAMA_EXPERT_LLAMA_SERVER_BINARY = var.llama_server

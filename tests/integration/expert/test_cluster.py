@@ -61,6 +61,7 @@ def test_expert_tells_consul_what_runs_and_takes_it_back(
 ) -> None:
     """The gateway routes by these facts; an entry that stays behind costs a failed request."""
     given: dict[str, Any] = {"aliases": '["small", "default"]', "cost": 0.5, "slots": 2}
+    given |= {"domains": '["talk"]', "fallback": '["big", "huge"]', "auto": "false"}
     with embedded.running(**discovery.settings, **given) as expert:
         until(lambda: len(discovery.entries()) == 1, 20, f"registered; {expert.said()}")
         (entry,) = discovery.entries()
@@ -74,7 +75,9 @@ def test_expert_tells_consul_what_runs_and_takes_it_back(
             "expert": "smollm2", "aliases": "small,default", "model": "smollm2",
             "model_reason": "It is the first of the list.", "engine": "xllamacpp",
             "context": "4096", "slots": "2", "tools": "none", "vision": "false",
-            "embeddings": "false", "cost": "0.5", "stops_unary": "false", "rpc_workers": "0",
+            "embeddings": "false", "cost": "0.5", "auto": "false",
+            "languages": "", "domains": "talk", "fallback": "big,huge",
+            "stops_unary": "false", "rpc_workers": "0",
         }  # fmt: skip
         expert.process.terminate()
         assert expert.ended() == 0

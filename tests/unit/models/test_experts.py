@@ -11,7 +11,7 @@ from hearth.models.catalogue import FALLBACK, Catalogue
 ROOT = Path(__file__).parents[3]
 KEYS = {
     "about", "models", "aliases", "rpc", "context", "slots", "threads", "cost", "count",
-    "machines", "backend",
+    "machines", "backend", "languages", "domains", "fallback", "auto",
 }  # fmt: skip
 
 
@@ -44,6 +44,13 @@ def test_no_two_experts_answer_to_one_name() -> None:
     names = [*EXPERTS, *(alias for one in EXPERTS.values() for alias in one.get("aliases", []))]
 
     assert sorted(names) == sorted(set(names))
+
+
+def test_fallbacks_are_defined() -> None:
+    """A misspelt one would be noticed when the expert is down, which is too late."""
+    named = {name for one in EXPERTS.values() for name in one.get("fallback", [])}
+
+    assert named <= EXPERTS.keys()
 
 
 def test_what_is_deployed_is_defined() -> None:
