@@ -23,7 +23,7 @@ INSTANCES = 3
 TALKS = 4
 """Not a multiple of the instances: taking turns then sends each turn of a talk elsewhere."""
 TURNS = 3
-PAIRS = 5
+PAIRS = 3
 THREADS = max(1, len(os.sched_getaffinity(0)) - 1)
 RULES = "You look after house number {}. Its doors, lamps and heaters are yours to know. " * 40
 """What a system prompt with its tools is long: about 800 tokens, of each talk its own."""
