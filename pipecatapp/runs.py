@@ -9,6 +9,7 @@ import structlog
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pipecatapp.foresight import Foreseen, Foresight
+from pipecatapp.library.comparing import RunDifference, compared
 from pipecatapp.workflow import (
     Composition,
     Diagnostic,
@@ -291,6 +292,10 @@ class Runs:
     def view(self, run: str) -> RunView:
         """Everything about one run; raises `UnknownRun`."""
         return self.engine.run(run)
+
+    def compare(self, run: str, other: str) -> RunDifference:
+        """What the second of two runs did otherwise; raises `UnknownRun`."""
+        return compared(self.view(run), self.view(other))
 
     async def prune(self, days: float, *, keep: int, look: bool) -> list[str]:
         """Remove runs that ended more than `days` ago, but the `keep` newest; gives their ids."""

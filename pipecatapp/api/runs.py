@@ -8,6 +8,7 @@ from starlette.responses import PlainTextResponse
 
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.parts import WithParts
+from pipecatapp.library.comparing import RunDifference
 from pipecatapp.runs import Document, Fork, RunList
 from pipecatapp.workflow import RunView, Status
 
@@ -103,6 +104,22 @@ async def export_run(run: str, parts: WithParts) -> PlainTextResponse:
 async def show_run(run: str, parts: WithParts) -> RunView:
     """Its graph, its steps with what went in and out, its tokens."""
     return parts.runs.view(run)
+
+
+@router.get("/{run}/compare")
+async def compare_runs(
+    run: str, other: Annotated[str, Query(alias="with", max_length=200)], parts: WithParts
+) -> RunDifference:
+    """What another run did otherwise: inputs, outputs, and each step that differs."""
+    return parts.runs.compare(run, other)
+
+
+@router.get("/{run}/changes")
+async def changes_of_run(
+    run: str, parts: WithParts, path: Annotated[str | None, Query(max_length=1000)] = None
+) -> PlainTextResponse:
+    """What a step, or the whole run, changed in the run's workspace, as a unified diff."""
+    return PlainTextResponse(await parts.runs.engine.changes(run, path), media_type="text/x-diff")
 
 
 @router.post("/{run}/cancel")

@@ -4,7 +4,7 @@ import typer
 
 from pipecatapp.cli.backup import back_up, restore
 from pipecatapp.cli.documents.commands import document_commands
-from pipecatapp.cli.fork import fork_run, pin_step
+from pipecatapp.cli.fork import changes_of_run, compare_runs, fork_run, pin_step
 from pipecatapp.cli.keeping import export_run, import_runs, prune_runs
 from pipecatapp.cli.library.commands import library_commands
 from pipecatapp.cli.plan import explain_field, flatten_workflow, plan_workflow
@@ -31,6 +31,8 @@ def commands(app: typer.Typer) -> None:
     group.command("note")(note_run)
     group.command("fork")(fork_run)
     group.command("pin")(pin_step)
+    group.command("compare")(compare_runs)
+    group.command("changes")(changes_of_run)
     group.command("prune")(prune_runs)
     group.command("export")(export_run)
     group.command("import")(import_runs)

@@ -60,6 +60,10 @@ class Desk(Protocol):
 
     async def take_in(self, lines: str) -> list[str]: ...
 
+    async def compare(self, run: str, other: str) -> Json: ...
+
+    async def changes(self, run: str, path: str | None) -> str: ...
+
 
 class OwnDesk:
     """The engine in this process, on the ledger of the state directory."""
@@ -124,6 +128,12 @@ class OwnDesk:
 
     async def take_in(self, lines: str) -> list[str]:
         return await self._runs.take_in(lines)
+
+    async def compare(self, run: str, other: str) -> Json:
+        return self._runs.compare(run, other).model_dump(mode="json")
+
+    async def changes(self, run: str, path: str | None) -> str:
+        return await self._runs.engine.changes(run, path)
 
 
 @asynccontextmanager

@@ -126,6 +126,13 @@ class RemoteDesk:
     async def pin(self, run: str, path: str) -> str:
         return (await self._asked("GET", f"/api/runs/{run}/pin", params={"path": path})).text
 
+    async def compare(self, run: str, other: str) -> Json:
+        return await self.ask("GET", f"/api/runs/{run}/compare", params={"with": other})
+
+    async def changes(self, run: str, path: str | None) -> str:
+        params = {} if path is None else {"path": path}
+        return (await self._asked("GET", f"/api/runs/{run}/changes", params=params)).text
+
     async def take_in(self, lines: str) -> list[str]:
         answer = await self._asked("POST", "/api/runs/import", content=lines.encode())
         return list(answer.json()["runs"])

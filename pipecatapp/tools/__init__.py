@@ -7,12 +7,13 @@ from typing import Final
 from pipecatapp.tools.clock import time, wait
 from pipecatapp.tools.cluster import status
 from pipecatapp.tools.code import install, run
-from pipecatapp.tools.files import read, write
+from pipecatapp.tools.files import delete, listing, read, write
 from pipecatapp.tools.memory import conversation, items, note
 from pipecatapp.tools.model import llm, typed
 from pipecatapp.tools.people import ask
 from pipecatapp.tools.people import note as people_note
 from pipecatapp.tools.plain import value
+from pipecatapp.tools.workspace import deliver, reset, state
 from pipecatapp.workflow import Tool
 
 TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
@@ -27,7 +28,12 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             ask.ask,
             people_note.note,
             read.read,
+            listing.listing,
             write.write,
+            delete.delete,
+            state.state,
+            reset.reset,
+            deliver.deliver,
             run.run,
             install.install,
             status.status,

@@ -1,6 +1,7 @@
 """The engine: starts runs, resumes them, and tells what happens in them."""
 
 import asyncio
+import json
 from collections.abc import (
     AsyncIterator,
     Callable,
@@ -26,7 +27,7 @@ from pipecatapp.workflow.ledger.values import Statement
 from pipecatapp.workflow.plan import Plan, granting
 from pipecatapp.workflow.running.waiting import NotAsked, checked
 from pipecatapp.workflow.tool import Effect, Question, Reply
-from pipecatapp.workflow.trees import state_in
+from pipecatapp.workflow.trees import facts_of, state_in
 from pipecatapp.workflow.views import ConversationSummary, RunResult, RunSummary, RunView, Turn
 
 
@@ -261,29 +262,45 @@ class Engine(Executor):
             raise UnknownStep(f"The run {run} has no call at {path!r} that is done.")
         return yaml_of(layer)
 
-    async def changes(self, run: str, path: str) -> str:
-        """What a step changed in the run's folder, as a unified diff; empty when it changed
-        nothing. Raises `UnknownRun`, and `UnknownStep` for one that saw no folder.
+    async def changes(self, run: str, path: str | None = None) -> str:
+        """What a step, or the whole run so far, changed in the run's folder, as a unified diff;
+        empty when it changed nothing. Raises `UnknownRun`, and `UnknownStep` for one that saw no
+        folder.
         """
         self._row(run)
-        facts = {step.path: step.facts for step in self.ledger.read.steps(run)}
-        fact = state_in(self.ledger.read.value(facts.get(path)))
-        if fact is None or self.workspaces is None:
-            raise UnknownStep(f"The run {run} has no step at {path!r} that saw its workspace.")
+        read = self.ledger.read
+        kept = {step.path: state_in(read.value(step.facts)) for step in read.steps(run)}
+        own = [fact for fact in facts_of(read, run) if not fact["tree"]]
+        seen = own if path is None else [fact for fact in (kept.get(path),) if fact]
+        if not seen or self.workspaces is None:
+            where = "step" if path is None else f"step at {path!r}"
+            raise UnknownStep(f"The run {run} has no {where} that saw its workspace.")
         worktree = await self.workspaces.open(run, None)
-        return await worktree.diff(fact["before"], fact["after"])
+        return await worktree.diff(seen[0]["before"], seen[-1]["after"])
 
     async def prune(self, *, before: str, keep: int, look: bool = False) -> list[str]:
         """Remove the runs that ended before a moment (ISO 8601, UTC) and are not among the `keep`
         newest; gives their ids. With `look` they stay.
         """
         runs = keeping.doomed(self.ledger.read, before=before, keep=keep)
-        if runs and not look:
+        if not look:
+            await self.remove(runs)
+        return runs
+
+    async def remove(self, runs: Sequence[str]) -> None:
+        """Remove runs that have ended, with their workspaces."""
+        if runs:
             await self.ledger.submit("", keeping.removing(runs))
-        if (workspaces := self.workspaces) is not None and not look:
+        if (workspaces := self.workspaces) is not None:
             for run in runs:
                 await workspaces.prune(run)
-        return runs
+
+    async def timed(self, run: str, stages: Mapping[str, float]) -> None:
+        """Keep with a run how long each stage of its spoken turn took, in seconds."""
+        told = {stage: round(seconds, 4) for stage, seconds in stages.items()}
+        await self.ledger.submit(
+            "", [("UPDATE run SET spoken = ? WHERE id = ?", (json.dumps(told), run))]
+        )
 
     def export(self, run: str) -> Iterator[str]:
         """A run as JSON lines; raises `UnknownRun`."""

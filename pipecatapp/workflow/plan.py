@@ -113,6 +113,11 @@ class PlanNode(Frozen):
     about: str = ""
     nodes: tuple["PlanNode", ...] = ()
 
+    @property
+    def renewals(self) -> int:
+        """How often it, or a visit of it, begins anew; a call of a tool is just made again."""
+        return 0 if self.kind == "use" else self.retries
+
 
 class PlanInput(Frozen):
     type: Any
@@ -184,12 +189,17 @@ class Plan(Frozen):
 
         Tools that an agent is only given in the run are not among them.
         """
+        return self.effects_of(self.bodies[name or self.workflow].nodes, seen)
+
+    def effects_of(
+        self, nodes: tuple[PlanNode, ...], seen: frozenset[str] = frozenset()
+    ) -> dict[Effect, str]:
+        """The same of some nodes of a scope."""
         found: dict[Effect, str] = {}
-        name = name or self.workflow
-        for path, node in _all_nodes("", self.bodies[name].nodes):
+        for path, node in _all_nodes("", nodes):
             inner = node.use.removeprefix("workflow/")
             if node.kind == "workflow" and inner in self.bodies and inner not in seen:
-                below = self.effects(inner, seen | {name, inner})
+                below = self.effects(inner, seen | {inner})
                 found = {effect: f"{path}/{at}" for effect, at in below.items()} | found
             for effect in (node.effect, *node.offers):
                 if effect is not None:

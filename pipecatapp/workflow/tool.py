@@ -158,6 +158,10 @@ class Inner(Protocol):
     ) -> Awaitable[Json]: ...
 
 
+def _no_past(_at: str) -> Json | None:
+    return None
+
+
 def _no_notes(_turn: str) -> list[str]:
     return []
 
@@ -205,6 +209,8 @@ class Context:
     questions: Callable[[Question], Awaitable[Reply]] = _nobody
     notes: Callable[[str], list[str]] = _no_notes
     """What people have said since the last turn; its argument names the turn that is told."""
+    before: Callable[[str], Json | None] = _no_past
+    """What the inner call at a place was given before a restart; None where it had not begun."""
     facts: Facts = field(default_factory=Facts)
 
     def service(self, kind: type[T]) -> T:

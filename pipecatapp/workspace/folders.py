@@ -55,7 +55,7 @@ class GitWorkspaces:
                 check_git()
                 if not (self._root / run).is_dir():
                     await self._make(run, source, start, origin)
-                self._open[run] = await self._found(run, source)
+                self._open[run] = await self._found(run)
             return self._open[run]
 
     async def prune(self, run: str) -> None:
@@ -74,7 +74,7 @@ class GitWorkspaces:
         aside = self._root / f".{run}-{token_hex(4)}"
         try:
             store = Store(run, aside, await make(aside / "git"), source)
-            asked = json.dumps([str(source), start])
+            asked = json.dumps([source and str(source), start])
             (store.git.directory / ASKED).write_text(asked, encoding="ascii")
             known = await self._taken_over(store, origin, asked)
             first = known or await _begin(store, start)
@@ -96,12 +96,14 @@ class GitWorkspaces:
             return None
         return await store.git.text("rev-parse", "--verify", f"{OTHERS}/{origin}/start")
 
-    async def _found(self, run: str, source: Path | None) -> GitWorktree:
+    async def _found(self, run: str) -> GitWorktree:
         root = self._root / run
         git = Git(root / "git")
+        source, _ = json.loads((git.directory / ASKED).read_text(encoding="ascii"))
         listed = await git.text("for-each-ref", "--format=%(refname)", f"refs/hearth/{run}/")
         numbers = [int(n) for n in re.findall(r"/(\d{6,})$", listed, re.MULTILINE)]
-        store = Store(run, root, git, source, count(max(numbers, default=-1) + 1))
+        place = Path(source) if source else None
+        store = Store(run, root, git, place, count(max(numbers, default=-1) + 1))
         worktree = GitWorktree(store, MAIN)
         if not worktree.folder.is_dir():
             await worktree.reset(await worktree.head())

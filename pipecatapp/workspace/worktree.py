@@ -161,28 +161,47 @@ class GitWorktree:
         """One commit on the branch `run/<id>` of the source, for a person to review.
 
         It holds what changed since the start, without what `.gitignore` leaves out. Gives its id.
+        A later delivery takes the place of an earlier one; the same one twice is one.
         Raises `ToolFailed` where the workspace had no source or the branch has moved on.
         """
-        if self.store.source is None:
+        git, source, start = self.store.git, self.store.source, self.store.ref("start")
+        if source is None:
             raise ToolFailed("This workspace was not made from a repository.")
-        git, start = self.store.git, self.store.ref("start")
         async with self.store.writing:
-            tree = await self._reviewable(start)
-            _, made = await git("commit-tree", "-p", start, tree, stdin=about.encode())
-            commit = made.decode().strip()
-            await git("update-ref", self.store.ref("delivered"), commit)
-        words = [
-            "-C",
-            str(self.store.source),
-            "fetch",
-            "--quiet",
-            "--no-tags",
-            "--no-recurse-submodules",
-        ]
-        words += ["--no-write-fetch-head", "--update-shallow", f"file://{git.directory}"]
-        await run([*words, f"{self.store.ref('delivered')}:refs/heads/run/{self.store.run}"],
-                  git.directory)  # fmt: skip
+            wanted = (await self._reviewable(start), about.rstrip())
+            refs = [self.store.ref("delivering"), self.store.ref("delivered")]
+            _, listed = await git("for-each-ref", "--format=%(objectname)", *refs)
+            known = listed.decode().split()
+            same = [one for one in known if await self._says(one) == wanted]
+            commit = same[0] if same else await self._new(wanted[0], start, about)
+            await git("update-ref", refs[0], commit)
+            await self._push(source, commit, known)
+            await git("update-ref", refs[1], commit)
         return commit
+
+    async def _new(self, tree: str, parent: str, about: str) -> str:
+        _, made = await self.store.git("commit-tree", "-p", parent, tree, stdin=about.encode())
+        return made.decode().strip()
+
+    async def _says(self, commit: str) -> tuple[str, str]:
+        """The tree and the message of a commit."""
+        said = await self.store.git.text("cat-file", "commit", commit)
+        head, _, message = said.partition("\n\n")
+        return head.split()[1], message.rstrip()
+
+    async def _push(self, source: Path, commit: str, known: Sequence[str]) -> None:
+        """Let the source fetch it, over what was delivered before and over nothing else."""
+        git, branch = self.store.git, f"refs/heads/run/{self.store.run}"
+        looking = ["-C", str(source), "rev-parse", "--verify", "--quiet", branch]
+        _, said = await run(looking, git.directory, ok=(0, 1))
+        there = said.decode().strip()
+        if there == commit:
+            return
+        if there and there not in known:
+            raise ToolFailed(f"The branch run/{self.store.run} of {source} has moved on.")
+        words = ["-C", str(source), "fetch", "--quiet", "--no-tags", "--no-recurse-submodules"]
+        words += ["--no-write-fetch-head", "--update-shallow", f"file://{git.directory}"]
+        await run([*words, f"+{self.store.ref('delivering')}:{branch}"], git.directory)
 
     async def _reviewable(self, start: str) -> str:
         """The tree of the last state without ignored files that the start did not have."""

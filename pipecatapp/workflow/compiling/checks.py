@@ -9,7 +9,7 @@ from pipecatapp.workflow.document.diagnostic import did_you_mean
 from pipecatapp.workflow.document.yaml_text import Path
 from pipecatapp.workflow.expressions import expressions
 from pipecatapp.workflow.plan import Plan, PlanNode
-from pipecatapp.workflow.tool import Json
+from pipecatapp.workflow.tool import REPEATABLE, Json
 
 
 @dataclass(frozen=True)
@@ -136,6 +136,14 @@ def beyond(plan: Plan, workflow: str) -> Iterator[Finding]:
         if effect not in allow:
             told = f"{path!r} has the effect `{effect}`, which is not allowed here"
             yield Finding(("allow",), told, f"Add {effect}")
+
+
+def unrepeatable(plan: Plan, node: PlanNode) -> Iterator[Finding]:
+    """What stands in a node that begins anew when it fails, and must not be done twice."""
+    for effect, path in sorted(plan.effects_of((node,)).items()):
+        if effect not in REPEATABLE and effect != "human":
+            told = f"`retry` cannot stand here: {path!r} may have done something already"
+            yield Finding((), told, "Let the nodes try again that may")
 
 
 def _above(name: str, unless: Mapping[str, str | None]) -> Iterator[str]:

@@ -14,7 +14,7 @@ from pipecatapp.workflow.compiling.names import (
     loops,
     schema_of,
 )
-from pipecatapp.workflow.compiling.uses import Uses
+from pipecatapp.workflow.compiling.uses import Uses, retries
 from pipecatapp.workflow.document import InvalidDocument, Project, Prompt, Workflow
 from pipecatapp.workflow.document.diagnostic import did_you_mean
 from pipecatapp.workflow.document.model import Node
@@ -61,6 +61,11 @@ def compile_workflow(
             wanted.source.diagnostic(finding.path, finding.message, finding.mend)
             for finding in checks.beyond(plan, wanted.id)
         ]
+    library.faults += [
+        document.source.diagnostic(path, finding.message, finding.mend, key=True)
+        for document, path, node in library.renewed
+        for finding in checks.unrepeatable(plan, node)
+    ]
     if library.faults:
         raise InvalidDocument(library.faults)
     document = workflow.document
@@ -201,7 +206,10 @@ class _WorkflowCompiler(Uses):
             "loop": loop_facts(node),
             **_ways_on(node),
         }
-        return PlanNode(**{**common, **self._use(entry, inside)})
+        made = PlanNode(**{**common, **self._use(entry, inside)})
+        if made.renewals:
+            self.library.renewed.append((self.workflow, (*path, "retry"), made))
+        return made
 
     def _loop(self, entry: Entry, visible: Visible) -> tuple[Visible, list[Read]]:
         """What can be read inside a node that loops, and what its loop reads around it."""
@@ -311,6 +319,7 @@ def _ways_on(node: Node) -> dict[str, Any]:
         "pinned": node.pinned,
         "workspace": node.workspace,
         "where": node.where,
+        **retries(node.retry),
     }
 
 

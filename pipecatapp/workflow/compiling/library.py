@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pipecatapp.workflow.document import Diagnostic, Project, Prompt, Workflow
 from pipecatapp.workflow.document.model import Node
 from pipecatapp.workflow.document.yaml_text import Path
-from pipecatapp.workflow.plan import Body, ModelChoice
+from pipecatapp.workflow.plan import Body, ModelChoice, PlanNode
 from pipecatapp.workflow.tool import Tool
 
 
@@ -23,6 +23,8 @@ class Library:
     faults: list[Diagnostic] = field(default_factory=list)
     wanted: list[Workflow] = field(default_factory=list)
     """The workflow, and behind it those it uses, each once."""
+    renewed: list[tuple[Workflow, Path, PlanNode]] = field(default_factory=list)
+    """Nodes that begin anew as a whole when they fail, and where that is written."""
 
     def want(self, workflow: Workflow) -> None:
         """A workflow that is to be compiled too."""

@@ -7,7 +7,7 @@ from pipecatapp.workflow.compiling.library import Entry
 from pipecatapp.workflow.compiling.names import Visible
 from pipecatapp.workflow.compiling.reads import Reads
 from pipecatapp.workflow.document.diagnostic import did_you_mean
-from pipecatapp.workflow.document.model import ModelPart
+from pipecatapp.workflow.document.model import ModelPart, Retry
 from pipecatapp.workflow.document.yaml_text import Path
 from pipecatapp.workflow.expressions import expressions
 from pipecatapp.workflow.running.agent import ALL_BELOW
@@ -21,9 +21,6 @@ class Uses(Reads):
         node, path = entry.node, entry.path
         used = self.library.workflows.get(str(node.use).removeprefix("workflow/"))
         self._check_modifiers(entry, "a workflow", takes=())
-        if node.retry is not None:
-            said, mend = "`retry` belongs to a tool", "Let the nodes inside try again"
-            self._fault((*path, "retry"), said, mend, key=True)
         if used is None:
             mend = did_you_mean(str(node.use), [f"workflow/{id}" for id in self.library.workflows])
             self._fault((*path, "use"), f"there is no {node.use!r}", mend)
@@ -55,12 +52,12 @@ class Uses(Reads):
         self._found(path, checks.literals(node.given, tool.takes, short))
         self._check_kinds(path, node.given, schema, visible)
         self._check_tools(path, tool, node.given)
-        again = tool.effect in REPEATABLE and tool.name != "agent"
+        again = tool.effect in REPEATABLE
         if node.retry is not None and not again:
             told = f"`retry` cannot stand here: {tool.name} may have done something already"
             self._fault((*path, "retry"), told, "Remove it", key=True)
         defaults = self.document.defaults
-        retry = node.retry or (defaults.retry if again else None)
+        retry = node.retry or (defaults.retry if again and tool.name != "agent" else None)
         return {
             "kind": "agent" if tool.name == "agent" else "use",
             "use": tool.name,
@@ -74,8 +71,7 @@ class Uses(Reads):
             "returns": node.returns,
             "timeout": node.timeout or defaults.timeout,
             "cache": node.cache or defaults.cache,
-            "retries": retry.times if retry else 0,
-            "wait": (retry.wait if retry else None) or 0.0,
+            **retries(retry),
         }
 
     def _check_tools(self, path: Path, tool: Tool, given: Json) -> None:
@@ -116,3 +112,8 @@ class Uses(Reads):
                 "Add the other tags of the one you mean",
             )
         return "\n\n".join(chosen)
+
+
+def retries(retry: Retry | None) -> dict[str, Any]:
+    """What a plan keeps of `retry`."""
+    return {"retries": retry.times, "wait": retry.wait or 0.0} if retry else {}

@@ -140,9 +140,9 @@ def _scope(at: Path, holder: Mapping[str, Any], outer: Mapping[str, Path]) -> It
         yield from _scope(path, node, seen)
 
 
-_OF_TOOLS = ("with", "model", "prompt", "returns", "retry", "cache", "pinned")
+_OF_TOOLS = ("with", "model", "prompt", "returns", "cache", "pinned")
 _OF_LOOPS = ("for", "while", "until", "stuck_on")
-_OF_WHAT_RUNS = (*_OF_TOOLS, *_OF_LOOPS, "check", "timeout", "on_error", "stream")
+_OF_WHAT_RUNS = (*_OF_TOOLS, *_OF_LOOPS, "check", "timeout", "retry", "on_error", "stream")
 
 
 def _misplaced(path: Path, node: Mapping[str, Any]) -> Iterator[Fault]:

@@ -121,10 +121,10 @@ class Output(Part):
 
 
 class Retry(Part):
-    """`retry`: call a tool that failed again. A number is short for `times`."""
+    """`retry`: try again what failed. A number is short for `times`."""
 
-    times: int = Field(gt=0, le=100, description="How often it is called again at most.")
-    wait: Seconds | None = Field(None, description="Time before each further call.")
+    times: int = Field(gt=0, le=100, description="How often it is tried again at most.")
+    wait: Seconds | None = Field(None, description="Time before each further try.")
 
     @model_validator(mode="before")
     @classmethod
@@ -307,7 +307,11 @@ class Node(Part):
         None,
         description="When it has the value of the visit before, it is as if `max` was reached.",
     )
-    retry: Retry | None = Field(None, description="Call the tool again when it fails.")
+    retry: Retry | None = Field(
+        None,
+        description="Try it, or the visit, again when it fails; an agent, a scope or a workflow "
+        "begins anew as a whole, its files as they are then, or with `workspace: fork` as before.",
+    )
     on_error: OnError = Field(
         default_factory=lambda: OnError.model_validate("stop"),
         description="`stop`, `continue`, or `{goto: id}`.",

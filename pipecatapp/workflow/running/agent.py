@@ -6,7 +6,7 @@ Every model call and every tool call inside is an instance of its own (`reply/tu
 
 import asyncio
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, Field
@@ -46,8 +46,10 @@ async def agent(
     fallback: Annotated[list[str], Field(description="Models to ask instead, in this order.")] = [],  # noqa: B006
 ) -> Answer:
     """Let a model work with tools until it answers."""
-    offered = _offered(ctx, tools)
-    request: Json = {"model": model, "tools": [_spec(name, offered[name]) for name in offered]}
+    before = ctx.before("turn[1]/llm")
+    offered = _offered(ctx, tools, lenient=before is not None)
+    specs = before["tools"] if before else [_spec(name, offered[name]) for name in offered]
+    request: Json = {"model": model, "tools": specs}
     request |= {
         k: v for k, v in (("temperature", temperature), ("max_tokens", max_tokens)) if v is not None
     }
@@ -66,7 +68,8 @@ async def agent(
                 finish_reason=str(said["finish_reason"] or "stop"),
                 model=said["model"] or model,
             )
-        talk += [_assistant(said), *await _results(ctx, offered, said["tool_calls"], turn)]
+        known = {spec["function"]["name"]: offered.get(spec["function"]["name"]) for spec in specs}
+        talk += [_assistant(said), *await _results(ctx, known, said["tool_calls"], turn)]
     raise ToolFailed(f"No answer after {max_turns} turns: the model still asks for tools.")
 
 
@@ -93,16 +96,17 @@ class _Voice:
         self.whole = f"{self.whole}\n\n{text}" if self.whole and text else self.whole or text
 
 
-def _offered(ctx: Context, tools: Sequence[str]) -> dict[str, Tool]:
+def _offered(ctx: Context, tools: Sequence[str], *, lenient: bool) -> dict[str, Tool]:
     """The tools by the names a model may call them (`time.now` is offered as `time_now`).
 
     The engine leaves `tools` empty where the model takes none, before the agent's input is kept.
+    After a restart the model has been offered what there was; what is gone now fails when called.
     """
     named = [one for name in tools for one in _meant(ctx, name)]
     unknown = [name for name in named if name not in ctx.tools or name == "agent"]
-    if unknown:
+    if unknown and not lenient:
         raise ToolFailed(f"An agent cannot be given {', '.join(unknown)}.")
-    return {name.replace(".", "_"): ctx.tools[name] for name in named}
+    return {name.replace(".", "_"): ctx.tools[name] for name in named if name not in unknown}
 
 
 def _meant(ctx: Context, name: str) -> list[str]:
@@ -132,7 +136,7 @@ def _assistant(said: Json) -> Json:
 
 
 async def _results(
-    ctx: Context, offered: dict[str, Tool], calls: Sequence[Json], turn: int
+    ctx: Context, offered: Mapping[str, Tool | None], calls: Sequence[Json], turn: int
 ) -> list[Json]:
     """What the calls gave, in their order; at the same time when none of them changes anything."""
     jobs = [
@@ -147,10 +151,10 @@ async def _results(
     return [await job for job in jobs]
 
 
-async def _result(ctx: Context, offered: dict[str, Tool], call: Json, at: str) -> Json:
+async def _result(ctx: Context, offered: Mapping[str, Tool | None], call: Json, at: str) -> Json:
     """One tool's answer, or what was wrong, as a message to the model."""
     tool, arguments = offered.get(call["name"]), call["arguments"]
-    if tool is None:
+    if call["name"] not in offered:
         content = (
             f"Error: there is no tool {call['name']!r}. There is: {', '.join(offered) or 'none'}."
         )
@@ -158,7 +162,8 @@ async def _result(ctx: Context, offered: dict[str, Tool], call: Json, at: str) -
         content = f"Error: the arguments are not a JSON object: {str(arguments)[:200]!r}"
     else:
         try:
-            content = _stable(await ctx.call(tool.name, arguments, at=at, say=lambda _text: None))
+            name = tool.name if tool else call["name"]
+            content = _stable(await ctx.call(name, arguments, at=at, say=lambda _text: None))
         except ToolFailed as error:
             content = f"Error: {error}"
     return {"role": "tool", "tool_call_id": call["id"], "content": content}

@@ -63,7 +63,7 @@ class Calls:
         path, given = frame.path, self._input(node, frame.path, names)
         say = (lambda text: self._channel.say(path, text)) if stream else _silent
         tool, known = self._instances.tools[node.use], self._instances.known
-        tries = (node.timeout, node.retries, node.wait)
+        tries = (node.timeout, node.retries - node.renewals, node.wait)
         place = Place(path, home, say, *tries, None, grants, node.where)
         call = _Call(node, tool, place, given, names)
         if self._instances.trees.sees(tool, given, self._instances.tools):

@@ -46,6 +46,16 @@ class Frame:
             yield from frame.within()
         yield self
 
+    def after(self, wait: float, begin: Callable[[], None]) -> None:
+        """Begin something later, unless it has ended by then."""
+        pause = Frame(self.path, self)
+
+        def over() -> None:
+            pause.end()
+            begin()
+
+        pause.timer = asyncio.get_running_loop().call_later(wait, over)
+
     def end(self) -> None:
         """Nothing of it goes on."""
         for frame in self.within():

@@ -153,6 +153,11 @@ class Instances:
         self._heard[place.path] += len(notes)
         return notes
 
+    def _before(self, path: str) -> Json | None:
+        past = self.past.get(path)
+        given: Json | None = self.reader.value(past.input) if past is not None else None
+        return given
+
     def _heard_before(self, place: Place) -> int:
         """How many notes a call was told when it first began."""
         began = self._began.get(place.path, "")
@@ -235,6 +240,7 @@ class Instances:
             inner=inner,
             questions=ask,
             notes=lambda turn: self._unheard(place, turn),
+            before=lambda at: self._before(f"{place.path}/{at}"),
             facts=facts,
         )
 

@@ -12,6 +12,8 @@ from pipecatapp.workflow.expressions import (
     expressions,
     render,
 )
+from pipecatapp.workflow.ledger.journal import Begun
+from pipecatapp.workflow.ledger.values import canonical
 from pipecatapp.workflow.plan import Body, Jump, PlanNode
 from pipecatapp.workflow.running.frames import Frame
 from pipecatapp.workflow.tool import Effect, Json
@@ -53,6 +55,10 @@ class Scope:
         """How often a jump has led back over a node."""
         self.jumps: Counter[str] = Counter()
         """How often a node has jumped back."""
+        self.tries: Counter[str] = Counter()
+        """How often the present visit of a node was begun anew."""
+        self.renewed: Counter[str] = Counter()
+        """How often any visit of a node was; those are no passes of a jump."""
         self.more: Counter[str] = Counter()
         """Jumps back beyond its `max` that a person has allowed."""
         self.ended: Callable[[Scope], None] = lambda _scope: None
@@ -65,10 +71,10 @@ class Scope:
             for name in node.waits:
                 self.readers.setdefault(name, []).append(node)
 
-    def at(self, node: PlanNode) -> str:
+    def at(self, node: PlanNode, later: int = 0) -> str:
         """Where the present visit of a node stands: `fix/draft`, the next time `fix/draft#2`."""
         path = f"{self.frame.path}/{node.id}" if self.frame.path else node.id
-        visit = self.visits[node.id] + 1
+        visit = self.visits[node.id] + 1 + later
         return f"{path}#{visit}" if visit > 1 else path
 
     def home_of(self, node: PlanNode) -> str:
@@ -79,7 +85,7 @@ class Scope:
         """What a node can read now."""
         if not node.again:
             return self.names
-        visit = self.visits[node.id]
+        visit = self.visits[node.id] - self.renewed[node.id]
         return self.names.new_child({"loop": loop_names(self.names, visit), "prev": self.before})
 
     def settle(self, node: PlanNode, state: Settled, value: Any) -> list[PlanNode]:
@@ -101,10 +107,16 @@ class Scope:
         start, end = self.places[jump.to], self.places[node.id]
         for other in self.nodes[start : end + 1]:
             self.visits[other.id] += 1
+            self.tries[other.id] = 0
             self.state.pop(other.id, None)
             self.values.pop(other.id, None)
             self.waits[other.id] = set(other.waits) if other.id != jump.to else set()
         return self.nodes[start]
+
+    def renew(self, node: PlanNode) -> None:
+        """A node that failed begins anew, under a name of its own."""
+        for counter in (self.visits, self.tries, self.renewed):
+            counter[node.id] += 1
 
     def pass_over(self, node: PlanNode, jump: Jump) -> None:
         """Leave out what stands between here and a later node."""
@@ -192,3 +204,31 @@ def skipped(scope: Scope, node: PlanNode) -> tuple[Settled, str] | None:
     if not isinstance(met, bool):
         raise ExpressionError(f"`if` must give true or false, not {met!r:.80}")
     return None if met else ("unmet", "its `if` is false")
+
+
+def begun(node: PlanNode, path: str, home: str) -> Begun:
+    """How a node, or a visit of it, stands in the ledger."""
+    if node.kind in ("use", "agent") and (node.loop is None or is_visit(path)):
+        return Begun(path, home, node.use, node.version, node.effect)
+    return Begun(path, home)
+
+
+def is_visit(path: str) -> bool:
+    """Whether a path is one of a visit of a loop, such as `each[2]`, and not of the loop."""
+    return "[" in path.rpartition("/")[2]
+
+
+def mark_of(body: Body, inputs: Json) -> str:
+    """By what a call of a workflow is known again further down."""
+    return f"{body.id} {canonical(inputs)}"
+
+
+def guard(body: Body, inputs: Json, stack: tuple[str, ...], *, deepest: int) -> None:
+    """Whether a workflow may begin here; raises `ShapeError` with the way to it."""
+    if mark_of(body, inputs) in stack:
+        calls = " → ".join([*(mark.partition(" ")[0] for mark in stack), body.id])
+        raise ShapeError(
+            f"the workflow {body.id!r} would run inside itself with the same inputs: {calls}"
+        )
+    if len(stack) >= deepest:
+        raise ShapeError(f"workflows stand more than {deepest} deep inside each other")

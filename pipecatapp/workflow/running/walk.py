@@ -7,14 +7,13 @@ end of one and the start of the next share a commit. Only calls of tools wait.
 import asyncio
 from collections import ChainMap, deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pipecatapp.workflow.channel import Channel
 from pipecatapp.workflow.document.shapes import ShapeError
 from pipecatapp.workflow.expressions import ExpressionError, Missing, render
-from pipecatapp.workflow.ledger.journal import Begun
 from pipecatapp.workflow.ledger.reading import StepRow
-from pipecatapp.workflow.ledger.values import canonical
 from pipecatapp.workflow.plan import Body, Jump, Plan, PlanNode, narrowed
 from pipecatapp.workflow.running.calls import Calls
 from pipecatapp.workflow.running.failing import RunStopped
@@ -24,7 +23,11 @@ from pipecatapp.workflow.running.loops import Loop, LoopOver
 from pipecatapp.workflow.running.scope import (
     Scope,
     Settled,
+    begun,
     checked_inputs,
+    guard,
+    is_visit,
+    mark_of,
     outputs_of,
     skipped,
     unmet,
@@ -102,7 +105,7 @@ class Walk:
         run = {"id": self._instances.run, "request": self._instances.request}
         known = {"inputs": inputs, "run": run, "project": body.project}
         names: ChainMap[str, Any] = ChainMap(known)
-        mark = f"{body.id} {canonical(inputs)}"
+        mark = mark_of(body, inputs)
         grants = narrowed(grants, body.allow)
         scope = Scope(
             frame, home, body.nodes, names, stream=stream, stack=(*stack, mark), grants=grants
@@ -113,9 +116,10 @@ class Walk:
         """Begin a scope; a failure of it that the ledger knows comes before all else."""
         scope.ended = ended
         for node in scope.nodes:
-            past = self._past.get(scope.at(node))
+            last = scope.at(node, 0 if node.loop else node.renewals)
+            past = self._past.get(last)
             if past is not None and past.status == "failed" and node.on_error == "stop":
-                self._failures.fail(scope.frame, scope.at(node), _why(past.error))
+                self._failures.fail(scope.frame, last, _why(past.error))
                 return
         for node in scope.nodes:
             if not node.waits:
@@ -170,11 +174,13 @@ class Walk:
     def _refuse(self, node: PlanNode, frame: Frame, home: str, error: Exception) -> None:
         """A node that cannot even begin, or go on."""
         if frame.path not in self._instances.open:
-            self._instances.begin(_begun(node, frame.path, home), None)
+            self._instances.begin(begun(node, frame.path, home), None)
         self._failures.fail(frame, frame.path, str(error), final=isinstance(error, RunStopped))
 
     def _rescue(self, scope: Scope, node: PlanNode) -> Rescue | None:
         """What follows a failure of this node, by its document."""
+        if node.loop is None and scope.tries[node.id] < node.renewals:
+            return lambda: self._renew(scope, node)
         missing = Missing(f"{node.id!r} failed")
         if node.on_error == "continue":
             return lambda: self._settle(scope, node, "failed", missing)
@@ -186,6 +192,19 @@ class Walk:
         if scope.jumps[node.id] >= (jump.max or 0):
             return None
         return lambda: self._ready_at(scope, scope.jump_back(node, jump))
+
+    def _renew(self, scope: Scope, node: PlanNode) -> None:
+        scope.renew(node)
+        self._after(node.wait, scope.frame, lambda: self._begin(scope, node))
+
+    def _after(self, wait: float, frame: Frame, begin: Callable[[], None]) -> None:
+        """Begin something later, if the frame has not ended by then."""
+
+        def over() -> None:
+            self._soon(frame, begin)
+            self.pump()
+
+        frame.after(wait, over)
 
     def _pass(self, scope: Scope, node: PlanNode, jump: Jump, state: Settled, value: Any) -> None:
         scope.pass_over(node, jump)
@@ -219,7 +238,7 @@ class Walk:
 
     def _jumped(self, scope: Scope, node: PlanNode, path: str, jump: Jump) -> None:
         if path not in self._past:
-            self._instances.begin(_begun(node, path, scope.home_of(node)), None)
+            self._instances.begin(begun(node, path, scope.home_of(node)), None)
             self._instances.done(path, {"to": jump.to})
 
     def _loop(self, scope: Scope, node: PlanNode, frame: Frame) -> None:
@@ -233,7 +252,7 @@ class Walk:
             frame.done(output)
 
         def visit(index: int, names: Any) -> None:
-            self._visit_of(loop, scope, frame, index, names)
+            self._visit_of(loop, scope, frame, (index, 0), names)
 
         def ask(index: int, reason: str, answered: Callable[[int], None]) -> None:
             self._calls.ask_more(frame, home, f"{frame.path}[{index}]", reason, answered)
@@ -250,9 +269,13 @@ class Walk:
 
         self._soon(frame, go_on)
 
-    def _visit_of(self, loop: Loop, scope: Scope, frame: Frame, index: int, names: Any) -> None:
-        """One visit of a loop; with `on_error: continue` one that fails gives null."""
-        node, path, home = loop.node, f"{frame.path}[{index}]", scope.home_of(loop.node)
+    def _visit_of(
+        self, loop: Loop, scope: Scope, frame: Frame, at: tuple[int, int], names: Any
+    ) -> None:
+        """One visit, `at` its index and its tries before; null for one that fails and may."""
+        index, tries = at
+        node, home = loop.node, scope.home_of(loop.node)
+        path = f"{frame.path}[{index}]" + (f"#{tries + 1}" if tries else "")
 
         def gave(output: Any) -> None:
             if not visit.over:
@@ -263,18 +286,27 @@ class Walk:
             loop.gave(index, output)
             self._go_on(loop, node, frame, home)
 
-        lenient = node.on_error == "continue"
-        visit = Frame(path, frame, done=gave, catch=lambda: missed if lenient else None)
-        past = self._past.get(path)
+        again = partial(self._visit_of, loop, scope, frame, (index, tries + 1), names)
+
+        def caught() -> Rescue | None:
+            if tries < node.renewals:
+                return lambda: self._after(node.wait, frame, again)
+            return missed if node.on_error == "continue" else None
+
+        visit = Frame(path, frame, done=gave, catch=caught)
+        self._open_visit(scope, node, visit, names)
+
+    def _open_visit(self, scope: Scope, node: PlanNode, visit: Frame, names: Any) -> None:
+        past = self._past.get(visit.path)
         if past is not None and self._has_ended(node, past):
-            gave(self._instances.reader.value(past.output))
+            visit.done(self._instances.reader.value(past.output))
         elif past is not None and past.status == "failed":
-            self._failures.fail(visit, path, _why(past.error))
+            self._failures.fail(visit, visit.path, _why(past.error))
         else:
             try:
                 self._visit(scope, node, visit, names)
             except Refusals as error:
-                self._refuse(node, visit, home, error)
+                self._refuse(node, visit, scope.home_of(node), error)
 
     def _visit(self, scope: Scope, node: PlanNode, frame: Frame, names: Any) -> None:
         """Run a node once: call its tool, or begin what it is made of."""
@@ -306,7 +338,7 @@ class Walk:
             return
         body = self._plan.bodies[node.use.removeprefix("workflow/")]
         inputs = checked_inputs(body, given)
-        self._guard(body, inputs, scope.stack)
+        guard(body, inputs, scope.stack, deepest=self._plan.limits.depth)
 
         def ended(inside: Scope) -> None:
             try:
@@ -330,7 +362,7 @@ class Walk:
         """Whether a node, or a visit of it, is done by the ledger, with the merge that follows."""
         merged = self._past.get(f"{past.path}/merge")
         used = node.workspace == "fork" and self._instances.trees.is_used(past.path)
-        waits = used and (node.loop is None or past.path.endswith("]"))
+        waits = used and (node.loop is None or is_visit(past.path))
         return past.status == "done" and (
             not waits or (merged is not None and merged.status == "done")
         )
@@ -350,7 +382,7 @@ class Walk:
         """Note that something with an inside begins."""
         if frame.path not in self._past:
             self._instances.count(frame.path, nodes=1)
-            self._instances.begin(_begun(node, frame.path, home), given)
+            self._instances.begin(begun(node, frame.path, home), given)
 
     def _limit(self, frame: Frame, node: PlanNode) -> None:
         if node.timeout is not None:
@@ -363,23 +395,6 @@ class Walk:
         self._failures.fail(frame, frame.path, reason)
         self.pump()
 
-    def _guard(self, body: Body, inputs: Json, stack: tuple[str, ...]) -> None:
-        if f"{body.id} {canonical(inputs)}" in stack:
-            calls = " → ".join([*(mark.partition(" ")[0] for mark in stack), body.id])
-            raise ShapeError(
-                f"the workflow {body.id!r} would run inside itself with the same inputs: {calls}"
-            )
-        if len(stack) >= self._plan.limits.depth:
-            raise ShapeError(
-                f"workflows stand more than {self._plan.limits.depth} deep inside each other"
-            )
-
 
 def _why(error: str | None) -> str:
     return error or "failed before the restart"
-
-
-def _begun(node: PlanNode, path: str, home: str) -> Begun:
-    if node.kind in ("use", "agent") and (node.loop is None or path.endswith("]")):
-        return Begun(path, home, node.use, node.version, node.effect)
-    return Begun(path, home)

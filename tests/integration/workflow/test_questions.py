@@ -26,7 +26,7 @@ async def waiting(engine: Engine, run: str, path: str = "sure") -> None:
     async for event in engine.follow(run):
         if (event.type, event.path) == ("node.waiting", path):
             break
-    for _ in range(100):
+    for _ in range(6000):
         if path in engine.questions(run):
             return
         await asyncio.sleep(0.01)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipecatapp.workflow import Delta, Engine, Listener, RunResult
+from pipecatapp.workflow import Delta, Engine, Listener, ModelFacts, RunResult
 from tests.unit.workflow.conftest import OpenEngine
 from tests.unit.workflow.tools import Gates, Script
 
@@ -310,4 +310,34 @@ async def test_tools_of_a_kind_are_those_that_there_are_when_it_begins(
 
     assert [[tool["function"]["name"] for tool in asked["tools"]] for asked in script.asked] == [
         ["number_double"], ["number_double", "mcp_kitchen_heat"],
+    ]  # fmt: skip
+
+
+async def test_restart_offers_the_model_what_it_was_offered_before(open_engine: OpenEngine) -> None:
+    """An expert that lost its tools, or a tool that changed or went away, spoils no conversation
+    that has begun.
+    """
+    chat = CHAT.replace(
+        "[text.upper, number.double, log.append, gate.pass]", '[gate.pass, "mcp.*"]'
+    ).replace("max_turns: 3", "max_turns: 4")
+    gates, script = Gates(), Script([("mcp_heat", {"text": "x"})], [("gate_pass", {"name": "g"})])
+    first = await open_engine(chat, services={Script: script, Gates: gates})
+    first.learn([replace(first.tools["text.upper"], name="mcp.heat")])
+    run = await first.start("chat", {"text": "hello"})
+    await gates.at("g")[0].wait()
+    await first.__aexit__()
+
+    after, opened = Script([("mcp_heat", {"text": "y"})], "Done."), Gates()
+    opened.at("g")[1].set()
+    services = {Script: after, Gates: opened, ModelFacts: ModelFacts()}
+    second = await open_engine(chat, services=services)
+    second.learn([replace(second.tools["gate.pass"], about="Another text.")])
+    await second.resume_unfinished()
+    result = await second.wait(run)
+
+    assert (result.status, result.error) == ("done", None)
+    assert [asked["tools"] for asked in after.asked] == [script.asked[0]["tools"]] * 2
+    messages = after.asked[1]["messages"]
+    assert [message["content"] for message in messages if message["role"] == "tool"] == [
+        '{"text": "X"}', '{"text": "g"}', "Error: There is no tool 'mcp_heat'.",
     ]  # fmt: skip

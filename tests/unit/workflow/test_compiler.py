@@ -282,7 +282,6 @@ outputs: {x: "{{ item }}"}
         "11:47: `retry` cannot stand here: log.append may have done something already. Remove it",
         "13:10: 'j' can never run: 'i' always passes over it. Give 'i' an `if`",
         "13:43: 'f' cannot be read here: a goto gives nothing",
-        "14:50: `retry` belongs to a tool. Let the nodes inside try again",
         "14:77: a jump back needs a `max`. Add `max: …`",
         "18:23: only `steps` have an order to jump in. Use an `if` instead",
         "19:14: there is no 'item' here. Known: a, b, c, d, e, f, g, h, i, inputs, j, k, l, run",

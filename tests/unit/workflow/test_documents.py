@@ -196,7 +196,7 @@ def test_loops_and_jumps_say_what_they_need() -> None:
 id: x
 steps:
   - {id: a, use: b, for: "{{ inputs.x }}", while: "{{ true }}", max: 2}
-  - {id: b, goto: a, with: {}, max: 3}
+  - {id: b, goto: a, with: {}, max: 3, retry: 1}
   - {id: c, use: b, max: 3, stuck_on: "{{ a }}"}
   - {id: d, use: b, until: "{{ a }}", on_error: stpo}
   - {id: e, use: b, for: {eac: 1}, on_error: {goto: a, mux: 1}, retry: {times: 0}}
@@ -204,6 +204,7 @@ steps:
 """) == [
         "3:44: `while` cannot stand beside `for`. Nest two nodes",
         "4:22: `with` does not belong to a `goto`. Remove it",
+        "4:40: `retry` does not belong to a `goto`. Remove it",
         "5:21: `max` needs a `while`, an `until` or a `goto`. Remove it",
         "5:29: `stuck_on` needs a `while` or an `until`. Remove it",
         "6:21: a loop needs a `max`. Add `max: …`",
@@ -212,6 +213,5 @@ steps:
         "7:27: unknown key 'eac'. Did you mean 'each'?",
         "7:56: unknown key 'mux'. Did you mean 'max'?",
         "7:80: `times`: Input should be greater than 0",
-        "8:24: `retry` belongs to a node that uses a tool. Move it to a node inside",
         "8:54: 'loop' has a meaning of its own. Choose another",
     ]
