@@ -6,22 +6,31 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
+import httpx2
 import typer
+from pydantic import ValidationError
 from rich.console import Console
 from rich.text import Text
 
 from hearth.local.cluster import Cluster
-from hearth.local.commands import cluster_status, detach, logs
+from hearth.local.commands import cluster_status, detach, logs, schedules
 from hearth.local.commands.doctor import examine, show_findings
 from hearth.local.commands.down import down
 from hearth.local.commands.screen import Screen, Terminal
-from hearth.local.commands.status import NOTHING, Exit, show_status, status_of
+from hearth.local.commands.status import (
+    NOTHING,
+    Exit,
+    InstanceStatus,
+    show_status,
+    status_of,
+)
 from hearth.local.commands.up import INTERRUPTED, up
 from hearth.local.errors import LocalError, ServiceError
 from hearth.local.options import Options
 from hearth.models.errors import ModelError
+from hearth.service.names import PIPECATAPP
 from hearth.service.settings import SettingsError
-from hearth.service.state import is_locked, read_instance
+from hearth.service.state import Instance, is_locked, read_instance
 from hearth.settings import Engine, Settings
 
 StateOption = Annotated[
@@ -128,11 +137,25 @@ def status_command(
         typer.echo(status.model_dump_json(indent=2))
     elif instance is not None:
         show_status(status, Console())
+        _show_schedules(instance, status)
     elif code is Exit.UNHEALTHY:
         typer.echo(f"The instance on {state.root} is starting or stopping.")
     else:
         typer.echo(f"Nothing runs on {state.root}.")
     raise typer.Exit(code)
+
+
+def _show_schedules(instance: Instance, status: InstanceStatus) -> None:
+    """What starts by itself, where the service that starts it answers."""
+    if not any(one.healthy for one in status.services if one.name == PIPECATAPP):
+        return
+    try:
+        found = schedules.schedules_of(instance)
+    except (httpx2.HTTPError, ValidationError) as error:
+        typer.echo(f"Schedules are not known: {error}")
+        return
+    if found:
+        Console().print("", schedules.table_of(found), sep="\n")
 
 
 def _show_cluster(cluster: Cluster, *, as_json: bool, with_key: bool) -> int:

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hearth.local.cluster import Cluster
+from hearth.local.commands.schedules import Schedule, table_of
 from hearth.local.commands.status import Exit
 from hearth.local.errors import ClusterUnknown
 
@@ -58,6 +59,7 @@ class ClusterStatus(BaseModel):
     services: list[Service]
     experts: list[Expert]
     links: dict[str, str]
+    schedules: list[Schedule] = []
     unknown: list[str]
 
     @property
@@ -84,6 +86,8 @@ def show(status: ClusterStatus, url: str, console: Console) -> None:
         _machines(status.machines), _experts(status.experts), _services(status.services)
     ):  # fmt: skip
         console.print(table, end="\n\n")
+    if status.schedules:
+        console.print(table_of(status.schedules), end="\n\n")
     for words in status.unknown:
         console.print(Text(words, "yellow"))
     for name, address in {"Web page": url, **status.links}.items():

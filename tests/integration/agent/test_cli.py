@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
-from hearth.service.state import Instance, StateDir
+from hearth.service.state import Instance, RunningService, StateDir
 from pipecatapp.cli import commands
 from tests.integration.agent.conftest import House, follow
 
@@ -61,7 +61,7 @@ def command(house: House, monkeypatch: pytest.MonkeyPatch) -> Hearth:
     return run
 
 
-def announce(house: House) -> None:
+def announce(house: House, services: Sequence[RunningService] = ()) -> None:
     """Write what `hearth up` writes about a running instance; this process stands for it."""
     state = StateDir(house.state)
     instance = Instance(
@@ -70,7 +70,7 @@ def announce(house: House) -> None:
         web=house.address,
         api=f"{house.gateway}/v1",
         key_file=state.key_file,
-        services=[],
+        services=list(services),
     )
     state.instance_file.write_text(instance.model_dump_json(), encoding="utf-8")
 
@@ -287,7 +287,7 @@ def interrupted(house: House) -> tuple[int, str]:
         assert command.stdout is not None
         said = command.stdout.read(3)
         command.send_signal(signal.SIGINT)
-        return command.wait(30), said + command.stdout.read()
+        return command.wait(60), said + command.stdout.read()
 
 
 def test_run_without_gateway_says_how_to_start_it(

@@ -1,6 +1,7 @@
 """Workflows that start by themselves, in a real agent service."""
 
 import json
+import os
 import signal
 import sqlite3
 import time
@@ -12,7 +13,11 @@ from typing import Any, TypeVar
 
 import httpx2
 import pytest
+import typer
+from typer.testing import CliRunner
 
+from hearth.local.cli import commands
+from hearth.service.state import RunningService
 from tests.integration.agent.conftest import House
 from tests.integration.agent.test_cli import Hearth, announce, command
 from tests.integration.agent.test_restart import process
@@ -259,3 +264,27 @@ def assert_shell_manages(hearth: Hearth) -> None:
     ]
     assert "hourly" in shown
     assert run in shown
+
+
+def test_status_shows_what_starts_by_itself(empty_house: House) -> None:
+    """Who looks why the machine is busy at eight in the morning finds it where the rest is."""
+    kept(empty_house, KEEP)
+    with empty_house.running(), empty_house.client() as client:
+        for name in ("hourly", "paused"):
+            body = {"workflow": "keep", "every": 3600, "inputs": {"text": "hello"}}
+            assert client.put(f"/api/schedules/{name}", json=body).status_code == 200
+        client.post("/api/schedules/paused/pause")
+        due = client.get("/api/schedules/hourly").json()["due"]
+        service = RunningService(
+            name="pipecatapp", pid=os.getpid(), port=1,
+            url=empty_house.address, since=datetime.now(UTC),
+        )  # fmt: skip
+        announce(empty_house, [service])
+        app = typer.Typer()
+        commands(app)
+        shown = CliRunner().invoke(app, ["status", "--state-dir", str(empty_house.state)])
+
+    lines = [" ".join(line.split()) for line in shown.stdout.splitlines()]
+    assert shown.exit_code == 0
+    assert f"hourly {datetime.fromisoformat(due).astimezone():%Y-%m-%d %H:%M:%S} keep" in lines
+    assert "paused paused keep" in lines

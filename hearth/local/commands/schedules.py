@@ -1,0 +1,55 @@
+"""What starts by itself, as `hearth status` shows it."""
+
+from datetime import datetime
+
+import httpx2
+from pydantic import BaseModel
+from rich.table import Table
+from rich.text import Text
+
+from hearth.service.settings import read_key
+from hearth.service.state import Instance
+
+ASK_SECONDS = 5.0
+
+
+class Schedule(BaseModel):
+    """One line: the next start in UTC, or why there is none."""
+
+    id: str
+    workflow: str
+    due: str | None
+    paused: bool
+    error: str | None
+
+
+class Schedules(BaseModel):
+    """What `/api/schedules` answers."""
+
+    schedules: list[Schedule] = []
+
+
+def schedules_of(instance: Instance) -> list[Schedule]:
+    """Ask the agent service of an instance. Raises `httpx2.HTTPError`, `ValidationError`."""
+    headers = {"authorization": f"Bearer {read_key(instance.key_file)}"}
+    url = f"{instance.web}/api/schedules"
+    answer = httpx2.get(url, headers=headers, timeout=ASK_SECONDS, trust_env=False)
+    return Schedules.model_validate(answer.raise_for_status().json()).schedules
+
+
+def table_of(schedules: list[Schedule]) -> Table:
+    """The next one first, as they come; the time as on the clock here."""
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("Schedule", "Next start", "Workflow", "Detail"):
+        table.add_column(title, overflow="fold")
+    for one in schedules:
+        table.add_row(one.id, _next(one), one.workflow, Text(one.error or "", "red"))
+    return table
+
+
+def _next(one: Schedule) -> Text:
+    if one.paused:
+        return Text("paused", "yellow")
+    if one.due is None:
+        return Text("never", "dim")
+    return Text(f"{datetime.fromisoformat(one.due).astimezone():%Y-%m-%d %H:%M:%S}")
