@@ -4,7 +4,8 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Final
+from importlib import import_module
+from typing import Final, Protocol
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -16,9 +17,9 @@ from hearth.openai_api.errors import error_body
 from hearth.service.health import Health
 from hearth.service.metrics import new_registry
 from hearth.service.server import service_routes
-from hearth.service.settings import read_key, trusting
+from hearth.service.settings import SettingsError, read_key, trusting
 from moe_gateway.admission import Admission
-from moe_gateway.asked import HOT
+from moe_gateway.asked import HOT, Asked
 from moe_gateway.callers.cors import Cors
 from moe_gateway.callers.entrance import Entrance
 from moe_gateway.callers.keyring import Keyring
@@ -42,6 +43,14 @@ BY_ITSELF: Final = (
     (b"x-hearth-expert", b"none"),
     (b"x-hearth-route", b"answered by the gateway itself"),
 )
+
+
+class Traces(Protocol):
+    """See `moe_gateway.traces`."""
+
+    def over(self, asked: Asked, reply: Reply) -> None: ...
+
+    def close(self) -> None: ...
 
 
 class Gateway:
@@ -111,11 +120,13 @@ def build_app(settings: Settings, health: Health) -> Gateway:
     metrics = GatewayMetrics(registry, instances, admission, keys)
     entrance = Entrance(settings, keys, instances)
     classifier = _classifier(settings, instances, pool)
-    hot = HotRoutes(settings, entrance, pool, metrics, admission, classifier)
+    traces = _traces(settings)
+    traced = None if traces is None else traces.over
+    hot = HotRoutes(settings, entrance, pool, metrics, admission, classifier, traced)
     watch = Watch(instances, pool, settings, health, left=metrics.forget, told=admission.changed)
     rest = FastAPI(
         title="moe-gateway",
-        lifespan=_lifespan(watch, keys, health),
+        lifespan=_lifespan(watch, keys, health, traces),
         openapi_url=None,
         exception_handlers={
             HTTPException: _show_http_error,
@@ -137,6 +148,19 @@ def _classifier(settings: Settings, instances: list[Instance], pool: Pool) -> Cl
     return Classifier(name, settings.domains, settings.classifier_seconds, instances, pool)
 
 
+def _traces(settings: Settings) -> Traces | None:
+    """Imported only where it is wanted: the library takes a second and twenty megabytes."""
+    if settings.traces_url is None:
+        return None
+    try:
+        module = import_module("moe_gateway.traces")
+    except ModuleNotFoundError as error:
+        message = f"MOE_GATEWAY_TRACES_URL needs hearth[tracing] ({error})."
+        raise SettingsError(message) from error
+    traces: Traces = module.Traces(str(settings.traces_url), settings.tls_ca_file)
+    return traces
+
+
 def _shown(rest: FastAPI, version: str) -> Callable[[Request], Awaitable[Response]]:
     async def show(request: Request) -> Response:
         return JSONResponse(document(rest, version))
@@ -145,7 +169,7 @@ def _shown(rest: FastAPI, version: str) -> Callable[[Request], Awaitable[Respons
 
 
 def _lifespan(
-    watch: Watch, keys: Keyring, health: Health
+    watch: Watch, keys: Keyring, health: Health, traces: Traces | None
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -156,6 +180,8 @@ def _lifespan(
             for task in tasks:
                 task.cancel()
         watch.pool.close()
+        if traces is not None:
+            await asyncio.to_thread(traces.close)
 
     return lifespan
 

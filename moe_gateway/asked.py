@@ -1,15 +1,16 @@
 """One request on its way: what was asked, by whom, and how far it came."""
 
+import time
 from dataclasses import dataclass, field
 from typing import Final
 
 from hearth.openai_api.usage import TokenCount
-from moe_gateway.audio import with_model
 from moe_gateway.callers.behalf import HEADER, Behalf
 from moe_gateway.callers.limits import Caller
 from moe_gateway.errors import Headers, Refused
 from moe_gateway.instances import Instance
 from moe_gateway.metrics import NOWHERE, UNKNOWN
+from moe_gateway.routing.audio import with_model
 from moe_gateway.routing.body import Hints, Kind, Look, Needs, changed, needs_of
 from moe_gateway.routing.choice import Route
 
@@ -31,6 +32,17 @@ SESSION_HEADERS: Final = frozenset((b"x-session-id", b"x-session-affinity", b"x-
 """How callers name the conversation that a request belongs to."""
 
 HINT_LENGTH: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One server that was asked; times are those of `time.perf_counter`."""
+
+    instance: str
+    begun: float
+    ended: float
+    failure: str = ""
+    """The code of what went wrong."""
 
 
 @dataclass(slots=True)
@@ -65,6 +77,13 @@ class Asked:
     """The agent that answers asks on the caller's behalf, so its tokens are counted there."""
     queued: float = 0.0
     """Seconds that it waited for its turn."""
+    attempts: list[Attempt] = field(default_factory=list)
+    """Kept where requests are traced."""
+
+    def attempted(self, begun: float) -> None:
+        """Its present instance was asked then, and is done with it now."""
+        failure = str(self.failure.code or self.failure.status) if self.failure else ""
+        self.attempts.append(Attempt(self.instance, begun, time.perf_counter(), failure))
 
     def needed(self) -> Needs:
         """What an instance needs to have for it; the body is looked at once."""

@@ -79,11 +79,13 @@ class HotRoutes:
         metrics: GatewayMetrics,
         admission: Admission[Instance],
         classifier: Classifier | None = None,
+        traced: Callable[[Asked, Reply], None] | None = None,
     ) -> None:
+        """`traced` is told of each request that is over."""
         self.settings, self.entrance = settings, entrance
         self.keys, self.instances = entrance.keys, entrance.instances
         self.pool, self.metrics, self.admission = pool, metrics, admission
-        self.classifier = classifier
+        self.classifier, self.traced = classifier, traced
         self.budget = RetryBudget()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -212,6 +214,7 @@ class HotRoutes:
         self._note_wait(asked, reply, time.perf_counter() - since)
         asked.instance = instance.label
         asked.tried.add(instance.label)
+        asked.failure, begun = None, time.perf_counter()
         try:
             return await self._ask(asked, reply, instance)
         except UpstreamError as error:
@@ -225,6 +228,8 @@ class HotRoutes:
             raise asked.failure from error
         finally:
             self.admission.leave(instance)
+            if self.traced is not None:
+                asked.attempted(begun)
 
     def _note_wait(self, asked: Asked, reply: Reply, seconds: float) -> None:
         if seconds < QUEUED_SECONDS:
@@ -305,6 +310,8 @@ class HotRoutes:
         return await pass_whole(reply, connection, idle)
 
     def _count(self, asked: Asked, reply: Reply) -> None:
+        if self.traced is not None:
+            self.traced(asked, reply)
         status = GONE if reply.gone else f"{reply.status // 100}xx"
         self.metrics.count(asked.model, asked.instance, status)
         if asked.instance != NOWHERE:

@@ -104,6 +104,12 @@ class Settings(TlsSettings):
         description="Origins whose pages may call with a key (`https://ui.home.lan`, or `*`);"
         " empty: none.",
     )
+    traces_url: AnyHttpUrl | None = Field(
+        None,
+        description="A collector that takes traces by OTLP over HTTP, such as"
+        " `http://10.0.0.2:4318/v1/traces`: it is told of each request, without its words. It needs"
+        " the extra `tracing`.",
+    )
     default_model: Name | None = Field(
         None, description="What answers a model name that nobody has; without it, 404."
     )

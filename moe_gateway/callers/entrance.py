@@ -6,7 +6,6 @@ import orjson
 from starlette.types import Receive, Scope
 
 from moe_gateway.asked import CHAT, HOT, SPEECH, Asked
-from moe_gateway.audio import form_look
 from moe_gateway.callers.behalf import HEADER, read
 from moe_gateway.callers.corked import line_of
 from moe_gateway.callers.keyring import Keyring
@@ -25,6 +24,7 @@ from moe_gateway.relay import Reply, read_body
 from moe_gateway.responses.reply import ResponsesReply
 from moe_gateway.responses.request import chat_of, decoded
 from moe_gateway.routing.addresses import refuse_addresses
+from moe_gateway.routing.audio import form_look
 from moe_gateway.routing.body import look_at
 from moe_gateway.routing.choice import AUTO
 from moe_gateway.settings import Settings

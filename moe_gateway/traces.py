@@ -1,0 +1,137 @@
+"""Traces of requests, for a collector that speaks OTLP over HTTP (OpenTelemetry).
+
+One span a request, and beneath it one for each server that was asked. Names are those of the
+conventions for generative AI where they have one, else begin with `hearth.`. No word of a question
+or an answer is in them, and no key. This module is imported only where a setting names a collector;
+requests are told when they are over, and sent by a thread of the library.
+"""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import requests
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
+from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, set_span_in_context
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from hearth.service.names import MOE_GATEWAY
+from hearth.service.version import hearth_version
+from moe_gateway.asked import Asked
+from moe_gateway.relay import Reply
+from moe_gateway.routing.body import Kind
+
+SEND_SECONDS: Final = 3.0
+"""How long the collector may take; also the most that a stop waits for it."""
+SEND_EVERY: Final = 1.0
+"""Seconds between two batches."""
+
+OPERATIONS: Final[dict[Kind, str]] = {
+    "chat": "chat",
+    "text": "text_completion",
+    "embeddings": "embeddings",
+    "stt": "transcription",
+    "tts": "speech",
+}
+FROM_HEAD: Final = {
+    b"x-hearth-expert": "hearth.expert",
+    b"x-hearth-route": "hearth.route",
+    b"x-hearth-model": "gen_ai.response.model",
+}
+PARENT: Final = frozenset((b"traceparent", b"tracestate"))
+"""How a caller names the trace that its request belongs to (W3C Trace Context)."""
+
+
+class Traces:
+    """Tells a collector of each request that is over."""
+
+    def __init__(self, url: str, ca_file: Path | None = None) -> None:
+        """`url` is the collector's address for traces, such as `http://10.0.0.2:4318/v1/traces`."""
+        session = requests.Session()
+        session.trust_env = False
+        exporter = OTLPSpanExporter(
+            url,
+            certificate_file=None if ca_file is None else str(ca_file),
+            timeout=SEND_SECONDS,
+            session=session,
+        )
+        resource = Resource({"service.name": MOE_GATEWAY, "service.version": hearth_version()})
+        self._provider = TracerProvider(
+            sampler=ParentBased(ALWAYS_ON), resource=resource, shutdown_on_exit=False
+        )
+        self._provider.add_span_processor(
+            BatchSpanProcessor(exporter, schedule_delay_millis=SEND_EVERY * 1000)
+        )
+        self._tracer: Tracer = self._provider.get_tracer("moe_gateway", hearth_version())
+        self._parents = TraceContextTextMapPropagator()
+
+    def close(self) -> None:
+        """Send what is left; returns after `SEND_SECONDS` at the latest."""
+        self._provider.shutdown()
+
+    def over(self, asked: Asked, reply: Reply) -> None:
+        """A request is over: `asked` and `reply` are what is known of it. Their times are those of
+        `time.perf_counter`."""
+        clock = time.time_ns() - time.perf_counter_ns()
+        operation = OPERATIONS[asked.kind]
+        span = self._tracer.start_span(
+            f"{operation} {asked.model}",
+            self._parent(asked),
+            SpanKind.SERVER,
+            {"gen_ai.operation.name": operation, **dict(_facts(asked, reply))},
+            start_time=clock + _ns(reply.started_at),
+        )
+        if span.is_recording():
+            self._attempts(asked, span, clock)
+            if reply.first_byte_at:
+                span.add_event("first_byte", timestamp=clock + _ns(reply.first_byte_at))
+            if reply.status >= 500:
+                span.set_status(StatusCode.ERROR)
+        span.end(clock + time.perf_counter_ns())
+
+    def _attempts(self, asked: Asked, span: Span, clock: int) -> None:
+        inside = set_span_in_context(span)
+        for one in asked.attempts:
+            asking = self._tracer.start_span(
+                f"ask {one.instance}",
+                inside,
+                SpanKind.CLIENT,
+                {"hearth.instance": one.instance},
+                start_time=clock + _ns(one.begun),
+            )
+            if one.failure:
+                asking.set_attribute("error.type", one.failure)
+                asking.set_status(StatusCode.ERROR)
+            asking.end(clock + _ns(one.ended))
+
+    def _parent(self, asked: Asked) -> Context:
+        told = {n.decode(): v.decode("latin-1") for n, v in asked.headers if n in PARENT}
+        return self._parents.extract(told)
+
+
+def _facts(asked: Asked, reply: Reply) -> Iterator[tuple[str, Any]]:
+    yield "gen_ai.provider.name", "hearth"
+    yield "gen_ai.request.model", asked.model
+    yield "http.request.method", "POST"
+    yield "http.response.status_code", reply.status
+    yield "hearth.request_id", reply.request_id.decode()
+    yield "hearth.key", asked.caller.name
+    yield "hearth.stream", bool(asked.look.stream)
+    yield "hearth.queue_seconds", asked.queued
+    yield "hearth.ended", "gone" if reply.gone else "late" if reply.late else "answered"
+    for name, value in reply.facts:
+        if name in FROM_HEAD:
+            yield FROM_HEAD[name], value.decode("latin-1")
+    if asked.usage is not None:
+        yield "gen_ai.usage.input_tokens", asked.usage.prompt
+        yield "gen_ai.usage.output_tokens", asked.usage.completion
+
+
+def _ns(seconds: float) -> int:
+    return int(seconds * 1e9)
