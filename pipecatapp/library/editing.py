@@ -14,6 +14,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import LiteralScalarString
 
 from pipecatapp.library.cutting import moved, without
+from pipecatapp.library.renaming import Rename
 
 SCOPES: Final = ("steps", "graph", "else")
 MERGE: Final = ("git", "merge-file", "-p", "-q", "--theirs")
@@ -68,7 +69,15 @@ class Move(Part):
     after: str | None = Field(None, max_length=200)
 
 
-Operation = Annotated[SetField | Remove | AddNode | Move, Field(discriminator="op")]
+class RenameNode(Part):
+    """Give a node another id; expressions, `needs`, `goto` and `on_error` that name it follow."""
+
+    op: Literal["rename"]
+    path: str = Field(min_length=1, max_length=1000)
+    to: str = Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=200)
+
+
+Operation = Annotated[SetField | Remove | AddNode | Move | RenameNode, Field(discriminator="op")]
 
 
 def fingerprint(text: str) -> str:
@@ -154,11 +163,23 @@ def _do(document: Any, operation: Operation) -> None:
         nodes.insert(_behind(nodes, operation.after, len(nodes)), _block(operation.node))
     elif isinstance(operation, Remove) and "." in operation.path:
         _unset(document, operation.path)
+    elif isinstance(operation, RenameNode):
+        _rename(document, operation)
     else:
         nodes, node = _node(document, operation.path)
         nodes.pop(nodes.index(node))
         if isinstance(operation, Move):
             nodes.insert(_behind(nodes, operation.after, 0), node)
+
+
+def _rename(document: Any, operation: RenameNode) -> None:
+    _, node = _node(document, operation.path)
+    outer, _, old = operation.path.rpartition("/")
+    holder = _node(document, outer)[1] if outer else document
+    rename = Rename(old, operation.to, tuple(outer.split("/")) if outer else ())
+    rename.everywhere(document)
+    rename.inside(holder)
+    node["id"] = operation.to
 
 
 def _unset(document: Any, path: str) -> None:

@@ -53,6 +53,10 @@ def edit_workflow(
     remove: Annotated[
         list[str], typer.Option(metavar="PATH", help="Take out a node, or `node.field`.")
     ] = [],  # noqa: B006
+    rename: Annotated[
+        list[str],
+        typer.Option(metavar="PATH=ID", help="Give a node another id; its readers follow."),
+    ] = [],  # noqa: B006
     operations: Annotated[
         str | None, typer.Option(metavar="FILE", help="Operations as JSON, as the API takes them.")
     ] = None,
@@ -65,7 +69,7 @@ def edit_workflow(
 
     A shipped workflow is not changed: its edited copy is kept in the state directory.
     """
-    asked = _Asked(given, remove, operations)
+    asked = _Asked(given, remove, rename, operations)
     finish(_edit(name, asked, state_dir, look=look, as_json=as_json))
 
 
@@ -118,12 +122,14 @@ class _Asked:
 
     given: list[str]
     remove: list[str]
+    rename: list[str]
     file: str | None
 
     def edits(self) -> list[Json]:
         """As operations of the API; raises `CommandFailed`."""
         edits = [*_operations(self.file), *map(_set, self.given)]
-        return edits + [{"op": "remove", "path": path} for path in self.remove]
+        edits += [{"op": "remove", "path": path} for path in self.remove]
+        return edits + [_rename(word) for word in self.rename]
 
 
 async def _edit(
@@ -131,7 +137,9 @@ async def _edit(
 ) -> int:
     edits = asked.edits()
     if not edits:
-        raise CommandFailed("Say what to change: --set, --remove or --operations.", code=INVALID)
+        raise CommandFailed(
+            "Say what to change: --set, --remove, --rename or --operations.", code=INVALID
+        )
     async with open_documents(state_dir) as documents:
         seen = (await documents.text(name))["etag"]
         edited = await documents.edit(name, edits, seen=seen, look=look)
@@ -185,6 +193,13 @@ def _set(word: str) -> Json:
     except ValueError:
         value = text
     return {"op": "set", "path": path, "value": value}
+
+
+def _rename(word: str) -> Json:
+    path, equals, to = word.partition("=")
+    if not equals:
+        raise CommandFailed(f"--rename {word!r} is not of the form path=id.", code=INVALID)
+    return {"op": "rename", "path": path, "to": to}
 
 
 def _operations(file: str | None) -> list[Json]:

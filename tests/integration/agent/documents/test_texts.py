@@ -104,6 +104,7 @@ def test_documents_in_the_shell(
     saved = hearth("workflows", "save", str(file))
     laid = hearth("layers", "save", str(layer))
     edited = hearth("workflows", "edit", "zones", "--set", ".about=Time.", "--look")
+    renamed = hearth("workflows", "edit", "zones", "--rename", "look=see", "--look", "--json")
     shown = hearth("workflows", "show", "zones")
     diff = hearth("workflows", "diff", "zones", "zones", "--layer", "home", "--json")
     listed = hearth("workflows", "--json")
@@ -114,6 +115,8 @@ def test_documents_in_the_shell(
 
     assert (saved.exit_code, laid.exit_code, edited.exit_code) == (0, 0, 0)
     assert "+about: Time." in edited.stdout
+    assert "{{ see." in json.loads(renamed.stdout)["document"]
+    assert json.loads(renamed.stdout)["diagnostics"] == []
     assert shown.stdout == ZONES
     assert json.loads(diff.stdout)["changes"] == [
         {"path": "look.with.zone", "before": "{{ inputs.zone }}", "after": "Europe/Berlin"}
