@@ -125,7 +125,7 @@ class Rule:
         return self.match(request)
 
     def next_script(self) -> Script:
-        """The answer whose turn it is; a rule without answers repeats nothing."""
+        """The answer whose turn it is: the last one for ever after. A rule needs at least one."""
         script = self.scripts[min(self.given, len(self.scripts) - 1)]
         self.given += 1
         return script

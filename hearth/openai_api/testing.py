@@ -26,7 +26,16 @@ from hearth.openai_api.answering import Answering
 from hearth.openai_api.assemble import Assembler
 from hearth.openai_api.chat import ChatRequest
 from hearth.openai_api.errors import error_body
-from hearth.openai_api.scripts import Match, Piece, Rule, Script, pieces, text_pieces, words_of
+from hearth.openai_api.scripts import (
+    CREATED,
+    Match,
+    Piece,
+    Rule,
+    Script,
+    pieces,
+    text_pieces,
+    words_of,
+)
 from hearth.openai_api.sse import DONE
 
 Outcome = Literal["running", "answered", "aborted", "broken"]
@@ -91,7 +100,7 @@ class ScriptedModel:
     def aborted(self) -> int:
         return self._count("aborted")
 
-    def wait_until(self, happened: Callable[["ScriptedModel"], bool], timeout: float = 10) -> None:
+    def wait_until(self, happened: Callable[["ScriptedModel"], bool], timeout: float = 60) -> None:
         """Block until the condition holds; it is looked at after each change.
 
         Raises `TimeoutError` with the requests so far. In async code use `asyncio.to_thread`.
@@ -293,7 +302,7 @@ def _usage(request: ChatRequest, completion: int) -> Json:
 
 
 def _model(name: str) -> Json:
-    return {"id": name, "object": "model", "created": 1_790_000_000, "owned_by": "test"}
+    return {"id": name, "object": "model", "created": CREATED, "owned_by": "test"}
 
 
 def _vector(text: Any, body: Json) -> list[float] | str:

@@ -65,9 +65,9 @@ def test_waiting_run_survives_a_restart_of_the_service(empty_house: House) -> No
     with empty_house.running(), empty_house.client() as client:
         run = ask(client)
     with empty_house.running(), empty_house.client() as client:
-        for _ in range(100):
-            if client.get(f"/api/runs/{run}").json()["status"] == "waiting":
-                break
+        deadline = time.monotonic() + 60
+        while client.get(f"/api/runs/{run}").json()["status"] != "waiting":
+            assert time.monotonic() < deadline, "the run does not wait again"
             time.sleep(0.05)
         taken = client.post(f"/api/runs/{run}/answer", json={"path": "look[2]/max", "value": 0})
         assert taken.status_code == 200, taken.text

@@ -58,8 +58,8 @@ def test_two_drafts_are_written_at_the_same_time_and_joined(house: House) -> Non
 
         return fits
 
-    house.model.when(draft(0.2)).say("A careful answer.", wait=0.5)
-    house.model.when(draft(1.0)).say("A bold answer.", wait=0.5)
+    house.model.when(draft(0.2)).say("A careful answer.", wait=1)
+    house.model.when(draft(1.0)).say("A bold answer.", wait=1)
     house.model.when("<question>").say("The best of both.")
 
     answer = house.ask("What is snow?", model="workflow/two-drafts", stream=True)

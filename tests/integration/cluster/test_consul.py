@@ -64,7 +64,7 @@ def test_silent_agent_does_not_hold_us_up() -> None:
         ):
             consul.members()
 
-    assert time.monotonic() - started < 3
+    assert time.monotonic() - started < Endpoint(address).timeout
 
 
 def test_nobody_there_is_said_with_the_address() -> None:

@@ -33,7 +33,11 @@ class Kept:
         self.child: subprocess.Popen[bytes] | None = None
         self.thread = threading.Thread(target=self._keep)
         self.thread.start()
-        self.wait()
+        try:
+            self.wait()
+        except BaseException:
+            self.end()
+            raise
 
     def wait(self) -> None:
         ends = time.monotonic() + 60
@@ -42,14 +46,17 @@ class Kept:
                 if httpx2.get(f"{self.house.address}/health", trust_env=False).is_success:
                     return
             except httpx2.TransportError:
-                time.sleep(0.05)
+                pass  # it is being started
+            time.sleep(0.05)
         raise TimeoutError("The service is not up.")
 
     def end(self) -> None:
         self.over = True
-        assert self.child is not None
-        self.child.terminate()
-        self.thread.join(20)
+        while self.thread.is_alive():
+            # Again and again: one that was started at this very moment must end, too.
+            if self.child is not None:
+                self.child.terminate()
+            self.thread.join(1)
 
     def _keep(self) -> None:
         while not self.over:
