@@ -1,0 +1,98 @@
+"""The real speech services behind the real gateway, found by a real Consul: one address for all."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+import openai
+import pytest
+
+from hearth.service.names import SPEECH_STT, SPEECH_TTS
+from tests.integration.gateway.conftest import KEY as PEOPLE
+from tests.integration.gateway.conftest import Lab, instances_of, wait_until
+from tests.integration.gateway.consul import running
+from tests.integration.speech.conftest import SENTENCES, Speech, word_errors
+
+
+@pytest.fixture(scope="module")
+def gateway(speech: Speech, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
+    """It knows the services by Consul alone."""
+    folder: Path = tmp_path_factory.mktemp("gateway")
+    with ExitStack() as stack:
+        consul = stack.enter_context(running(folder))
+        for name, url in ((SPEECH_STT, speech.stt), (SPEECH_TTS, speech.tts)):
+            consul.register(name, urlsplit(url).port or 0, slots="2")
+        lab = Lab(stack, folder)
+        gateway = lab.gateway(ready=False, consul_url=consul.url, speech_key_file=speech.key_file)
+        wait_until(lambda: [one["healthy"] for one in instances_of(gateway)] == [True] * 2)
+        yield gateway
+
+
+@pytest.fixture
+def client(gateway: httpx2.Client) -> Iterator[openai.OpenAI]:
+    url = f"{gateway.base_url}/v1"
+    with openai.OpenAI(base_url=url, api_key=PEOPLE, max_retries=0, timeout=120) as client:
+        yield client
+
+
+def test_text_is_spoken_piece_by_piece_and_heard_again(client: openai.OpenAI) -> None:
+    """The same client as for text, with OpenAI's names for what this house has."""
+    with client.audio.speech.with_streaming_response.create(
+        model="tts-1", voice="alloy", input=" ".join(SENTENCES[:2]), response_format="wav"
+    ) as answer:
+        pieces = list(answer.iter_bytes())
+        told = answer.headers
+    heard = client.audio.transcriptions.create(
+        model="whisper-1", file=("speech.wav", b"".join(pieces))
+    )
+
+    assert len(pieces) > 1
+    assert told["x-hearth-route"] == "speech: the house's tts"
+    assert told["content-type"] == "audio/wav"
+    assert word_errors(" ".join(SENTENCES[:2]), heard.text) <= 0.4
+
+
+def test_parts_of_a_transcription_have_their_times(client: openai.OpenAI, speech: Speech) -> None:
+    """What the service tells beside the words passes through, as JSON and as text."""
+    sound = ("a.wav", speech.spoken(SENTENCES[0]))
+    whole = client.audio.transcriptions.create(
+        model="auto", file=sound, response_format="verbose_json"
+    )
+    subtitles = client.audio.transcriptions.create(model="auto", file=sound, response_format="srt")
+
+    assert whole.segments
+    assert 0 <= whole.segments[0].start < whole.segments[0].end <= whole.duration
+    assert subtitles.startswith("1\n00:00:0")
+
+
+def test_words_come_while_the_rest_is_heard(client: openai.OpenAI, speech: Speech) -> None:
+    """Events of the official client, the whole text in the last one."""
+    sound = ("a.wav", speech.spoken(SENTENCES[0]))
+    stream = client.audio.transcriptions.create(model="whisper-1", file=sound, stream=True)
+    events = list(stream)
+
+    assert {event.type for event in events[:-1]} == {"transcript.text.delta"}
+    assert events[-1].type == "transcript.text.done"
+    assert word_errors(SENTENCES[0], events[-1].text) <= 0.4
+
+
+@pytest.mark.parametrize(
+    ("model", "fields", "status"),
+    [
+        ("tts-1", {"voice": "alloy", "input": ""}, 400),
+        ("nobody", {"voice": "alloy", "input": "x"}, 404),
+        ("tts-1", {"voice": "alloy", "input": "x", "response_format": "midi"}, 400),
+    ],
+)
+def test_refusal_of_the_service_is_the_clients_error(
+    gateway: httpx2.Client, model: str, fields: dict[str, Any], status: int
+) -> None:
+    """In OpenAI's shape, with where it comes from."""
+    answer = gateway.post("/v1/audio/speech", json={"model": model, **fields})
+
+    assert answer.status_code == status, answer.text
+    assert answer.json()["error"]["message"]
+    assert answer.headers["x-hearth-route"]
