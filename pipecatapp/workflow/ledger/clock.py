@@ -3,6 +3,7 @@
 import secrets
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _RANDOM_BITS = 80
@@ -10,7 +11,13 @@ _RANDOM_BITS = 80
 
 def now() -> str:
     """ISO 8601, UTC, milliseconds."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    seconds, nanoseconds = divmod(time.time_ns(), 10**9)
+    return f"{_second(seconds)}.{nanoseconds // 10**6:03d}Z"
+
+
+@lru_cache(4)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()
 
 
 def seconds_between(start: str, end: str) -> float:

@@ -4,11 +4,12 @@ Each method is one entry: the event and the state it leads to, in one transactio
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from pipecatapp.workflow.ledger.clock import now
+from pipecatapp.workflow.ledger.errors import LedgerFailed
 from pipecatapp.workflow.ledger.event import Event, EventType
 from pipecatapp.workflow.ledger.values import Statement, clean, pack
 from pipecatapp.workflow.ledger.writer import Draft
@@ -41,6 +42,7 @@ class Submit(Protocol):
         event: Draft | None = None,
         *,
         last: bool = False,
+        failed: Callable[[LedgerFailed], None] | None = None,
     ) -> "asyncio.Future[Event | None]": ...
 
 
@@ -282,13 +284,11 @@ class Journal:
     def _add(
         self, statements: list[Statement], event: Draft, *, last: bool = False
     ) -> "asyncio.Future[Event | None]":
-        self._newest = self._submit(self.run, statements, event, last=last)
-        self._newest.add_done_callback(self._written)
+        self._newest = self._submit(self.run, statements, event, last=last, failed=self._lost)
         return self._newest
 
-    def _written(self, write: "asyncio.Future[Event | None]") -> None:
-        error = None if write.cancelled() else write.exception()
-        if error is not None and not self.broken.done():
+    def _lost(self, error: LedgerFailed) -> None:
+        if not self.broken.done():
             self.broken.set_result(error)
 
 

@@ -57,7 +57,9 @@ class Ledger:
             raise LedgerFailed(f"{self.path} cannot be held: {error}.") from error
         self._connection = connection
         self.names = Names(self.read.newest())
-        self._writer = Writer(connection, self._lease, heartbeat=self._heartbeat)
+        self._writer = Writer(
+            connection, self._lease, heartbeat=self._heartbeat, patience=self._patience
+        )
         self._writer.start(hear)
 
     async def let_go(self) -> None:
@@ -78,13 +80,14 @@ class Ledger:
         event: Draft | None = None,
         *,
         last: bool = False,
+        failed: Callable[[LedgerFailed], None] | None = None,
     ) -> "asyncio.Future[Event | None]":
         """Queue a write; see `Writer.submit`."""
         if self._writer is None:
             raise LedgerFailed(
                 f"{self.path} is open for reading only; an engine must hold it to write."
             )
-        return self._writer.submit(run, statements, event, last=last)
+        return self._writer.submit(run, statements, event, last=last, failed=failed)
 
     def journal(self, run: str) -> Journal:
         """What the run `run` writes through."""

@@ -12,15 +12,16 @@ INLINE = 8 * 1024
 
 _BLOB = "@sha256:"
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+_PLAIN = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
+
 
 def canonical(value: object) -> str:
     """One text for one value: sorted keys, no spaces, ASCII.
 
     Refuses what JSON cannot say (ValueError).
     """
-    return json.dumps(
-        value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False
-    )
+    return _CANONICAL.encode(value)
 
 
 def pack(value: object, *, inline: int = INLINE) -> tuple[str, list[Statement]]:
@@ -28,7 +29,7 @@ def pack(value: object, *, inline: int = INLINE) -> tuple[str, list[Statement]]:
 
     Objects keep the order of their keys: a value must read the same before and after a restart.
     """
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False)
+    text = _PLAIN.encode(value)
     if len(text) <= inline:
         return text, []
     body = text.encode()

@@ -1,4 +1,4 @@
-"""The one thread that writes a ledger.
+"""The one writer of a ledger.
 
 Many runs share a commit; nobody is told of what is not on the disk.
 """
@@ -6,6 +6,7 @@ Many runs share a commit; nobody is told of what is not on the disk.
 import asyncio
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -25,6 +26,14 @@ _TROUBLE = (sqlite3.Error, LedgerFailed, ValueError, OverflowError)
 
 BATCH = 500
 """Writes that share a commit at most."""
+
+RETRY = 0.01
+"""Seconds between two tries to write a file that another program has locked."""
+
+QUICK, QUICK_ONES, FEW = 0.001, 8, 16
+"""After so many commits in a row of less than so many seconds, up to so many writes are committed
+on the event loop itself: two threads that wake each other take longer than such a disk.
+"""
 
 
 @dataclass(frozen=True)
@@ -47,22 +56,36 @@ class Write:
     done: "asyncio.Future[Event | None]"
     last: bool = False
     """The end of a run of which a write has failed; it is tried all the same."""
+    failed: Callable[[LedgerFailed], None] | None = None
+    """Told when it is not on the disk, whoever waits for `done`."""
     result: Event | LedgerFailed | None = None
 
 
 class Writer:
-    """Takes writes on the event loop, commits them in a thread, tells of each once it is durable.
+    """Takes writes on the event loop, commits them, tells of each once it is durable.
 
-    Writes that are submitted without an `await` between them share a transaction. After a write of
-    a run has failed, later ones of that run fail too, so what is in the ledger is always a true
-    beginning of what happened.
+    A thread commits, so that the loop never waits for a disk that is slow; while the disk is quick
+    and there is little to write, the loop does it itself (see `QUICK`).
+
+    Writes that are submitted without an `await` between them share a transaction, and so do those
+    with which tasks begin that were made meanwhile: the end of a step and the start of the next.
+    After a write of a run has failed, later ones of that run fail too, so what is in the ledger is
+    always a true beginning of what happened.
     """
 
-    def __init__(self, connection: sqlite3.Connection, lease: Lease, *, heartbeat: float) -> None:
-        self._connection, self._lease, self._heartbeat = connection, lease, heartbeat
+    def __init__(
+        self, connection: sqlite3.Connection, lease: Lease, *, heartbeat: float, patience: float
+    ) -> None:
+        """`patience`: seconds to wait for another program that has locked the file."""
+        self._connection, self._lease = connection, lease
+        self._heartbeat, self._patience = heartbeat, patience
+        connection.execute("PRAGMA busy_timeout = 0")
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[list[Write] | None] = SimpleQueue()
         self._tick: list[Write] = []
+        self._handed, self._quick = 0, 0
+        """Writes that the thread has not told of, and commits in a row that were quick."""
+        self._turn = threading.Lock()
         self._broken: dict[str, LedgerFailed] = {}
         self._hear: Callable[[Event], None] = lambda _event: None
         self._thread = threading.Thread(target=self._work, name="ledger-writer", daemon=True)
@@ -77,6 +100,7 @@ class Writer:
         self._flush()
         self._queue.put(None)
         await asyncio.to_thread(self._thread.join)
+        self._connection.execute(f"PRAGMA busy_timeout = {round(self._patience * 1000)}")
         await asyncio.sleep(0)
 
     def submit(
@@ -86,30 +110,48 @@ class Writer:
         event: Draft | None = None,
         *,
         last: bool = False,
+        failed: Callable[[LedgerFailed], None] | None = None,
     ) -> "asyncio.Future[Event | None]":
         """Queue a write.
 
         The future is done once it is on the disk, or has failed with `LedgerFailed`.
         """
-        write = Write(run, statements, event, self._loop.create_future(), last)
+        write = Write(run, statements, event, self._loop.create_future(), last, failed)
         if not self._tick:
-            self._loop.call_soon(self._flush)
+            # One turn of the loop later, so that tasks begun now say first what they begin with.
+            self._loop.call_soon(self._loop.call_soon, self._flush)
         self._tick.append(write)
         return write.done
 
     def _flush(self) -> None:
-        if self._tick:
-            self._queue.put(self._tick)
-            self._tick = []
+        batch, self._tick = self._tick, []
+        if not batch:
+            return
+        quick = self._quick >= QUICK_ONES and self._handed == 0 and len(batch) <= FEW
+        if quick and self._committed_here(batch):
+            self._tell(batch)
+        else:
+            self._handed += len(batch)
+            self._queue.put(batch)
+
+    def _committed_here(self, batch: list[Write]) -> bool:
+        """Whether the loop could commit these at once; not while the thread sends a heartbeat."""
+        if not self._turn.acquire(blocking=False):
+            return False
+        try:
+            return self._commit(batch, patience=0)
+        finally:
+            self._turn.release()
 
     def _work(self) -> None:
         while True:
             batch = self._next()
             if batch is None:
                 return
-            self._commit(batch)
+            with self._turn:
+                self._commit(batch, patience=self._patience)
             if batch:
-                self._loop.call_soon_threadsafe(self._tell, batch)
+                self._loop.call_soon_threadsafe(self._told, batch)
 
     def _next(self) -> list[Write] | None:
         """All that waits, up to a batch; an empty one when it is time for a heartbeat; None at the
@@ -127,20 +169,30 @@ class Writer:
             batch = batch + more
         return batch
 
-    def _commit(self, batch: list[Write]) -> None:
+    def _commit(self, batch: list[Write], *, patience: float) -> bool:
+        """Commit what can be; False, with nothing done, when the file is locked and there is no
+        patience.
+        """
+        began = time.monotonic()
         try:
-            self._transaction([write for write in batch if not self._refused(write)])
+            self._transaction([write for write in batch if not self._refused(write)], patience)
         except _TROUBLE as error:
+            self._quick = 0
+            if _locked(error) and not patience:
+                return False
             _log.warning("ledger_write_failed", error=str(error), writes=len(batch))
             together = isinstance(error, LedgerFailed) or _locked(error)
             for write in batch:
                 if not self._refused(write):
                     self._fail(write, error) if together else self._commit_alone(write)
+        else:
+            self._quick = self._quick + 1 if time.monotonic() - began < QUICK else 0
+        return True
 
     def _commit_alone(self, write: Write) -> None:
         """One run's trouble (a value too large for the disk that is left) is not another's."""
         try:
-            self._transaction([write])
+            self._transaction([write], self._patience)
         except _TROUBLE as error:
             self._fail(write, error)
 
@@ -153,8 +205,8 @@ class Writer:
         write.result = None if write.last else self._broken.get(write.run)
         return write.result is not None
 
-    def _transaction(self, writes: list[Write]) -> None:
-        self._connection.execute("BEGIN IMMEDIATE")
+    def _transaction(self, writes: list[Write], patience: float) -> None:
+        self._begin(patience)
         try:
             self._lease.beat(self._connection)
             for write in writes:
@@ -165,6 +217,18 @@ class Writer:
         finally:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
+
+    def _begin(self, patience: float) -> None:
+        ends = time.monotonic() + patience
+        while True:
+            try:
+                self._connection.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if not _locked(error) or time.monotonic() >= ends:
+                    raise
+                time.sleep(RETRY)
+            else:
+                return
 
     def _number(self, run: str, draft: Draft) -> Event:
         at, data = now(), draft.data or {}
@@ -177,6 +241,10 @@ class Writer:
             seq=seq, run=run, at=at, type=draft.type, path=draft.path, node=draft.node, data=data
         )
 
+    def _told(self, batch: list[Write]) -> None:
+        self._handed -= len(batch)
+        self._tell(batch)
+
     def _tell(self, batch: list[Write]) -> None:
         for write in batch:
             if isinstance(write.result, Event):
@@ -184,12 +252,18 @@ class Writer:
         for write in batch:
             if write.last:
                 self._broken.pop(write.run, None)
-            if write.done.cancelled():
-                continue
             if isinstance(write.result, LedgerFailed):
-                write.done.set_exception(write.result)
-            else:
+                self._tell_failure(write, write.result)
+            elif not write.done.cancelled():
                 write.done.set_result(write.result)
+
+    def _tell_failure(self, write: Write, error: LedgerFailed) -> None:
+        if not write.done.cancelled():
+            write.done.set_exception(error)
+            if write.failed is not None:
+                write.done.exception()  # It has been heard.
+        if write.failed is not None:
+            write.failed(error)
 
 
 def _locked(error: Exception) -> bool:

@@ -1,6 +1,7 @@
 """The ledger file: who may write it, how it ages, and what a disk that fails does to it."""
 
 import asyncio
+import math
 import os
 import signal
 import sqlite3
@@ -22,7 +23,7 @@ from pipecatapp.workflow import (
     LedgerTooNew,
     load_document,
 )
-from pipecatapp.workflow.ledger import schema
+from pipecatapp.workflow.ledger import schema, writer
 from tests.unit.workflow.conftest import OpenEngine
 from tests.unit.workflow.tools import TOOLS, Gates
 
@@ -254,6 +255,42 @@ async def test_locked_ledger_fails_the_run(tmp_path: Path) -> None:
             other.execute("ROLLBACK")
         assert (await engine.ledger.save_note("y")).text == "y"
     ledger.close()
+
+
+@pytest.mark.parametrize("quick", [True, False])
+async def test_end_of_a_step_and_start_of_the_next_share_a_commit(
+    open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch, *, quick: bool
+) -> None:
+    """A durable step costs one write to the disk, whoever commits; and no more is waited for."""
+    monkeypatch.setattr(writer, "QUICK", math.inf if quick else 0.0)
+    monkeypatch.setattr(writer, "QUICK_ONES", 0 if quick else 1)
+    engine: Engine = await open_engine(ECHO)
+    said: list[str] = []
+    engine.ledger._connection.set_trace_callback(said.append)
+
+    result = await engine.wait(await engine.start("echo", {"text": "hi"}))
+
+    assert result.outputs == {"text": "HI"}
+    # The run begins, loud begins, loud ends and again begins, again ends, the run ends.
+    assert said.count("COMMIT") == 5
+
+
+async def test_locked_file_does_not_hold_the_loop_up(
+    open_engine: OpenEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a quick disk the loop commits itself; while a backup program holds the file it goes on."""
+    monkeypatch.setattr(writer, "QUICK", math.inf)
+    engine: Engine = await open_engine(ECHO)
+    monkeypatch.setattr(writer, "QUICK_ONES", 0)
+    with closing(sqlite3.connect(engine.ledger.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        saving = asyncio.create_task(engine.ledger.save_note("x"))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        waited = saving.done()
+        other.execute("ROLLBACK")
+
+    assert (waited, (await saving).text) == (False, "x")
 
 
 async def test_large_values_lie_beside_the_rows_and_once(open_engine: OpenEngine) -> None:

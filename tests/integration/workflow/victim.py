@@ -5,11 +5,13 @@
 First one run is left alone. Then, for its every event K, a forked process is killed (SIGKILL) right
 after the commit that holds event K, and another right before it, when what the event tells of has
 happened and is not written. Each is resumed by a further process. Every case has a folder of its
-own and gives one JSON line.
+own and gives one JSON line. In every second one the event loop itself commits, as on a quick disk,
+in the others the writer's thread does.
 """
 
 import asyncio
 import json
+import math
 import os
 import signal
 import sqlite3
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from pipecatapp.workflow import Engine, Ledger, ModelFacts, load_document
+from pipecatapp.workflow.ledger import writer
 from tests.unit.workflow.tools import TOOLS, Script, TakesTools
 
 EFFECTS = """
@@ -170,6 +173,7 @@ def killed(folder: Path, when: str, count: int) -> int:
 
     def task() -> None:
         Deadly.when, Deadly.count = when, count
+        writer.QUICK, writer.QUICK_ONES = (math.inf, 0) if count % 2 else (0.0, 1)
         sqlite3.connect = lambda *args, **named: connect(*args, **named, factory=Deadly)  # type: ignore[assignment]
         asyncio.run(work(folder))
 
