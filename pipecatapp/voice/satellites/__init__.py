@@ -1,0 +1,1 @@
+"""Wyoming: satellites and Home Assistant speak with the agent, over plain TCP."""

@@ -1,0 +1,100 @@
+"""The conversations of satellites: admitted, held and counted as those of browsers are."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from wyoming.error import Error
+from wyoming.pipeline import RunPipeline
+
+from pipecatapp.voice.manners import Manners
+from pipecatapp.voice.messages import Hello, Setup
+from pipecatapp.voice.satellites.satellite import Satellite
+from pipecatapp.voice.satellites.wire import Wire
+from pipecatapp.voice.studio import NoSpeech, Studio
+from pipecatapp.voice.talk import House, Left, Talk, new_conversation, words_of
+from pipecatapp.voice.workers import WorkerFailed
+from pipecatapp.workflow import Listener
+
+AGENT: Final = "agent"
+
+FORGETS_SECONDS: Final = 300.0
+"""After so long a satellite begins a new conversation; Home Assistant's do so, too."""
+
+
+class Guest(House, Protocol):
+    """The runs of one conversation."""
+
+    async def forget(self) -> None:
+        """It is over; what is not to be kept is removed."""
+
+
+class Conversations:
+    """What all satellites share: the studio, the runs, and how a conversation begins and ends."""
+
+    def __init__(self, studio: Studio, house: Callable[[], Guest], manners: Manners) -> None:
+        self._studio, self._house, self._manners = studio, house, manners
+        self._names: dict[str, tuple[float, str]] = {}
+
+    def satellite(self, wire: Wire, rate: int) -> Satellite:
+        """The satellite at the other end of that wire, which plays `rate` samples a second."""
+        return Satellite(wire, rate=rate, patience=self._manners.window_seconds)
+
+    async def setup(self) -> Setup:
+        """Where the engines are. Raises `NoSpeech`."""
+        return await self._studio.setup(Hello(type="hello"))
+
+    async def hold(self, satellite: Satellite, wire: Wire, run: RunPipeline) -> None:
+        """Talk until the satellite is silent for long; a full house says so."""
+        ended = self._studio.metrics.ended
+        if self._studio.full:
+            ended.labels("busy").inc()
+            await wire.write(Error(text="Everybody who can listen is talking.", code="busy"))
+            return
+        try:
+            await self._talk(satellite, wire.peer, run)
+        except Left:
+            ended.labels("left").inc()
+        except (NoSpeech, WorkerFailed) as error:
+            ended.labels("broken").inc()
+            await wire.write(Error(text=str(error), code="voice-worker"))
+        else:
+            ended.labels("broken").inc()
+            await wire.write(Error(text="The conversation broke off.", code="voice-worker"))
+
+    async def _talk(self, satellite: Satellite, peer: str, run: RunPipeline) -> None:
+        manners = self._manners
+        if run.start_stage.value != "wake":  # it has found its wake word itself
+            manners = manners.model_copy(update={"wake_words": ()})
+        setup = (await self.setup()).model_copy(
+            update={"spoken_rate": satellite.rate, "manners": manners}
+        )
+        hello = Hello(type="hello", conversation=self._conversation_of(peer))
+        house = self._house()
+        try:
+            async with self._studio.session() as worker:
+                await Talk(satellite, worker, house, self._studio.metrics).hold(hello, setup)
+        finally:
+            await asyncio.shield(house.forget())
+            self._names[peer] = (time.monotonic(), str(hello.conversation))
+
+    def _conversation_of(self, peer: str) -> str:
+        """A satellite goes on with what it talked about a moment ago."""
+        now = time.monotonic()
+        self._names = {
+            p: kept for p, kept in self._names.items() if now - kept[0] < FORGETS_SECONDS
+        }
+        return self._names[peer][1] if peer in self._names else new_conversation()
+
+    async def answer(self, text: str, conversation: str) -> str:
+        """The agent's answer to a text, as a whole. Raises `talk.RunFailed`."""
+        house, listener = self._house(), Listener()
+        run = await house.start(text, conversation, listener, AGENT)
+        try:
+            return "".join([words async for words in words_of(house, run, listener)])
+        except asyncio.CancelledError:
+            await asyncio.shield(house.cancel(run))
+            raise
+        finally:
+            await asyncio.shield(house.forget())

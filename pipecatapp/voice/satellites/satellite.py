@@ -1,0 +1,173 @@
+"""A satellite as the person of a conversation: its microphone, its loudspeaker, its lamp."""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from wyoming.asr import Transcript
+from wyoming.audio import AudioChunk, AudioChunkConverter, AudioStart, AudioStop
+from wyoming.error import Error
+from wyoming.pipeline import RunPipeline
+from wyoming.tts import Synthesize
+from wyoming.vad import VoiceStarted, VoiceStopped
+from wyoming.wake import Detection
+
+from pipecatapp.voice.messages import CANNOT_ANSWER, HEARD_RATE, Json
+from pipecatapp.voice.satellites.wire import Wire
+from pipecatapp.voice.talk import Left
+
+SATELLITE_RATE: Final = 22_050
+"""Samples a second that a satellite plays when it does not say so: what Home Assistant sends."""
+
+PIECE_SECONDS: Final = 0.25
+SILENCE: Final = bytes(2 * int(HEARD_RATE * PIECE_SECONDS))
+"""What a microphone that has been switched off is worth: a turn ends by silence."""
+
+CATCHING_UP: Final = 4
+"""What was said before the worker was ready comes so many times as quickly as it was spoken: all at
+once it would run past the voice detector, and its beginning would be lost."""
+
+IDLE_SECONDS: Final = 10.0
+"""A satellite that sends nothing leaves its place to others; it comes back with its next word."""
+
+NOTHING_SAID: Final = "stt-no-text-recognized"
+"""Home Assistant's code of a pipeline in which nobody spoke: the satellite stops listening."""
+
+
+class Satellite:
+    """One connection, while it talks. Events of Wyoming become our messages, and ours events."""
+
+    def __init__(self, wire: Wire, *, rate: int, patience: float) -> None:
+        self._wire, self._patience = wire, patience
+        self._heard: asyncio.Queue[str | bytes] = asyncio.Queue()
+        self._convert = AudioChunkConverter(rate=HEARD_RATE, width=2, channels=1).convert
+        self.rate = rate
+        self._ready = asyncio.Event()
+        self._last = time.monotonic()
+        self._listening_since: float | None = None
+        self._answering = self._sounding = False
+        self._said = ""
+        self._handlers: dict[str, Callable[[Json], Awaitable[None]]] = {
+            "ready": self._listens,
+            "woken": self._woken,
+            "voice": self._voice,
+            "asked": self._asked,
+            "dismissed": self._asked,
+            "words": self._words,
+            "answered": self._answered,
+            "state": self._state,
+            "spoken": self._silent,
+            "interrupted": self._silent,
+            "trouble": self._trouble,
+        }
+
+    def runs(self, run: RunPipeline) -> None:
+        """The satellite begins, or begins again: with its own wake word it is heard at once."""
+        self._last = time.monotonic()
+        if run.start_stage.value != "wake":
+            self._listening_since = self._last
+            self._heard.put_nowait(json.dumps({"type": "wake"}))
+
+    def hears(self, chunk: AudioChunk) -> None:
+        """A piece of its microphone, in whatever format."""
+        self._last = time.monotonic()
+        self._heard.put_nowait(self._convert(chunk).audio)
+
+    def falls_silent(self) -> None:
+        """It has found the end of speech by itself."""
+        self._heard.put_nowait(SILENCE)
+
+    async def receive(self) -> str | bytes:
+        """What the microphone heard; silence while nothing comes. Raises `Left` when idle."""
+        await self._ready.wait()
+        try:
+            async with asyncio.timeout(PIECE_SECONDS):
+                heard = await self._heard.get()
+            if not self._heard.empty():
+                await asyncio.sleep(len(heard) / (2 * HEARD_RATE) / CATCHING_UP)
+            return heard
+        except TimeoutError:
+            if self._idle:
+                raise Left from None
+            return SILENCE
+        finally:
+            await self._give_up()
+
+    @property
+    def _idle(self) -> bool:
+        waits = self._answering or self._sounding or self._listening_since is not None
+        return not waits and time.monotonic() - self._last > IDLE_SECONDS
+
+    async def _give_up(self) -> None:
+        """Who woke it and says nothing is not waited for."""
+        since = self._listening_since
+        if since is not None and time.monotonic() - since > self._patience:
+            self._listening_since = None
+            await self._wire.write(Error(text="Nobody spoke.", code=NOTHING_SAID))
+
+    async def send(self, message: str | bytes) -> None:
+        """What the agent says: sound, and what happens. Raises `Left`."""
+        if isinstance(message, bytes):
+            await self._sound(message)
+            return
+        told: Json = json.loads(message)
+        handler = self._handlers.get(told["type"])
+        if handler is not None:
+            await handler(told)
+
+    async def _sound(self, audio: bytes) -> None:
+        shape = {"rate": self.rate, "width": 2, "channels": 1}
+        if not self._sounding:
+            self._sounding = True
+            await self._wire.write(AudioStart(**shape))
+        await self._wire.write(AudioChunk(**shape, audio=audio))
+
+    async def _silent(self, told: Json) -> None:
+        """All of the answer has been sent, or it was stopped."""
+        self._answering = False
+        if self._sounding:
+            self._sounding = False
+            await self._wire.write(AudioStop())
+
+    async def _state(self, told: Json) -> None:
+        """An apology is no answer that begins and ends; it is over when it is silent."""
+        if told["state"] == "listening" and not self._answering:
+            await self._silent(told)
+
+    async def _listens(self, told: Json) -> None:
+        self._ready.set()
+        if self._listening_since is not None:
+            self._listening_since = time.monotonic()
+
+    async def _woken(self, told: Json) -> None:
+        self._listening_since = time.monotonic()
+        await self._wire.write(Detection(name=told["word"]))
+
+    async def _voice(self, told: Json) -> None:
+        if not told["speaking"]:
+            await self._wire.write(VoiceStopped())
+            return
+        if self._listening_since is not None:
+            self._listening_since = time.monotonic()
+        await self._wire.write(VoiceStarted())
+
+    async def _asked(self, told: Json) -> None:
+        self._listening_since, self._said = None, ""
+        self._answering = told["type"] == "asked"
+        await self._wire.write(Transcript(text=told["text"]))
+
+    async def _words(self, told: Json) -> None:
+        self._said += told["text"]
+
+    async def _answered(self, told: Json) -> None:
+        await self._wire.write(Synthesize(text=self._said))
+
+    async def _trouble(self, told: Json) -> None:
+        """What can still be said is said: the apology for a model that is down is an answer."""
+        if told["part"] == "model":
+            self._said = CANNOT_ANSWER
+            return
+        self._listening_since = None
+        await self._wire.write(Error(text=told["text"], code=f"voice-{told['part']}"))

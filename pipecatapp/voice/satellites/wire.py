@@ -1,0 +1,68 @@
+"""One connection of the Wyoming protocol: JSON lines, each with data and sound behind it.
+
+The format is that of https://github.com/OHF-Voice/wyoming (README, "Format").
+"""
+
+import asyncio
+import json
+from typing import Any, Final
+
+from wyoming.event import Event, Eventable, async_write_event
+
+from pipecatapp.voice.talk import Left
+
+LARGEST_DATA: Final = 1 << 18
+LARGEST_PAYLOAD: Final = 1 << 20
+"""Bytes of one event. Sound comes in pieces of some kilobytes."""
+
+
+class Wire:
+    """Reads and writes events; the package's own reader takes what the other side announces,
+    however large that is.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+
+    @property
+    def peer(self) -> str:
+        """The address of the other side."""
+        return str((self._writer.get_extra_info("peername") or ("",))[0])
+
+    async def read(self) -> Event:
+        """The next event. Raises `Left` at the end, and for what is no event."""
+        try:
+            line = await self._reader.readline()
+            if not line:
+                raise Left
+            head = json.loads(line)
+            data: dict[str, Any] = dict(head.get("data") or {})
+            more = await self._exactly(head.get("data_length"), LARGEST_DATA)
+            if more:
+                data |= json.loads(more)
+            payload = await self._exactly(head.get("payload_length"), LARGEST_PAYLOAD)
+            return Event(type=str(head["type"]), data=data, payload=payload or None)
+        except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
+            raise Left from error
+
+    async def _exactly(self, length: int | None, most: int) -> bytes:
+        if not length:
+            return b""
+        if not 0 < length <= most:
+            raise ValueError("an event that is too large")
+        return await self._reader.readexactly(length)
+
+    async def write(self, event: Eventable) -> None:
+        """Raises `Left`."""
+        try:
+            await async_write_event(event.event(), self._writer)
+        except OSError as error:
+            raise Left from error
+
+    async def close(self) -> None:
+        """Both directions end."""
+        self._writer.close()
+        try:
+            await self._writer.wait_closed()
+        except OSError:
+            return  # the other side was quicker
