@@ -121,6 +121,8 @@ def status_command(
 ) -> None:
     """Show every service, and of a cluster machines and experts, too; exit code 0 all healthy, 1
     some not, 3 nothing runs."""
+    if state_dir is not None and inventory is not None:
+        raise typer.BadParameter("Give --state-dir or an inventory: only one of both is asked.")
     if state_dir is None:
         with told():
             cluster = Cluster.of(Settings.load(), inventory)

@@ -43,7 +43,7 @@ class ChunkStream:
                     if event.data == DONE:
                         return
                     yield _chunk(event.data)
-        except (httpx2.TransportError, EventTooLong) as error:
+        except (httpx2.RequestError, EventTooLong) as error:
             raise ModelLost(f"The answer broke off: {_reason(error)}.") from error
         raise ModelLost("The answer ended before it was complete.")
 
@@ -151,6 +151,8 @@ class ModelClient:
             body = _decoded(await answer.aread())
         except httpx2.TransportError as error:
             raise ModelUnavailable(f"{_server(call)}: {_reason(error)}.") from error
+        except httpx2.RequestError as error:
+            raise ModelLost(f"What came back cannot be read: {_reason(error)}.") from error
         if answer.is_server_error:
             message = f"{_server(call)}: HTTP {answer.status_code}: {message_of(body)}"
             raise ModelUnavailable(message, status=answer.status_code)

@@ -102,6 +102,7 @@ def test_port_is_free_for_the_program_that_it_is_for(probe: ModuleType) -> None:
             "pass",
         ),
         (("judge_system", {"ID": "ubuntu", "ID_LIKE": "debian", "PRETTY_NAME": "Ubuntu"}), "warn"),
+        (("judge_system", {"ID": "linuxmint", "ID_LIKE": "ubuntu debian"}), "warn"),
         (("judge_system", {"ID": "fedora"}), "fail"),
         (("judge_folder", "/proc/nowhere", 10**18), "fail"),
         (("judge_passwordless", ["/etc/sudoers.d/me"]), "warn"),

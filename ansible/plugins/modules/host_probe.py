@@ -136,7 +136,7 @@ def judge_system(release):
     name = release.get("PRETTY_NAME", "unknown")
     if release.get("ID") == "debian" and int(release.get("VERSION_ID") or 0) >= 12:
         return finding("system", "pass", name)
-    if "debian" in (release.get("ID", ""), release.get("ID_LIKE", "")):
+    if "debian" in (release.get("ID"), *release.get("ID_LIKE", "").split()):
         return finding("system", "warn", name, "Hearth is shown on Debian 12; others may work.")
     return finding("system", "fail", name, "Install Debian 12.")
 

@@ -13,6 +13,9 @@ from typing import Self
 from hearth.local.process.service import Service
 from hearth.local.process.warden import Warden
 
+LONGEST_LINE = 1 << 20
+"""Bytes; a program that writes no line end must not fill our memory."""
+
 OUTPUT_SECONDS = 1.0
 """How long we read on after the end of a service whose output something else keeps open."""
 
@@ -100,6 +103,9 @@ async def read_lines(pipe: int, on_line: Callable[[str], None]) -> None:
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
                 on_line(line.decode(errors="replace").rstrip("\r"))
+            if len(rest) > LONGEST_LINE:
+                on_line(rest.decode(errors="replace"))
+                rest = b""
         if rest:
             on_line(rest.decode(errors="replace"))
     finally:

@@ -1,7 +1,7 @@
 """The last one to go: ends the services when `hearth up` can no longer do it itself.
 
 Started by file name with a bare interpreter, so it costs little. Its standard input is a pipe whose
-other end only the supervisor keeps open: `+123` puts process group 123 under its care, `-123` takes
+other end only the supervisor keeps open: `123` puts process group 123 under its care, `-123` takes
 it out. When the supervisor is gone, however it ended, the kernel closes the pipe; what is then left
 gets SIGTERM, and SIGKILL after a while.
 """

@@ -23,7 +23,7 @@ def model() -> ScriptedModel:
 
 @pytest.fixture
 async def client(model: ScriptedModel, serve: Serve) -> AsyncIterator[ModelClient]:
-    async with ModelClient(f"{serve(model.app)}/v1", KEY, Timeouts(connect=1, idle=5)) as client:
+    async with ModelClient(f"{serve(model.app)}/v1", KEY, Timeouts(connect=30, idle=60)) as client:
         yield client
 
 
@@ -139,7 +139,7 @@ async def test_silence_ends_with_the_idle_timeout(model: ScriptedModel, serve: S
     """A dead server must not hold a run for ever."""
     model.when("before").hang()
     model.when("within").hang("one two", after=1)
-    async with ModelClient(f"{serve(model.app)}/v1", KEY, Timeouts(idle=0.2)) as client:
+    async with ModelClient(f"{serve(model.app)}/v1", KEY, Timeouts(idle=1)) as client:
         with pytest.raises(ModelUnavailable, match="ReadTimeout"):
             await client.complete(ask("before"))
         with pytest.raises(ModelLost, match="ReadTimeout"):
@@ -154,6 +154,20 @@ async def test_answer_that_is_no_completion_is_lost(
 
     with pytest.raises(ModelLost, match="no chat completion"):
         await client.complete(ask("x"))
+
+
+@pytest.mark.parametrize("status", [200, 503])
+async def test_answer_in_a_broken_encoding_is_lost(
+    client: ModelClient, model: ScriptedModel, status: int
+) -> None:
+    """A proxy that says gzip and sends something else must not end a run with a traceback."""
+    headers = {"content-encoding": "gzip"}
+    model.when("x").answer(b"this is no gzip", status=status, headers=headers)
+
+    with pytest.raises(ModelLost, match="cannot be read"):
+        await client.complete(ask("x"))
+    with pytest.raises(ModelLost, match="cannot be read" if status == 503 else "broke off"):
+        await text_of(client, ask("x"), [])
 
 
 async def test_models_lists_their_ids(client: ModelClient) -> None:
