@@ -257,9 +257,12 @@ ask() {
         fail "There is no terminal to ask for the $1 on: put it into a file that only you can read, and name that in HEARTH_VAULT_PASSWORD_FILE."
     fi
     printf '%s: ' "$1" >&2
+    # Whoever gives up with Ctrl-C must see again what is typed.
+    trap 'stty echo; exit 130' INT TERM
     stty -echo
     read -r answer || answer=
     stty echo
+    trap 'exit 130' INT TERM
     printf '\n' >&2
 }
 
@@ -336,26 +339,32 @@ looks_only() {
     return 1
 }
 
+# for_tests WHAT PACKAGE…: the tests of that are left out where nobody may install the packages.
+for_tests() {
+    what=$1
+    shift
+    from_debian "$@" && return
+    say "The tests of $what need Debian's $*, which only root can install: run \`apt-get install $*\` as root."
+    return 1
+}
+
 need_browser() {
-    if ! command -v chromium >/dev/null && ! from_debian chromium fonts-liberation; then
-        say "The tests of the web page need Debian's package chromium, which only root can install: run \`apt-get install chromium\` as root."
-    fi
+    command -v chromium >/dev/null || for_tests "the web page" chromium fonts-liberation || true
 }
 
 need_sandbox() {
-    if ! command -v bwrap >/dev/null && ! from_debian bubblewrap; then
-        say "The tests of the sandbox need Debian's package bubblewrap, which only root can install: run \`apt-get install bubblewrap\` as root."
-    fi
+    command -v bwrap >/dev/null || for_tests "the sandbox" bubblewrap || true
+}
+
+# need_node: the official client of that language is one of those that the gateway is tested with.
+need_node() {
+    command -v npm >/dev/null || for_tests "the client for Node" nodejs npm || true
 }
 
 # need_docker: the tests start an engine of their own; where systemd runs it would start one for all.
 need_docker() {
-    if command -v dockerd >/dev/null; then
-        return
-    fi
-    if ! from_debian docker.io; then
-        say "The tests of containers need Debian's package docker.io, which only root can install: run \`apt-get install docker.io\` as root."
-    elif [ -d /run/systemd/system ]; then
+    command -v dockerd >/dev/null && return
+    if for_tests containers docker.io && [ -d /run/systemd/system ]; then
         systemctl disable --now --quiet docker.service docker.socket containerd || true
     fi
 }
@@ -364,20 +373,14 @@ need_docker() {
 need_hosts() {
     missing=$("$venv/bin/python" -c 'from hearth.lab.programs import missing_packages; print(*missing_packages())')
     # shellcheck disable=SC2086  # several packages
-    if [ -n "$missing" ] && ! from_debian $missing; then
-        say "The tests on hosts need Debian's $missing, which only root can install: run \`apt-get install $missing\` as root."
-    elif [ -d /run/systemd/system ] && [ "$missing" != "${missing#*apt-cacher-ng}" ]; then
+    if [ -n "$missing" ] && for_tests hosts $missing && [ -d /run/systemd/system ] && [ "$missing" != "${missing#*apt-cacher-ng}" ]; then
         systemctl disable --now apt-cacher-ng
     fi
 }
 
 need_prometheus() {
-    if command -v prometheus >/dev/null && command -v prometheus-node-exporter >/dev/null; then
-        return
-    fi
-    if ! from_debian prometheus prometheus-node-exporter; then
-        say "The tests of the dashboards need Debian's packages prometheus and prometheus-node-exporter, which only root can install: run \`apt-get install prometheus prometheus-node-exporter\` as root."
-    elif [ -d /run/systemd/system ]; then
+    command -v prometheus >/dev/null && command -v prometheus-node-exporter >/dev/null && return
+    if for_tests "the dashboards" prometheus prometheus-node-exporter && [ -d /run/systemd/system ]; then
         # Debian starts what it installs; the tests start their own.
         systemctl disable --now --quiet prometheus prometheus-node-exporter || true
     fi
@@ -413,6 +416,7 @@ case ${1:-} in
         prepare dev
         need_browser
         need_sandbox
+        need_node
         need_docker
         need_hosts
         need_prometheus
