@@ -1,125 +1,10 @@
 """What the real agent asks the real gateway for somebody: it is that person who asks."""
 
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
+from contextlib import closing
 
-import httpx2
-import pytest
-
-from hearth.openai_api.testing import ScriptedModel
-from moe_gateway.callers.store import KeyStore, Limits
-from pipecatapp.app import build_app
-from pipecatapp.settings import Settings
-from tests.conftest import served
-from tests.integration.gateway.conftest import CHAT, KEY, SERVICE_KEY, Lab, caller, chat, wait_until
-from tests.integration.gateway.robust.process import free_port
-
-ASK_FIRST = "- {id: may, use: human.ask, with: {question: May I go on?}}\n"
-
-
-def workflow(name: str, model: str, *, first: str = "") -> str:
-    """A conversation that asks one model, after a step that is `first`."""
-    return f"""kind: workflow
-id: {name}
-version: 1
-inputs: {{messages: {{type: messages}}}}
-steps:
-{first}- id: said
-  use: llm
-  model: {model}
-  with: {{messages: "{{{{ inputs.messages }}}}"}}
-outputs: {{text: {{type: text, value: "{{{{ said.text }}}}"}}}}
-"""
-
-
-@dataclass
-class House:
-    """A gateway with two experts and the agent service, which knows it as its gateway."""
-
-    store: KeyStore
-    small: ScriptedModel
-    big: ScriptedModel
-    gateway: httpx2.Client
-    agent_url: str
-    agent: Callable[[], AbstractContextManager[None]]
-    ledger: Path
-
-    @contextmanager
-    def key(self, name: str, **limits: Any) -> Iterator[httpx2.Client]:
-        """A client with a key of these limits, as soon as the gateway knows it."""
-        scopes = limits.pop("scopes", ("chat", "workflows"))
-        made = self.store.add(name, Limits(scopes=scopes, **limits))
-        with caller(str(self.gateway.base_url), made) as client:
-            wait_until(lambda: client.get("/v1/models").status_code == 200, 60)
-            yield client
-
-    def used(self, name: str) -> int:
-        """Tokens of a key, as its owner would be told."""
-        keys = self.gateway.get("/api/keys").json()["keys"]
-        return int(next(key["today"]["tokens"] for key in keys if key["name"] == name))
-
-
-def settings_of(folder: Path, gateway: str) -> Settings:
-    state = folder / "state"
-    (state / "workflows").mkdir(parents=True)
-    (state / "key").write_text(KEY)
-    (state / "service_key").write_text(SERVICE_KEY)
-    for name, model, first in (
-        ("ask-big", "big", ""),
-        ("ask-agent", "agent", ""),
-        ("ask-itself", "workflow/ask-itself", ""),
-        ("ask-first", "small", ASK_FIRST),
-    ):
-        text = workflow(name, model, first=first)
-        (state / "workflows" / f"{name}.yaml").write_text(text)
-    return Settings.model_validate(
-        {
-            "state_dir": state,
-            "gateway_url": f"{gateway}/v1",
-            "services": {"moe-gateway": gateway},
-            "drain_seconds": 0,
-            "voice_sessions": 0,
-        }
-    )
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    folder, port = tmp_path_factory.mktemp("house"), free_port()
-    small, big, store = ScriptedModel("small"), ScriptedModel("big"), KeyStore(folder / "keys.db")
-    address = f"http://127.0.0.1:{port}"
-    with ExitStack() as stack:
-        lab = Lab(stack, folder)
-        gateway = lab.gateway(
-            lab.expert(small, slots=4),
-            lab.expert(big, "big", auto=False),
-            lab.at(address, lists_models=True),
-            key_store=store.path,
-            max_depth=3,
-            ready=False,
-        )
-        settings = settings_of(folder, str(gateway.base_url).rstrip("/"))
-
-        @contextmanager
-        def agent() -> Iterator[None]:
-            with served(build_app(settings), port=port):
-                wait_until(lambda: "workflow/ask-big" in gateway.get("/v1/models").text, 60)
-                yield
-
-        yield House(store, small, big, gateway, address, agent, settings.state.ledger)
-
-
-@pytest.fixture
-def house(whole: House) -> Iterator[House]:
-    """The same with the agent service running, and with what its models were asked forgotten."""
-    whole.small.requests.clear()
-    whole.big.requests.clear()
-    with whole.agent():
-        yield whole
+from tests.integration.gateway.callers.conftest import House
+from tests.integration.gateway.conftest import CHAT, SERVICE_KEY, caller, chat, wait_until
 
 
 def test_tokens_of_a_run_count_for_who_asked_and_once(house: House) -> None:
@@ -189,18 +74,18 @@ def test_workflow_that_asks_itself_comes_to_an_end(house: House) -> None:
     assert len(runs) == 3
 
 
-def test_run_that_waits_for_a_person_goes_on_for_who_asked_after_a_restart(whole: House) -> None:
+def test_run_that_waits_for_a_person_goes_on_for_who_asked_after_a_restart(house: House) -> None:
     """Whoever answers it days later does not pay for it."""
-    with whole.key("patient") as patient:
-        with whole.agent():
-            asked = patient.post(CHAT, json=chat("hello there", "workflow/ask-first"))
+    with house.key("patient") as patient:
+        asked = patient.post(CHAT, json=chat("hello there", "workflow/ask-first"))
         run = asked.raise_for_status().headers["x-hearth-run"]
-        with whole.agent(), caller(whole.agent_url, SERVICE_KEY) as service:
+        house.restart()
+        with caller(house.agent_url, SERVICE_KEY) as service:
             where = f"/api/runs/{run}"
             wait_until(lambda: service.get(where).json()["status"] == "waiting", 60)
             service.post(f"{where}/answer", json={"path": "may", "value": "yes"}).raise_for_status()
             wait_until(lambda: service.get(where).json()["status"] == "done", 60)
-        wait_until(lambda: whole.used("patient") > 0, 60)
+        wait_until(lambda: house.used("patient") > 0, 60)
 
-    with closing(sqlite3.connect(whole.ledger)) as ledger:
+    with closing(sqlite3.connect(house.settings.state.ledger)) as ledger:
         assert ledger.execute("SELECT count(*) FROM behalf").fetchone() == (0,)
