@@ -11,9 +11,12 @@ from pathlib import Path
 
 import httpx2
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from hearth.cluster.certificates import Pair, issue, make_authority
 from hearth.openai_api.testing import ScriptedModel
+from moe_gateway.callers.cli import commands
 from tests.integration.gateway.conftest import CHAT, KEY, SERVICE_KEY, Lab, chat, wait_until
 from tests.integration.gateway.consul import free_ports
 
@@ -79,7 +82,7 @@ def start(lab: Lab, tmp_path: Path) -> Iterator[Start]:
     yield start
     for one in running:
         one.child.terminate()
-        assert one.child.wait(20) == 0
+        assert one.child.wait(60) == 0
 
 
 def test_answers_come_encrypted_and_certified(lab: Lab, start: Start) -> None:
@@ -95,6 +98,22 @@ def test_answers_come_encrypted_and_certified(lab: Lab, start: Start) -> None:
     stranger = served.client(ca=Path("/etc/ssl/certs/ca-certificates.crt"))
     with stranger, pytest.raises(httpx2.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
         stranger.get("/health")
+
+
+def test_keys_are_managed_from_another_machine(start: Start, tmp_path: Path) -> None:
+    """With the authority of the cluster; without it, nobody's key is sent to a stranger."""
+    served = start(MOE_GATEWAY_KEY_STORE=str(tmp_path / "keys.db"))
+    app = typer.Typer()
+    commands(app)
+    where = ["--gateway", f"https://{served.address}", "--key-file", str(tmp_path / "key")]
+    trusting = [*where, "--ca-file", str(served.ca)]
+    made = CliRunner().invoke(app, ["keys", "add", "tablet", *trusting])
+    listed = CliRunner().invoke(app, ["keys", "list", "--json", *trusting])
+    wary = CliRunner().invoke(app, ["keys", "list", *where])
+
+    assert made.output.startswith("sk-hearth-"), made.output
+    assert [key["name"] for key in json.loads(listed.output)["keys"]] == ["tablet"]
+    assert (wary.exit_code, "CERTIFICATE_VERIFY_FAILED" in wary.output) == (1, True)
 
 
 def test_who_speaks_plain_http_is_shown_the_way(start: Start) -> None:
