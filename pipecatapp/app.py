@@ -25,7 +25,11 @@ from pipecatapp.api.openai import chat, models
 from pipecatapp.api.parts import Parts, Stop
 from pipecatapp.api.state import backup, errands
 from pipecatapp.api.static import static_routes
+from pipecatapp.api.trust import trust_routes
+from pipecatapp.api.voice import choices
 from pipecatapp.api.voice import socket as voice
+from pipecatapp.api.voice.runner import forget_left
+from pipecatapp.api.voice.satellites import open_satellites
 from pipecatapp.archive import apply_staged
 from pipecatapp.metrics import RunMetrics
 from pipecatapp.settings import Settings
@@ -60,6 +64,7 @@ ROUTERS: Final = (
     projects.router,
     backup.router,
     voice.router,
+    choices.router,
     errands.router,
 )
 
@@ -95,9 +100,11 @@ def build_app(
             parts.spawn(parts.starter.run())
             app.state.studio = studio = studio_of(settings, assembly.directory, voice_metrics)
             parts.spawn(studio.open())
+            satellites = await open_satellites(settings, studio, parts)
             health.started()
             yield
             await parts.drain(settings.drain_seconds)
+            await satellites.close()
             await studio.close()
 
     app = FastAPI(
@@ -115,7 +122,13 @@ def build_app(
     answer_errors_as_openai(app)
     for router in ROUTERS:
         app.include_router(router)
-    app.router.routes.extend([*service_routes(health, registry), *static_routes(static)])
+    app.router.routes.extend(
+        [
+            *service_routes(health, registry),
+            *static_routes(static),
+            *trust_routes(settings.tls_ca_file),
+        ]
+    )
     return app
 
 
@@ -135,6 +148,7 @@ async def resume(parts: Parts, facts: ExpertFacts) -> None:
     After a power failure everything starts at once, and this service is the quickest: a run that
     went on before a model can answer would fail, so the others get a time to come up.
     """
+    await forget_left(parts)
     if not parts.runs.unfinished():
         return
     if not await facts.wait_for_an_expert(RESUME_PATIENCE):

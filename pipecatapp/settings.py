@@ -1,17 +1,19 @@
 """Every setting of the agent service. Nothing else in this package reads the environment."""
 
 import os
+from ipaddress import ip_network
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import AnyHttpUrl, Field, field_validator
+from pydantic import AnyHttpUrl, Field, IPvAnyNetwork, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from hearth.service.names import DEFAULT_PORT_BASE, MOE_GATEWAY, PIPECATAPP, port_of
 from hearth.service.settings import TlsSettings
 from hearth.service.state import StateDir
 from hearth.settings import default_state_dir
+from pipecatapp.voice.manners import Manners
 from pipecatapp.workflow.document.model import ModelPart
 
 
@@ -85,10 +87,43 @@ class Settings(TlsSettings):
     voice_sessions: int = Field(
         3, ge=0, description="Conversations by voice at once; 0 lets nobody talk."
     )
+    voice_transcripts: bool = Field(
+        default=True,
+        description="Keep what was said by voice, as runs; without, they go with the conversation.",
+    )
+    voice_udp_ports: str = Field(
+        "",
+        pattern=r"^(\d{1,5}-\d{1,5})?$",
+        description="Ports of UDP for sound by WebRTC, `20000-20100`; empty: any that is free.",
+    )
     voice_worker_bytes: int = Field(
         1_500_000_000,
         gt=0,
         description="Memory of the voice worker above which the next conversation gets a new one.",
+    )
+    voice_idle_seconds: float = Field(
+        900.0,
+        gt=0,
+        description="After so long without a word a conversation by voice ends: a forgotten page.",
+    )
+    voice_browser: Manners = Field(
+        Manners(),
+        description="Wake words, conversation window and stop words of browsers.",
+    )
+    voice_satellite: Manners = Field(
+        Manners(wake_words=("okay_nabu",)),
+        description="The same of satellites; one that finds its wake word itself is heard at once.",
+    )
+    wyoming_port: int = Field(
+        0, ge=0, le=65535, description="TCP port for Wyoming clients; with 0 there is none."
+    )
+    wyoming_host: str = Field("127.0.0.1", description="Address of that port.")
+    wyoming_peers: list[IPvAnyNetwork] = Field(
+        [ip_network("127.0.0.0/8"), ip_network("::1/128")],
+        description="Networks that may use it: Wyoming has no login.",
+    )
+    satellites: list[Annotated[str, Field(pattern=r"^tcp://[^/:@]+:\d{1,5}$")]] = Field(
+        [], description="Wyoming satellites that this service connects to: `tcp://kitchen:10700`."
     )
     public_url: AnyHttpUrl | None = Field(
         None, description="The address people use, when a proxy stands before this service."

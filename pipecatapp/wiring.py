@@ -200,12 +200,20 @@ def studio_of(settings: Settings, directory: Directory, metrics: VoiceMetrics) -
         return first.get(SPEECH_STT), first.get(SPEECH_TTS)
 
     return Studio(
-        Workers(worker_environment(), metrics, most_bytes=settings.voice_worker_bytes),
+        Workers(
+            worker_environment(),
+            metrics,
+            most_bytes=settings.voice_worker_bytes,
+            udp_ports=settings.voice_udp_ports,
+        ),
         metrics,
         engines,
         key=gateway_key(settings),
         ca_file=settings.tls_ca_file,
         most=settings.voice_sessions,
+        keeps=settings.voice_transcripts,
+        manners=settings.voice_browser,
+        idle_seconds=settings.voice_idle_seconds,
     )
 
 

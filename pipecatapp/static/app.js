@@ -5,6 +5,7 @@ import "./pages/login-page.js"
 import "./pages/run-page.js"
 import "./pages/runs-page.js"
 import "./pages/status-page.js"
+import "./pages/talk-page.js"
 import "./pages/workflow-page.js"
 import "./pages/workflows-page.js"
 import { signOut, signedIn } from "./api.js"
@@ -15,6 +16,7 @@ import { match, setTitle } from "./router.js"
 
 const SECTIONS = [
   ["chat", "Chat"],
+  ["talk", "Talk"],
   ["runs", "Runs"],
   ["workflows", "Workflows"],
   ["status", "Status"],

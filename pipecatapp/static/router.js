@@ -2,6 +2,7 @@
 
 const ROUTES = [
   [/^#\/chat(?:\/([^/?]+))?$/, "chat-page", "Chat", ["conversation"]],
+  [/^#\/talk$/, "talk-page", "Talk", []],
   [/^#\/runs$/, "runs-page", "Runs", []],
   [/^#\/runs\/([^/?]+)(?:\?step=(.+))?$/, "run-page", "Run", ["run", "step"]],
   [/^#\/workflows$/, "workflows-page", "Workflows", []],

@@ -8,9 +8,13 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from pipecatapp.voice.manners import Manners
+
 HEARD_RATE: Final = 16_000
 SPOKEN_RATE: Final = 24_000
 LONGEST_TEXT: Final = 4000
+LONGEST_OFFER: Final = 100_000
+"""Characters of a WebRTC offer; one of a browser with many network cards has 10,000."""
 
 CANNOT_ANSWER: Final = "Sorry, I cannot answer at the moment."
 CANNOT_HEAR: Final = "Sorry, I cannot understand you at the moment."
@@ -22,12 +26,21 @@ class Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
 class Hello(Part):
-    """The first message of a browser. `echo_cancelled`: its microphone does not hear us."""
+    """The first message of a browser. `echo_cancelled`: its microphone does not hear us.
+
+    `model` and `voice` are those of `GET /api/voice`. With `offer`, an SDP, sound goes by WebRTC.
+    """
 
     type: Literal["hello"]
-    conversation: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    conversation: Name | None = None
     echo_cancelled: bool = False
+    model: Name = "agent"
+    voice: Name = "default"
+    offer: Annotated[str, Field(min_length=1, max_length=LONGEST_OFFER)] | None = None
 
 
 class Typed(Part):
@@ -49,8 +62,22 @@ class Clear(Part):
     type: Literal["clear"]
 
 
-FromPerson = Annotated[Hello | Typed | Quiet | Clear, Field(discriminator="type")]
-FROM_PERSON: Final[TypeAdapter[Hello | Typed | Quiet | Clear]] = TypeAdapter(FromPerson)
+class Choose(Part):
+    """Answer with this model, speak with this voice, from the next turn on."""
+
+    type: Literal["choose"]
+    model: Name | None = None
+    voice: Name | None = None
+
+
+class Wake(Part):
+    """Listen now, as if the wake word had been said."""
+
+    type: Literal["wake"]
+
+
+Said = Hello | Typed | Quiet | Clear | Choose | Wake
+FROM_PERSON: Final[TypeAdapter[Said]] = TypeAdapter(Annotated[Said, Field(discriminator="type")])
 
 
 class Setup(Part):
@@ -62,6 +89,11 @@ class Setup(Part):
     key: str
     ca_file: str | None = None
     half_duplex: bool = True
+    spoken_rate: int = SPOKEN_RATE
+    manners: Manners = Manners()
+    idle_seconds: float = 900.0
+    voice: str = "default"
+    offer: str | None = None
 
 
 Json = dict[str, Any]

@@ -7,6 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from pipecatapp.voice.stages import STAGES
 
 SECONDS = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20)
+LAGS = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5)
 TROUBLES = ("model", "hearing", "speaking", "worker")
 ENDINGS = ("left", "busy", "broken")
 
@@ -54,6 +55,26 @@ class VoiceMetrics:
             "Workers that were replaced because of their memory, or because they ended.",
             registry=registry,
         )
+        self.judged = Counter(
+            "voice_turn_judgements_total",
+            "How a pause sounded to the turn detector: complete, or incomplete (it waits).",
+            ["judgement"],
+            registry=registry,
+        )
+        self.barge_in = Histogram(
+            "voice_barge_in_seconds",
+            "Seconds from a person's first sound to the end of the answer that it interrupts.",
+            buckets=SECONDS,
+            registry=registry,
+        )
+        self.lag = Histogram(
+            "voice_worker_lag_seconds",
+            "How late the event loop of the voice worker was at most in each second of a session.",
+            buckets=LAGS,
+            registry=registry,
+        )
+        for judgement in ("complete", "incomplete"):
+            self.judged.labels(judgement)
         for ending in ENDINGS:
             self.ended.labels(ending)
         for part in TROUBLES:

@@ -3,12 +3,22 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Final
 
+import httpx2
+import structlog
 from websockets.asyncio.client import ClientConnection
 
-from pipecatapp.voice.messages import Setup
+from hearth.service.settings import trusting
+from pipecatapp.voice.manners import Manners
+from pipecatapp.voice.messages import Hello, Json, Setup
 from pipecatapp.voice.metrics import VoiceMetrics
 from pipecatapp.voice.workers import Workers
+
+log = structlog.get_logger()
+
+ASK_SECONDS: Final = 5.0
+OPEN: Final = Manners()
 
 
 class NoSpeech(Exception):
@@ -16,7 +26,8 @@ class NoSpeech(Exception):
 
 
 class Studio:
-    """Admits so many conversations and gives each a worker.
+    """Admits so many conversations and gives each a worker; `keeps` says whether what was said in
+    them is kept.
 
     `engines` tells where `speech-stt` and `speech-tts` are now, or None for one that is nowhere.
     """
@@ -30,9 +41,14 @@ class Studio:
         key: str,
         ca_file: Path | None,
         most: int,
+        keeps: bool = True,
+        manners: Manners = OPEN,
+        idle_seconds: float = 900.0,
     ) -> None:
         self.metrics, self._workers, self._engines = metrics, workers, engines
-        self._key, self._ca_file, self._most = key, ca_file, most
+        self._key, self.ca_file, self._most = key, ca_file, most
+        self.keeps = keeps
+        self._manners, self._idle = manners, idle_seconds
         self._sessions = 0
 
     async def open(self) -> None:
@@ -48,13 +64,33 @@ class Studio:
     def full(self) -> bool:
         return self._sessions >= self._most
 
-    async def setup(self, *, half_duplex: bool) -> Setup:
-        """What a worker is told of the engines. Raises `NoSpeech`."""
+    async def setup(self, hello: Hello) -> Setup:
+        """What a worker is told of the engines and of a person. Raises `NoSpeech`."""
         stt, tts = await self._engines()
         if stt is None or tts is None:
             raise NoSpeech("This instance runs without speech: start it with --speech.")
-        ca_file = None if self._ca_file is None else str(self._ca_file)
-        return Setup(stt=stt, tts=tts, key=self._key, ca_file=ca_file, half_duplex=half_duplex)
+        ca_file = None if self.ca_file is None else str(self.ca_file)
+        return Setup(
+            stt=stt, tts=tts, key=self._key, ca_file=ca_file,
+            half_duplex=not hello.echo_cancelled, voice=hello.voice, offer=hello.offer,
+            manners=self._manners, idle_seconds=self._idle,
+        )  # fmt: skip
+
+    async def voices(self) -> list[Json]:
+        """What `speech-tts` can speak with; none where it does not tell. Raises `NoSpeech`."""
+        setup = await self.setup(Hello(type="hello"))
+        tls = trusting(self.ca_file)
+        async with httpx2.AsyncClient(timeout=ASK_SECONDS, verify=tls, trust_env=False) as http:
+            try:
+                answer = await http.get(
+                    f"{setup.tts}/v1/audio/voices", headers={"authorization": f"Bearer {self._key}"}
+                )
+                answer.raise_for_status()
+                found: list[Json] = answer.json()["voices"]
+            except (httpx2.HTTPError, ValueError, KeyError) as error:
+                log.warning("voices_unknown", reason=repr(error))
+                return []
+        return found
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[ClientConnection]:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final, Protocol
 
 import structlog
@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
-from pipecatapp.voice.messages import FROM_PERSON, Clear, Hello, Json, Setup, Typed
+from pipecatapp.voice.messages import FROM_PERSON, Choose, Clear, Hello, Json, Said, Setup, Typed
 from pipecatapp.voice.metrics import VoiceMetrics
 from pipecatapp.workflow import Delta, Event, Listener, RunResult
 
@@ -41,14 +41,17 @@ class Person(Protocol):
 class House(Protocol):
     """What starts runs and stops them."""
 
-    async def start(self, text: str, conversation: str, listener: Listener) -> str:
-        """Start a run of the agent; gives its id."""
+    async def start(self, text: str, conversation: str, listener: Listener, model: str) -> str:
+        """Start a run of what this model means; gives its id. Raises `RunFailed`."""
 
     async def wait(self, run: str) -> RunResult:
         """How it ended."""
 
     async def cancel(self, run: str) -> None:
         """Stop it."""
+
+    async def timed(self, run: str, stages: dict[str, float]) -> None:
+        """Keep with a run where the time of its turn went."""
 
 
 class Talk:
@@ -58,7 +61,7 @@ class Talk:
         self, person: Person, worker: ClientConnection, house: House, metrics: VoiceMetrics
     ) -> None:
         self._person, self._worker, self._house, self._metrics = person, worker, house, metrics
-        self._conversation = ""
+        self._conversation, self._model = "", ""
         self._run: str | None = None
         self._answering: dict[int, asyncio.Task[None]] = {}
         self._handlers: dict[str, Callable[[Json], Awaitable[None]]] = {
@@ -67,11 +70,16 @@ class Talk:
             "turn": self._turn,
             "trouble": self._trouble,
             "interrupted": self._interrupted,
+            "judged": self._judged,
+            "lag": self._lag,
+            "barge_in": self._barge_in,
+            "idle": self._idle,
         }
 
     async def hold(self, hello: Hello, setup: Setup) -> None:
         """Talk until the person leaves or the worker ends. Raises `Left`."""
         self._conversation = hello.conversation or new_conversation()
+        self._model = hello.model
         await self._worker.send(setup.model_dump_json())
         sides = [asyncio.create_task(self._listen()), asyncio.create_task(self._relay())]
         try:
@@ -96,20 +104,29 @@ class Talk:
                 said = FROM_PERSON.validate_json(message)
             except ValidationError as error:
                 await self._tell(type="refused", reason=str(error.errors()[0]["msg"]))
-                continue
-            match said:
-                case Clear():
-                    self._conversation = new_conversation()
-                    await self._worker.send(json.dumps({"type": "quiet"}))
-                    await self._tell(type="cleared", conversation=self._conversation)
-                case Hello():
-                    await self._tell(type="refused", reason="hello was said")
-                case Typed():
-                    self._metrics.turns.labels("typed").inc()
-                    await self._worker.send(json.dumps({"type": "quiet"}))
-                    await self._worker.send(said.model_dump_json())
-                case _:
-                    await self._worker.send(said.model_dump_json())
+            else:
+                await self._take(said)
+
+    async def _take(self, said: Said) -> None:
+        """One message of the person."""
+        match said:
+            case Clear():
+                self._conversation = new_conversation()
+                await self._worker.send(json.dumps({"type": "quiet"}))
+                await self._tell(type="cleared", conversation=self._conversation)
+            case Choose():
+                self._model = said.model or self._model
+                if said.voice is not None:
+                    choice = {"type": "choose", "voice": said.voice}
+                    await self._worker.send(json.dumps(choice))
+            case Hello():
+                await self._tell(type="refused", reason="hello was said")
+            case Typed():
+                self._metrics.turns.labels("typed").inc()
+                await self._worker.send(json.dumps({"type": "quiet"}))
+                await self._worker.send(said.model_dump_json())
+            case _:
+                await self._worker.send(said.model_dump_json())
 
     async def _relay(self) -> None:
         """What comes from the worker; it ends when the worker does."""
@@ -143,6 +160,8 @@ class Talk:
     async def _turn(self, told: Json) -> None:
         self._metrics.turns.labels("spoken").inc()
         self._metrics.answered(told["stages"])
+        if self._run is not None:
+            await self._house.timed(self._run, told["stages"])
         await self._tell(type="turn", run=self._run, stages=told["stages"])
 
     async def _trouble(self, told: Json) -> None:
@@ -156,20 +175,36 @@ class Talk:
             self._metrics.interruptions.inc()
         await self._tell(type="interrupted")
 
+    async def _judged(self, told: Json) -> None:
+        self._metrics.judged.labels("complete" if told["complete"] else "incomplete").inc()
+
+    async def _barge_in(self, told: Json) -> None:
+        self._metrics.barge_in.observe(told["seconds"])
+
+    async def _idle(self, told: Json) -> None:
+        """Nobody has said a word for long: others may want the place."""
+        await self._person.send(json.dumps(told))
+        raise Left
+
+    async def _lag(self, told: Json) -> None:
+        self._metrics.lag.observe(told["seconds"])
+
     async def _answer(self, turn: int, text: str) -> None:
         """One run; its words go to the worker, to be spoken, and to the page."""
         listener = Listener()
-        run = await self._house.start(text, self._conversation, listener)
+        try:
+            run = await self._house.start(text, self._conversation, listener, self._model)
+        except RunFailed as error:
+            await self._failed(turn, error)
+            return
         self._run = run
         await self._tell(type="asked", run=run, text=text)
         try:
-            async for words in self._words(run, listener):
+            async for words in words_of(self._house, run, listener):
                 await self._worker.send(json.dumps({"type": "words", "turn": turn, "text": words}))
                 await self._tell(type="words", run=run, text=words)
         except RunFailed as error:
-            await self._trouble({"part": "model", "reason": str(error)})
-            failed = {"type": "failed", "turn": turn, "reason": "the run failed"}
-            await self._worker.send(json.dumps(failed))
+            await self._failed(turn, error)
         except asyncio.CancelledError:
             await asyncio.shield(self._house.cancel(run))
             raise
@@ -177,20 +212,10 @@ class Talk:
             await self._worker.send(json.dumps({"type": "answered", "turn": turn}))
         await self._tell(type="answered", run=run)
 
-    async def _words(self, run: str, listener: Listener) -> Any:
-        said = False
-        async for item in listener:
-            if isinstance(item, Delta):
-                said = True
-                yield item.text
-            elif isinstance(item, Event) and item.type == "node.waiting":
-                yield str(item.data["question"]["text"])
-                return
-        result = await self._house.wait(run)
-        if result.status != "done":
-            raise RunFailed(f"run {run} {result.status}: {result.error}")
-        if not said:
-            yield str(result.outputs.get("text") or "")
+    async def _failed(self, turn: int, error: "RunFailed") -> None:
+        await self._trouble({"part": "model", "reason": str(error)})
+        failed = {"type": "failed", "turn": turn, "reason": "the run failed"}
+        await self._worker.send(json.dumps(failed))
 
     async def _tell(self, **message: Any) -> None:
         await self._person.send(json.dumps(message))
@@ -198,6 +223,23 @@ class Talk:
 
 class RunFailed(Exception):
     """The run of a turn gave no answer."""
+
+
+async def words_of(house: House, run: str, listener: Listener) -> AsyncIterator[str]:
+    """The answer of a run as it is written, or what it asks. Raises `RunFailed`."""
+    said = False
+    async for item in listener:
+        if isinstance(item, Delta):
+            said = True
+            yield item.text
+        elif isinstance(item, Event) and item.type == "node.waiting":
+            yield str(item.data["question"]["text"])
+            return
+    result = await house.wait(run)
+    if result.status != "done":
+        raise RunFailed(f"run {run} {result.status}: {result.error}")
+    if not said:
+        yield str(result.outputs.get("text") or "")
 
 
 def new_conversation() -> str:

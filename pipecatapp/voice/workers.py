@@ -42,9 +42,9 @@ class Worker:
         self.sessions = 0
 
     @classmethod
-    async def start(cls, path: Path, environment: Mapping[str, str]) -> Self:
+    async def start(cls, path: Path, environment: Mapping[str, str], ports: str) -> Self:
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", "pipecatapp.voice.worker", str(path),
+            sys.executable, "-P", "-m", "pipecatapp.voice.worker", str(path), ports,
             stdin=PIPE, stdout=DEVNULL, env=dict(environment),
         )  # fmt: skip
         return cls(process, path)
@@ -91,9 +91,15 @@ class Workers:
     """The worker that takes new sessions, and those before it that finish theirs."""
 
     def __init__(
-        self, environment: Mapping[str, str], metrics: VoiceMetrics, *, most_bytes: int
+        self,
+        environment: Mapping[str, str],
+        metrics: VoiceMetrics,
+        *,
+        most_bytes: int,
+        udp_ports: str = "",
     ) -> None:
         self._environment, self._metrics, self._most = environment, metrics, most_bytes
+        self._ports = udp_ports
         self._folder: Path | None = None
         self._current: Worker | None = None
         self._number = 0
@@ -159,4 +165,5 @@ class Workers:
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="hearth-voice-"))
         self._number += 1
-        return await Worker.start(self._folder / str(self._number), self._environment)
+        path = self._folder / str(self._number)
+        return await Worker.start(path, self._environment, self._ports)

@@ -127,7 +127,7 @@ _COLUMNS: Mapping[str, Sequence[str]] = {
     "run": (
         *("id", "workflow", "status", "conversation", "caller", "started", "ended", "title"),
         *("error", "request", "plan", "inputs", "outputs"),
-        *("interactive", "forked", "family", "rerun"),
+        *("interactive", "forked", "family", "rerun", "spoken"),
     ),
     "step": (
         *("run", "path", "node", "tool", "version", "effect", "status", "attempt", "started"),

@@ -1,5 +1,6 @@
 """What people see of runs, as plain data for the API, the page and the shell."""
 
+import json
 from typing import Any, Literal, cast
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -77,6 +78,9 @@ class RunView(BaseModel):
     ended: str | None
     seconds: float | None
     tokens: Tokens
+    spoken: dict[str, float] | None
+    """Where the time went from the end of a person's speech to the first sound of the answer, in
+    seconds by stage; None for a run that nobody spoke to."""
     graph: Graph
     steps: list[StepView]
 
@@ -150,6 +154,7 @@ def view(reader: Reader, row: RunRow) -> RunView:
         ended=row.ended,
         seconds=_seconds(row),
         tokens=_tokens(row),
+        spoken=None if row.spoken is None else json.loads(row.spoken),
         graph=Plan.model_validate(reader.value(row.plan)).graph(),
         steps=[_step(reader, step, steps, why.get(step.path, "")) for step in steps],
     )

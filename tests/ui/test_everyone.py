@@ -5,7 +5,7 @@ from playwright.sync_api import Page, expect
 
 from tests.ui.conftest import Visitor, ended, faults, say
 
-PAGES = ("chat", "runs", "run", "workflows", "workflow", "status")
+PAGES = ("chat", "talk", "runs", "run", "workflows", "workflow", "status")
 
 
 def visit(page: Page, name: str) -> None:
@@ -19,8 +19,8 @@ def visit(page: Page, name: str) -> None:
         return
     page.goto(f"{base}#/{'workflows/report' if name == 'workflow' else name}")
     signs = {
-        "chat": "composer", "runs": "run", "workflows": "workflow", "workflow": "start",
-        "status": "services",
+        "chat": "composer", "talk": "talk-kept", "runs": "run", "workflows": "workflow",
+        "workflow": "start", "status": "services",
     }  # fmt: skip
     page.get_by_test_id(signs[name]).first.wait_for()
 

@@ -1,5 +1,6 @@
 """`/api/voice`: a conversation by voice, over a WebSocket."""
 
+import asyncio
 import json
 from dataclasses import dataclass
 from typing import Final
@@ -10,16 +11,14 @@ from starlette.websockets import WebSocketDisconnect
 
 from pipecatapp.api.access import Access, knows
 from pipecatapp.api.parts import Parts
-from pipecatapp.runs import Document
+from pipecatapp.api.voice.runner import Runner
 from pipecatapp.voice.messages import HEARD_RATE, SPOKEN_RATE, Hello
 from pipecatapp.voice.studio import NoSpeech, Studio
 from pipecatapp.voice.talk import Left, Talk
 from pipecatapp.voice.workers import WorkerFailed
-from pipecatapp.workflow import Listener, RunResult
 
 router = APIRouter()
 
-WORKFLOW: Final = "agent-turn"
 POLICY_VIOLATION: Final = 1008
 TRY_AGAIN: Final = 1013
 
@@ -41,12 +40,16 @@ async def voice(socket: WebSocket) -> None:
             await person.tell(type="busy", text="Everybody who can listen is talking; try again.")
             await socket.close(TRY_AGAIN)
             return
-        await _talk(person, studio, Runner(parts))
+        runner = Runner(parts, studio.keeps)
+        try:
+            await _talk(person, studio, runner)
+        finally:
+            await asyncio.shield(runner.forget())
     except (Left, WebSocketDisconnect):
         studio.metrics.ended.labels("left").inc()
 
 
-async def _talk(person: "Browser", studio: Studio, house: "Runner") -> None:
+async def _talk(person: "Browser", studio: Studio, house: Runner) -> None:
     """One admitted conversation."""
     try:
         hello = Hello.model_validate_json(await person.receive())
@@ -56,7 +59,7 @@ async def _talk(person: "Browser", studio: Studio, house: "Runner") -> None:
         return
     await person.tell(type="waking", heard_rate=HEARD_RATE, spoken_rate=SPOKEN_RATE)
     try:
-        setup = await studio.setup(half_duplex=not hello.echo_cancelled)
+        setup = await studio.setup(hello)
         async with studio.session() as worker:
             await Talk(person, worker, house, studio.metrics).hold(hello, setup)
     except (NoSpeech, WorkerFailed) as error:
@@ -90,22 +93,3 @@ class Browser:
 
     async def tell(self, **message: object) -> None:
         await self.send(json.dumps(message))
-
-
-@dataclass(frozen=True)
-class Runner:
-    """The runs of this service as a conversation starts them."""
-
-    parts: Parts
-
-    async def start(self, text: str, conversation: str, listener: Listener) -> str:
-        return await self.parts.start(
-            Document(workflow=WORKFLOW), {"text": text},
-            conversation=conversation, caller="voice", listener=listener,
-        )  # fmt: skip
-
-    async def wait(self, run: str) -> RunResult:
-        return await self.parts.runs.engine.wait(run)
-
-    async def cancel(self, run: str) -> None:
-        await self.parts.runs.engine.cancel(run)

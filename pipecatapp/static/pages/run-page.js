@@ -2,6 +2,7 @@ import "../components/node-inspector.js"
 import "../components/state-badge.js"
 import "../components/step-list.js"
 import "../components/time-since.js"
+import "../components/turn-times.js"
 import "../graph/run-graph.js"
 import { post } from "../api.js"
 import { jsonView } from "../components/json-view.js"
@@ -91,11 +92,11 @@ class RunPage extends HTMLElement {
     this.whole.hidden = Boolean(step)
     this.close.hidden = !step
     if (step) return this.inspector.show(this.#state, this.#chosen)
-    const key = JSON.stringify([view.outputs, view.inputs, view.error])
+    const key = JSON.stringify([view.outputs, view.inputs, view.error, view.spoken])
     if (this.whole.dataset.key === key) return
     this.whole.dataset.key = key
     const section = (title, value) => value && Object.keys(value).length && h("section", { class: "inspector-section" }, h("h3", {}, title), jsonView(value))
-    this.whole.replaceChildren(...[h("p", { class: "quiet" }, "Choose a step to see what went in and what came out."), view.error && problem("The run failed", view.error), section("Outputs of the run", view.outputs), section("Inputs of the run", view.inputs)].filter(Boolean))
+    this.whole.replaceChildren(...[h("p", { class: "quiet" }, "Choose a step to see what went in and what came out."), view.error && problem("The run failed", view.error), view.spoken && spoken(view.spoken), section("Outputs of the run", view.outputs), section("Inputs of the run", view.inputs)].filter(Boolean))
   }
 
   #choose(path) {
@@ -120,6 +121,13 @@ class RunPage extends HTMLElement {
     }
     this.cancel.disabled = false
   }
+}
+
+/** A turn by voice: what the person waited for. */
+function spoken(stages) {
+  const times = h("turn-times")
+  times.show(stages)
+  return h("section", { class: "inspector-section", testid: "spoken" }, h("h3", {}, "From the end of speech to the first sound"), times)
 }
 
 customElements.define("run-page", RunPage)

@@ -1,4 +1,6 @@
-"""`python -m pipecatapp.voice.worker SOCKET`: serve sessions on a Unix socket.
+"""`python -m pipecatapp.voice.worker SOCKET [FIRST-LAST]`: serve sessions on a Unix socket.
+
+Calls by WebRTC use ports of UDP from FIRST to LAST, or any.
 
 It ends when its standard input does: with the service that started it, however that ended.
 """
@@ -6,6 +8,7 @@ It ends when its standard input does: with the service that started it, however 
 import asyncio
 import logging
 import sys
+from typing import TYPE_CHECKING
 
 import uvicorn
 from loguru import logger
@@ -14,13 +17,24 @@ from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket
 
 from pipecatapp.voice.messages import Setup
+from pipecatapp.voice.worker.calling import NoCall
+from pipecatapp.voice.worker.ports import Loop, ports_of
 from pipecatapp.voice.worker.session import converse, warm_up
+
+if TYPE_CHECKING:
+    from loguru import Record
 
 
 async def session(socket: WebSocket) -> None:
     """One connection is one conversation; its first message is the setup."""
     await socket.accept()
-    await converse(socket, Setup.model_validate_json(await socket.receive_text()))
+    setup = Setup.model_validate_json(await socket.receive_text())
+    try:
+        await converse(socket, setup)
+    except NoCall as error:
+        logging.getLogger(__name__).warning("no call: %s", error)
+        await socket.send_text('{"type": "unanswered"}')
+        await socket.close()
 
 
 async def serve(path: str) -> None:
@@ -36,11 +50,18 @@ async def serve(path: str) -> None:
     await serving
 
 
+def matters(record: "Record") -> bool:
+    """pipecat warns of every call that it has no pictures."""
+    return "video transceiver" not in record["message"]
+
+
 def main() -> None:
     """pipecat's own words go to standard error from warnings on: below them stand transcripts."""
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
-    logger.add(sys.stderr, level="WARNING", format="{level} {name}: {message}")
-    asyncio.run(serve(sys.argv[1]))
+    logger.add(sys.stderr, level="WARNING", format="{level} {name}: {message}", filter=matters)
+    path, ports = sys.argv[1], ports_of("".join(sys.argv[2:]))
+    with asyncio.Runner(loop_factory=lambda: Loop(ports)) as runner:
+        runner.run(serve(path))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """The agent's place in the pipeline: a turn goes to the service, the answer comes in pieces."""
 
+import time
+
 from pipecat.frames.frames import (
     AggregatedTextFrame,
     BotStartedSpeakingFrame,
@@ -10,6 +12,8 @@ from pipecat.frames.frames import (
     LLMFullResponseEndFrame,
     LLMFullResponseStartFrame,
     UserStartedSpeakingFrame,
+    UserStoppedSpeakingFrame,
+    VADUserStartedSpeakingFrame,
 )
 from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
 from pipecat.utils.text.base_text_aggregator import TextType
@@ -17,6 +21,7 @@ from pipecat.utils.text.base_text_aggregator import TextType
 from pipecatapp.voice.clauses import Clauses
 from pipecatapp.voice.messages import CANNOT_ANSWER
 from pipecatapp.voice.stages import Stages
+from pipecatapp.voice.worker.gate import Window
 from pipecatapp.voice.worker.line import AgentFailed, Line
 
 
@@ -26,9 +31,11 @@ class Agent(FrameProcessor):
     An interruption cancels the work on the frame that is under way, and so withdraws the question.
     """
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: Line, window: Window) -> None:
         super().__init__()
-        self._line = line
+        self._line, self._window = line, window
+        self._speaking = False
+        self._began = 0.0
 
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
         await super().process_frame(frame, direction)
@@ -36,19 +43,45 @@ class Agent(FrameProcessor):
             case LLMContextFrame():
                 await self._answer(last_words(frame))
                 return
-            case UserStartedSpeakingFrame() | InterruptionFrame():
+            case UserStartedSpeakingFrame():
+                await self._line.tell(type="voice", speaking=True)
                 await self._line.tell(type="state", state="listening")
+            case UserStoppedSpeakingFrame():
+                await self._line.tell(type="voice", speaking=False)
+            case VADUserStartedSpeakingFrame():
+                self._began = time.monotonic() - frame.start_secs
+            case InterruptionFrame():
+                await self._interrupted()
             case BotStartedSpeakingFrame():
+                self._speaking = True
                 await self._spoken()
             case BotStoppedSpeakingFrame():
+                self._speaking = False
                 await self._line.tell(type="state", state="listening")
             case _:
                 pass
         await self.push_frame(frame, direction)
 
+    async def _interrupted(self) -> None:
+        if self._speaking and self._began:
+            await self._line.tell(type="barge_in", seconds=time.monotonic() - self._began)
+        self._began = 0.0
+        await self._line.tell(type="state", state="listening")
+
     async def _answer(self, text: str) -> None:
         if not text:
             return
+        if self._window.manners.stops(text):
+            self._window.close()
+            await self._line.tell(type="dismissed", text=text)
+            return
+        self._window.hold("answer")
+        try:
+            await self._speak(text)
+        finally:
+            self._window.release("answer")
+
+    async def _speak(self, text: str) -> None:
         self._line.mark("asked")
         await self._line.tell(type="state", state="thinking")
         await self.push_frame(LLMFullResponseStartFrame())
@@ -75,6 +108,20 @@ class Agent(FrameProcessor):
         await self._line.tell(type="state", state="speaking")
         if seconds is not None:
             await self._line.tell(type="turn", stages=seconds)
+
+
+class Ending(FrameProcessor):
+    """Behind the loudspeaker: what comes here has been played."""
+
+    def __init__(self, line: Line) -> None:
+        super().__init__()
+        self._line = line
+
+    async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
+        await super().process_frame(frame, direction)
+        if isinstance(frame, LLMFullResponseEndFrame):
+            await self._line.tell(type="spoken")
+        await self.push_frame(frame, direction)
 
 
 def last_words(frame: LLMContextFrame) -> str:

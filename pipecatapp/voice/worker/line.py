@@ -3,12 +3,15 @@
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
 
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from pipecatapp.voice.stages import Stages
+
+LOOKS: Final = 20
+"""So many times a second the event loop is looked at."""
 
 
 class AgentFailed(Exception):
@@ -16,13 +19,14 @@ class AgentFailed(Exception):
 
 
 class Line:
-    """One session. `stages` are those of the turn that is under way."""
+    """One session. `stages` are those of the turn that is under way, `voice` says the answer."""
 
-    def __init__(self, socket: WebSocket) -> None:
-        self._socket = socket
+    def __init__(self, socket: WebSocket, voice: str) -> None:
+        self._socket, self.voice = socket, voice
         self._answers: dict[int, asyncio.Queue[dict[str, Any]]] = {}
         self._turn = 0
         self.stages = Stages()
+        self.on_wake: Callable[[], None] = do_nothing
 
     def mark(self, moment: str, *, earlier: float = 0.0) -> None:
         """A moment of this turn is now, or was some seconds earlier."""
@@ -40,6 +44,20 @@ class Line:
         queue = self._answers.get(message["turn"])
         if queue is not None:
             queue.put_nowait(message)
+
+    async def judged(self, complete: bool) -> None:  # noqa: FBT001
+        """How a pause sounded to the turn detector."""
+        await self.tell(type="judged", complete=complete)
+
+    async def watch_lag(self) -> None:
+        """Tell each second how late the event loop was at most."""
+        while True:
+            latest = 0.0
+            for _ in range(LOOKS):
+                began = time.monotonic()
+                await asyncio.sleep(1 / LOOKS)
+                latest = max(latest, time.monotonic() - began - 1 / LOOKS)
+            await self.tell(type="lag", seconds=latest)
 
     async def ask(self, text: str) -> AsyncIterator[str]:
         """The agent's answer as it is written. Raises `AgentFailed`."""
@@ -62,3 +80,7 @@ class Line:
             del self._answers[turn]
             if not whole:
                 await asyncio.shield(self.tell(type="withdraw", turn=turn))
+
+
+def do_nothing() -> None:
+    """Nobody waits to be woken."""

@@ -1,15 +1,18 @@
 """One conversation: pipecat's pipeline from the microphone to the loudspeaker."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final
 
 import httpx2
 import numpy as np
+from pipecat.audio.turn.base_turn_analyzer import EndOfTurnState
 from pipecat.audio.turn.smart_turn.base_smart_turn import SmartTurnParams
 from pipecat.audio.turn.smart_turn.local_smart_turn_v3 import LocalSmartTurnAnalyzerV3
 from pipecat.audio.vad.silero import SileroVADAnalyzer
 from pipecat.audio.vad.vad_analyzer import VADParams
+from pipecat.metrics.metrics import MetricsData
 from pipecat.pipeline.pipeline import Pipeline
 from pipecat.pipeline.worker import PipelineParams, PipelineWorker
 from pipecat.processors.aggregators.llm_context import LLMContext
@@ -17,7 +20,6 @@ from pipecat.processors.aggregators.llm_response_universal import (
     LLMContextAggregatorPair,
     LLMUserAggregatorParams,
 )
-from pipecat.transports.websocket.fastapi import FastAPIWebsocketParams, FastAPIWebsocketTransport
 from pipecat.turns.user_mute import AlwaysUserMuteStrategy
 from pipecat.turns.user_start import (
     TranscriptionUserTurnStartStrategy,
@@ -29,8 +31,10 @@ from pipecat.workers.runner import WorkerRunner
 from starlette.websockets import WebSocket
 
 from hearth.service.settings import trusting
-from pipecatapp.voice.messages import HEARD_RATE, SPOKEN_RATE, Setup
-from pipecatapp.voice.worker.agent import Agent
+from pipecatapp.voice.messages import HEARD_RATE, Setup
+from pipecatapp.voice.worker.agent import Agent, Ending
+from pipecatapp.voice.worker.calling import Told, read, sounding
+from pipecatapp.voice.worker.gate import Gate, Window, wake_words_of
 from pipecatapp.voice.worker.hearing import Ears
 from pipecatapp.voice.worker.line import Line
 from pipecatapp.voice.worker.speaking import Mouth
@@ -42,16 +46,25 @@ STOP_SECONDS: Final = 0.2
 TURN_SECONDS: Final = 1.2
 """Silence after which a turn is over although the sentence sounds unfinished."""
 
-IDLE_SECONDS: Final = 900.0
-"""A page that was left open is not listened to for ever."""
-
 ENGINE_SECONDS: Final = 30.0
 
 
-def analyzers() -> tuple[SileroVADAnalyzer, LocalSmartTurnAnalyzerV3]:
+class TurnAnalyzer(LocalSmartTurnAnalyzerV3):
+    """smart-turn, which also tells what it found of each pause."""
+
+    told: Callable[[bool], Awaitable[None]] | None = None
+
+    async def analyze_end_of_turn(self) -> tuple[EndOfTurnState, MetricsData | None]:
+        state, result = await super().analyze_end_of_turn()
+        if self.told is not None:
+            await self.told(state == EndOfTurnState.COMPLETE)
+        return state, result
+
+
+def analyzers() -> tuple[SileroVADAnalyzer, TurnAnalyzer]:
     """What hears that somebody speaks, and that a sentence is finished; loading takes a moment."""
     voice = SileroVADAnalyzer(params=VADParams(stop_secs=STOP_SECONDS))
-    turn = LocalSmartTurnAnalyzerV3(params=SmartTurnParams(stop_secs=TURN_SECONDS))
+    turn = TurnAnalyzer(params=SmartTurnParams(stop_secs=TURN_SECONDS))
     return voice, turn
 
 
@@ -66,14 +79,11 @@ def warm_up() -> None:
 async def converse(socket: WebSocket, setup: Setup) -> None:
     """Listen and answer until the browser leaves."""
     voice, turn = await asyncio.to_thread(analyzers)
-    line = Line(socket)
-    transport = FastAPIWebsocketTransport(
-        socket,
-        FastAPIWebsocketParams(
-            audio_in_enabled=True, audio_out_enabled=True, add_wav_header=False,
-            serializer=Wire(line), allowed_origins=[],
-        ),
-    )  # fmt: skip
+    line, window = Line(socket, setup.voice), Window(setup.manners)
+    line.on_wake = window.open
+    turn.told = line.judged
+    wake_words = await asyncio.to_thread(wake_words_of, setup.manners)
+    wire = Wire(line)
     aggregators = LLMContextAggregatorPair(
         LLMContext(),
         user_params=LLMUserAggregatorParams(
@@ -88,34 +98,53 @@ async def converse(socket: WebSocket, setup: Setup) -> None:
             empty_user_turn=None,
         ),
     )
-    async with httpx2.AsyncClient(
-        headers={"authorization": f"Bearer {setup.key}"}, timeout=ENGINE_SECONDS, trust_env=False,
-        verify=trusting(None if setup.ca_file is None else Path(setup.ca_file)),
-    ) as http:  # fmt: skip
+    async with (
+        sounding(socket, setup.offer, wire, line) as transport,
+        httpx2.AsyncClient(
+            headers={"authorization": f"Bearer {setup.key}"}, timeout=ENGINE_SECONDS,
+            verify=trusting(None if setup.ca_file is None else Path(setup.ca_file)),
+            trust_env=False,
+        ) as http,
+    ):  # fmt: skip
         pipeline = Pipeline(
             [
                 transport.input(),
+                Gate(line, window, wake_words),
                 Ears(http, setup.stt, line, STOP_SECONDS),
                 aggregators.user(),
-                Agent(line),
-                Mouth(http, setup.tts, line),
+                Agent(line, window),
+                Mouth(http, setup.tts, line, setup.spoken_rate),
                 transport.output(),
+                Ending(line),
+                *([] if setup.offer is None else [Told(line)]),
             ]
         )
         worker = PipelineWorker(
             pipeline,
             params=PipelineParams(
-                audio_in_sample_rate=HEARD_RATE, audio_out_sample_rate=SPOKEN_RATE
+                audio_in_sample_rate=HEARD_RATE, audio_out_sample_rate=setup.spoken_rate
             ),
             enable_rtvi=False,
-            idle_timeout_secs=IDLE_SECONDS,
+            idle_timeout_secs=setup.idle_seconds,
         )
 
         async def gone(*_: object) -> None:
             await worker.cancel()
 
+        async def idle(*_: object) -> None:
+            await line.tell(type="idle")
+
         transport.add_event_handler("on_client_disconnected", gone)
+        worker.add_event_handler("on_idle_timeout", idle)
         await line.tell(type="ready")
         runner = WorkerRunner(handle_sigint=False, handle_sigterm=False)
         await runner.add_workers(worker)
-        await runner.run()
+        watching = [asyncio.create_task(line.watch_lag())]
+        if setup.offer is not None:
+            watching.append(asyncio.create_task(read(socket, wire, worker)))
+        try:
+            await runner.run()
+        finally:
+            for task in watching:
+                task.cancel()
+            await asyncio.gather(*watching, return_exceptions=True)

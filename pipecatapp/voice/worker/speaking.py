@@ -15,9 +15,9 @@ from pipecatapp.voice.worker.line import Line
 class Mouth(TTSService):
     """Each piece of the answer is a request; its sound is sent on while it is made."""
 
-    def __init__(self, http: httpx2.AsyncClient, url: str, line: Line) -> None:
+    def __init__(self, http: httpx2.AsyncClient, url: str, line: Line, rate: int) -> None:
         super().__init__(
-            sample_rate=SPOKEN_RATE,
+            sample_rate=rate,
             push_start_frame=True,
             push_stop_frames=True,
             # A voice that is away for three sentences is tried again with the fourth.
@@ -27,7 +27,7 @@ class Mouth(TTSService):
         self._http, self._url, self._line = http, url, line
 
     async def run_tts(self, text: str, context_id: str) -> AsyncGenerator[Frame | None, None]:
-        asked = {"input": text, "response_format": "pcm"}
+        asked = {"input": text, "voice": self._line.voice, "response_format": "pcm"}
         try:
             async with self._http.stream(
                 "POST", f"{self._url}/v1/audio/speech", json=asked

@@ -41,8 +41,14 @@ class Wire(FrameSerializer):
             case "text":
                 said: ChatCompletionUserMessageParam = {"role": "user", "content": message["text"]}
                 return LLMMessagesAppendFrame(messages=[said], run_llm=True)
+            case "wake":
+                self._line.on_wake()
+                return None
             case "quiet":
                 return InterruptionFrame()
+            case "choose":
+                self._line.voice = message["voice"]
+                return None
             case _:
                 self._line.answer(message)
                 return None

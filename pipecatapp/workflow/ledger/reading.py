@@ -14,7 +14,7 @@ from pipecatapp.workflow.ledger.schema import connect
 from pipecatapp.workflow.ledger.values import unpack
 
 _RUN = """id, workflow, status, conversation, caller, started, ended, title, error,
-    request, plan, inputs, outputs, interactive, forked, rerun,
+    request, plan, inputs, outputs, interactive, forked, rerun, spoken,
     CASE family WHEN '' THEN id ELSE family END AS family,
     (SELECT ifnull(sum(prompt_tokens), 0) FROM step WHERE step.run = run.id) AS prompt_tokens,
     (SELECT ifnull(sum(completion_tokens), 0) FROM step WHERE step.run = run.id)
@@ -42,6 +42,7 @@ class RunRow:
     interactive: int
     forked: str | None
     rerun: str | None
+    spoken: str | None
     family: str
     prompt_tokens: int
     completion_tokens: int

@@ -95,7 +95,9 @@ _BEHALF: Migration = (
         BEGIN DELETE FROM behalf WHERE run = NEW.id; END""",
 )
 
-MIGRATIONS: Sequence[Migration] = (_FIRST, _QUESTIONS, _LIBRARY, _BEHALF)
+_SPOKEN: Migration = ("ALTER TABLE run ADD COLUMN spoken TEXT",)
+
+MIGRATIONS: Sequence[Migration] = (_FIRST, _QUESTIONS, _LIBRARY, _BEHALF, _SPOKEN)
 """Number n brings a file from format n to format n + 1.
 
 Never edit one that was released; append.

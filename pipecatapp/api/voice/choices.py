@@ -1,0 +1,79 @@
+"""`GET /api/voice`: what a person can choose before a conversation by voice."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from pydantic import BaseModel
+
+from pipecatapp.api.access import known_caller
+from pipecatapp.api.openai.offers import offered
+from pipecatapp.api.parts import Parts, WithParts
+from pipecatapp.api.trust import ADDRESS
+from pipecatapp.api.voice.runner import EXPERT
+from pipecatapp.voice.studio import NoSpeech, Studio
+
+router = APIRouter(prefix="/api/voice", dependencies=[Depends(known_caller)])
+
+
+class Choice(BaseModel):
+    """`id` is what a hello names; `about` is what a person reads."""
+
+    id: str
+    about: str
+
+
+class Choices(BaseModel):
+    """Why nobody can talk now, or null; who answers, in which voice; whether the words are kept.
+
+    `authority` is where the certificate of this house's authority is to be had, or null.
+    """
+
+    trouble: str | None
+    models: list[Choice]
+    voices: list[Choice]
+    kept: bool
+    authority: str | None
+
+
+def studio_of(request: Request) -> Studio:
+    studio = request.app.state.studio
+    assert isinstance(studio, Studio)
+    return studio
+
+
+@router.get("")
+async def show_choices(parts: WithParts, studio: Annotated[Studio, Depends(studio_of)]) -> Choices:
+    """Experts are offered as what the agent thinks with, workflows as others to talk to."""
+    trouble, voices = None, []
+    try:
+        voices = [voice(one) for one in await studio.voices()]
+    except NoSpeech as error:
+        trouble = str(error)
+    return Choices(
+        trouble=trouble,
+        models=await models(parts),
+        voices=voices,
+        kept=studio.keeps,
+        authority=None if studio.ca_file is None else ADDRESS,
+    )
+
+
+async def models(parts: Parts) -> list[Choice]:
+    """The agent, the agent with each expert that works, and every other conversation."""
+    experts = [
+        Choice(id=f"{EXPERT}{expert.name}", about=f"Agent with {expert.model or expert.name}")
+        for expert in await parts.directory.experts()
+        if expert.healthy and not expert.embeddings
+    ]
+    agent, *others = offered(parts.runs.engine.workflows)
+    names = [name for name in others if not name.endswith("/agent-turn")]
+    return [
+        Choice(id=agent, about="Agent"),
+        *experts,
+        *(Choice(id=name, about=name.partition("/")[2]) for name in names),
+    ]
+
+
+def voice(told: dict[str, Any]) -> Choice:
+    """`{"id": "en-us-joe", "language": "en"}` as a person reads it."""
+    return Choice(id=str(told["id"]), about=f"{told['id']} ({told['language']})")

@@ -1,0 +1,94 @@
+"""The runs of one conversation by voice."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from hearth.openai_api.chat import Message
+from pipecatapp.api.errors import Refused
+from pipecatapp.api.openai.chat import AgentRequest, inputs_for
+from pipecatapp.api.openai.offers import workflow_for
+from pipecatapp.api.parts import Parts
+from pipecatapp.catalogue import AGENT, AGENT_WORKFLOW
+from pipecatapp.runs import Document
+from pipecatapp.voice.talk import RunFailed
+from pipecatapp.workflow import InvalidDocument, InvalidInputs, Listener, RunResult, UnknownWorkflow
+
+EXPERT: Final = "expert/"
+"""What comes before the name of an expert that the agent is to ask."""
+
+KEPT: Final = "voice"
+UNKEPT: Final = "voice, not kept"
+"""Who started a run, when it is to be removed at the end of the conversation."""
+
+
+@dataclass(frozen=True)
+class Runner:
+    """Starts a run for each turn; where nothing is to be kept, `forget` removes them all."""
+
+    parts: Parts
+    keeps: bool = True
+    started: list[str] = field(default_factory=list)
+
+    async def start(self, text: str, conversation: str, listener: Listener, model: str) -> str:
+        """Raises `RunFailed` for a model that is not there."""
+        try:
+            return await self._start(text, conversation, listener, model)
+        except Refused as error:
+            raise RunFailed(error.message) from error
+        except (InvalidDocument, InvalidInputs, UnknownWorkflow) as error:
+            raise RunFailed(str(error)) from error
+
+    async def _start(self, text: str, conversation: str, listener: Listener, model: str) -> str:
+        expert = model.removeprefix(EXPERT) if model.startswith(EXPERT) else None
+        name = AGENT if expert else model
+        workflow = workflow_for(self.parts.runs.engine.workflows, name)
+        said = Message.model_validate({"role": "user", "content": text})
+        body = AgentRequest(model=name, messages=[said], conversation=conversation)
+        run = await self.parts.start(
+            Document(workflow=workflow.id, layers=[asking(expert)] if expert else []),
+            inputs_for(workflow, body),
+            conversation=conversation,
+            caller=KEPT if self.keeps else UNKEPT,
+            listener=listener,
+        )
+        self.started.append(run)
+        return run
+
+    async def wait(self, run: str) -> RunResult:
+        return await self.parts.runs.engine.wait(run)
+
+    async def cancel(self, run: str) -> None:
+        await self.parts.runs.engine.cancel(run)
+
+    async def timed(self, run: str, stages: dict[str, float]) -> None:
+        """Keep with a run where the time of its turn went."""
+        await self.parts.runs.engine.timed(run, stages)
+
+    async def forget(self) -> None:
+        """The conversation is over."""
+        if not self.keeps:
+            await forget(self.parts, self.started)
+
+
+async def forget(parts: Parts, runs: list[str]) -> None:
+    """Remove runs, with all that was said in them; those under way are stopped first."""
+    for run in runs:
+        await parts.runs.cancel(run)
+        await parts.runs.engine.wait(run)
+    await parts.runs.engine.remove(runs)
+
+
+async def forget_left(parts: Parts) -> None:
+    """Remove what a stop in the middle of a conversation left of one that is not kept."""
+    reader = parts.runs.engine.ledger.read
+    left = reader.rows("SELECT id FROM run WHERE caller = ?", (UNKEPT,))
+    await parts.runs.engine.remove([row["id"] for row in left])
+
+
+def asking(expert: str) -> str:
+    """A layer of the agent that asks this expert, and no other."""
+    layer: dict[str, Any] = {
+        "kind": "layer", "id": "chosen-model", "of": AGENT_WORKFLOW, "set": {"reply.model": expert},
+    }  # fmt: skip
+    return f"{json.dumps(layer)}\n"

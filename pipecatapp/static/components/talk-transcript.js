@@ -1,0 +1,71 @@
+import { h } from "../dom.js"
+import { icon } from "../icons.js"
+import { runAddress } from "../router.js"
+
+/** <talk-transcript>: what was said, each answer with its run. `told(message)` takes what the server tells of a conversation. */
+class TalkTranscript extends HTMLElement {
+  #turns = new Map()
+  #heard = null
+
+  connectedCallback() {
+    if (this.role) return
+    this.role = "log"
+    this.tabIndex = 0
+    this.setAttribute("aria-label", "Transcript")
+    this.clear()
+  }
+
+  clear() {
+    this.#turns.clear()
+    this.#heard = null
+    this.replaceChildren(h("p", { class: "talk-nothing quiet" }, "What you say and what you hear stands here."))
+  }
+
+  told(message) {
+    this.#TOLD[message.type]?.(message)
+    if (message.type in this.#TOLD) this.scrollTo(0, this.scrollHeight)
+  }
+
+  #TOLD = {
+    heard: ({ text }) => this.#hear(text),
+    dismissed: () => this.#unhear(),
+    asked: ({ run, text }) => this.#ask(run, text),
+    words: ({ run, text }) => this.#turns.get(run)?.words.append(text),
+    interrupted: () => this.#cut(),
+  }
+
+  /** Part of a turn that is not over: it stands here until the whole turn does. */
+  #hear(text) {
+    if (!this.#heard) this.#add((this.#heard = h("p", { class: "talk-person talk-heard", testid: "talk-heard" })))
+    this.#heard.append(this.#heard.textContent ? " " : "", text)
+  }
+
+  #unhear() {
+    this.#heard?.remove()
+    this.#heard = null
+  }
+
+  #ask(run, text) {
+    this.#unhear()
+    for (const { element } of this.#turns.values()) delete element.dataset.now
+    const words = h("p", { class: "talk-answer", testid: "talk-answer" })
+    const person = h("p", { class: "talk-person", testid: "talk-person" }, text)
+    const link = h("a", { class: "talk-run", href: runAddress(run), testid: "talk-run" }, icon("graph"), "Run")
+    const element = h("div", { class: "talk-turn", dataset: { run, now: "" } }, person, words, h("p", { class: "talk-foot" }, link))
+    this.#turns.set(run, { element, words })
+    this.#add(element)
+  }
+
+  /** The person spoke over the last answer. */
+  #cut() {
+    const last = [...this.#turns.values()].at(-1)
+    if (last && "now" in last.element.dataset) last.element.dataset.cut = ""
+  }
+
+  #add(element) {
+    this.querySelector(".talk-nothing")?.remove()
+    this.append(element)
+  }
+}
+
+customElements.define("talk-transcript", TalkTranscript)

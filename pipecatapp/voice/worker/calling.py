@@ -1,0 +1,96 @@
+"""A call by WebRTC: sound goes straight to the browser, words go on by the WebSocket.
+
+The offer comes with the hello of a conversation and so past its login; no server that helps others
+to find each other (STUN, TURN) is ever asked.
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from aiortc.exceptions import InvalidAccessError, InvalidStateError
+from pipecat.frames.frames import Frame, InterruptionFrame
+from pipecat.pipeline.worker import PipelineWorker
+from pipecat.processors.frame_processor import FrameDirection, FrameProcessor
+from pipecat.transports.base_transport import BaseTransport, TransportParams
+from pipecat.transports.smallwebrtc.connection import SmallWebRTCConnection
+from pipecat.transports.smallwebrtc.transport import SmallWebRTCTransport
+from pipecat.transports.websocket.fastapi import FastAPIWebsocketParams, FastAPIWebsocketTransport
+from starlette.websockets import WebSocket
+
+from pipecatapp.voice.worker.line import Line
+from pipecatapp.voice.worker.wire import Wire
+
+NO_OFFER: Final = (ValueError, LookupError, AssertionError, InvalidAccessError, InvalidStateError)
+"""What aiortc raises for a text that is no offer, or for one without sound."""
+
+
+class NoCall(Exception):
+    """The offer cannot be answered; the page talks without one."""
+
+
+@asynccontextmanager
+async def sounding(
+    socket: WebSocket, offer: str | None, wire: Wire, line: Line
+) -> AsyncIterator[BaseTransport]:
+    """Where sound comes from and goes to: the socket, or a call where one is offered.
+
+    Raises `NoCall`.
+    """
+    if offer is None:
+        yield FastAPIWebsocketTransport(
+            socket,
+            FastAPIWebsocketParams(
+                audio_in_enabled=True, audio_out_enabled=True, add_wav_header=False,
+                serializer=wire, allowed_origins=[],
+            ),
+        )  # fmt: skip
+        return
+    async with answered(offer, line) as transport:
+        yield transport
+
+
+@asynccontextmanager
+async def answered(offer: str, line: Line) -> AsyncIterator[SmallWebRTCTransport]:
+    """The transport of a call, whose answer has been told; it is hung up at the end."""
+    call = SmallWebRTCConnection(ice_servers=[])
+    try:
+        try:
+            await call.initialize(sdp=offer, type="offer")
+        except NO_OFFER as error:
+            raise NoCall(repr(error)) from error
+        answer = call.get_answer()  # type: ignore[no-untyped-call]
+        assert answer is not None
+        await line.tell(type="answer", sdp=answer["sdp"])
+        yield SmallWebRTCTransport(
+            webrtc_connection=call,
+            params=TransportParams(audio_in_enabled=True, audio_out_enabled=True),
+        )
+    finally:
+        await call.disconnect()  # type: ignore[no-untyped-call]
+
+
+class Told(FrameProcessor):
+    """At the end of the pipeline: says that an answer was interrupted, as `Wire` does."""
+
+    def __init__(self, line: Line) -> None:
+        super().__init__()
+        self._line = line
+
+    async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
+        await super().process_frame(frame, direction)
+        if isinstance(frame, InterruptionFrame):
+            await self._line.tell(type="interrupted")
+        await self.push_frame(frame, direction)
+
+
+async def read(socket: WebSocket, wire: Wire, worker: PipelineWorker) -> None:
+    """Pass on what the page writes; who closes it hangs up. Sound that comes here is dropped."""
+    try:
+        while (message := await socket.receive())["type"] != "websocket.disconnect":
+            text = message.get("text")
+            frame = None if text is None else await wire.deserialize(text)
+            if frame is not None:
+                await worker.queue_frame(frame)
+    finally:
+        await worker.cancel()

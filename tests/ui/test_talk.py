@@ -1,0 +1,210 @@
+"""The Talk page: spoken to, spoken over, typed to, refused a microphone."""
+
+import base64
+import io
+import re
+from collections.abc import Iterator
+from difflib import SequenceMatcher
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import soundfile
+from playwright.sync_api import Browser, Page, expect
+
+from tests.integration.speech.conftest import Speech, speech, speech_models
+from tests.ui.conftest import CHROMIUM, QUIET, Visitor, faults, sign_in
+
+__all__ = ["speech", "speech_models"]
+
+PATIENCE = 90_000
+QUESTION = "What is the capital of France?"
+ANSWER = "The capital is Paris, and many people go there in the summer to see the river."
+STORY = " ".join(f"The dragon number {n} sat on a hill and looked at the sea." for n in range(40))
+INSECURE = "hearth.test"
+
+CAPTURE = Path(__file__).parent / "capture.js"
+"""Keeps what comes by WebRTC, and where it comes from."""
+
+
+@pytest.fixture
+def talking(visitor: Visitor, speech: Speech) -> Visitor:
+    """A visitor of a house that hears and speaks."""
+    house = visitor.house
+    key = speech.key_file.read_text(encoding="ascii")
+    (house.state / "service_key").write_text(key, encoding="ascii")
+    urls = {"speech-stt": speech.stt, "speech-tts": speech.tts}
+    house.more = {"services": house.more["services"] | urls}
+    visitor.restart()
+    return visitor
+
+
+@pytest.fixture(scope="module")
+def microphone(speech: Speech, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A recording that the browser takes for a microphone: the question, again and again."""
+    samples, rate = soundfile.read(io.BytesIO(speech.spoken(QUESTION)))
+    file = tmp_path_factory.mktemp("microphone") / "question.wav"
+    soundfile.write(file, np.concatenate([np.zeros(rate * 4), samples, np.zeros(rate * 3)]), rate)
+    return file
+
+
+@pytest.fixture(scope="module")
+def hearing(browser: Browser, microphone: Path) -> Iterator[Browser]:
+    """A browser with that microphone, for which `INSECURE` is this machine."""
+    chromium = browser.browser_type.launch(
+        executable_path=CHROMIUM,
+        args=[
+            *QUIET, "--use-fake-ui-for-media-stream", "--use-fake-device-for-media-stream",
+            f"--use-file-for-fake-audio-capture={microphone}",
+            "--autoplay-policy=no-user-gesture-required",
+            f"--host-resolver-rules=MAP {INSECURE} 127.0.0.1",
+        ],
+    )  # fmt: skip
+    yield chromium
+    chromium.close()
+
+
+@pytest.fixture
+def speaking(hearing: Browser, talking: Visitor) -> Visitor:
+    """The visitor of that house at the browser with a microphone."""
+    talking.browser = hearing
+    return talking
+
+
+def to_talk(page: Page) -> Page:
+    page.get_by_test_id("nav-talk").click()
+    expect(page.get_by_test_id("talk-kept")).to_have_text(re.compile("No sound is kept"))
+    return page
+
+
+def becomes(page: Page, state: str) -> None:
+    """Wait until the figure does this."""
+    expect(page.locator("talk-figure")).to_have_attribute("data-state", state, timeout=PATIENCE)
+
+
+def test_spoken_question_goes_by_webrtc_and_is_answered_aloud(
+    speaking: Visitor, speech: Speech
+) -> None:
+    """From the microphone of a real browser to its loudspeaker: heard, answered, and never
+    beyond this machine."""
+    speaking.house.model.when("capital of").say(ANSWER, pause=0.02)
+    page = speaking.enter()
+    page.add_init_script(path=CAPTURE)
+    page.reload()
+    page = to_talk(page)
+    page.get_by_test_id("talk-start").click()
+
+    # A busy machine may miss the beginning of the first question; it comes again.
+    turn = page.locator(".talk-turn").filter(has_text="capital of France").first
+    expect(turn).to_be_visible(timeout=PATIENCE)
+    page.get_by_test_id("talk-mute").click()
+    expect(page.get_by_test_id("talk-mute")).to_have_attribute("aria-pressed", "true")
+    expect(turn.get_by_test_id("talk-answer")).to_have_text(ANSWER, timeout=PATIENCE)
+    becomes(page, "speaking")
+    becomes(page, "listening")
+
+    assert page.locator("talk-page").get_attribute("data-way") == "webrtc"
+    assert part_of(ANSWER, speech.heard(captured(page))) >= 0.6
+    expect(page.get_by_test_id("talk-time")).to_have_text(re.compile(r"\d"))
+    ours = {each.address for found in psutil.net_if_addrs().values() for each in found}
+    assert set(page.evaluate("captured.peers()")) <= ours
+
+    turn.get_by_test_id("talk-run").click()
+    times = page.get_by_test_id("spoken").locator("dd")
+    expect(times).to_have_count(8)
+    seconds = [in_seconds(text) for text in times.all_inner_texts()]
+    assert sum(seconds[:-1]) == pytest.approx(seconds[-1], abs=0.1)
+
+
+def part_of(said: str, heard: str) -> float:
+    """How much of what was said is in what was heard, 0 to 1."""
+    wanted, found = (re.findall(r"[a-z]+", text.lower()) for text in (said, heard))
+    same = SequenceMatcher(None, wanted, found, autojunk=False).get_matching_blocks()
+    return sum(block.size for block in same) / len(wanted)
+
+
+def captured(page: Page) -> bytes:
+    """The sound that the browser was sent, as a WAV."""
+    samples = np.frombuffer(base64.b64decode(page.evaluate("captured.sound()")), "<i2")
+    file = io.BytesIO()
+    soundfile.write(file, samples, page.evaluate("captured.rate"), format="WAV")
+    return file.getvalue()
+
+
+def in_seconds(text: str) -> float:
+    """`320 ms` or `1.4 s`."""
+    number, unit = text.split()
+    return float(number) / (1000 if unit == "ms" else 1)
+
+
+def test_who_speaks_over_the_answer_stops_it(speaking: Visitor) -> None:
+    """The question comes again while the story is told: the story ends and a new answer begins."""
+    speaking.house.model.when(lambda request: True).say(STORY, pause=0.02).say("Paris.")
+    page = to_talk(speaking.enter())
+    page.get_by_test_id("talk-start").click()
+    becomes(page, "speaking")
+
+    expect(page.locator(".talk-turn[data-cut]").first).to_be_visible(timeout=PATIENCE)
+    expect(page.get_by_test_id("talk-answer").nth(1)).to_have_text("Paris.", timeout=PATIENCE)
+    page.get_by_test_id("talk-start").click()
+    becomes(page, "off")
+
+
+def test_without_a_way_for_webrtc_sound_goes_by_the_websocket(speaking: Visitor) -> None:
+    """A firewall must not be the end of talking, and nobody should have to choose."""
+    speaking.house.model.when(lambda request: True).say("Paris.")
+    page = speaking.enter()
+    blocked = "RTCPeerConnection.prototype.setRemoteDescription = async () => {}"
+    page.add_init_script(script=blocked)
+    page.reload()
+    page = to_talk(page)
+    page.get_by_test_id("talk-start").click()
+
+    expect(page.get_by_test_id("talk-answer").first).to_have_text("Paris.", timeout=PATIENCE)
+    assert page.locator("talk-page").get_attribute("data-way") == "websocket"
+    becomes(page, "speaking")
+
+
+def test_typed_turn_is_answered_and_spoken(talking: Visitor) -> None:
+    """The same conversation for whoever has no microphone."""
+    talking.house.model.when("hello").say("Good day to you, and welcome.", pause=0.02)
+    page = to_talk(talking.enter())
+    page.get_by_test_id("talk-model").select_option("expert/scripted")
+    page.get_by_test_id("talk-text").fill("hello")
+    page.get_by_test_id("talk-send").click()
+
+    becomes(page, "speaking")
+    expect(page.get_by_role("img", name="The agent is speaking")).to_be_visible()
+    expect(page.get_by_test_id("talk-answer")).to_have_text("Good day to you, and welcome.")
+    expect(page.get_by_test_id("talk-person")).to_have_text("hello")
+    becomes(page, "listening")
+    assert faults(page) == []
+    assert talking.house.model.requests[-1].body["model"] == "scripted"
+    page.get_by_test_id("talk-clear").click()
+    expect(page.get_by_test_id("talk-answer")).to_have_count(0)
+
+
+def test_page_without_a_microphone_says_what_to_do(talking: Visitor) -> None:
+    """A button that does nothing is the worst answer; typing still works."""
+    page = to_talk(talking.enter())
+    page.get_by_test_id("talk-start").click()
+
+    expect(page.get_by_test_id("problem")).to_contain_text("You can type meanwhile")
+    expect(page.get_by_test_id("talk-text")).to_be_enabled()
+
+
+def test_page_that_came_in_clear_says_how_to_get_a_microphone(speaking: Visitor) -> None:
+    """Browsers give none to an address of the network without TLS, and do not say why."""
+    context = speaking.browser.new_context()
+    speaking.closing.callback(context.close)
+    page = context.new_page()
+    page.goto(speaking.house.address.replace("127.0.0.1", INSECURE))
+    sign_in(page, speaking.house.key)
+    page.get_by_test_id("composer").wait_for()
+    to_talk(page)
+
+    told = page.get_by_test_id("talk-insecure")
+    expect(told).to_contain_text("ssh -L")
+    expect(told).to_contain_text("https")
+    assert faults(page) == []
