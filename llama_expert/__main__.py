@@ -6,12 +6,12 @@ import sys
 
 from hearth.models.catalogue import Catalogue
 from hearth.models.errors import ModelError
+from hearth.service.lifeline import end_with_parent
 from hearth.service.logs import configure_logs
 from hearth.service.names import expert_service
 from hearth.service.settings import SettingsError
 from llama_expert.job import EngineMissing
 from llama_expert.launcher import ExpertFailed, Launcher
-from llama_expert.lifeline import end_with_parent
 from llama_expert.settings import Settings
 
 

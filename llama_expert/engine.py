@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import structlog
 
 from hearth.models.catalogue import Catalogue
+from hearth.service.lifeline import end_with_parent
 from hearth.service.logs import configure_logs
 from hearth.service.names import expert_service
 from llama_expert.engines import llama_cpp_python, llama_server, xllamacpp
 from llama_expert.job import EngineFailed, EngineMissing, Job
-from llama_expert.lifeline import end_with_parent
 from llama_expert.settings import Settings
 
 log = structlog.get_logger()

@@ -19,6 +19,7 @@ def main() -> None:
         settings = Settings.load()
         configure_logs(settings.name)
         health = Health(settings.name, version=hearth_version())
+        certificate = settings.certificate
         app = build_app(settings, health, new_registry())
     except (SettingsError, ModelError) as error:
         sys.exit(str(error))
@@ -28,6 +29,7 @@ def main() -> None:
         port=settings.port,
         health=health,
         drain_seconds=settings.drain_seconds,
+        certificate=certificate,
     )
 
 

@@ -13,7 +13,7 @@ from hearth.service.health import Health
 from hearth.service.server import service_routes
 from hearth.service.settings import read_key
 from hearth.service.version import hearth_version
-from speech.api import synthesis, transcriptions
+from speech.api import models, synthesis, transcriptions
 from speech.api.answers import Keys, answer_errors_as_openai
 from speech.api.body import BodyLimit
 from speech.duty import Ears, Mouth
@@ -21,6 +21,7 @@ from speech.engines.choice import hearing, speaking
 from speech.engines.hearing import Hearing
 from speech.engines.speaking import Speaking
 from speech.errors import EngineFailed
+from speech.metrics import SpeechMetrics
 from speech.settings import Settings
 
 log = structlog.get_logger()
@@ -32,10 +33,11 @@ def build_app(settings: Settings, health: Health, registry: CollectorRegistry) -
     Raises `SettingsError` and `ModelError`: what cannot work is told before the start.
     """
     keys = Keys([read_key(path) for path in settings.key_files])
+    metrics = SpeechMetrics(registry, settings.duty)
     if settings.duty == "stt":
-        ears = Ears(hearing(settings), registry, settings.max_waiting)
+        ears = Ears(hearing(settings, metrics), metrics, settings.max_waiting, settings.language)
         return _app(settings, health, registry, ears.engine, transcriptions.router, keys, ears=ears)
-    mouth = Mouth(speaking(settings), registry, settings.max_waiting)
+    mouth = Mouth(speaking(settings, metrics), metrics, settings.max_waiting)
     return _app(settings, health, registry, mouth.engine, synthesis.router, keys, mouth=mouth)
 
 
@@ -63,6 +65,7 @@ def _app(
     for name, part in {"settings": settings, "health": health, "keys": keys, **duty}.items():
         setattr(app.state, name, part)
     app.include_router(router)
+    app.include_router(models.router)
     app.router.routes.extend(service_routes(health, registry))
     app.add_middleware(BodyLimit, most=settings.max_body_bytes)
     answer_errors_as_openai(app)

@@ -6,12 +6,11 @@ from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from time import perf_counter
 
-from prometheus_client import CollectorRegistry
-
 from speech.audio import HEARING_RATE, Samples
 from speech.engines.hearing import Hearing, Segment
 from speech.engines.speaking import Speaking
 from speech.errors import Busy
+from speech.languages import code
 from speech.metrics import SpeechMetrics
 from speech.words import said, sentences
 
@@ -54,34 +53,56 @@ class Queue:
 
 
 class Ears:
-    """Hears whole utterances."""
+    """Hears whole utterances. `language` is what is spoken where a request does not say."""
 
-    def __init__(self, engine: Hearing, registry: CollectorRegistry, max_waiting: int) -> None:
-        self.engine, self.metrics = engine, SpeechMetrics(registry, "stt")
+    def __init__(
+        self, engine: Hearing, metrics: SpeechMetrics, max_waiting: int, language: str | None = None
+    ) -> None:
+        self.engine, self.metrics = engine, metrics
+        self._language = None if language is None else code(language)
         self._queue = Queue(max_waiting, self.metrics)
 
-    async def hear(self, samples: Samples) -> Transcript:
-        """What was said in the samples; empty when that is nothing. Raises `SpeechError`."""
-        seconds = len(samples) / HEARING_RATE
+    async def listen(
+        self, samples: Samples, language: str | None = None
+    ) -> AsyncGenerator[Segment]:
+        """The parts of what was said, each as soon as it is known, without what nobody said.
+
+        Raises `SpeechError`.
+        """
+        spoken = self._language if language is None else code(language)
         loudest = float(abs(samples).max(initial=0.0))
+        seconds = len(samples) / HEARING_RATE
         async with self._queue.turn():
             began = perf_counter()
-            found = await self.engine.hear(samples)
+            async with aclosing(self.engine.hear(samples, language=spoken)) as found:
+                async for part in found:
+                    words = said(part.text, loudest=loudest, seconds=part.end - part.start)
+                    if words:
+                        # Whisper thinks in 30 seconds and may end a part after the sound.
+                        start, end = min(part.start, seconds), min(part.end, seconds)
+                        yield replace(part, text=words, start=start, end=end)
             self.metrics.worked(perf_counter() - began, seconds)
-        cleaned = [
-            replace(part, text=said(part.text, loudest=loudest, seconds=part.end - part.start))
-            for part in found
-        ]
-        kept = [part for part in cleaned if part.text]
-        text = " ".join(part.text for part in kept)
-        return Transcript(text, self.engine.language, seconds, kept)
+
+    async def hear(self, samples: Samples, language: str | None = None) -> Transcript:
+        """All of it at once; empty when nothing was said. Raises `SpeechError`."""
+        async with aclosing(self.listen(samples, language)) as found:
+            return self.transcript([part async for part in found], samples, language)
+
+    def transcript(
+        self, found: Sequence[Segment], samples: Samples, language: str | None
+    ) -> Transcript:
+        """The parts as one."""
+        heard_in = language or next((p.language for p in found if p.language), self._language)
+        text = " ".join(part.text for part in found)
+        seconds = len(samples) / HEARING_RATE
+        return Transcript(text, heard_in or self.engine.language, seconds, found)
 
 
 class Mouth:
     """Speaks texts, sentence by sentence, so that the first is heard while the next is made."""
 
-    def __init__(self, engine: Speaking, registry: CollectorRegistry, max_waiting: int) -> None:
-        self.engine, self.metrics = engine, SpeechMetrics(registry, "tts")
+    def __init__(self, engine: Speaking, metrics: SpeechMetrics, max_waiting: int) -> None:
+        self.engine, self.metrics = engine, metrics
         self._queue = Queue(max_waiting, self.metrics)
 
     async def say(self, text: str, *, speed: float) -> AsyncGenerator[Samples]:

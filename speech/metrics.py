@@ -47,6 +47,17 @@ class SpeechMetrics:
         self.waiting = Gauge(
             "speech_requests_waiting", "Requests that wait for the engine now.", registry=registry
         )
+        self.resident = Gauge(
+            "speech_engine_resident_bytes", "Memory of the engine's process.", registry=registry
+        )
+        self.restarted = Counter(
+            "speech_engines_restarted_total",
+            "Engines that were started anew: because they ended, or for their memory.",
+            ["why"],
+            registry=registry,
+        )
+        for why in ("ended", "memory"):
+            self.restarted.labels(why)
         for outcome in OUTCOMES:
             self.requests.labels(duty, outcome)
         self.seconds.labels(duty)

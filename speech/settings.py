@@ -8,12 +8,12 @@ from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
 from hearth.service.names import SPEECH_STT, SPEECH_TTS
-from hearth.service.settings import StrictSettings
+from hearth.service.settings import TlsSettings
 
 Duty = Literal["stt", "tts"]
 
 
-class Settings(StrictSettings):
+class Settings(TlsSettings):
     """Read once at start. One process has one duty: it hears (`stt`) or it speaks (`tts`)."""
 
     model_config = SettingsConfigDict(env_prefix="SPEECH_", frozen=True)
@@ -24,10 +24,29 @@ class Settings(StrictSettings):
     key_files: Annotated[list[Path], Field(min_length=1)] = Field(
         description="Files with the keys that callers may use."
     )
-    model: str = Field(description="Name of the catalogue's speech model.")
+    model: str = Field(
+        description="Name of the catalogue's speech model; its engine comes with it."
+    )
     model_dir: Path = Field(description="Where the model files lie, a folder a model.")
     catalogue: Path | None = Field(
         None, description="Another catalogue than the one that came with Hearth."
+    )
+    language: str | None = Field(
+        None,
+        description="What is spoken where a request does not say, such as `de`; without it the"
+        " model's only language, or a model of many finds out by itself.",
+    )
+    threads: int = Field(
+        2, ge=1, description="Processor threads of what hears; Moonshine takes what it wants."
+    )
+    whisper_server: Path | None = Field(
+        None, description="The compiled whisper.cpp's server; without it, the one on PATH."
+    )
+    engine_bytes: int | None = Field(
+        None,
+        gt=0,
+        description="Memory of an engine above which its process is replaced by a new one, between"
+        " two requests; without it, twice what the catalogue says.",
     )
     max_audio_seconds: float = Field(
         600, gt=0, description="Longest audio that is heard at once; above it the answer is 413."
@@ -49,5 +68,7 @@ class Settings(StrictSettings):
 
 
 def engine_environment() -> dict[str, str]:
-    """The environment of an engine in its own process: ours, with one heap for all its threads."""
-    return os.environ | {"MALLOC_ARENA_MAX": "2", "OMP_WAIT_POLICY": "PASSIVE"}
+    """Of an engine in its own process: ours, with one heap for all threads, and no way to a hub."""
+    return os.environ | {
+        "MALLOC_ARENA_MAX": "2", "OMP_WAIT_POLICY": "PASSIVE", "HF_HUB_OFFLINE": "1",
+    }  # fmt: skip

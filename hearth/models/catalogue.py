@@ -106,28 +106,53 @@ class Model(Strict):
 
 
 class SpeechFile(Strict):
-    """One file of a speech model, and where in the wheel it lies."""
+    """One file of a speech model: a member of the model's wheel, at an address, or a path here."""
 
     name: str
     file: FileName
-    member: str
+    member: str | None = None
+    url: str | None = None
+    path: Path | None = None
     sha256: Sha256
     size_bytes: Bytes
 
+    @model_validator(mode="after")
+    def _comes_from_one_place(self) -> Self:
+        if [self.member, self.url, self.path].count(None) != 2:
+            raise ValueError("a file has one of `member`, `url` and `path`")
+        if self.url is not None:
+            UrlSource(kind="url", url=self.url)
+        return self
+
 
 class SpeechModel(Strict):
-    """A model that hears (`stt`) or a voice that speaks (`tts`): several files out of one wheel."""
+    """A model that hears (`stt`) or a voice that speaks (`tts`), in one file or several.
+
+    `language` is what it hears or speaks (ISO 639-1, for a voice with its country), or `many`:
+    those of Whisper. Files with a `member` lie in the wheel `source`.
+    """
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
     about: str
     duty: Literal["stt", "tts"]
-    engine: Literal["moonshine", "piper"]
-    language: Annotated[str, Field(pattern=r"^[a-z]{2}(-[A-Z]{2})?$")]
-    source: Wheel
+    engine: Literal["moonshine", "faster-whisper", "whisper.cpp", "piper"]
+    language: Annotated[str, Field(pattern=r"^([a-z]{2}(-[A-Z]{2})?|many)$")]
+    source: Wheel | None = None
     files: Annotated[list[SpeechFile], Field(min_length=1)]
     license: str
     ram_bytes: Bytes
     origin: str
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all its files."""
+        return sum(file.size_bytes for file in self.files)
+
+    @model_validator(mode="after")
+    def _members_have_a_wheel(self) -> Self:
+        if self.source is None and any(file.member is not None for file in self.files):
+            raise ValueError("a file with a `member` needs the wheel `source`")
+        return self
 
     @model_validator(mode="before")
     @classmethod
@@ -173,7 +198,7 @@ class Catalogue(Strict):
         try:
             return self.models[name]
         except KeyError:
-            raise UnknownModel(name, known=list(self.models)) from None
+            raise UnknownModel(name, known=[*self.models, *self.speech]) from None
 
     def speech_model(self, name: str) -> SpeechModel:
         """The speech model of that name; `UnknownModel` says which one may have been meant."""

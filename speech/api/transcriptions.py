@@ -1,18 +1,30 @@
 """`POST /v1/audio/transcriptions`: what was said in a file."""
 
 import asyncio
-from typing import Annotated, Any, Literal
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from dataclasses import asdict
+from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends, File, Form, Request, UploadFile
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
-from speech.api.answers import Refused, known_caller
-from speech.audio import decode
+from hearth.models.catalogue import Catalogue
+from hearth.openai_api.errors import error_body
+from speech.api.answers import Refused, error_type, known_caller
+from speech.api.events import EVENTS, event
+from speech.audio import Samples, decode
 from speech.duty import Ears, Transcript
+from speech.engines.hearing import Segment
+from speech.errors import SpeechError
+from speech.languages import knows, remedy
+from speech.settings import Settings
 
 router = APIRouter(dependencies=[Depends(known_caller)])
 
 AnswerFormat = Literal["json", "text", "srt", "vtt", "verbose_json"]
+TIMES: Final = "timestamp_granularities[]"
+SURENESS: Final = ("avg_logprob", "no_speech_prob", "compression_ratio")
 
 
 @router.post("/v1/audio/transcriptions")
@@ -20,31 +32,83 @@ async def transcribe(
     request: Request,
     file: Annotated[UploadFile, File()],
     model: Annotated[str, Form()],
+    *,
     language: Annotated[str | None, Form()] = None,
     response_format: Annotated[AnswerFormat, Form()] = "json",
+    stream: Annotated[bool, Form()] = False,
+    times: Annotated[list[Literal["segment", "word"]] | None, Form(alias=TIMES)] = None,
 ) -> Response:
-    """Other fields of OpenAI's API (prompt, temperature, stream) are for other engines than ours
-    and, as that API has it for such models, without effect.
+    """Other fields of OpenAI's API (prompt, temperature, chunking_strategy) are for other engines
+    than ours and, as that API has it for such models, without effect.
     """
+    settings: Settings = request.app.state.settings
     ears: Ears = request.app.state.ears
-    if language and language.lower().split("-")[0] not in (ears.engine.language, "english"):
+    _can(ears, settings, language=language, times=times or [])
+    if stream and response_format not in ("json", "text"):
+        raise Refused(
+            400, "unsupported_format",
+            f"A stream has no {response_format}: ask for json.", param="response_format",
+        )  # fmt: skip
+    samples = await asyncio.to_thread(
+        decode, await file.read(), longest_seconds=settings.max_audio_seconds
+    )
+    if stream:
+        heard = _counted(ears, samples, language)
+        first = await anext(heard, None)
+        return StreamingResponse(_told(ears, samples, first, heard), media_type=EVENTS)
+    with ears.metrics.counted():
+        transcript = await ears.hear(samples, language)
+    return answer(transcript, response_format)
+
+
+def _can(ears: Ears, settings: Settings, *, language: str | None, times: Sequence[str]) -> None:
+    """Raises `Refused` for what the engine cannot do."""
+    if language and not knows(ears.engine.language, language):
+        models = list(Catalogue.load(settings.catalogue).speech.values())
         raise Refused(
             400, "unsupported_language",
-            f"{ears.engine.name} hears {ears.engine.language!r} only.", param="language",
+            f"{ears.engine.name} hears {ears.engine.language!r} only."
+            f" {remedy(language, 'stt', models)}", param="language",
         )  # fmt: skip
-    longest = request.app.state.settings.max_audio_seconds
+    if "word" in times:
+        raise Refused(
+            400, "unsupported_granularity",
+            f"{ears.engine.name} does not tell the times of words, only of segments.", param=TIMES,
+        )  # fmt: skip
+
+
+async def _counted(ears: Ears, samples: Samples, language: str | None) -> AsyncGenerator[Segment]:
     with ears.metrics.counted():
-        samples = await asyncio.to_thread(decode, await file.read(), longest_seconds=longest)
-        transcript = await ears.hear(samples)
-    return answer(transcript, response_format)
+        async with aclosing(ears.listen(samples, language)) as parts:
+            async for part in parts:
+                yield part
+
+
+async def _told(
+    ears: Ears, samples: Samples, first: Segment | None, rest: AsyncGenerator[Segment]
+) -> AsyncIterator[str]:
+    """OpenAI's events: each part when it is known, then all of it. What fails later is an event."""
+    found: list[Segment] = []
+    async with aclosing(rest):
+        try:
+            part = first
+            while part is not None:
+                delta = part.text if not found else f" {part.text}"
+                found.append(part)
+                yield event({"type": "transcript.text.delta", "delta": delta})
+                part = await anext(rest, None)
+        except SpeechError as error:
+            yield event(error_body(str(error), type=error_type(error.status), code=error.code))
+            return
+    whole = ears.transcript(found, samples, None)
+    yield event({"type": "transcript.text.done", "text": whole.text, "usage": usage(whole)})
 
 
 def answer(transcript: Transcript, wanted: AnswerFormat) -> Response:
     """The transcript as the caller wants it."""
     match wanted:
         case "json":
-            usage = {"type": "duration", "seconds": round(transcript.seconds)}
-            return JSONResponse({"text": transcript.text, "usage": usage})
+            return JSONResponse({"text": transcript.text, "usage": usage(transcript)})
         case "verbose_json":
             return JSONResponse(verbose(transcript))
         case "text":
@@ -55,19 +119,28 @@ def answer(transcript: Transcript, wanted: AnswerFormat) -> Response:
             return PlainTextResponse("WEBVTT\n\n" + subtitles(transcript, "."))
 
 
+def usage(transcript: Transcript) -> dict[str, Any]:
+    return {"type": "duration", "seconds": round(transcript.seconds)}
+
+
 def verbose(transcript: Transcript) -> dict[str, Any]:
-    """OpenAI's `verbose_json`: with the parts and their times."""
-    segments = [
-        {"id": number, "start": round(part.start, 2), "end": round(part.end, 2), "text": part.text}
-        for number, part in enumerate(transcript.segments)
-    ]
+    """OpenAI's `verbose_json`: with the parts, their times, and how sure the engine is of them."""
     return {
         "task": "transcribe",
         "language": transcript.language,
         "duration": round(transcript.seconds, 2),
         "text": transcript.text,
-        "segments": segments,
+        "segments": [_segment(number, part) for number, part in enumerate(transcript.segments)],
+        "usage": usage(transcript),
     }
+
+
+def _segment(number: int, part: Segment) -> dict[str, Any]:
+    """What the engine does not tell is left out: a made-up figure would be believed."""
+    told = asdict(part)
+    sure = {name: told[name] for name in SURENESS if told[name] is not None}
+    times = {"start": round(part.start, 2), "end": round(part.end, 2)}
+    return {"id": number, "seek": 0, **times, "text": part.text, "temperature": 0.0, **sure}
 
 
 def subtitles(transcript: Transcript, point: str) -> str:

@@ -1,33 +1,64 @@
-"""The engine that the settings name, with its files."""
+"""The engine of the model that the settings name, with its files."""
+
+from pathlib import Path
+from typing import Final
 
 from hearth.models.catalogue import Catalogue, SpeechModel
 from hearth.models.store import ModelStore
 from hearth.service.settings import SettingsError
 from speech.engines.hearing import Hearing
-from speech.engines.moonshine import Moonshine
+from speech.engines.piped import PipedHearing
 from speech.engines.piper import Piper
 from speech.engines.speaking import Speaking
+from speech.engines.whisper_server import WhisperServer
+from speech.languages import knows, remedy
+from speech.metrics import SpeechMetrics
 from speech.settings import Settings
 
+GROWN: Final = 2
+"""An engine that takes so many times the memory that the catalogue says is replaced."""
 
-def hearing(settings: Settings) -> Hearing:
+
+def hearing(settings: Settings, metrics: SpeechMetrics) -> Hearing:
     """What hears. Raises `ModelError` for a file that is missing or not the pinned one."""
-    model, store = chosen(settings), ModelStore(settings.model_dir)
-    for file in model.files:
-        store.ready(file)
-    return Moonshine(model.name, model.language, store.folder(model.files[0]))
+    model = chosen(settings)
+    files = ready(model, settings)
+    most = settings.engine_bytes or GROWN * model.ram_bytes
+    if model.engine == "whisper.cpp":
+        return WhisperServer(
+            model.name, model.language, files[0], binary=settings.whisper_server,
+            threads=settings.threads, most_bytes=most, metrics=metrics,
+        )  # fmt: skip
+    return PipedHearing(
+        model.name, model.language, model.engine, files[0].parent,
+        threads=settings.threads, most_bytes=most, metrics=metrics,
+    )  # fmt: skip
 
 
-def speaking(settings: Settings) -> Speaking:
+def speaking(settings: Settings, metrics: SpeechMetrics) -> Speaking:
     """What speaks; raises as `hearing` does."""
-    model, store = chosen(settings), ModelStore(settings.model_dir)
-    paths = [store.ready(file) for file in model.files]
-    return Piper(model.name, model.language, next(p for p in paths if p.suffix == ".onnx"))
+    model = chosen(settings)
+    voice = next(path for path in ready(model, settings) if path.suffix == ".onnx")
+    most = settings.engine_bytes or GROWN * model.ram_bytes
+    return Piper(model.name, model.language, voice, most_bytes=most, metrics=metrics)
 
 
 def chosen(settings: Settings) -> SpeechModel:
-    """The catalogue's entry. Raises `UnknownModel`, and `SettingsError` for one of another duty."""
-    model = Catalogue.load(settings.catalogue).speech_model(settings.model)
+    """The catalogue's entry.
+
+    Raises `UnknownModel`, and `SettingsError` for one of another duty or without the language.
+    """
+    catalogue = Catalogue.load(settings.catalogue)
+    model = catalogue.speech_model(settings.model)
     if model.duty != settings.duty:
         raise SettingsError(f"SPEECH_MODEL: {model.name} is for {model.duty}, not {settings.duty}.")
+    if settings.language is not None and not knows(model.language, settings.language):
+        what = remedy(settings.language, settings.duty, list(catalogue.speech.values()))
+        raise SettingsError(f"SPEECH_LANGUAGE: {model.name} knows {model.language!r} only. {what}")
     return model
+
+
+def ready(model: SpeechModel, settings: Settings) -> list[Path]:
+    """Its files, checked."""
+    store = ModelStore(settings.model_dir)
+    return [store.ready(file) for file in model.files]

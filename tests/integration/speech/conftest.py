@@ -2,10 +2,9 @@
 
 import json
 import os
-import re
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,18 +18,13 @@ from hearth.models.pull import pull_speech
 from hearth.models.store import ModelStore
 from hearth.service.names import SPEECH_STT, SPEECH_TTS
 from tests.integration.local.conftest import free_port_base, wait_for
+from tests.integration.speech.golden import SENTENCES, word_errors
 from tests.rules.tree import ROOT
+
+__all__ = ["SENTENCES", "word_errors"]
 
 STORE = ModelStore(ROOT / ".cache" / "models")
 KEY = "sk-hearth-speech"
-SENTENCES = (
-    "What is the capital of France?",
-    "Turn on the lights in the kitchen, please.",
-    "The quick brown fox jumps over the lazy dog.",
-    "How many planets are there in the solar system?",
-    "Please read the news of today to me.",
-)
-"""What the engines must hear right when the voice says it."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +92,14 @@ def speech(speech_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 def start(
-    name: str, port: int, key_file: Path, models: Path, log: Path
+    name: str,
+    port: int,
+    key_file: Path,
+    models: Path,
+    log: Path,
+    more: Mapping[str, str] | None = None,
 ) -> "subprocess.Popen[bytes]":
-    """One service, as `hearth up` starts it."""
+    """One service, as `hearth up` starts it, with more settings."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("SPEECH_")}
     with log.open("wb") as output:
         return subprocess.Popen(
@@ -108,7 +107,7 @@ def start(
             env=kept | {
                 "SPEECH_DUTY": name.removeprefix("speech-"), "SPEECH_PORT": str(port),
                 "SPEECH_KEY_FILES": json.dumps([str(key_file)]), "SPEECH_MODEL": MODELS[name],
-                "SPEECH_MODEL_DIR": str(models), "PYTHONPATH": str(ROOT),
+                "SPEECH_MODEL_DIR": str(models), "PYTHONPATH": str(ROOT), **(more or {}),
             },
         )  # fmt: skip
 
@@ -127,20 +126,3 @@ def is_ready(url: str) -> bool:
         return httpx2.get(f"{url}/health").status_code == 200
     except httpx2.TransportError:
         return False
-
-
-def word_errors(said: str, heard: str) -> float:
-    """Word error rate: the fewest changed, added and lost words for each word that was said."""
-    wanted, found = _words(said), _words(heard)
-    row = list(range(len(found) + 1))
-    for number, word in enumerate(wanted, 1):
-        before, row[0] = row[0], number
-        for place, other in enumerate(found, 1):
-            change = before + (word != other)
-            before = row[place]
-            row[place] = min(row[place] + 1, row[place - 1] + 1, change)
-    return row[-1] / len(wanted)
-
-
-def _words(text: str) -> Sequence[str]:
-    return re.sub(r"[^a-z0-9 ]", "", text.lower()).split()

@@ -1,6 +1,8 @@
 """OpenAI's audio API, with the official client."""
 
+import base64
 import io
+import json
 from collections.abc import Iterator
 from typing import Literal
 
@@ -12,7 +14,8 @@ import soundfile
 from openai import OpenAI
 
 from tests.integration.local.conftest import wait_for
-from tests.integration.speech.conftest import KEY, SENTENCES, Speech, is_ready, word_errors
+from tests.integration.speech.conftest import KEY, Speech, is_ready
+from tests.integration.speech.golden import SENTENCES, word_errors
 
 
 @pytest.fixture
@@ -28,10 +31,10 @@ def mouth(speech: Speech) -> Iterator[OpenAI]:
 
 
 def test_what_the_voice_says_is_heard_again(speech: Speech) -> None:
-    """The golden sentences: the gate for every engine that becomes the default."""
-    errors = [word_errors(text, speech.heard(speech.spoken(text))) for text in SENTENCES]
+    """The defaults together, the voice varying as it does; the engines' own gate is narrower."""
+    errors = [word_errors(text, speech.heard(speech.spoken(text))) for text in SENTENCES[:6]]
 
-    assert sum(errors) / len(errors) <= 0.2, errors
+    assert sum(errors) / len(errors) <= 0.12, errors
 
 
 @pytest.mark.parametrize("kind", ["mp3", "opus"])
@@ -44,7 +47,7 @@ def test_file_of_each_kind_goes_both_ways(
     ).content
     heard = ears.audio.transcriptions.create(model="whisper-1", file=(f"speech.{kind}", sound))
 
-    assert word_errors(SENTENCES[0], heard.text) <= 0.4
+    assert word_errors(SENTENCES[0], heard.text) <= 0.2
 
 
 def test_raw_samples_are_of_openais_rate_and_come_as_they_are_made(mouth: OpenAI) -> None:
@@ -74,6 +77,37 @@ def test_parts_have_their_times(ears: OpenAI, speech: Speech) -> None:
     assert subtitles.startswith("1\n00:00:0")
 
 
+def test_transcript_streams_as_the_official_client_reads_it(ears: OpenAI, speech: Speech) -> None:
+    """A live caption shows each part when it is known."""
+    sound = speech.spoken(SENTENCES[0])
+    events = list(ears.audio.transcriptions.create(model="any", file=("a.wav", sound), stream=True))
+    deltas = [event.delta for event in events if event.type == "transcript.text.delta"]
+    last = events[-1]
+
+    assert last.type == "transcript.text.done"
+    assert "".join(deltas) == last.text
+    assert word_errors(SENTENCES[0], last.text) <= 0.2
+
+
+def test_speech_streams_as_events(speech: Speech) -> None:
+    """Browsers read events where they cannot play half a file."""
+    asked = {"input": SENTENCES[0], "response_format": "pcm", "stream_format": "sse"}
+    answer = httpx2.post(f"{speech.tts}/v1/audio/speech", json=asked, headers=speech.headers)
+    events = [json.loads(line[6:]) for line in answer.text.splitlines() if line]
+    sound = b"".join(base64.b64decode(e["audio"]) for e in events[:-1])
+
+    assert answer.headers["content-type"].startswith("text/event-stream")
+    assert {e["type"] for e in events[:-1]} == {"speech.audio.delta"}
+    assert events[-1] == {"type": "speech.audio.done"}
+    assert 1 < len(sound) / 2 / 24_000 < 4
+
+
+def test_service_tells_its_model(ears: OpenAI, mouth: OpenAI) -> None:
+    """The gateway lists it, so that people see what hears and what speaks."""
+    assert [model.id for model in ears.models.list()] == ["moonshine-tiny-en"]
+    assert [model.id for model in mouth.models.list()] == ["en-us-joe"]
+
+
 def test_silence_is_no_words(ears: OpenAI) -> None:
     """Nobody spoke, so nobody is answered."""
     quiet = io.BytesIO()
@@ -87,8 +121,15 @@ def test_refusals_say_what_is_wrong(ears: OpenAI, mouth: OpenAI, speech: Speech)
     """Each is OpenAI's error with a sentence, before the first byte of sound."""
     with pytest.raises(openai.BadRequestError, match="no audio that can be read"):
         ears.audio.transcriptions.create(model="m", file=("a.wav", b"a text"))
-    with pytest.raises(openai.BadRequestError, match="hears 'en' only"):
+    with pytest.raises(openai.BadRequestError, match=r"hears 'en' only\. whisper-base"):
         ears.audio.transcriptions.create(model="m", file=("a.wav", b"-"), language="de")
+    with pytest.raises(openai.BadRequestError, match="times of words"):
+        ears.audio.transcriptions.create(
+            model="m", file=("a.wav", b"-"), timestamp_granularities=["word"],
+            response_format="verbose_json",
+        )  # fmt: skip
+    with pytest.raises(openai.BadRequestError, match="'mp3', 'opus', 'flac', 'wav' or 'pcm'"):
+        mouth.audio.speech.create(model="m", voice="alloy", input="Hello.", response_format="aac")
     with pytest.raises(openai.BadRequestError, match="no voice 'bob' here, only en-us-joe"):
         mouth.audio.speech.create(model="m", voice="bob", input="Hello.")
     with pytest.raises(openai.BadRequestError, match="no words"):

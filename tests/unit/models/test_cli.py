@@ -80,7 +80,7 @@ def test_list_tells_what_is_here_what_fits_and_what_is_in_use(run: Run) -> None:
     """One look decides what to pull."""
     run("pull", "qwen3-4b")
 
-    lines = {line.split()[0]: line for line in run("list").output.splitlines()}
+    lines = {line.split()[0]: line for line in run("list").output.splitlines() if line}
 
     assert "in use, not" in lines["smollm2"]
     assert "pulled" in lines["qwen3-4b"]

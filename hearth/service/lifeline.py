@@ -1,4 +1,7 @@
-"""A child process that does not outlive its parent, however the parent ends."""
+"""A child process that does not outlive its parent, however the parent ends.
+
+`python -m hearth.service.lifeline PROGRAM …` becomes a program that does not, either (Linux only).
+"""
 
 import ctypes
 import os
@@ -19,3 +22,13 @@ def end_with_parent(number: signal.Signals) -> None:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG) failed")
     if os.getppid() != parent:
         os.kill(os.getpid(), number)
+
+
+def main() -> None:
+    """Become the program that the arguments name by its path."""
+    end_with_parent(signal.SIGKILL)
+    os.execv(sys.argv[1], sys.argv[1:])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,207 @@
+"""Processes of engines: asked through a pipe, started anew when they end or are too large."""
+
+import asyncio
+import json
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
+
+import psutil
+import structlog
+
+from speech.blocks import packed
+from speech.errors import EngineFailed
+from speech.metrics import SpeechMetrics
+from speech.settings import engine_environment
+
+log = structlog.get_logger()
+
+START_SECONDS: Final = 120.0
+"""A cold disk and a busy machine; usually it is two seconds."""
+
+ANSWER_SECONDS: Final = 300.0
+"""Longest silence of a process that works: ten minutes of audio on a slow machine."""
+
+LEAST_TURNS: Final = 5
+"""A process that is too large from its beginning is not replaced more often than this."""
+
+
+class Running(Protocol):
+    """A process that is warm."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def runs(self) -> bool: ...
+    async def end(self) -> None: ...
+
+
+R = TypeVar("R", bound=Running)
+
+
+class Keeper(Generic[R]):
+    """Keeps one warm process of an engine; requests take turns.
+
+    One that has ended is started anew by the next turn. One that has grown larger than `most_bytes`
+    is replaced: the next is started and warm before it takes over between two turns, so that nobody
+    waits for it. For that time there are two.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        start: Callable[[], Awaitable[R]],
+        *,
+        most_bytes: int,
+        metrics: SpeechMetrics,
+    ) -> None:
+        self._name, self._start, self._most, self._metrics = name, start, most_bytes, metrics
+        self._turn = asyncio.Lock()
+        self._current: R | None = None
+        self._turns = 0
+        self._replacing: asyncio.Task[None] | None = None
+
+    async def open(self) -> R:
+        """Start it; it is warm afterwards. Raises `EngineFailed`."""
+        self._current, self._turns = await self._start(), 0
+        log.info("engine_started", engine=self._name, pid=self._current.pid)
+        return self._current
+
+    async def close(self) -> None:
+        """End it; what it is doing is lost."""
+        if self._replacing is not None:
+            self._replacing.cancel()
+            await asyncio.gather(self._replacing, return_exceptions=True)
+        if self._current is not None:
+            await self._current.end()
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[R]:
+        """The process, for one piece of work. Raises `EngineFailed`."""
+        async with self._turn:
+            current = self._current
+            if current is None or not current.runs:
+                self._metrics.restarted.labels("ended").inc()
+                log.warning("engine_ended", engine=self._name)
+                current = await self.open()
+            try:
+                yield current
+            finally:
+                self._weigh(current)
+
+    def _weigh(self, current: R) -> None:
+        self._turns += 1
+        size = resident(current.pid)
+        self._metrics.resident.set(size)
+        due = size > self._most and self._turns >= LEAST_TURNS
+        if due and (self._replacing is None or self._replacing.done()):
+            self._replacing = asyncio.create_task(self._replace(size))
+
+    async def _replace(self, size: int) -> None:
+        try:
+            successor = await self._start()
+        except EngineFailed as error:
+            log.error("engine_not_replaced", engine=self._name, reason=str(error))
+            return
+        try:
+            async with self._turn:
+                former, self._current, self._turns = self._current, successor, 0
+        except asyncio.CancelledError:
+            await successor.end()
+            raise
+        self._metrics.restarted.labels("memory").inc()
+        log.info("engine_replaced", engine=self._name, bytes=size, pid=successor.pid)
+        if former is not None:
+            await former.end()
+
+
+def resident(pid: int) -> int:
+    """Resident bytes of a process; 0 when it has ended."""
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return 0
+
+
+class Child:
+    """A process of ours at the other end of a pipe. It ends when its standard input does."""
+
+    def __init__(self, name: str, process: Process) -> None:
+        self._name, self._process = name, process
+        self.greeting: dict[str, Any] = {}
+
+    @classmethod
+    async def start(cls, name: str, module: str, *arguments: str) -> Self:
+        """Run the module and wait for its greeting. Raises `EngineFailed`."""
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", module, *arguments,
+            stdin=PIPE, stdout=PIPE, env=engine_environment(),
+        )  # fmt: skip
+        child = cls(name, process)
+        try:
+            child.greeting = json.loads(await child._block(START_SECONDS))
+        except asyncio.CancelledError:
+            await child.end()
+            raise
+        return child
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def runs(self) -> bool:
+        return self._process.returncode is None
+
+    async def end(self) -> None:
+        if self.runs:
+            self._process.kill()
+            await self._process.wait()
+
+    async def ask(self, *blocks: bytes) -> AsyncGenerator[bytes]:
+        """The blocks of the answer; who leaves early leaves the rest to be thrown away.
+
+        Raises `EngineFailed`.
+        """
+        whole = False
+        try:
+            await self._send(b"".join(packed(block) for block in blocks))
+            while block := await self._block(ANSWER_SECONDS):
+                yield block
+            whole = True
+        finally:
+            if not whole:
+                await asyncio.shield(self._clear())
+
+    async def _clear(self) -> None:
+        """Read what is left of an answer that nobody wants any more."""
+        try:
+            while self.runs and await self._block(ANSWER_SECONDS):
+                pass
+        except EngineFailed as error:
+            log.warning("engine_lost", engine=self._name, reason=str(error))
+
+    async def _send(self, data: bytes) -> None:
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(data)
+            await self._process.stdin.drain()
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise await self._broken() from error
+
+    async def _block(self, seconds: float) -> bytes:
+        assert self._process.stdout is not None
+        try:
+            async with asyncio.timeout(seconds):
+                length = int.from_bytes(await self._process.stdout.readexactly(4), "big")
+                return await self._process.stdout.readexactly(length)
+        except (asyncio.IncompleteReadError, TimeoutError) as error:
+            raise await self._broken() from error
+
+    async def _broken(self) -> EngineFailed:
+        """End what cannot be trusted any more."""
+        await self.end()
+        code = self._process.returncode
+        return EngineFailed(f"{self._name} broke off (its process ended with {code}).")

@@ -1,0 +1,175 @@
+"""The compiled whisper.cpp: its server as a child process, asked over HTTP on loopback."""
+
+import asyncio
+import io
+import shutil
+import socket
+import sys
+from asyncio.subprocess import DEVNULL, Process
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any, Final, Self
+
+import httpx2
+import numpy as np
+import soundfile
+
+from speech.audio import HEARING_RATE, Samples
+from speech.engines.child import ANSWER_SECONDS, START_SECONDS, Keeper
+from speech.engines.hearing import Segment
+from speech.errors import EngineFailed
+from speech.languages import MANY
+from speech.metrics import SpeechMetrics
+from speech.settings import engine_environment
+
+HOST: Final = "127.0.0.1"
+FRAMES_A_SECOND: Final = 50
+WHOLE_CONTEXT: Final = 1500
+"""Frames of Whisper's encoder: always 30 seconds, unless it is told that there is less."""
+
+LEAST_CONTEXT: Final = 512
+"""With less context than this the small models begin to repeat themselves (decision 0165)."""
+
+
+class WhisperServer:
+    """One model of whisper.cpp's own format (ggml), on whatever the server was compiled for."""
+
+    def __init__(
+        self,
+        name: str,
+        language: str,
+        model: Path,
+        *,
+        binary: Path | None,
+        threads: int,
+        most_bytes: int,
+        metrics: SpeechMetrics,
+    ) -> None:
+        self.name, self.language = name, language
+
+        async def start() -> ServerProcess:
+            return await ServerProcess.start(name, found(binary), model, threads)
+
+        self._keeper = Keeper(name, start, most_bytes=most_bytes, metrics=metrics)
+
+    async def open(self) -> None:
+        """Start the server; it has heard a second of silence afterwards."""
+        await self._keeper.open()
+
+    async def close(self) -> None:
+        await self._keeper.close()
+
+    async def hear(self, samples: Samples, *, language: str | None) -> AsyncGenerator[Segment]:
+        """The server tells all segments at the end."""
+        spoken = language or ("auto" if self.language == MANY else self.language)
+        async with self._keeper.turn() as server:
+            answer = await server.ask(samples, spoken)
+        heard_in = language or answer.get("detected_language_code")
+        for part in answer["segments"]:
+            yield Segment(
+                start=part["start"], end=part["end"], text=part["text"].strip(),
+                language=heard_in, avg_logprob=part.get("avg_logprob"),
+                no_speech_prob=part.get("no_speech_prob"),
+            )  # fmt: skip
+
+
+def found(binary: Path | None) -> str:
+    """The program. Raises `EngineFailed` where there is none."""
+    path = shutil.which(binary or "whisper-server")
+    if path is None:
+        raise EngineFailed(
+            f"There is no {binary or 'whisper-server on PATH'}: compile whisper.cpp and name its"
+            " server in SPEECH_WHISPER_SERVER."
+        )
+    return path
+
+
+class ServerProcess:
+    """One process of whisper.cpp's server."""
+
+    def __init__(self, name: str, process: Process, port: int) -> None:
+        self._name, self._process = name, process
+        self._url = f"http://{HOST}:{port}"
+        self._http = httpx2.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False)
+
+    @classmethod
+    async def start(cls, name: str, binary: str, model: Path, threads: int) -> Self:
+        """Raises `EngineFailed` when it does not hear a second of silence."""
+        port = _free_port()
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-P", "-m", "hearth.service.lifeline", binary,
+            "--model", str(model), "--host", HOST, "--port", str(port),
+            "--threads", str(threads), "--suppress-nst",
+            stdin=DEVNULL, stdout=DEVNULL, env=engine_environment(),
+        )  # fmt: skip
+        server = cls(name, process, port)
+        try:
+            await server._answers()
+            await server.ask(np.zeros(HEARING_RATE, np.float32), "en")
+        except (asyncio.CancelledError, EngineFailed):
+            await server.end()
+            raise
+        return server
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def runs(self) -> bool:
+        return self._process.returncode is None
+
+    async def end(self) -> None:
+        await self._http.aclose()
+        if self.runs:
+            self._process.kill()
+            await self._process.wait()
+
+    async def ask(self, samples: Samples, language: str) -> dict[str, Any]:
+        """Its answer in OpenAI's form `verbose_json`. Raises `EngineFailed`."""
+        body = io.BytesIO()
+        soundfile.write(body, samples, HEARING_RATE, format="WAV", subtype="PCM_16")
+        asked = {
+            "response_format": "verbose_json",
+            "temperature": "0.0",
+            "language": language,
+            "audio_ctx": str(context_for(len(samples) / HEARING_RATE)),
+        }
+        try:
+            answer = await self._http.post(
+                f"{self._url}/inference",
+                data=asked,
+                files={"file": ("speech.wav", body.getvalue(), "audio/wav")},
+            )
+            answer.raise_for_status()
+            told: dict[str, Any] = answer.json()
+        except (httpx2.HTTPError, ValueError) as error:
+            raise EngineFailed(f"The whisper-server of {self._name} failed: {error!r}.") from error
+        return told
+
+    async def _answers(self) -> None:
+        """Wait until it listens, which is before its model is loaded, and then until that is."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + START_SECONDS
+        while loop.time() < deadline and self.runs:
+            try:
+                answer = await self._http.get(f"{self._url}/health")
+            except httpx2.TransportError:
+                await asyncio.sleep(0.05)
+                continue
+            if answer.status_code == 200:
+                return
+            await asyncio.sleep(0.05)
+        raise EngineFailed(f"The whisper-server of {self._name} did not start; see the log.")
+
+
+def context_for(seconds: float) -> int:
+    """Frames that the encoder needs for so much audio and some silence; its cost grows by them."""
+    needed = 64 * -(-int(seconds * FRAMES_A_SECOND + 128) // 64)
+    return min(WHOLE_CONTEXT, max(LEAST_CONTEXT, needed))
+
+
+def _free_port() -> int:
+    with socket.create_server((HOST, 0)) as probe:
+        port: int = probe.getsockname()[1]
+    return port
