@@ -1,5 +1,6 @@
 """`python -m moe_gateway`: run the gateway as its settings say."""
 
+import gc
 import sys
 
 from hearth.service.health import Health
@@ -23,6 +24,9 @@ def main() -> None:
         app = build_app(settings, health)
     except SettingsError as error:
         sys.exit(str(error))
+    # What was made so far stays; what requests make goes by itself when they are over.
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
     serve(
         app,
         host=str(settings.host),

@@ -11,7 +11,15 @@ from moe_gateway.errors import Headers, Refused
 from moe_gateway.instances import Instance
 from moe_gateway.metrics import NOWHERE, UNKNOWN
 from moe_gateway.routing.audio import with_model
-from moe_gateway.routing.body import Hints, Kind, Look, Needs, changed, needs_of
+from moe_gateway.routing.body import (
+    WORTH_KEEPING,
+    Hints,
+    Kind,
+    Look,
+    Needs,
+    changed,
+    needs_of,
+)
 from moe_gateway.routing.choice import Route
 
 HOT: Final[dict[str, Kind]] = {
@@ -32,6 +40,7 @@ SESSION_HEADERS: Final = frozenset((b"x-session-id", b"x-session-affinity", b"x-
 """How callers name the conversation that a request belongs to."""
 
 HINT_LENGTH: Final = 100
+NO_NEEDS: Final = Needs()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +99,14 @@ class Asked:
         if self.needs is None:
             self.needs = needs_of(self.body, self.kind, _hints(self.headers))
         return self.needs
+
+    def needed_by_name(self) -> Needs:
+        """The same of who names a model, for whom only the beginning of the prompt counts: a small
+        request that names no conversation has none that is worth a look."""
+        small = len(self.body) < WORTH_KEEPING and b"prompt_cache_key" not in self.body
+        if small and SESSION_HEADERS.isdisjoint([name for name, _ in self.headers]):
+            return NO_NEEDS
+        return self.needed()
 
     def assembled_on(self, instance: Instance) -> bool:
         """Whether a stream is asked for and put together, so that a hang-up stops the work."""

@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import structlog
@@ -15,7 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from hearth.openai_api.usage import TokenCount
 from moe_gateway.admission import Admission, RetryBudget
-from moe_gateway.asked import RESPONSES, SPEECH, Asked
+from moe_gateway.asked import NO_NEEDS, RESPONSES, SPEECH, Asked
 from moe_gateway.callers.behalf import HEADER
 from moe_gateway.callers.clock import Clock
 from moe_gateway.callers.corked import Line, line_of
@@ -43,7 +44,7 @@ from moe_gateway.relay import (
     request_head,
 )
 from moe_gateway.responses.reply import ResponsesReply
-from moe_gateway.routing.body import Needs, first_words
+from moe_gateway.routing.body import first_words
 from moe_gateway.routing.choice import AUTO, Route, choose, choose_speech
 from moe_gateway.routing.classifier import Classifier
 from moe_gateway.settings import Settings
@@ -159,10 +160,13 @@ class HotRoutes:
             route = choose_speech(asked.kind, model, self.instances)
             asked.model = model
             return route
-        offering = sum(model in instance.names for instance in self.instances)
+        offering = [one for one in self.instances if model in one.names]
         if model == AUTO or offering:
             asked.model = model
-        needs = asked.needed() if model == AUTO or offering > 1 else Needs()
+        if model == AUTO or any(one.fallback for one in offering):
+            needs = asked.needed()
+        else:
+            needs = asked.needed_by_name() if len(offering) > 1 else NO_NEEDS
         return choose(model, needs, self.instances)
 
     def _pick(self, asked: Asked, reply: Reply) -> Instance | None:
@@ -202,13 +206,11 @@ class HotRoutes:
     async def _served(self, asked: Asked, reply: Reply) -> bool:
         """Wait for an instance and ask it; False when another one should be asked."""
         since = time.perf_counter()
-
-        def told(place: Callable[[], int]) -> None:
-            reply.place = place
-            self.metrics.placed(asked.model, place())
-
         instance = await self.admission.enter(
-            asked.caller.name, asked.model, lambda: self._pick(asked, reply), told
+            asked.caller.name,
+            asked.model,
+            partial(self._pick, asked, reply),
+            partial(self._placed, asked, reply),
         )
         reply.place = None
         self._note_wait(asked, reply, time.perf_counter() - since)
@@ -230,6 +232,11 @@ class HotRoutes:
             self.admission.leave(instance)
             if self.traced is not None:
                 asked.attempted(begun)
+
+    def _placed(self, asked: Asked, reply: Reply, place: Callable[[], int]) -> None:
+        """It waits in the queue, and its caller is told where."""
+        reply.place = place
+        self.metrics.placed(asked.model, place())
 
     def _note_wait(self, asked: Asked, reply: Reply, seconds: float) -> None:
         if seconds < QUEUED_SECONDS:
@@ -292,7 +299,7 @@ class HotRoutes:
             log.error("instance_refuses_our_key", instance=instance.label)
             message = f"{instance.label} refuses the gateway's own key (its `key_file`)."
             raise Refused(502, "upstream_refused_key", message, headers=[NO_RETRY])
-        asked.counted_inside = any(name == HEADER for name, _ in connection.headers)
+        asked.counted_inside = instance.settings.lists_models and _is_told(connection)
         kind = connection.content_type
         if connection.status >= 400:
             return await pass_whole(reply, connection, idle)
@@ -345,6 +352,11 @@ def _watched(
     if line is None:
         return asyncio.create_task(wait()).cancel
     return line.watch(gone)
+
+
+def _is_told(connection: Connection) -> bool:
+    """Whether an agent says that it asks on its caller's behalf."""
+    return any(name == HEADER for name, _ in connection.headers)
 
 
 def _code(failure: Refused | None) -> str:

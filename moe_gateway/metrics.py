@@ -5,13 +5,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from hearth.openai_api.usage import TokenCount
 from moe_gateway.admission import Admission
 from moe_gateway.callers.keyring import Keyring
+from moe_gateway.counts import Count, Counts, Spread, Spreads
 from moe_gateway.instances import Instance
 
 UNKNOWN: Final = "unknown"
@@ -33,15 +34,15 @@ DURATION_BUCKETS: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 12
 class Meters:
     """The counters of one model on one instance, found once."""
 
-    prompt: Counter
-    completion: Counter
-    cached: Counter
-    hits: Counter
-    misses: Counter
-    first_byte: Histogram
-    duration: Histogram
-    upstream: Histogram
-    between: Histogram
+    prompt: Count
+    completion: Count
+    cached: Count
+    hits: Count
+    misses: Count
+    first_byte: Spread
+    duration: Spread
+    upstream: Spread
+    between: Spread
 
 
 class GatewayMetrics:
@@ -58,38 +59,38 @@ class GatewayMetrics:
         self._answers(registry)
         self._times(registry)
         self._waits(registry)
-        self._counts: dict[tuple[str, str, str], Counter] = {}
+        self._counts: dict[tuple[str, str, str], Count] = {}
         self._meters: dict[tuple[str, str], Meters] = {}
         registry.register(InstanceCollector(instances, admission))
         registry.register(KeyCollector(keys or Keyring(())))
 
     def _answers(self, registry: CollectorRegistry) -> None:
-        self._requests = Counter(
+        self._requests = Counts(
             "moe_gateway_requests",
             "Requests answered; status is 2xx, 4xx, 5xx, or gone when the caller hung up.",
             ["model", "instance", "status"],
             registry=registry,
         )
-        self._tokens = Counter(
+        self._tokens = Counts(
             "moe_gateway_tokens",
             "Tokens, as the servers count them; kind is prompt or completion.",
             ["model", "instance", "kind"],
             registry=registry,
         )
-        self._cached = Counter(
+        self._cached = Counts(
             "moe_gateway_cached_tokens",
             "Tokens of prompts that were in the server's cache already, by its own account.",
             ["model", "instance"],
             registry=registry,
         )
-        self._affinity = Counter(
+        self._affinity = Counts(
             "moe_gateway_affinity",
             "Requests sent to where the beginning of their prompt belongs; result is hit when the"
             " server had half of the prompt or more in its cache, else miss.",
             ["model", "instance", "result"],
             registry=registry,
         )
-        self._failovers = Counter(
+        self._failovers = Counts(
             "moe_gateway_failovers",
             "Requests that went on to another instance, by the one that failed.",
             ["model", "instance"],
@@ -97,28 +98,28 @@ class GatewayMetrics:
         )
 
     def _times(self, registry: CollectorRegistry) -> None:
-        self._first_byte = Histogram(
+        self._first_byte = Spreads(
             "moe_gateway_first_byte_seconds",
             "From the request to the first byte of its answer.",
             ["model", "instance"],
             buckets=FIRST_BYTE_BUCKETS,
             registry=registry,
         )
-        self._duration = Histogram(
+        self._duration = Spreads(
             "moe_gateway_duration_seconds",
             "From the request to the end of its answer.",
             ["model", "instance"],
             buckets=DURATION_BUCKETS,
             registry=registry,
         )
-        self._upstream = Histogram(
+        self._upstream = Spreads(
             "moe_gateway_upstream_seconds",
             "From asking a server to the first byte of its answer.",
             ["model", "instance"],
             buckets=FIRST_BYTE_BUCKETS,
             registry=registry,
         )
-        self._between = Histogram(
+        self._between = Spreads(
             "moe_gateway_inter_token_seconds",
             "Between two tokens of a stream, as the mean of each answer.",
             ["model", "instance"],
@@ -127,14 +128,14 @@ class GatewayMetrics:
         )
 
     def _waits(self, registry: CollectorRegistry) -> None:
-        self._queued = Histogram(
+        self._queued = Spreads(
             "moe_gateway_queue_seconds",
             "What requests waited that had to wait for a slot.",
             ["model"],
             buckets=DURATION_BUCKETS,
             registry=registry,
         )
-        self._places = Histogram(
+        self._places = Spreads(
             "moe_gateway_queue_place",
             "The place at which requests came into the queue; 1 is the next.",
             ["model"],
@@ -198,7 +199,7 @@ class GatewayMetrics:
 
     def forget(self, instance: str) -> None:
         """Drop what was counted of an instance that is gone: each place that it had was another."""
-        for metric in (
+        metrics: Iterable[Counts | Spreads] = (
             self._requests,
             self._tokens,
             self._first_byte,
@@ -208,8 +209,9 @@ class GatewayMetrics:
             self._cached,
             self._affinity,
             self._failovers,
-        ):
-            metric.remove_by_labels({"instance": instance})
+        )
+        for metric in metrics:
+            metric.remove("instance", instance)
         self._counts = {where: one for where, one in self._counts.items() if where[1] != instance}
         self._meters = {where: one for where, one in self._meters.items() if where[1] != instance}
 

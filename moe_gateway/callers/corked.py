@@ -10,16 +10,21 @@ import asyncio
 import re
 from collections.abc import Callable
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from hearth.service.wire import BoundedHttp
 from moe_gateway.errors import Headers
+from moe_gateway.upstream.deadlines import Deadlines
 
 HEAD: Final = b"HTTP/1.1 "
 EXTENSION: Final = "hearth.line"
 """Where a scope of `CorkedProtocol` has its `Line`."""
+
+_IDLE: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, Deadlines]] = WeakKeyDictionary()
+"""How long connections may be silent between two requests, by their loop."""
 
 _NO_HEAD: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 """What may stand in no name and no value of a header."""
@@ -128,17 +133,35 @@ class CorkedProtocol(BoundedHttp):
     """HTTP on one connection."""
 
     _cork: Cork
+    _idle: Deadlines
     _line: Line | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self._idle = _IDLE.setdefault(self.loop, Deadlines())
         self._cork = Cork(transport)
         self.transport = self._cork  # type: ignore[assignment]
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
+        self._idle.drop(self)
         if self._line is not None:
             self._line.lost()
+
+    def on_response_complete(self) -> None:
+        """As uvicorn's, without a timer of the loop for each answer."""
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            cycle, app = self.pipeline.pop()
+            self._start_asgi_task(cycle, app)
+        else:
+            self._idle.set(self, self.timeout_keep_alive, self.timeout_keep_alive_handler)
+
+    def _unset_keepalive_if_required(self) -> None:
+        self._idle.drop(self)
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._line = Line(cycle, self._cork)

@@ -56,7 +56,8 @@ class Caller:
         self.limits = limits
 
     def may_use(self, model: str) -> bool:
-        return any(fnmatchcase(model, pattern) for pattern in self.limits.models)
+        patterns = self.limits.models
+        return "*" in patterns or any(fnmatchcase(model, pattern) for pattern in patterns)
 
     def may_do(self, scope: str) -> bool:
         return scope in self.limits.scopes or "admin" in self.limits.scopes
