@@ -2,6 +2,7 @@
 
 import json
 import re
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self
@@ -33,6 +34,8 @@ class Script:
     calls: tuple[Call, ...] = ()
     wait: float = 0.0
     pause: float = 0.0
+    held: threading.Event | None = None
+    """Nothing is said before this is set."""
     finish: str | None = None
     status: int = 200
     body: bytes | None = None
@@ -61,12 +64,17 @@ class Rule:
         *,
         pause: float = 0.0,
         wait: float = 0.0,
+        held: threading.Event | None = None,
         thoughts: str = "",
         finish: str | None = None,
     ) -> Self:
-        """Answer with a text, word by word; `thoughts` come first, as `reasoning_content`."""
+        """Answer with a text, word by word; `thoughts` come first, as `reasoning_content`.
+
+        `held`: not before the test sets it, so that it can look meanwhile, however slow it is.
+        """
         words, before = words_of(text), words_of(thoughts)
-        return self._add(Script(words, before, wait=wait, pause=pause, finish=finish))
+        script = Script(words, before, wait=wait, pause=pause, held=held, finish=finish)
+        return self._add(script)
 
     def call_tool(self, name: str, arguments: Json, *, text: str = "", wait: float = 0.0) -> Self:
         """Ask for one tool call, after a text if there is one."""

@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import ValidationError
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -38,6 +38,7 @@ from hearth.openai_api.scripts import (
 )
 from hearth.openai_api.sse import DONE
 
+LOOK_SECONDS: Final = 0.05
 Outcome = Literal["running", "answered", "aborted", "broken"]
 Json = dict[str, Any]
 
@@ -162,6 +163,8 @@ class ScriptedModel:
             self._free = asyncio.Semaphore(self.slots)
         async with self._free:
             await asyncio.sleep(script.wait)
+            while script.held and not await asyncio.to_thread(script.held.wait, LOOK_SECONDS):
+                pass  # A longer wait would keep its thread when the caller hangs up.
             if script.body is not None:
                 await answer.whole(script.status, script.body, script.headers)
             elif await self._speak(request, script, received, answer):

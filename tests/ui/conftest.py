@@ -11,7 +11,15 @@ from urllib.parse import urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, Request, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    ConsoleMessage,
+    Locator,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
 from starlette.types import ASGIApp
 
 from hearth.settings import Settings
@@ -26,6 +34,10 @@ REPORT = Path(__file__).parent / "report.yaml"
 """A workflow with all that a graph can show: a scope, parallel nodes, a model, a condition."""
 REFUSED = re.compile(r"Failed to load resource: .* (401|404|502)")
 """Chromium's own line about a refusal that the page itself shows to its reader."""
+
+PATIENCE = 30_000
+"""Milliseconds: a browser on a machine that also runs other tests takes its time."""
+expect.set_options(timeout=PATIENCE)
 
 Serve = Callable[[ASGIApp], str]
 
@@ -90,7 +102,7 @@ class Visitor:
         )
         self.closing.callback(context.close)
         page = context.new_page()
-        page.set_default_timeout(15_000)
+        page.set_default_timeout(PATIENCE)
         page.on("console", self._heard)
         page.on("pageerror", lambda error: self.complaints.append(str(error)))
         page.on("request", self._requested)

@@ -1,6 +1,7 @@
 """The graph of a run: live beside the chat, whole on its own page, by mouse and by keys."""
 
 import re
+import threading
 from typing import Any
 
 import pytest
@@ -28,7 +29,8 @@ def node(page: Page, path: str) -> Any:
 @pytest.mark.proves("004-20")
 def test_graph_shows_each_state_while_it_happens(visitor: Visitor) -> None:
     """Watching is what tells a person that it works, and where it waits."""
-    visitor.house.model.when("slow").say("Here it is at last.", wait=1.5, pause=0.2)
+    held = threading.Event()
+    visitor.house.model.when("slow").say("Here it is at last.", held=held)
     page = visitor.enter()
 
     turn = say(page, "Take it slow")
@@ -40,6 +42,7 @@ def test_graph_shows_each_state_while_it_happens(visitor: Visitor) -> None:
         "aria-label", re.compile(r"^reply, running, \d")
     )
     expect(turn.get_by_test_id("answer")).to_be_empty()
+    held.set()
     ended(turn)
     expect(node(panel.page, "reply")).to_have_attribute("data-state", "done")
 
@@ -69,7 +72,8 @@ def test_graph_on_the_page_is_that_of_the_definition_and_of_the_active_run(
     visitor: Visitor,
 ) -> None:
     """What is drawn must be what the service tells any other program."""
-    visitor.house.model.when("Report").say("A report.", wait=3)
+    held = threading.Event()
+    visitor.house.model.when("Report").say("A report.", held=held)
     page = visitor.enter()
     run = start(visitor, question="stoves")
     with visitor.house.client() as client:
@@ -79,6 +83,7 @@ def test_graph_on_the_page_is_that_of_the_definition_and_of_the_active_run(
     show(page, run)
 
     assert [(each["id"], each["status"]) for each in active] == [(run, "running")]
+    held.set()
     drawn = page.get_by_test_id("graph-node").evaluate_all("all => all.map(e => e.dataset.path)")
     assert sorted(drawn) == sorted(each["path"] for each in definition["nodes"])
     expect(page.locator(".graph-line")).to_have_count(len(definition["edges"]))
@@ -107,7 +112,8 @@ def test_inner_calls_of_an_agent_can_be_stepped_into(visitor: Visitor) -> None:
 
 def test_run_page_changes_while_the_run_goes_on(visitor: Visitor) -> None:
     """A run that somebody else started is watched the same way."""
-    visitor.house.model.when("Report").say("A long report.", wait=2)
+    held = threading.Event()
+    visitor.house.model.when("Report").say("A long report.", held=held)
     page = visitor.enter()
     run = start(visitor, question="stoves")
 
@@ -115,6 +121,7 @@ def test_run_page_changes_while_the_run_goes_on(visitor: Visitor) -> None:
 
     expect(node(page, "draft")).to_have_attribute("data-state", "running")
     expect(page.get_by_test_id("run-status")).to_have_text("Running")
+    held.set()
     expect(page.get_by_test_id("run-status")).to_have_text("Done")
     expect(node(page, "save")).to_have_attribute("data-state", "skipped")
     expect(node(page, "look")).to_have_attribute("data-state", "done")

@@ -1,5 +1,7 @@
 """The list of runs, and the workflows one starts them from."""
 
+import threading
+
 from playwright.sync_api import expect
 
 from tests.ui.conftest import Visitor, ended, say, sign_in
@@ -24,7 +26,8 @@ def test_runs_outlive_a_restart_of_the_service(visitor: Visitor) -> None:
 
 def test_list_shows_a_run_while_it_runs_and_when_it_is_done(visitor: Visitor) -> None:
     """The list is left open on a second screen; nobody should have to reload it."""
-    visitor.house.model.when("slow").say("Done at last.", wait=3)
+    held = threading.Event()
+    visitor.house.model.when("slow").say("Done at last.", held=held)
     page = visitor.enter()
     page.get_by_test_id("nav-runs").click()
     page.get_by_test_id("empty").wait_for()
@@ -35,6 +38,7 @@ def test_list_shows_a_run_while_it_runs_and_when_it_is_done(visitor: Visitor) ->
 
     row = page.get_by_test_id("run").filter(has_text="slow one")
     expect(row).to_contain_text("Running")
+    held.set()
     expect(row).to_contain_text("Done")
 
 

@@ -2,7 +2,9 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 
 from hearth.local.embedded import embedded_services
@@ -90,14 +92,19 @@ def test_services_are_told_where_keys_are_and_never_the_keys(
         assert not any("key" in word for word in service.command)
 
 
-def test_better_model_is_offered_with_the_commands_that_get_it(options: Options) -> None:
+def test_better_model_is_offered_with_the_commands_that_get_it(
+    options: Options, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The embedded model is not clever; one line leads to one that is."""
+    memory = 64 * 10**9
+    monkeypatch.setattr(psutil, "virtual_memory", lambda: SimpleNamespace(total=memory))
     catalogue = Catalogue.load()
-    small, best = catalogue["smollm2"], catalogue.best_fit(1 << 50)
+    small, best = catalogue["smollm2"], catalogue.best_fit(memory)
     assert best is not None
     line = better_model([small], catalogue, options)
 
-    assert line is None or "models pull" in line
+    assert line is not None
+    assert line.index(f"models pull {best.name}") < line.index(f"models use {best.name}")
     assert better_model([best], catalogue, options) is None
 
 

@@ -66,12 +66,12 @@ def always(*pieces: bytes) -> Script:
 
 @pytest.fixture
 async def pool() -> AsyncIterator[Pool]:
-    pool = Pool(connect_timeout=1)
+    pool = Pool(connect_timeout=30)
     yield pool
     pool.close()
 
 
-async def ask(pool: Pool, server: Server, *, seconds: float = 5, reuse: bool = True) -> Connection:
+async def ask(pool: Pool, server: Server, *, seconds: float = 60, reuse: bool = True) -> Connection:
     return await pool.ask(server.address, HEAD, b"", seconds=seconds, reuse=reuse)
 
 
@@ -276,10 +276,10 @@ async def test_cancelled_wait_closes_the_connection(pool: Pool) -> None:
 
     async with await asyncio.start_server(never_answer, "127.0.0.1", 0) as listener:
         address = Address("127.0.0.1", listener.sockets[0].getsockname()[1])
-        task = asyncio.ensure_future(pool.ask(address, HEAD, b"", seconds=5))
+        task = asyncio.ensure_future(pool.ask(address, HEAD, b"", seconds=60))
         await asked.wait()
         task.cancel()
-        await asyncio.wait_for(gone.wait(), 5)
+        await asyncio.wait_for(gone.wait(), 60)
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def scripted(rules: Path, *options: str) -> Iterator[httpx2.Client]:
     headers = {"authorization": "Bearer secret"}
     with (
         subprocess.Popen([*command, *options]) as process,
-        httpx2.Client(base_url=f"http://127.0.0.1:{port}", headers=headers) as client,
+        httpx2.Client(base_url=f"http://127.0.0.1:{port}", headers=headers, timeout=60) as client,
     ):
         try:
             _wait_for(client, process)
@@ -38,7 +38,7 @@ def scripted(rules: Path, *options: str) -> Iterator[httpx2.Client]:
 
 
 def _wait_for(client: httpx2.Client, process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while time.monotonic() < deadline and process.poll() is None:
         try:
             client.get("/health")

@@ -114,5 +114,6 @@ def test_numbers_are_those_of_the_kernel(machine: str, file: str) -> None:
     said = dict(re.findall(r"#define __NR(?:3264)?_(\w+) (\d+)", text))
     known = seccomp.numbers(machine)
 
+    assert said or not header.exists()
     assert {n: v for n, v in known.items() if n in said and int(said[n]) != v} == {}
     assert len(set(known.values())) == len(known)

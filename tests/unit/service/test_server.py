@@ -78,14 +78,14 @@ def test_stop_finishes_the_request_under_way_and_exits_with_0(
     """An update must not cut an answer in two, and a clean stop is no failure."""
     answers: list[str] = []
     caller = threading.Thread(
-        target=lambda: answers.append(httpx2.get(f"http://127.0.0.1:{port}/slow").text)
+        target=lambda: answers.append(httpx2.get(f"http://127.0.0.1:{port}/slow", timeout=60).text)
     )
     caller.start()
     assert service.stdout is not None
     assert service.stdout.readline() == "baking\n"
     service.send_signal(number)
-    caller.join(30)
-    out, err = service.communicate(timeout=30)
+    caller.join(60)
+    out, err = service.communicate(timeout=60)
 
     assert answers == ["done while ready=False"]
     assert service.returncode == 0, err

@@ -46,7 +46,7 @@ class Gateway:
 async def directory(
     services: dict[str, str], *, gateway: str = NOBODY, key: str = "k"
 ) -> AsyncIterator[Directory]:
-    async with httpx2.AsyncClient(timeout=2, trust_env=False) as http:
+    async with httpx2.AsyncClient(timeout=30, trust_env=False) as http:
         yield Directory(
             FixedPlaces(services, gateway=f"{gateway}/v1", http=http), key=key, http=http
         )
