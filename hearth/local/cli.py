@@ -153,7 +153,7 @@ def _show_schedules(instance: Instance, status: InstanceStatus) -> None:
         return
     try:
         found = schedules.schedules_of(instance)
-    except (httpx2.HTTPError, ValidationError) as error:
+    except (httpx2.HTTPError, ValidationError, SettingsError) as error:
         typer.echo(f"Schedules are not known: {error}")
         return
     if found:

@@ -30,11 +30,14 @@ class Schedules(BaseModel):
 
 
 def schedules_of(instance: Instance) -> list[Schedule]:
-    """Ask the agent service of an instance. Raises `httpx2.HTTPError`, `ValidationError`."""
+    """Ask the agent service of an instance.
+
+    Raises `httpx2.HTTPError`, `ValidationError` and, for its key, `SettingsError`.
+    """
     headers = {"authorization": f"Bearer {read_key(instance.key_file)}"}
     url = f"{instance.web}/api/schedules"
     answer = httpx2.get(url, headers=headers, timeout=ASK_SECONDS, trust_env=False)
-    return Schedules.model_validate(answer.raise_for_status().json()).schedules
+    return Schedules.model_validate_json(answer.raise_for_status().content).schedules
 
 
 def table_of(schedules: list[Schedule]) -> Table:
