@@ -31,6 +31,7 @@ from pipecatapp.workflow import (
     read_document,
     read_layer,
 )
+from pipecatapp.workflow.compiling.checks import apart
 from pipecatapp.workflow.running.known import Known
 
 log = structlog.get_logger()
@@ -92,6 +93,8 @@ class Planned(BaseModel):
 
     graph: Graph | None = None
     diagnostics: list[dict[str, Any]] = []
+    warnings: list[dict[str, Any]] = []
+    """What keeps nothing from running, and is seldom meant."""
     text: str
     inputs: dict[str, Any] = {}
     outputs: dict[str, Any] = {}
@@ -208,6 +211,7 @@ class Runs:
         return Planned(
             graph=plan.graph(),
             text=plan_text(plan),
+            warnings=shown(warnings_of(workflow, plan)),
             inputs=workflow.input_schema(),
             outputs=workflow.output_schema(),
         )
@@ -333,6 +337,20 @@ class Runs:
         self.view(run)
         await self.engine.cancel(run)
         return self.view(run)
+
+
+def warnings_of(workflow: Workflow, plan: Plan) -> list[Diagnostic]:
+    """What stands aside in a graph, where it stands."""
+    places = {node.id: index for index, node in enumerate(workflow.document.graph or ())}
+    mend = "Read it, name it in `needs`, or remove it"
+    return [
+        workflow.source.diagnostic(
+            ("graph", places[name], "id") if name in places else ("graph",),
+            f"{name!r} is connected with nothing that the workflow gives",
+            mend,
+        )
+        for name in apart(plan.body)
+    ]
 
 
 def shown(diagnostics: Sequence[Diagnostic]) -> list[dict[str, Any]]:

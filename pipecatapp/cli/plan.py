@@ -119,6 +119,8 @@ async def _plan(named: Named, look: _Look, state_dir: Path | None, *, as_json: b
         typer.echo(json.dumps(told, indent=2, ensure_ascii=False))
         return INVALID if wrong else DONE
     typer.echo(planned["text"], err=wrong)
+    for one in planned["warnings"]:
+        typer.echo(f"warning: {one['said']}", err=True)
     if steps is not None:
         typer.echo("cache:")
     wide = max((len(step["path"]) for step in steps or ()), default=0)

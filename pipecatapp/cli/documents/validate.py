@@ -39,7 +39,10 @@ async def _validate(
     async with open_desk(state_dir) as desk:
         for name in names:
             planned = await desk.plan(document_of(name, *laid))
-            found.append({"name": name, "diagnostics": planned["diagnostics"]})
+            told = {key: planned[key] for key in ("diagnostics", "warnings")}
+            found.append({"name": name, **told})
+            for one in [] if as_json else planned["warnings"]:
+                typer.echo(f"warning: {one['said']}", err=True)
             if planned["diagnostics"] and not as_json:
                 typer.echo(planned["text"], err=True)
     wrong = sum(len(one["diagnostics"]) for one in found)

@@ -12,6 +12,7 @@ from pipecatapp.sandbox import Limits, Mount, Outcome, Sandbox, SandboxUnusable,
 from pipecatapp.sandbox.errand import Errand, carry_out
 from pipecatapp.sandbox.tree import TooLarge, remove
 from pipecatapp.tools.code.elsewhere.places import Places
+from pipecatapp.tools.code.errors import ProgramError, error_of
 from pipecatapp.tools.code.packages import Packages
 from pipecatapp.workflow import Context, ToolFailed, tool
 
@@ -39,6 +40,9 @@ class Ran(BaseModel):
     stderr: str = Field(description="The same of its standard error.")
     stdout_cut: int = Field(description="Bytes that are missing in the middle of `stdout`.")
     stderr_cut: int = Field(description="Bytes that are missing in the middle of `stderr`.")
+    error: ProgramError | None = Field(
+        description="What went wrong, read out of `stderr`: type, message, file and line."
+    )
     seconds: float = Field(description="How long it ran.")
     files: list[ChangedFile] = Field(description="What it added, changed or removed.")
     files_left_out: int = Field(description="How many more it changed than are named.")
@@ -157,6 +161,7 @@ def ran(ended: Outcome) -> Ran:
         stderr=ended.stderr.text,
         stdout_cut=ended.stdout.cut,
         stderr_cut=ended.stderr.cut,
+        error=error_of(ended.stderr.text, exit_code=ended.exit_code, stopped=ended.stopped),
         seconds=ended.seconds,
         files=files,
         files_left_out=max(0, len(changes) - LISTED),

@@ -7,8 +7,8 @@ from pydantic import BaseModel, ValidationError
 
 from pipecatapp.workflow.document.diagnostic import did_you_mean
 from pipecatapp.workflow.document.yaml_text import Path
-from pipecatapp.workflow.expressions import expressions
-from pipecatapp.workflow.plan import Plan, PlanNode
+from pipecatapp.workflow.expressions import expression, expressions
+from pipecatapp.workflow.plan import Body, Plan, PlanNode
 from pipecatapp.workflow.tool import REPEATABLE, Json
 
 
@@ -144,6 +144,22 @@ def unrepeatable(plan: Plan, node: PlanNode) -> Iterator[Finding]:
         if effect not in REPEATABLE and effect != "human":
             told = f"`retry` cannot stand here: {path!r} may have done something already"
             yield Finding((), told, "Let the nodes try again that may")
+
+
+def apart(body: Body) -> list[str]:
+    """Nodes of a graph that are connected with nothing that the workflow gives: no fault, but
+    seldom meant.
+    """
+    if body.order != "graph":
+        return []
+    sources = [source for out in body.outputs.values() for _, source in expressions(out.value)]
+    joined = {str(read.path[0]) for source in sources for read in expression(source).reads}
+    left = {node.id: {node.id, *node.waits} for node in body.nodes}
+    joined = joined & left.keys() or {node.id for node in body.nodes[:1]}
+    while near := [name for name, waits in left.items() if waits & joined]:
+        for name in near:
+            joined |= left.pop(name)
+    return list(left)
 
 
 def _above(name: str, unless: Mapping[str, str | None]) -> Iterator[str]:

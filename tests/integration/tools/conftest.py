@@ -1,6 +1,6 @@
 """The engine with the shipped tools, as pipecatapp puts it together, without its web server."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -35,22 +35,23 @@ async def engine_in(
     folder: Path,
     *documents: str,
     places: OpenPlaces | None = None,
+    services: Mapping[Any, object] | None = None,
 ) -> AsyncIterator[Engine]:
     """An engine on the ledger, the workspaces and the packages of a folder."""
     sandbox, ledger = Sandbox(), Ledger(folder / "ledger.db")
-    services: dict[Any, object] = {
+    given: dict[Any, object] = {
         Sandbox: sandbox,
         Packages: Packages(folder / "packages", sandbox),
         Workspaces: GitWorkspaces(folder / "workspaces"),
     }
     async with AsyncExitStack() as stack:
         stack.callback(ledger.close)
-        services[Places] = await places(stack) if places else Places()
+        given[Places] = await places(stack) if places else Places()
         async with Engine(
             ledger,
             tools=TOOLS.values(),
             workflows=[load_document(text, file="test.yaml") for text in documents],
-            services=services,
+            services={**given, **(services or {})},
             roles={"default": "auto"},
         ) as engine:
             yield engine

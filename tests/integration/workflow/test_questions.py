@@ -171,6 +171,7 @@ async def test_time_that_people_take_is_not_the_runs(open_engine: OpenEngine) ->
     assert (await engine.wait(run)).status == "done"
 
 
+@pytest.mark.proves("001-22")
 async def test_rest_of_a_graph_goes_on_while_a_question_is_open(open_engine: OpenEngine) -> None:
     """Only what reads the answer waits for it."""
     engine: Engine = await open_engine("""

@@ -39,6 +39,7 @@ def faults(text: str) -> list[str]:
     return [str(diagnostic).removeprefix("w.yaml:") for diagnostic in caught.value.diagnostics]
 
 
+@pytest.mark.proves("001-21")
 def test_every_fault_of_meaning_is_told_in_one_go() -> None:
     """Names, inputs, types and order are checked before anything runs."""
     assert faults("""

@@ -34,6 +34,7 @@ outputs: {text: "{{ twice.text }}", run: "{{ run.id }}", request: "{{ run.reques
     assert result.outputs == {"text": "HI AND HI", "run": result.run, "request": "hi"}
 
 
+@pytest.mark.proves("003-01")
 async def test_graph_runs_what_is_ready_without_barriers(open_engine: OpenEngine) -> None:
     """`after_a` runs as soon as `a` is done, though `b`, which began with `a`, still runs."""
     gates = Gates()
@@ -83,6 +84,7 @@ outputs:
 """
 
 
+@pytest.mark.proves("001-31")
 @pytest.mark.parametrize(
     ("n", "skipped", "outputs"),
     [

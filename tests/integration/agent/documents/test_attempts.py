@@ -60,6 +60,7 @@ def hearth(house: House, monkeypatch: pytest.MonkeyPatch) -> Hearth:
     return command(house, monkeypatch)
 
 
+@pytest.mark.proves("003-12")
 @pytest.mark.proves("003-26")
 def test_second_attempt_begins_at_the_start_and_only_it_is_delivered(
     house: House, hearth: Hearth, project: Path, tmp_path: Path

@@ -53,6 +53,7 @@ def one_program(code: str, **limits: int) -> str:
     return json.dumps(whole)
 
 
+@pytest.mark.proves("001-13")
 async def test_container_gives_what_the_sandbox_gives(address: str, tmp_path: Path) -> None:
     """Where a program runs must not change what a workflow does with it."""
     (tmp_path / "local").mkdir()

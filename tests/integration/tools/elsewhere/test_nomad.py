@@ -83,6 +83,7 @@ def settings(cluster: Cluster, serve: Callable[[ASGIApp], str], tmp_path: Path) 
     return cluster.settings(serve(app))
 
 
+@pytest.mark.proves("001-14")
 async def test_job_gives_what_the_sandbox_here_gives(
     settings: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -46,6 +46,7 @@ sys.exit(3)
     assert told == {
         "ok": False, "exit_code": 3, "stopped": None, "stdout": "42 in me\n",
         "stderr": "wrong\n", "stdout_cut": 0, "stderr_cut": 0, "files_left_out": 0,
+        "error": {"type": "exit", "message": "wrong", "file": None, "line": None},
         "files": [
             {"path": "bytes\ufffd", "change": "added"}, {"path": "new", "change": "added"},
             {"path": "old", "change": "changed"},
