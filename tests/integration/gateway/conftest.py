@@ -73,7 +73,7 @@ class Lab:
 
 def caller(url: str, key: str = KEY) -> httpx2.Client:
     headers = {"authorization": f"Bearer {key}"}
-    return httpx2.Client(base_url=url, headers=headers, timeout=20, trust_env=False)
+    return httpx2.Client(base_url=url, headers=headers, timeout=60, trust_env=False)
 
 
 def instances_of(client: httpx2.Client) -> list[Json]:
@@ -83,7 +83,7 @@ def instances_of(client: httpx2.Client) -> list[Json]:
     return [*experts, *found["others"]]
 
 
-def wait_until(happened: Callable[[], bool], timeout: float = 10) -> None:
+def wait_until(happened: Callable[[], bool], timeout: float = 60) -> None:
     """Look again and again at what can only be asked for."""
     ends = time.monotonic() + timeout
     while not happened():
@@ -114,7 +114,7 @@ def send_raw(client: httpx2.Client, body: Json, path: str = CHAT) -> socket.sock
         f"POST {path} HTTP/1.1\r\nHost: {where.netloc}\r\nAuthorization: Bearer {KEY}\r\n"
         f"Content-Length: {len(data)}\r\n\r\n"
     )
-    connection = socket.create_connection((where.hostname or "", where.port or 0), timeout=20)
+    connection = socket.create_connection((where.hostname or "", where.port or 0), timeout=60)
     connection.sendall(head.encode() + data)
     return connection
 

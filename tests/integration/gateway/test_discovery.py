@@ -116,7 +116,7 @@ def test_twenty_callers_each_get_their_own_answer(lab: Lab) -> None:
         answers = list(callers.map(ask, range(20)))
 
     assert answers == [f"I am {n}" if n % 2 else "busy" for n in range(20)]
-    assert all(one["in_flight"] == 0 for one in instances_of(gateway))
+    wait_until(lambda: all(one["in_flight"] == 0 for one in instances_of(gateway)))
 
 
 def test_draining_gateway_refuses_what_is_new(lab: Lab) -> None:

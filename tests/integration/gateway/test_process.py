@@ -47,7 +47,7 @@ class Process:
 
     def stop(self) -> int:
         self.child.terminate()
-        return self.child.wait(20)
+        return self.child.wait(60)
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def in_background(work: Callable[[], None]) -> Iterator[None]:
     thread = threading.Thread(target=work)
     thread.start()
     yield
-    thread.join(20)
+    thread.join(60)
 
 
 def test_stop_lets_answers_finish(
@@ -129,7 +129,7 @@ def test_stop_does_not_wait_for_ever(
 
     assert found[-1]["error"]["code"] == "stopping"
     assert refused.startswith(b"HTTP/1.1 503")
-    assert process.child.wait(20) == 0
+    assert process.child.wait(60) == 0
     model.wait_until(lambda m: m.aborted == 2)
 
 
@@ -153,7 +153,7 @@ def test_stop_refuses_what_is_new(
     connection.close()
 
     assert answer.startswith(b"HTTP/1.1 200")
-    assert process.child.wait(20) == 0
+    assert process.child.wait(60) == 0
 
 
 def test_log_and_metrics_hold_no_key_and_no_prompt(

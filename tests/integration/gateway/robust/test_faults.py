@@ -46,7 +46,7 @@ class Faulty:
         one = lab.expert(self.model, slots=9, fallback=["spare"])
         spare = lab.expert(self.well, "spare", slots=9)
         never: Json = {"circuit_failures": 1000}
-        silence: Json = {"first_byte_timeout": 0.3, "idle_timeout": 0.3}
+        silence: Json = {"first_byte_timeout": 0.8, "idle_timeout": 0.8}
         self._patient = lab.gateway(one, **never)
         self._quick = lab.gateway(one, **never, **silence)
         self._bounded = lab.gateway(one, **never, deadline_seconds=1)
