@@ -73,6 +73,12 @@ variable "keys_machine" {
   description = "The machine that keeps the keys that people make; empty: none are kept."
 }
 
+variable "settings" {
+  type        = map(string)
+  default     = {}
+  description = "More settings of the gateway, by their names in small letters without MOE_GATEWAY_; lists and objects are JSON."
+}
+
 variable "state_dir" {
   type        = string
   default     = "/var/lib/hearth/state"
@@ -247,6 +253,7 @@ job "moe-gateway" {
           MOE_GATEWAY_CONSUL_URL      = var.consul_url
           MOE_GATEWAY_DRAIN_SECONDS   = "${var.drain_seconds}"
         },
+        { for name, value in var.settings : "MOE_GATEWAY_${upper(name)}" => value },
         var.keys_machine == "" ? {} : { MOE_GATEWAY_KEY_STORE = "${var.state_dir}/keys.db" },
         var.consul_acl ? { MOE_GATEWAY_CONSUL_TOKEN_FILE = "${NOMAD_SECRETS_DIR}/consul" } : {},
         var.tls_dir == "" ? {} : {

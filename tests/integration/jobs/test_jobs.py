@@ -34,7 +34,8 @@ def ports(cluster: Cluster, expert: ScriptedModel) -> dict[str, int]:
     ports = dict(zip(("moe-gateway", "pipecatapp"), free_ports(2), strict=True))
     cluster.put_keys("moe-gateway", *KEYS)
     cluster.put_keys("pipecatapp", "api_key", "service_key")
-    cluster.run("moe-gateway", port=ports["moe-gateway"], version=1)
+    more = json.dumps({"default_model": "small"})
+    cluster.run("moe-gateway", port=ports["moe-gateway"], version=1, settings=more)
     cluster.run(
         "pipecatapp", port=ports["pipecatapp"], version=1, driver="raw_exec", machine="machine1",
         state_dir=cluster.state, links=json.dumps({"Nomad": f"{cluster.address}/ui"}),
@@ -78,6 +79,13 @@ def test_question_crosses_gateway_agent_and_expert(cluster: Cluster, ports: dict
     assert small.headers["x-hearth-model"] == "scripted-135m"
     assert agent.status_code == 200, agent.text
     assert agent.json()["choices"][0]["message"]["content"]
+
+
+def test_settings_of_the_gateway_reach_it(cluster: Cluster, ports: dict[str, int]) -> None:
+    """All that can be set on one machine can be set on a cluster, by its name."""
+    answer = ask(cluster, ports["moe-gateway"], "gpt-4o")
+
+    assert answer.headers["x-hearth-route"].endswith("; the default for a name that nobody has")
 
 
 def test_status_tells_machines_from_nomad_and_services_from_consul(
