@@ -67,7 +67,7 @@ class Expert:
         time.sleep(2)
         return sum(engine.cpu_times()[:2]) - before > 0.05
 
-    def ended(self, within: float = 30) -> int:
+    def ended(self, within: float = 120) -> int:
         """Wait for the launcher's end; its exit code."""
         return self.process.wait(within)
 
@@ -142,12 +142,12 @@ class Starter:
         """An expert that is ready; it is stopped when the block is left."""
         expert = self.begin(models, **settings)
         try:
-            until(lambda: ready(expert), 120, f"ready; it said:\n{expert.said()}")
+            until(lambda: ready(expert), 300, f"ready; it said:\n{expert.said()}")
             yield expert
         finally:
             expert.client.close()
             expert.process.terminate()
-            expert.process.wait(30)
+            expert.process.wait(60)
 
     @property
     def python(self) -> str:

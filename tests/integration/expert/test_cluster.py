@@ -63,7 +63,7 @@ def test_expert_tells_consul_what_runs_and_takes_it_back(
     given: dict[str, Any] = {"aliases": '["small", "default"]', "cost": 0.5, "slots": 2}
     given |= {"domains": '["talk"]', "fallback": '["big", "huge"]', "auto": "false"}
     with embedded.running(**discovery.settings, **given) as expert:
-        until(lambda: len(discovery.entries()) == 1, 20, f"registered; {expert.said()}")
+        until(lambda: len(discovery.entries()) == 1, 60, f"registered; {expert.said()}")
         (entry,) = discovery.entries()
 
         assert f"http://{entry.address}:{entry.port}" == str(expert.client.base_url).rstrip("/")
@@ -88,11 +88,11 @@ def test_expert_tells_consul_what_runs_and_takes_it_back(
 def test_entry_that_consul_lost_is_made_again(embedded: Starter, discovery: Discovery) -> None:
     """An agent whose data was wiped, or who forgot an ill expert, would hide it for ever."""
     with embedded.running(**discovery.settings) as expert:
-        until(lambda: len(discovery.entries()) == 1, 20, "registered")
+        until(lambda: len(discovery.entries()) == 1, 60, "registered")
         (entry,) = discovery.entries()
         discovery.client.session.call("PUT", f"agent/service/deregister/{entry.id}")
 
-        until(lambda: len(discovery.entries()) == 1, 20, f"registered again; {expert.said()}")
+        until(lambda: len(discovery.entries()) == 1, 60, f"registered again; {expert.said()}")
         assert expert.said().count("event=registered") == 2
 
 
@@ -105,7 +105,7 @@ def test_fallback_says_in_consul_and_metrics_why_it_runs(
     damaged = clever.add(b"not the model", sha256="ab" * 32)
     settings = {**discovery.settings, **damaged, "metrics_port": port}
     with embedded.running(["clever", "smollm2"], **settings) as expert:
-        until(lambda: bool(discovery.meta()), 20, f"registered; {expert.said()}")
+        until(lambda: bool(discovery.meta()), 60, f"registered; {expert.said()}")
         expert.chat("Hello", max_tokens=2)
         meta, figures = discovery.meta(), httpx2.get(f"http://127.0.0.1:{port}/metrics").text
 
@@ -123,7 +123,7 @@ def test_expert_serves_while_consul_is_away(embedded: Starter, discovery: Discov
     nowhere = {**discovery.settings, "consul_url": f"https://127.0.0.1:{free_port()}"}
     with embedded.running(**nowhere) as expert:
         expert.chat("Hello", max_tokens=2)
-        until(lambda: "event=not_registered" in expert.said(), 20, "it says so")
+        until(lambda: "event=not_registered" in expert.said(), 60, "it says so")
         expert.process.terminate()
         assert expert.ended() == 0
 
@@ -220,7 +220,7 @@ def test_worker_that_does_not_answer_does_not_take_the_expert_down(
         dead.process.wait()
         with spread.running(rpc="true", **discovery.settings) as expert:
             expert_answers(expert)
-            until(serves_with(discovery, 0), 30, f"alone; {expert.said()}")
+            until(serves_with(discovery, 0), 60, f"alone; {expert.said()}")
 
             assert "event=model_skipped model=smollm2" in expert.said()
             assert discovery.meta()["model_reason"].startswith("smollm2: ")
