@@ -100,9 +100,14 @@ class Cluster:
 
     def run(self, job: str, **variables: object) -> str:
         """Submit a job and wait for its deployment."""
+        consul = {"consul_url": self.consul.url, "consul_acl": "false"}
+        return self.run_bare(job, **consul, **variables)
+
+    def run_bare(self, job: str, **variables: object) -> str:
+        """The same for a job that does not ask Consul itself."""
         own: Json = {
             "user": getpass.getuser(), "python": sys.executable, "tls_dir": self.tls,
-            "consul_url": self.consul.url, "consul_acl": "false", "drain_seconds": 3, **variables,
+            "drain_seconds": 3, **variables,
         }  # fmt: skip
         chosen = [f"-var={name}={value}" for name, value in own.items()]
         return self.command("job", "run", *chosen, str(JOBS / f"{job}.nomad.hcl"))
