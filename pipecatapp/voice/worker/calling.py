@@ -59,6 +59,8 @@ async def answered(offer: str, line: Line) -> AsyncIterator[SmallWebRTCTransport
             await call.initialize(sdp=offer, type="offer")
         except NO_OFFER as error:
             raise NoCall(repr(error)) from error
+        if not any(one.kind == "audio" for one in call.pc.getTransceivers()):
+            raise NoCall("the offer has no sound")
         answer = call.get_answer()  # type: ignore[no-untyped-call]
         assert answer is not None
         await line.tell(type="answer", sdp=answer["sdp"])
