@@ -157,10 +157,11 @@ class SpeechModel(Strict):
     @model_validator(mode="before")
     @classmethod
     def _name_the_files(cls, data: Any) -> Any:
-        if not isinstance(data.get("files"), dict):
+        if not isinstance(data, dict) or not isinstance(data.get("files"), dict):
             return data
         named = [
-            {**file, "file": name, "name": data.get("name")} for name, file in data["files"].items()
+            {**file, "file": name, "name": data.get("name")} if isinstance(file, dict) else file
+            for name, file in data["files"].items()
         ]
         return {**data, "files": named}
 

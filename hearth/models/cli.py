@@ -96,6 +96,9 @@ def said_in_one_line() -> Iterator[None]:
     except (ModelError, SettingsError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from error
+    except OSError as error:
+        typer.echo(f"{error.filename} cannot be used: {error.strerror}.", err=True)
+        raise typer.Exit(1) from error
 
 
 def _state(given: Path | None) -> StateDir:

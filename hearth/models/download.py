@@ -69,6 +69,8 @@ class Download:
                 before = self.kept
                 try:
                     return self._transfer(http, progress, need_room)
+                except httpx2.TooManyRedirects as error:
+                    raise SourceGone(f"{self.url} leads in a circle.") from error
                 except (httpx2.TransportError, Interrupted) as error:
                     failures = 0 if self.kept > before else failures + 1
                     if failures > len(self.waits):

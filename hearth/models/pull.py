@@ -120,7 +120,8 @@ def _take(path: Path, target: Path, progress: Progress) -> Path:
     progress.step("copying")
     target.unlink(missing_ok=True)
     try:
-        os.link(path, target)
+        # Of a symbolic link, as caches of models have them, the file that it leads to.
+        os.link(os.path.realpath(path), target)
     except FileNotFoundError as error:
         raise SourceGone(f"There is no file {path}.") from error
     except OSError:

@@ -134,6 +134,16 @@ def test_mistake_in_the_catalogue_is_named_with_its_line(
     assert f"{file}{place}" in str(caught.value)
 
 
+@pytest.mark.parametrize("entry", ["3", "{files: 3}", "{files: {model.onnx: 3}}", "[]"])
+def test_mistake_in_speech_is_named_too(tmp_path: Path, entry: str) -> None:
+    """Every form of a slip is a line of the file, never a traceback."""
+    file = tmp_path / "models.yaml"
+    file.write_text(f"{ENTRY}speech:\n  ears: {entry}\n", encoding="utf-8")
+
+    with pytest.raises(CatalogueInvalid, match=r"models\.yaml:\d+: speech\.ears"):
+        Catalogue.load(file)
+
+
 def test_missing_catalogue_is_said_in_one_line(tmp_path: Path) -> None:
     """A wrong path must not look like a broken program."""
     with pytest.raises(CatalogueInvalid, match=r"no\.yaml:1: cannot be read: No such file"):

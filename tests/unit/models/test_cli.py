@@ -118,6 +118,17 @@ def test_model_is_pulled_before_it_is_used(run: Run) -> None:
     assert result.output == "qwen3-4b is not pulled. Get it with `hearth models pull qwen3-4b`.\n"
 
 
+def test_state_directory_that_is_none_is_one_line(run: Run, tmp_path: Path) -> None:
+    """A path that was mistyped, or that belongs to somebody else, is told as what it is."""
+    (tmp_path / "state").write_text("a file", encoding="ascii")
+    result = run("list")
+
+    assert result.exit_code == 1
+    assert len(result.output.splitlines()) == 1
+    assert result.output.startswith(f"{tmp_path}/state/")
+    assert result.output.endswith(" cannot be used: Not a directory.\n")
+
+
 def test_home_in_the_setting_is_the_home_of_every_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -142,6 +142,14 @@ def test_redirect_out_of_https_is_refused(fetch: Callable[..., Path]) -> None:
         fetch(hub)
 
 
+def test_redirects_in_a_circle_are_told(fetch: Callable[..., Path]) -> None:
+    """A mirror that is set up wrongly is not reached by asking again."""
+    hub = Hub(CONTENT, status=302, location="/tiny.gguf")
+
+    with pytest.raises(SourceGone, match="leads in a circle"):
+        fetch(hub)
+
+
 def test_unreachable_source_is_one_sentence_after_the_last_try(tmp_path: Path) -> None:
     """Without a network the person must not read a stack of sockets."""
     download = Download("http://127.0.0.1:9/tiny.gguf", tmp_path / "part", None, (0.01, 0.01))

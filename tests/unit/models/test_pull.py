@@ -92,6 +92,20 @@ def test_own_file_is_taken_without_a_second_copy(
     assert own.read_bytes() == CONTENT
 
 
+def test_own_link_leads_to_the_file_behind_it(
+    make_model: MakeModel, store: ModelStore, tmp_path: Path
+) -> None:
+    """Caches of models have the file elsewhere; a copy of the relative link would lead nowhere."""
+    (tmp_path / "blob").write_bytes(CONTENT)
+    (tmp_path / "own.gguf").symlink_to("blob")
+    model = make_model({"kind": "file", "path": str(tmp_path / "own.gguf")})
+
+    path = pull(model, store)
+
+    assert path.samefile(tmp_path / "blob")
+    assert not path.is_symlink()
+
+
 @pytest.mark.parametrize(("name", "words"), [("no.gguf", "There is no file"), ("", "cannot be")])
 def test_own_file_that_is_none_is_named(
     make_model: MakeModel, store: ModelStore, tmp_path: Path, name: str, words: str
