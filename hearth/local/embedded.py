@@ -3,12 +3,16 @@
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rich.console import Console
 
-from hearth.local.environment import child_environment
+from hearth.local.environment import (
+    child_environment,
+    settings_of_people,
+    with_settings_of_people,
+)
 from hearth.local.expert import better_model, ready_models
 from hearth.local.options import Options
 from hearth.local.process.service import Service
@@ -40,12 +44,19 @@ class Plan:
 
 
 def embedded(options: Options, console: Console) -> Plan:
-    """The embedded mode; fetches the models that are missing, with their progress on `console`."""
-    catalogue = Catalogue.load()
+    """The embedded mode; fetches the models that are missing, with their progress on `console`.
+
+    Raises `SettingsError` for the file of people's settings, before anything is fetched.
+    """
+    told, catalogue = settings_of_people(options.state.settings_file), Catalogue.load()
     models = ready_models(options.state, catalogue, console)
     ready_speech(options, console)
     hints = (better_model(models, catalogue, options), little_memory(options))
-    return Plan(embedded_services(options, models), tuple(hint for hint in hints if hint))
+    services = [
+        replace(one, environment=with_settings_of_people(one.environment, told))
+        for one in embedded_services(options, models)
+    ]
+    return Plan(services, tuple(hint for hint in hints if hint))
 
 
 def embedded_services(options: Options, models: Sequence[Model]) -> list[Service]:

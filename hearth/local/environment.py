@@ -7,7 +7,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-OUR_PREFIXES = ("HEARTH_", "MOE_GATEWAY_", "PIPECATAPP_", "LLAMA_EXPERT_", "SPEECH_")
+from hearth.service.settings import SettingsError
+
+OF_SERVICES = ("MOE_GATEWAY_", "PIPECATAPP_", "LLAMA_EXPERT_", "SPEECH_")
+OUR_PREFIXES = ("HEARTH_", *OF_SERVICES)
+PEOPLES = ("PIPECATAPP_MODEL_ROLES",)
+"""What `hearth up` tells a service itself and people may tell otherwise."""
 LOOPBACK = ("127.0.0.1", "localhost")
 
 
@@ -24,6 +29,39 @@ def child_environment(own: Mapping[str, str]) -> dict[str, str]:
         environment[name] = ",".join(dict.fromkeys([*given, *LOOPBACK]))
     environment["PYTHONUNBUFFERED"] = "1"
     return environment | dict(own)
+
+
+def settings_of_people(path: Path) -> dict[str, str]:
+    """What the file says for the services: a line is `NAME=VALUE`, empty, or begins with `#`. Empty
+    where there is no file. Raises `SettingsError`.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{path} cannot be read: {error}.") from error
+    found: dict[str, str] = {}
+    for number, line in enumerate(lines, 1):
+        name, sign, value = line.strip().partition("=")
+        if not name or name.startswith("#"):
+            continue
+        if not sign or not name.startswith(OF_SERVICES):
+            known = ", ".join(f"{prefix}…" for prefix in OF_SERVICES)
+            raise SettingsError(f"{path}, line {number}: a line is NAME=VALUE; names are {known}.")
+        found[name] = value
+    return found
+
+
+def with_settings_of_people(own: Mapping[str, str], told: Mapping[str, str]) -> dict[str, str]:
+    """The environment of one service with what people set for it. Raises `SettingsError` for what
+    holds the services together.
+    """
+    prefixes = tuple(one for one in OF_SERVICES if any(name.startswith(one) for name in own))
+    added = {name: value for name, value in told.items() if name.startswith(prefixes)}
+    if fixed := sorted(added.keys() & own.keys() - {*PEOPLES}):
+        raise SettingsError(f"settings.env: {fixed[0]} is set by `hearth up` itself.")
+    return {**own, **added}
 
 
 def ansible_environment(config: Path) -> dict[str, str]:

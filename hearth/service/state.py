@@ -40,6 +40,11 @@ class StateDir:
         return self.root / "keys.db"
 
     @property
+    def settings_file(self) -> Path:
+        """What people set for the services of this instance: `NAME=VALUE` a line."""
+        return self.root / "settings.env"
+
+    @property
     def ledger(self) -> Path:
         """The SQLite file of runs, conversations and notes."""
         return self.root / "ledger.db"

@@ -1,6 +1,7 @@
 """What each service of the embedded mode is told."""
 
 import json
+import re
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -8,10 +9,13 @@ import psutil
 import pytest
 
 from hearth.local.embedded import embedded_services
+from hearth.local.environment import settings_of_people, with_settings_of_people
 from hearth.local.expert import better_model
 from hearth.local.options import Options
 from hearth.local.process.service import Service
+from hearth.local.speech import speech_services
 from hearth.models.catalogue import Catalogue
+from hearth.service.settings import SettingsError
 from hearth.settings import Settings
 
 
@@ -120,3 +124,65 @@ def test_option_overrules_the_setting_and_is_named_in_commands(tmp_path: Path) -
     assert (other.engine, other.port_base) == ("xllamacpp", 9500)
     assert other.state_option == f" --state-dir '{tmp_path}/my own'"
     assert other.web == "http://127.0.0.1:9500"
+
+
+def told(options: Options, *lines: str) -> dict[str, str]:
+    """The file of people's settings with these lines, as it is read."""
+    options.state.settings_file.write_text("\n".join(lines), encoding="utf-8")
+    return settings_of_people(options.state.settings_file)
+
+
+def test_what_people_set_reaches_the_service_that_it_is_for(
+    services: dict[str, Service], options: Options
+) -> None:
+    """On one machine as on a cluster: every setting can be set, and stands in one file."""
+    found = told(
+        options,
+        "# questions about programs go to another expert",
+        'MOE_GATEWAY_DOMAINS={"code": "a=b"}',
+        "",
+        "PIPECATAPP_MODEL_ROLES={}",
+    )
+    gateway, agent, expert = (
+        with_settings_of_people(services[name].environment, found)
+        for name in ("moe-gateway", "pipecatapp", "llama-expert-smollm2")
+    )
+
+    assert gateway == {
+        **services["moe-gateway"].environment, "MOE_GATEWAY_DOMAINS": '{"code": "a=b"}'
+    }  # fmt: skip
+    assert agent["PIPECATAPP_MODEL_ROLES"] == "{}"
+    assert expert == services["llama-expert-smollm2"].environment
+
+
+def test_instance_without_such_a_file_is_as_before(options: Options) -> None:
+    """Nobody has to write one."""
+    assert settings_of_people(options.state.settings_file) == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("MOE_GATEWAY_PORT=1", "MOE_GATEWAY_PORT is set by `hearth up` itself"),
+        ("MOE_GATWAY_DOMAINS={}", "line 1: a line is NAME=VALUE; names are MOE_GATEWAY_…"),
+        ("HEARTH_ENGINE=x", "line 1: a line is NAME=VALUE"),
+        ("MOE_GATEWAY_CLASSIFIER", "line 1: a line is NAME=VALUE"),
+    ],
+)
+def test_setting_that_makes_no_sense_stops_the_start(
+    services: dict[str, Service], options: Options, line: str, said: str
+) -> None:
+    """A mistyped name that is passed over looks like a setting that does nothing."""
+    with pytest.raises(SettingsError, match=re.escape(said)):
+        with_settings_of_people(services["moe-gateway"].environment, told(options, line))
+
+
+def test_speech_has_the_models_and_the_language_of_the_settings(tmp_path: Path) -> None:
+    """Who speaks German sets it in one place, and each service is told its part."""
+    chosen = {"stt_model": "whisper-base", "tts_model": "de-de-thorsten", "speech_language": "de"}
+    settings = Settings.model_validate({"state_dir": tmp_path, **chosen})
+    told = {s.name: s.environment for s in speech_services(Options.of(settings, speech=True))}
+
+    assert told["speech-stt"]["SPEECH_MODEL"] == "whisper-base"
+    assert told["speech-tts"]["SPEECH_MODEL"] == "de-de-thorsten"
+    assert {one["SPEECH_LANGUAGE"] for one in told.values()} == {"de"}
