@@ -35,6 +35,14 @@ class Settings(StrictSettings):
     speech: bool = Field(
         default=True, description="Start what hears and speaks, too; it takes half a gigabyte."
     )
+    stt_model: str = Field(
+        "moonshine-tiny-en", description="The catalogue's model that hears; it names its engine."
+    )
+    tts_model: str = Field("en-us-joe", description="The catalogue's voice that speaks.")
+    speech_language: str | None = Field(
+        None,
+        description="What is spoken, such as `de`; without it, what the models know.",
+    )
     llama_server_binary: Path | None = Field(
         None, description="The llama-server program; without it, the one on PATH."
     )

@@ -1,6 +1,7 @@
 """What the user asked of `hearth up`: the settings, overruled by the command's options."""
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -26,6 +27,9 @@ class Options:
     port_base: int
     engine: Engine
     speech: bool
+    speech_models: Mapping[str, str]
+    """Service of speech -> its model."""
+    speech_language: str | None
     llama_server_binary: Path | None
     state_option: str
     """` --state-dir DIR` where another command needs it to find this instance, else nothing."""
@@ -48,6 +52,8 @@ class Options:
             port_base=port_base if port_base is not None else settings.port_base,
             engine=engine if engine is not None else settings.engine,
             speech=speech if speech is not None else settings.speech,
+            speech_models={SPEECH_STT: settings.stt_model, SPEECH_TTS: settings.tts_model},
+            speech_language=settings.speech_language,
             llama_server_binary=settings.llama_server_binary,
             state_option="" if root == usual else f" --state-dir {shlex.quote(str(root))}",
         )

@@ -18,6 +18,8 @@ from hearth.models.store import ModelStore
 from hearth.service.names import SPEECH_STT, SPEECH_TTS, port_of
 
 MODELS: Final = {SPEECH_STT: "moonshine-tiny-en", SPEECH_TTS: "en-us-joe"}
+"""What hears and speaks when nobody has chosen."""
+
 ROOMY_BYTES: Final = 3_000_000_000
 """With less memory than this, expert, agent and speech together leave little for anything else."""
 
@@ -53,7 +55,7 @@ def ready_speech(options: Options, console: Console) -> None:
     if not options.speech:
         return
     catalogue, store = Catalogue.load(), ModelStore(options.state.models)
-    for name in MODELS.values():
+    for name in options.speech_models.values():
         model = catalogue.speech_model(name)
         if not _is_ready(model, store):
             with Bar(name, console) as bar:
@@ -66,7 +68,7 @@ def little_memory(options: Options) -> str | None:
     if not options.speech or memory >= ROOMY_BYTES:
         return None
     catalogue = Catalogue.load()
-    needed = sum(catalogue.speech_model(name).ram_bytes for name in MODELS.values())
+    needed = sum(catalogue.speech_model(name).ram_bytes for name in options.speech_models.values())
     return (
         f"This machine has {memory / 1e9:.1f} GB of memory and speech takes {needed / 1e9:.1f} GB"
         f" of it: `{command_name()} up --no-speech{options.state_option}` leaves it out."
@@ -98,11 +100,13 @@ def _service(options: Options, name: str, duty: str) -> Service:
         "SPEECH_HOST": "127.0.0.1",
         "SPEECH_PORT": str(port_of(name, options.port_base)),
         "SPEECH_KEY_FILES": json.dumps([str(state.service_key_file), str(state.key_file)]),
-        "SPEECH_MODEL": MODELS[name],
+        "SPEECH_MODEL": options.speech_models[name],
         "SPEECH_MODEL_DIR": str(state.models),
         # The heap of a thread that ended is kept; with one for each, memory grows by the session.
         "MALLOC_ARENA_MAX": "2",
     }
+    if options.speech_language:
+        environment["SPEECH_LANGUAGE"] = options.speech_language
     return Service(
         name=name,
         command=(sys.executable, "-P", "-m", "speech"),

@@ -58,6 +58,8 @@ class House:
             free_port_base(),
             "xllamacpp",
             speech=False,
+            speech_models={},
+            speech_language=None,
             llama_server_binary=None,
             state_option="",
         )
