@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from starlette.requests import Request
@@ -14,6 +15,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from hearth.openai_api.testing import ScriptedModel
+from hearth.service.settings import SettingsError
 from tests.integration.gateway.conftest import CHAT, KEY, SERVICE_KEY, Lab, chat, wait_until
 
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
@@ -103,3 +105,13 @@ def test_gateway_without_a_collector_loads_nothing_for_it() -> None:
     found = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, check=True)
 
     assert found.stdout == "False\n"
+
+
+def test_setting_without_the_library_stops_the_start(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Traces that nobody gets, in silence, would be missed when they are needed."""
+    monkeypatch.setitem(sys.modules, "moe_gateway.traces", None)
+
+    with pytest.raises(SettingsError, match=r"MOE_GATEWAY_TRACES_URL needs hearth\[tracing\]"):
+        lab.gateway(ready=False, traces_url="http://127.0.0.1:9/v1/traces")
