@@ -117,7 +117,12 @@ class Registration:
     async def _known(self, http: httpx2.AsyncClient) -> bool:
         """Whether the agent has the entry with these facts."""
         answer = await self._ask(http, "GET", f"/v1/agent/service/{self.body['ID']}")
-        return answer.status_code == 200 and answer.json()["Meta"] == self.body["Meta"]
+        if answer.status_code != 200:
+            return False
+        try:
+            return bool(answer.json()["Meta"] == self.body["Meta"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ConsulAway("what it answers is no entry") from error
 
     async def _put(
         self, http: httpx2.AsyncClient, verb: str, body: Mapping[str, Any] | None
@@ -137,5 +142,5 @@ class Registration:
             return await http.request(
                 method, path, json=body, headers=self.agent.headers(), timeout=HALT_SECONDS
             )
-        except httpx2.TransportError as error:
+        except httpx2.RequestError as error:
             raise ConsulAway(str(error) or type(error).__name__) from error

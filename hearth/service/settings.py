@@ -102,6 +102,8 @@ def read_key(path: Path) -> str:
         key = path.read_text(encoding="utf-8").strip()
     except OSError as error:
         raise SettingsError(f"The key file {path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise SettingsError(f"The key file {path} holds no text.") from error
     if not key:
         raise SettingsError(f"The key file {path} is empty.")
     return key
