@@ -44,7 +44,7 @@ def test_interrupted_detached_start_leaves_nothing(tiny: Tiny) -> None:
     up.says("loading")
     up.send(signal.SIGINT)
 
-    assert up.ended() == 130
+    assert up.ended() == 130, up.err
     tiny.assert_nothing_left()
 
 
@@ -72,7 +72,7 @@ def test_down_while_starting_stops_the_start(tiny: Tiny) -> None:
 
     assert tiny.run("status").returncode == 1
     assert tiny.run("down").stdout == "Stopped.\n"
-    assert up.ended() == 130
+    assert up.ended() == 130, up.err
     tiny.assert_nothing_left()
 
 

@@ -35,7 +35,7 @@ def whole(make_tiny: Callable[[], Tiny]) -> Tiny:
 def test_real_services_answer_and_leave_nothing_behind(whole: Tiny) -> None:
     """Expert, gateway and agent find each other with nothing but what they were told."""
     up = whole.start()
-    instance = wait_for(lambda: read_instance(whole.state), "all is healthy", 120)
+    instance = wait_for(lambda: read_instance(whole.state), "all is healthy", 300)
     key = whole.state.key_file.read_text(encoding="utf-8").strip()
     answer = httpx2.post(
         f"{instance.api}/chat/completions",
@@ -62,7 +62,7 @@ def test_real_services_answer_and_leave_nothing_behind(whole: Tiny) -> None:
 def test_engine_ends_too_when_the_supervisor_is_killed(whole: Tiny) -> None:
     """The engine has a session of its own, holds the port and most of the memory."""
     up = whole.start("--detach")
-    assert up.process.wait(120) == 0
+    assert up.process.wait(300) == 0
     instance = whole.running()
     assert len(whole.pids()) > len(instance.services)
     os.kill(instance.pid, signal.SIGKILL)

@@ -104,11 +104,15 @@ async def test_killed_warden_is_replaced_and_still_guards(supervisor: Supervisor
 def wardens() -> list[int]:
     """The living wardens among our children."""
     children = Path(f"/proc/self/task/{os.getpid()}/children").read_text(encoding="ascii").split()
-    return [
-        int(child)
-        for child in children
-        if b"warden_main" in Path(f"/proc/{child}/cmdline").read_bytes()
-    ]
+    return [int(child) for child in children if b"warden_main" in command_of(child)]
+
+
+def command_of(child: str) -> bytes:
+    """Its command line; nothing when it has ended meanwhile."""
+    try:
+        return Path(f"/proc/{child}/cmdline").read_bytes()
+    except FileNotFoundError:
+        return b""
 
 
 def test_pauses_before_restarts_double_up_to_a_limit() -> None:

@@ -40,7 +40,7 @@ def _tiny(
     options: Options,
     *,
     arguments: Sequence[str] = (),
-    start_seconds: float = 20,
+    start_seconds: float = 60,
     stop_seconds: float = 60,
 ) -> Service:
     port = port_of(name, options.port_base)

@@ -44,7 +44,7 @@ class Asking:
 
     def __init__(self, address: str) -> None:
         self.address = address
-        self._http = httpx2.Client(base_url=f"http://{address}", timeout=10, trust_env=False)
+        self._http = httpx2.Client(base_url=f"http://{address}", timeout=60, trust_env=False)
 
     def close(self) -> None:
         self._http.close()
@@ -113,7 +113,7 @@ class Prometheus(Asking):
 
     def __exit__(self, *_: object) -> None:
         self._process.terminate()
-        self._process.wait(20)
+        self._process.wait(60)
         self.close()
 
     def wait_for_targets(self, seconds: float = 60) -> None:

@@ -156,9 +156,9 @@ def test_job_that_comes_and_goes_moves_the_panel(asking: Asking, nomad: Nomad) -
     before = asking.ask(running)
     nomad.run_text(NAP)
 
-    wait_for(lambda: asking.ask(running) != before, "the panel shows the job", 30)
+    wait_for(lambda: asking.ask(running) != before, "the panel shows the job", 120)
     nomad.stop_job("nap")
-    wait_for(lambda: asking.ask(running) == before, "the panel shows that it is gone", 30)
+    wait_for(lambda: asking.ask(running) == before, "the panel shows that it is gone", 120)
 
     assert before
 
@@ -166,9 +166,9 @@ def test_job_that_comes_and_goes_moves_the_panel(asking: Asking, nomad: Nomad) -
 def test_service_that_leaves_is_no_target_any_more(asking: Asking, consul: Consul) -> None:
     """A machine that was given away must not raise alerts for ever."""
     consul.register("guest", 9, "metrics")
-    wait_for(lambda: asking.ask('up{job="guest"} == 0'), "it is a target", 30)
+    wait_for(lambda: asking.ask('up{job="guest"} == 0'), "it is a target", 120)
     consul.deregister("guest")
-    wait_for(lambda: not asking.ask('up{job="guest"}'), "it is none", 30)
+    wait_for(lambda: not asking.ask('up{job="guest"}'), "it is none", 120)
 
     assert asking.ask('up{job="oven"}')
 

@@ -47,7 +47,7 @@ def mark(tmp_path: Path) -> Iterator[str]:
     """A word to give a program on its command line; afterwards no process may have it."""
     word = f"mark-{os.getpid()}-{tmp_path.name}"
     yield word
-    ends = time.monotonic() + 5
+    ends = time.monotonic() + 60
     while (left := running(word)) and time.monotonic() < ends:
         time.sleep(0.05)
     assert left == []
@@ -63,7 +63,8 @@ async def test_program_is_stopped_when_its_time_is_over(
     ended = await attack(f"print('begun', flush=True)\n{code}", mark, seconds=1.0)
 
     assert (ended.stopped, ended.exit_code, ended.stdout.text) == ("time", None, "begun\n")
-    assert time.monotonic() - begin < 10
+    # Its own end would come after a minute only.
+    assert time.monotonic() - begin < 50
 
 
 async def test_processor_time_is_limited_by_itself(attack: Attack) -> None:
