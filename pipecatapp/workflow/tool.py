@@ -12,7 +12,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, Protocol, TypeVar, cast, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, ValidationError, create_model
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from pipecatapp.workflow.workspace import Worktree
 
@@ -147,7 +147,7 @@ class Facts(BaseModel):
     completion_tokens: int = 0
     cost: float = 0.0
     """The tokens, each times what one of its model costs."""
-    more: Json = {}
+    more: Json = Field(default_factory=dict)
 
 
 class Inner(Protocol):

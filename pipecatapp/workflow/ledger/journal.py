@@ -4,6 +4,7 @@ Each method is one entry: the event and the state it leads to, in one transactio
 """
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -42,7 +43,7 @@ class Submit(Protocol):
         event: Draft | None = None,
         *,
         last: bool = False,
-        failed: Callable[[LedgerFailed], None] | None = None,
+        told: Callable[[LedgerFailed | None], None] | None = None,
     ) -> "asyncio.Future[Event | None]": ...
 
 
@@ -90,14 +91,21 @@ class Journal:
     def __init__(self, submit: Submit, run: str) -> None:
         self.run = run
         self._submit = submit
-        self._newest: asyncio.Future[Event | None] | None = None
+        self._submitted, self._told = 0, 0
+        self._failed: LedgerFailed | None = None
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self.broken: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         """Done, with the reason, when an entry could not be written."""
 
     async def durable(self) -> None:
         """Wait for the disk; raises `LedgerFailed` when it cannot."""
-        if self._newest is not None:
-            await asyncio.shield(self._newest)
+        if self._told == self._submitted:
+            if self._failed is not None:
+                raise self._failed
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((self._submitted, waiter))
+        await waiter
 
     def begin(
         self,
@@ -284,12 +292,22 @@ class Journal:
     def _add(
         self, statements: list[Statement], event: Draft, *, last: bool = False
     ) -> "asyncio.Future[Event | None]":
-        self._newest = self._submit(self.run, statements, event, last=last, failed=self._lost)
-        return self._newest
+        self._submitted += 1
+        return self._submit(self.run, statements, event, last=last, told=self._written)
 
-    def _lost(self, error: LedgerFailed) -> None:
-        if not self.broken.done():
+    def _written(self, error: LedgerFailed | None) -> None:
+        """The next entry is on the disk, or cannot be written."""
+        self._told, self._failed = self._told + 1, error
+        if error is not None and not self.broken.done():
             self.broken.set_result(error)
+        while self._waiting and self._waiting[0][0] <= self._told:
+            _, waiter = self._waiting.popleft()
+            if waiter.done():
+                continue
+            if error is None:
+                waiter.set_result(None)
+            else:
+                waiter.set_exception(error)
 
 
 def _by(what: Ended) -> dict[str, object]:

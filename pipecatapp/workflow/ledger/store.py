@@ -80,14 +80,14 @@ class Ledger:
         event: Draft | None = None,
         *,
         last: bool = False,
-        failed: Callable[[LedgerFailed], None] | None = None,
+        told: Callable[[LedgerFailed | None], None] | None = None,
     ) -> "asyncio.Future[Event | None]":
         """Queue a write; see `Writer.submit`."""
         if self._writer is None:
             raise LedgerFailed(
                 f"{self.path} is open for reading only; an engine must hold it to write."
             )
-        return self._writer.submit(run, statements, event, last=last, failed=failed)
+        return self._writer.submit(run, statements, event, last=last, told=told)
 
     def journal(self, run: str) -> Journal:
         """What the run `run` writes through."""

@@ -56,8 +56,8 @@ class Write:
     done: "asyncio.Future[Event | None]"
     last: bool = False
     """The end of a run of which a write has failed; it is tried all the same."""
-    failed: Callable[[LedgerFailed], None] | None = None
-    """Told when it is not on the disk, whoever waits for `done`."""
+    told: Callable[[LedgerFailed | None], None] | None = None
+    """Called when it is on the disk, or with why it is not, whoever waits for `done`."""
     result: Event | LedgerFailed | None = None
 
 
@@ -110,13 +110,13 @@ class Writer:
         event: Draft | None = None,
         *,
         last: bool = False,
-        failed: Callable[[LedgerFailed], None] | None = None,
+        told: Callable[[LedgerFailed | None], None] | None = None,
     ) -> "asyncio.Future[Event | None]":
         """Queue a write.
 
         The future is done once it is on the disk, or has failed with `LedgerFailed`.
         """
-        write = Write(run, statements, event, self._loop.create_future(), last, failed)
+        write = Write(run, statements, event, self._loop.create_future(), last, told)
         if not self._tick:
             # One turn of the loop later, so that tasks begun now say first what they begin with.
             self._loop.call_soon(self._loop.call_soon, self._flush)
@@ -254,16 +254,19 @@ class Writer:
                 self._broken.pop(write.run, None)
             if isinstance(write.result, LedgerFailed):
                 self._tell_failure(write, write.result)
-            elif not write.done.cancelled():
+                continue
+            if not write.done.cancelled():
                 write.done.set_result(write.result)
+            if write.told is not None:
+                write.told(None)
 
     def _tell_failure(self, write: Write, error: LedgerFailed) -> None:
         if not write.done.cancelled():
             write.done.set_exception(error)
-            if write.failed is not None:
-                write.done.exception()  # It has been heard.
-        if write.failed is not None:
-            write.failed(error)
+            if write.told is not None:
+                write.done.exception()  # It is heard by who is told.
+        if write.told is not None:
+            write.told(error)
 
 
 def _locked(error: Exception) -> bool:

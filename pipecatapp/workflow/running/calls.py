@@ -64,17 +64,18 @@ class Calls:
         say = (lambda text: self._channel.say(path, text)) if stream else _silent
         tool, known = self._instances.tools[node.use], self._instances.known
         tries = (node.timeout, node.retries - node.renewals, node.wait)
-        place = Place(path, home, say, *tries, None, grants, node.where)
+        sees = self._instances.trees.sees(tool, given, self._instances.tools)
+        key = None if sees else known.key(tool, node, path, given)
+        place = Place(path, home, say, *tries, key, grants, node.where)
         call = _Call(node, tool, place, given, names)
-        if self._instances.trees.sees(tool, given, self._instances.tools):
+        if sees:
             self._spawn(frame, self._in_folder(call))
             return
-        call.key_is(known.key(tool, node, path, given))
         found = self._found(call)
         if found is not None:
             frame.done(self._take(call, found))
             return
-        self._spawn(frame, self._instances.call(tool, call.place, given, call.finish))
+        self._spawn(frame, self._instances.call(tool, place, given, call.finish))
 
     def _found(self, call: "_Call") -> Found | None:
         """What is known of a call and meets what is asked of it now; a pinned output has to."""

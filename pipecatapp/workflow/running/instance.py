@@ -4,7 +4,8 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
@@ -108,7 +109,7 @@ class Instances:
         self.count(place.path, nodes=1)
         facts = Facts()
         sees = self.trees.sees(tool, given, self.tools)
-        step = replace(self._step(tool, place), attempt=attempt)
+        step = self._step(tool, place, attempt)
         if tool.effect == "human":
             self._later[place.path] = (step, given)
         else:
@@ -124,10 +125,11 @@ class Instances:
         self.count_spent(place.path, facts)
         return recording.output
 
-    def _step(self, tool: Tool, place: Place) -> Begun:
+    def _step(self, tool: Tool, place: Place, attempt: int = 1) -> Begun:
         key = place.key.text if place.key else None
         why = self.known.why(place.key, place.path) if "/turn[" not in place.path else ""
-        return Begun(place.path, place.node, tool.name, tool.version, tool.effect, key=key, why=why)
+        name, version = tool.name, tool.version
+        return Begun(place.path, place.node, name, version, tool.effect, attempt, key, why)
 
     def take(self, tool: Tool, place: Place, given: Json, found: Found) -> Json:
         """Instead of a call: note that its output is known, and give it."""
@@ -164,7 +166,13 @@ class Instances:
         return sum(remark.at <= began for remark in self.remarks)
 
     async def _inner(
-        self, outer: Place, name: str, given: Mapping[str, Any], at: str, say: Callable[[str], None]
+        self,
+        outer: Place,
+        name: str,
+        given: Mapping[str, Any],
+        *,
+        at: str,
+        say: Callable[[str], None],
     ) -> Json:
         """`Context.call`: an instance inside another one."""
         place = Place(f"{outer.path}/{at}", outer.node, say, grants=outer.grants, where=outer.where)
@@ -220,11 +228,6 @@ class Instances:
             facts.more["by"] = reply.by
             return reply
 
-        async def inner(
-            tool: str, given: Mapping[str, Any], *, at: str, say: Callable[[str], None]
-        ) -> Json:
-            return await self._inner(place, tool, given, at, say)
-
         return Context(
             run=self.run,
             path=place.path,
@@ -237,7 +240,7 @@ class Instances:
             tools=self.tools,
             services=self.services,
             speak=place.say,
-            inner=inner,
+            inner=partial(self._inner, place),
             questions=ask,
             notes=lambda turn: self._unheard(place, turn),
             before=lambda at: self._before(f"{place.path}/{at}"),

@@ -1,10 +1,13 @@
-"""Our side: the workflow engine on a ledger, every commit on the disk (synchronous = FULL)."""
+"""Our side: the workflow engine on a ledger, every commit on the disk (synchronous = FULL), on the
+event loop that our services run on.
+"""
 
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import uvloop
 from pydantic import BaseModel
 
 from pipecatapp.workflow import Context, Engine, Ledger, load_document, tool
@@ -117,4 +120,4 @@ async def opening(folder: Path) -> AsyncIterator[Ours]:
 
 
 if __name__ == "__main__":
-    serve(opening)
+    serve(opening, uvloop.new_event_loop)

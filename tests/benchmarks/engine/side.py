@@ -59,9 +59,13 @@ class Timed:
         self.seconds = time.perf_counter() - self.seconds
 
 
-def serve(opening: Callable[[Path], AbstractAsyncContextManager[Side]]) -> None:
-    """Do the work that comes on standard input, until it ends."""
-    asyncio.run(_serve(opening, Path(sys.argv[1])))
+def serve(
+    opening: Callable[[Path], AbstractAsyncContextManager[Side]],
+    new_loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
+) -> None:
+    """Do the work that comes on standard input, until it ends, on the loop of `new_loop`."""
+    with asyncio.Runner(loop_factory=new_loop) as runner:
+        runner.run(_serve(opening, Path(sys.argv[1])))
 
 
 async def _serve(opening: Callable[[Path], AbstractAsyncContextManager[Side]], root: Path) -> None:

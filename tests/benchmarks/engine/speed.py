@@ -9,7 +9,8 @@ from tests.benchmarks.entry import Benchmark
 DURABLE = ("LangGraph", "DBOS")
 ALL = (*DURABLE, "pydantic-graph")
 SYNC = (
-    "Ours commits with synchronous=FULL, LangGraph with durability=sync in WAL mode, DBOS as it"
+    "Ours commits with synchronous=FULL and runs on uvloop, as our services do; LangGraph with"
+    " durability=sync in WAL mode, DBOS as it"
     " sets SQLite up; pydantic-graph keeps nothing on the disk."
 )
 
