@@ -85,6 +85,12 @@ variable "model_roles" {
   description = "Model role named in workflows -> model of the gateway."
 }
 
+variable "code_job" {
+  type        = string
+  default     = "hearth-code"
+  description = "The job that runs programs of workflows that say `where: nomad`."
+}
+
 variable "links" {
   type        = map(string)
   default     = {}
@@ -301,6 +307,8 @@ job "pipecatapp" {
           PIPECATAPP_CONSUL_URL       = var.consul_url
           PIPECATAPP_NOMAD_URL        = "unix://${NOMAD_SECRETS_DIR}/api.sock"
           PIPECATAPP_NOMAD_TOKEN_FILE = "${NOMAD_SECRETS_DIR}/nomad_token"
+          PIPECATAPP_CODE_JOB         = var.code_job
+          PIPECATAPP_CODE_URL         = "${local.scheme}://${NOMAD_ADDR_http}"
           PIPECATAPP_MODEL_ROLES      = jsonencode(var.model_roles)
           PIPECATAPP_LINKS            = jsonencode(var.links)
           PIPECATAPP_DRAIN_SECONDS    = "${var.drain_seconds}"

@@ -1,12 +1,5 @@
 #!/usr/bin/python
-"""Thin on purpose: arguments in, `hearth.cluster.certificates` does the work, paths out."""
-
-from datetime import timedelta
-
-from ansible.module_utils.basic import AnsibleModule
-
-from hearth.cluster.certificates import Pair, issue, read, why_renew
-from hearth.cluster.errors import ClusterError
+"""The documentation; the action plugin of the same name runs, inside Ansible itself."""
 
 DOCUMENTATION = """
 module: cluster_certificate
@@ -84,44 +77,3 @@ not_after:
   returned: always
   type: str
 """
-
-
-def main() -> None:
-    module = AnsibleModule(
-        argument_spec={
-            "authority": {"type": "dict", "required": True, "no_log": True},
-            "name": {"type": "str", "required": True},
-            "names": {"type": "list", "elements": "str", "required": True},
-            "current": {"type": "dict", "default": {}, "no_log": False},  # it is returned, too
-            "days": {"type": "int", "default": 825},
-            "renew_before_days": {"type": "int", "default": 30},
-        },
-        supports_check_mode=True,
-    )
-    given = module.params
-    authority = Pair(given["authority"]["certificate"], given["authority"]["key"])
-    current = Pair(given["current"].get("certificate", ""), given["current"].get("key", ""))
-    before = timedelta(days=given["renew_before_days"])
-    try:
-        reason = "there is none"
-        if current.certificate:
-            reason = (
-                why_renew(current, authority.certificate, given["names"], renew_before=before) or ""
-            )
-        if reason:
-            current = issue(authority, given["name"], given["names"], days=given["days"])
-        facts = read(current.certificate)
-    except ClusterError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(
-        changed=bool(reason),
-        reason=reason,
-        certificate=current.certificate,
-        key=current.key,
-        not_after=facts.not_after.isoformat(),
-        diff={"before": "", "after": f"made anew: {reason}\n" if reason else ""},
-    )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,16 +1,5 @@
 #!/usr/bin/python
-"""Thin on purpose: arguments in, `hearth.cluster.acl` does the work, changes out."""
-
-from typing import Any
-
-from ansible.module_utils.basic import AnsibleModule
-
-from hearth.cluster.acl.bootstrap import bootstrap_consul
-from hearth.cluster.acl.change import Change, shown
-from hearth.cluster.acl.consul import ConsulAcl, ensure, everything_new
-from hearth.cluster.consul import Consul
-from hearth.cluster.endpoint import ARGUMENTS, endpoint_of
-from hearth.cluster.errors import ClusterError, Unreachable
+"""The documentation; the action plugin of the same name runs, inside Ansible itself."""
 
 DOCUMENTATION = """
 module: consul_acl
@@ -138,80 +127,3 @@ changes:
   type: list
   elements: str
 """
-
-
-NAME = {"type": "str", "required": True}
-TEXT = {"type": "str", "default": ""}
-NAMES = {"type": "list", "elements": "str", "default": []}
-DICTS = {"type": "list", "elements": "dict", "default": []}
-KINDS = {
-    "policies": {"name": NAME, "description": TEXT, "rules": NAME},
-    "roles": {"name": NAME, "description": TEXT, "policies": NAMES},
-    "auth_methods": {
-        "name": NAME,
-        "type": {"type": "str", "default": "jwt"},
-        "description": TEXT,
-        "config": {"type": "dict", "required": True},
-    },
-    "binding_rules": {
-        "auth_method": NAME,
-        "description": NAME,
-        "bind_type": {"type": "str", "required": True, "choices": ["service", "role", "node"]},
-        "bind_name": NAME,
-        "selector": TEXT,
-    },
-    "tokens": {
-        "description": NAME,
-        "secret": {"type": "str", "no_log": True},
-        "accessor": {"type": "str"},
-        "policies": NAMES,
-        "roles": NAMES,
-        "node_identities": DICTS,
-        "service_identities": DICTS,
-    },
-}
-
-
-def apply(module: AnsibleModule, wanted: ConsulAcl) -> tuple[bool, list[Change]]:
-    """Whether access control was set up, and what was written."""
-    endpoint, write = endpoint_of(module.params), not module.check_mode
-    try:
-        made = module.params["bootstrap"] and bootstrap_consul(
-            endpoint, module.params["token"], write=write
-        )
-        if made and not write:
-            return True, everything_new(wanted)
-        with Consul(endpoint) as consul:
-            return made, ensure(consul, wanted, write=write)
-    except Unreachable as error:
-        if write:
-            raise
-        module.warn(f"{error} All of it is shown as new.")
-        return module.params["bootstrap"], everything_new(wanted)
-
-
-def main() -> None:
-    arguments: dict[str, Any] = {
-        kind: {"type": "list", "elements": "dict", "default": [], "options": options}
-        for kind, options in KINDS.items()
-    }
-    arguments["tokens"] |= {"required_one_of": [["secret", "accessor"]], "no_log": False}
-    module = AnsibleModule(
-        argument_spec={**ARGUMENTS, "bootstrap": {"type": "bool", "default": False}, **arguments},
-        required_if=[("bootstrap", True, ("token",))],
-        supports_check_mode=True,
-    )
-    try:
-        made, changes = apply(module, ConsulAcl(**{kind: module.params[kind] for kind in KINDS}))
-    except ClusterError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(
-        changed=made or bool(changes),
-        bootstrapped=made,
-        changes=[f"{change.kind} {change.name}" for change in changes],
-        diff=shown(changes),
-    )
-
-
-if __name__ == "__main__":
-    main()

@@ -1,14 +1,5 @@
 #!/usr/bin/python
-"""Thin on purpose: arguments in, `hearth.cluster.acl` does the work, changes out."""
-
-from ansible.module_utils.basic import AnsibleModule
-
-from hearth.cluster.acl.bootstrap import bootstrap_nomad
-from hearth.cluster.acl.change import shown
-from hearth.cluster.acl.nomad import Ensured, NomadAcl, ensure, everything_new
-from hearth.cluster.endpoint import ARGUMENTS, endpoint_of
-from hearth.cluster.errors import ClusterError, Unreachable
-from hearth.cluster.nomad import Nomad
+"""The documentation; the action plugin of the same name runs, inside Ansible itself."""
 
 DOCUMENTATION = """
 module: nomad_acl
@@ -79,63 +70,3 @@ tokens:
   returned: when tokens were declared
   type: dict
 """
-
-
-NAME = {"type": "str", "required": True}
-TEXT = {"type": "str", "default": ""}
-NAMES = {"type": "list", "elements": "str", "default": []}
-KINDS = {
-    "policies": {"name": NAME, "description": TEXT, "rules": NAME, "job": {"type": "str"}},
-    "tokens": {
-        "name": NAME,
-        "type": {"type": "str", "default": "client", "choices": ["client", "management"]},
-        "policies": NAMES,
-    },
-}
-
-
-def apply(module: AnsibleModule, wanted: NomadAcl) -> tuple[bool, Ensured]:
-    """Whether access control was set up, and what was written."""
-    endpoint, write = endpoint_of(module.params), not module.check_mode
-    try:
-        made = module.params["bootstrap"] and bootstrap_nomad(
-            endpoint, module.params["token"], write=write
-        )
-        if made and not write:
-            return True, everything_new(wanted)
-        with Nomad(endpoint) as nomad:
-            return made, ensure(nomad, wanted, write=write)
-    except Unreachable as error:
-        if write:
-            raise
-        module.warn(f"{error} All of it is shown as new.")
-        return module.params["bootstrap"], everything_new(wanted)
-
-
-def main() -> None:
-    lists = {
-        kind: {
-            "type": "list", "elements": "dict", "default": [], "options": options, "no_log": False
-        }
-        for kind, options in KINDS.items()
-    }  # fmt: skip
-    module = AnsibleModule(
-        argument_spec={**ARGUMENTS, "bootstrap": {"type": "bool", "default": False}, **lists},
-        required_if=[("bootstrap", True, ("token",))],
-        supports_check_mode=True,
-    )
-    try:
-        made, done = apply(module, NomadAcl(**{kind: module.params[kind] for kind in KINDS}))
-    except ClusterError as error:
-        module.fail_json(msg=str(error))
-    module.exit_json(
-        changed=made or bool(done.changes),
-        bootstrapped=made,
-        changes=[f"{change.kind} {change.name}" for change in done.changes],
-        tokens=done.tokens,
-        diff=shown(done.changes),
-    )
-
-
-if __name__ == "__main__":
-    main()

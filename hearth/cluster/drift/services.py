@@ -3,6 +3,7 @@
 Nomad and the launchers of experts take away what they registered. Where a machine died, or got
 another address, an entry may stay: Consul before 1.15 (its change 16097) deregisters with the token
 that registered, and Nomad has ended that one with the allocation. Its last check may be a good one.
+Nomad's agents, too, leave entries behind when their address changes.
 """
 
 import re
@@ -16,33 +17,39 @@ from hearth.cluster.nomad import Nomad
 LIVE: Final = {"pending", "running", "unknown"}
 """States of an allocation that may still have its services."""
 OF_NOMAD: Final = re.compile(r"_nomad-task-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-")
+OF_AGENTS: Final = re.compile("_nomad-(server|client)-")
 OF_LAUNCHERS: Final = "llama-expert-"
 """Services that launchers register; the job of each bears the same name."""
 
 
 def judge(consul: Consul, nomad: Nomad) -> Iterator[Finding]:
-    """Entries on machines that run jobs, of allocations that do not run.
+    """Entries on machines that run jobs, of allocations that do not run, or at former addresses.
 
     What is registered on a machine that is away is left as it is: what runs there is not known.
     """
     there = [one for service in consul.services() for one in consul.instances(service)]
     # After the entries: who has one by now, is known to Nomad by now.
-    ready = {node.name for node in nomad.nodes() if node.status == "ready"}
+    ready = {node.name: node.address for node in nomad.nodes() if node.status == "ready"}
     rows = nomad.session.call("GET", "allocations", params={"resources": "true"})
     live = [row for row in rows if row["ClientStatus"] in LIVE]
     for one in there:
-        if one.node in ready and not _stands(one, live):
+        if one.node in ready and not _stands(one, live, ready[one.node]):
             yield Finding(
                 f"stale:{one.node}:{one.id}",
-                f"Consul lists {one.service} at {one.address}:{one.port} on {one.node}, and no "
-                "allocation of Nomad runs there",
+                f"Consul lists {one.service} at {one.address}:{one.port} on {one.node}, and "
+                "nothing of Nomad runs there",
                 "safe",
                 Fix("forget_service", f"{one.node}:{one.id}", "forget the entry"),
             )
 
 
-def _stands(one: Instance, live: list[dict[str, Any]]) -> bool:
-    """Whether an allocation is behind it; so it is with what neither of the two registered."""
+def _stands(one: Instance, live: list[dict[str, Any]], address: str) -> bool:
+    """Whether an allocation, or the agent at the machine's address, is behind it.
+
+    So it is with what none of these registered.
+    """
+    if OF_AGENTS.match(one.id):
+        return one.address == address
     if found := OF_NOMAD.match(one.id):
         return any(row["ID"] == found[1] for row in live)
     if one.service.startswith(OF_LAUNCHERS):

@@ -55,10 +55,19 @@ class State:
         return self.evaluated and not self.unplaced and self._all_run()
 
     def _all_run(self) -> bool:
-        wished = [a for a in self.allocations if a.desired_status == "run"]
+        wished = [
+            a for a in self.allocations if a.desired_status == "run" and not self._replaced(a)
+        ]
         if any(a.client_status not in {"running", "complete"} for a in wished):
             return False
         return self.wanted is None or len(wished) >= self.wanted
+
+    def _replaced(self, one: Allocation) -> bool:
+        """Whether another one took its place; those of system jobs do not name their successor."""
+        return bool(one.next_allocation) or any(
+            (a.group, a.node_id) == (one.group, one.node_id) and a.create_index > one.create_index
+            for a in self.allocations
+        )
 
 
 def state_of(nomad: Nomad, job: str) -> State:

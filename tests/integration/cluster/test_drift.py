@@ -163,12 +163,13 @@ def test_instance_without_allocation_is_forgotten_when_named(cluster: Cluster) -
     ("service", "id"),
     [
         ("web", "_nomad-task-0a1b2c3d-1111-4222-8333-0123456789ab-group-web-web-http"),
-        ("llama-expert-small", "llama-expert-small-127.0.0.1-20001"),
+        ("llama-expert-small", "llama-expert-small-127.0.0.9-20001"),
+        ("nomad", "_nomad-server-27cmq3wobprrcxu54zkdd6feiekuvysa"),
     ],
 )
 def test_entry_of_what_no_longer_runs_is_forgotten(cluster: Cluster, service: str, id: str) -> None:
     """Its check may be good and its port somebody else's by now: callers would be led there."""
-    entry = {"ID": id, "Service": service, "Address": "127.0.0.1", "Port": 20001}
+    entry = {"ID": id, "Service": service, "Address": "127.0.0.9", "Port": 20001}
     body = {"Node": "solo", "Address": "127.0.0.1", "SkipNodeUpdate": True, "Service": entry,
             "Check": {"CheckID": id, "Name": "life", "Status": "critical",
                       "ServiceID": id}}  # fmt: skip

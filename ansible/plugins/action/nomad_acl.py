@@ -1,0 +1,64 @@
+"""Thin on purpose: arguments in, `hearth.cluster.acl` does the work, changes out."""
+
+from typing import Any, ClassVar
+
+from hearth.cluster.acl.bootstrap import bootstrap_nomad
+from hearth.cluster.acl.change import shown
+from hearth.cluster.acl.nomad import Ensured, NomadAcl, ensure, everything_new
+from hearth.cluster.action import Asked, ControllerAction
+from hearth.cluster.endpoint import ARGUMENTS, endpoint_of
+from hearth.cluster.errors import Unreachable
+from hearth.cluster.nomad import Nomad
+
+NAME = {"type": "str", "required": True}
+TEXT = {"type": "str", "default": ""}
+NAMES = {"type": "list", "elements": "str", "default": []}
+KINDS = {
+    "policies": {"name": NAME, "description": TEXT, "rules": NAME, "job": {"type": "str"}},
+    "tokens": {
+        "name": NAME,
+        "type": {"type": "str", "default": "client", "choices": ["client", "management"]},
+        "policies": NAMES,
+    },
+}
+LISTS = {
+    kind: {"type": "list", "elements": "dict", "default": [], "options": options, "no_log": False}
+    for kind, options in KINDS.items()
+}
+
+
+class ActionModule(ControllerAction):
+    """Keeps the access control of Nomad."""
+
+    spec: ClassVar[dict[str, Any]] = {
+        "argument_spec": {**ARGUMENTS, "bootstrap": {"type": "bool", "default": False}, **LISTS},
+        "required_if": [("bootstrap", True, ("token",))],
+    }
+
+    def work(self, asked: Asked) -> dict[str, Any]:
+        made, done = apply(asked, NomadAcl(**{kind: asked.params[kind] for kind in KINDS}))
+        return {
+            "changed": made or bool(done.changes),
+            "bootstrapped": made,
+            "changes": [f"{change.kind} {change.name}" for change in done.changes],
+            "tokens": done.tokens,
+            "diff": shown(done.changes),
+        }
+
+
+def apply(asked: Asked, wanted: NomadAcl) -> tuple[bool, Ensured]:
+    """Whether access control was set up, and what was written."""
+    endpoint, write = endpoint_of(asked.params), not asked.check_mode
+    try:
+        made = asked.params["bootstrap"] and bootstrap_nomad(
+            endpoint, asked.params["token"], write=write
+        )
+        if made and not write:
+            return True, everything_new(wanted)
+        with Nomad(endpoint) as nomad:
+            return made, ensure(nomad, wanted, write=write)
+    except Unreachable as error:
+        if write:
+            raise
+        asked.warn(f"{error} All of it is shown as new.")
+        return asked.params["bootstrap"], everything_new(wanted)

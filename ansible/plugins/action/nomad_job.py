@@ -1,0 +1,100 @@
+"""Thin on purpose: arguments in, `hearth.cluster.jobs` does the work, allocations out."""
+
+from pathlib import Path
+from typing import Any, ClassVar
+
+from hearth.cluster.action import Asked, ControllerAction
+from hearth.cluster.endpoint import ARGUMENTS, endpoint_of
+from hearth.cluster.errors import NotFound, Unreachable
+from hearth.cluster.jobs.deploy import Jobs, Source
+from hearth.cluster.jobs.state import state_of
+from hearth.cluster.nomad import Allocation, Nomad
+
+
+class ActionModule(ControllerAction):
+    """Keeps a job of Nomad."""
+
+    spec: ClassVar[dict[str, Any]] = {
+        "argument_spec": {
+            **ARGUMENTS,
+            "src": {"type": "path"},
+            "variables": {"type": "dict", "default": {}},
+            "job": {"type": "str"},
+            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "purge": {"type": "bool", "default": False},
+            "wait": {"type": "bool", "default": True},
+            "wait_timeout": {"type": "float", "default": 600.0},
+        },
+        "required_if": [("state", "present", ("src",)), ("state", "absent", ("job",))],
+    }
+
+    def work(self, asked: Asked) -> dict[str, Any]:
+        is_present = asked.params["state"] == "present"
+        try:
+            with Nomad(endpoint_of(asked.params)) as nomad:
+                return present(asked, Jobs(nomad)) if is_present else absent(asked, nomad)
+        except Unreachable as error:
+            if not (asked.check_mode and is_present):
+                raise
+            return unseen(asked, error)
+
+
+def present(asked: Asked, jobs: Jobs) -> dict[str, Any]:
+    """Plan, register, wait; what the module answers."""
+    path = Path(asked.params["src"])
+    source = Source(str(path), path.read_text(encoding="utf-8"), asked.params["variables"])
+    plan = jobs.plan(source)
+    if plan.warnings:
+        asked.warn(f"{path}: {plan.warnings}")
+    answer: dict[str, Any] = {
+        "changed": plan.changed,
+        "revived": False,
+        "job": plan.id,
+        "unplaced": plan.unplaced,
+        "diff": {"before": plan.before, "after": plan.after, "after_header": str(path)},
+    }
+    if asked.check_mode:
+        return answer
+    if plan.changed:
+        jobs.register(plan)
+    elif plan.waits and state_of(jobs.nomad, plan.id).failed:
+        jobs.revive(plan.id)
+        answer["changed"] = answer["revived"] = True
+    if asked.params["wait"] and plan.waits:
+        answer["allocations"] = _rows(jobs.wait(plan, timeout=asked.params["wait_timeout"]))
+    return answer
+
+
+def absent(asked: Asked, nomad: Nomad) -> dict[str, Any]:
+    """Stop what runs; what the module answers."""
+    job, purge = asked.params["job"], asked.params["purge"]
+    try:
+        stopped = bool(nomad.job(job)["Stop"])
+    except NotFound:
+        return {"changed": False, "job": job}
+    changed = purge or not stopped
+    if changed and not asked.check_mode:
+        nomad.stop(job, purge=purge)
+    after = "" if purge else f'job "{job}", stopped\n'
+    return {
+        "changed": changed,
+        "job": job,
+        "diff": {"before": f'job "{job}"\n' if changed else after, "after": after},
+    }
+
+
+def unseen(asked: Asked, error: Unreachable) -> dict[str, Any]:
+    """In check mode before there is a Nomad: the whole file, as new."""
+    asked.warn(f"{error} The whole job is shown as new.")
+    path = Path(asked.params["src"])
+    text = path.read_text(encoding="utf-8")
+    return {
+        "changed": True,
+        "job": path.name.partition(".")[0],
+        "unplaced": {},
+        "diff": {"before": "", "after": text, "after_header": str(path)},
+    }
+
+
+def _rows(allocations: list[Allocation]) -> list[dict[str, str]]:
+    return [{"id": a.id, "group": a.group, "node": a.node} for a in allocations]

@@ -1,0 +1,31 @@
+"""How a job does, told from its allocations."""
+
+from hearth.cluster.jobs.state import State
+from hearth.cluster.nomad import Allocation
+
+
+def allocation(index: int, status: str, **more: str) -> Allocation:
+    """One of node1, in the order of `index`."""
+    return Allocation.model_validate(
+        {
+            "ID": str(index), "JobID": "web", "TaskGroup": "web", "NodeName": "node1",
+            "NodeID": "1", "ClientStatus": status, "DesiredStatus": "run", "CreateIndex": index,
+            **more,
+        }
+    )  # fmt: skip
+
+
+def state(type: str, *allocations: Allocation) -> State:
+    job = {"Type": type, "TaskGroups": [{"Count": 1}]}
+    return State(job, None, list(allocations), evaluated=True, unplaced={})
+
+
+def test_system_job_is_done_when_what_failed_was_placed_again() -> None:
+    """Nomad goes on to list what failed as wished, and names no successor of it."""
+    assert state("system", allocation(1, "failed"), allocation(2, "running")).done
+
+
+def test_job_whose_last_allocation_failed_is_not_done() -> None:
+    """What ran before does not run now."""
+    assert not state("system", allocation(1, "complete"), allocation(2, "failed")).done
+    assert not state("service", allocation(1, "failed", NextAllocation="2")).done
