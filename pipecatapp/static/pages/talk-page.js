@@ -171,6 +171,10 @@ class TalkPage extends HTMLElement {
     },
     busy: ({ text }) => this.#trouble("Everybody is talking", text),
     trouble: ({ text }) => this.#trouble("That did not work", text),
+    idle: () => {
+      this.#end()
+      this.#problem("I have stopped listening", "Nobody said a word for a while, and others may want to talk. Press the button to go on.")
+    },
     closed: () => this.#lost(),
   }
 

@@ -10,6 +10,9 @@ const REFUSED = {
 }
 const SILENT = { level: 0 }
 
+/** Where this is kept, nobody waits a second time for a direct way that is not there. */
+const NO_WAY = "hearth.talk.no-direct-way"
+
 /** How often, and after how many milliseconds, a line that was given up for another is asked for again. */
 const TRIES = 5
 const AGAIN = 400
@@ -39,7 +42,7 @@ export class Call extends EventTarget {
   async open(wanted, { microphone }) {
     this.#wanted = wanted
     const trouble = microphone ? await this.#listen() : null
-    await this.#connect(this.hears && "RTCPeerConnection" in window)
+    await this.#connect(this.hears && "RTCPeerConnection" in window && !sessionStorage.getItem(NO_WAY))
     return trouble
   }
 
@@ -117,6 +120,7 @@ export class Call extends EventTarget {
 
   /** There is no direct way: the same conversation once more, with its sound on the socket. */
   #fallBack = () => {
+    sessionStorage.setItem(NO_WAY, "yes")
     this.#hangUp()
     this.#tries = TRIES
     this.#connect(false)

@@ -1,8 +1,8 @@
 // Sound by WebRTC: straight to the machine that hears. No other server is asked how to get there.
 import { Meter } from "./meter.js"
 
-/** Milliseconds: a connection within a house is there in a tenth of it, or never. */
-const PATIENCE = 4000
+/** Milliseconds: a connection within a house is there in a twentieth of it, unless the machine is very busy. */
+const PATIENCE = 8000
 const GATHERING = 1000
 
 /** `lost()` is called once, when there is no way or the way is gone. */
