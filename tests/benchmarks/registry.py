@@ -3,6 +3,7 @@
 from tests.benchmarks import cluster, gateway_affinity, gateway_tokens, sandbox_start
 from tests.benchmarks.engine import speed as engine
 from tests.benchmarks.gateway import aborts, endurance, speed
+from tests.benchmarks.voice import hearing, talk
 
 BENCHMARKS = (
     *engine.BENCHMARKS,
@@ -12,6 +13,8 @@ BENCHMARKS = (
     *gateway_tokens.BENCHMARKS,
     *speed.BENCHMARKS,
     sandbox_start.BENCHMARK,
+    hearing.BENCHMARK,
+    *talk.BENCHMARKS,
     # Last: they take an hour, and hosts.
     *cluster.BENCHMARKS,
 )
