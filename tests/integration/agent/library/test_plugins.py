@@ -1,11 +1,13 @@
 """Tools and prompts that a person adds without touching the program."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.agent.conftest import House
+from tests.integration.agent.test_cli import announce, command
 
 OWN = '''
 from pydantic import BaseModel, Field
@@ -41,7 +43,7 @@ def put(folder: Path, name: str, text: str) -> None:
 @pytest.mark.proves("000-03")
 @pytest.mark.proves("000-30")
 def test_tool_and_prompt_of_a_person_work_without_a_change_of_the_program(
-    empty_house: House,
+    empty_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A module is a file in a folder; a mistake in one does not keep the others from working."""
     put(empty_house.state / "tools", "shout.py", OWN)
@@ -50,7 +52,9 @@ def test_tool_and_prompt_of_a_person_work_without_a_change_of_the_program(
     put(empty_house.state / "prompts", "foo.md", "---\ntags: [foo]\n---\nSpeak like a pirate.\n")
     empty_house.model.when("HELLO").say("Ahoy.")
     with empty_house.running(), empty_house.client() as client:
-        listed: list[dict[str, Any]] = client.get("/api/tools").json()["tools"]
+        announce(empty_house)
+        shown = command(empty_house, monkeypatch)("tools", "--json").stdout
+        listed: list[dict[str, Any]] = json.loads(shown)["tools"]
         run = client.post("/api/runs", json={"document": USING}).json()["run"]
         with client.stream("GET", f"/api/runs/{run}/events") as events:
             events.read()

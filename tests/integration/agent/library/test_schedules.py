@@ -157,17 +157,13 @@ def test_schedule_waits_for_its_last_run(empty_house: House) -> None:
 
 
 @pytest.mark.proves("003-45")
-def test_second_run_of_an_incremental_workflow_handles_only_what_is_new(
-    empty_house: House,
-) -> None:
+def test_scheduled_workflow_handles_only_what_is_new(empty_house: House) -> None:
     """News that was told last week is no news; what a failed run was given comes again."""
     kept(empty_house, DIGEST, KEEP)
 
-    def told(client: httpx2.Client, **inputs: Any) -> Any:
-        new = {"workflow": "digest", "every": 86400, "inputs": inputs}
+    def weekly(client: httpx2.Client, *, fail: bool) -> None:
+        new = {"workflow": "digest", "every": 1, "inputs": {"fail": fail}}
         client.put("/api/schedules/weekly", json=new).raise_for_status()
-        run = client.post("/api/schedules/weekly/run").json()["run"]
-        return done(client, run)["outputs"]
 
     def keep(client: httpx2.Client, text: str) -> None:
         body = {"workflow": "keep", "inputs": {"text": text}}
@@ -176,16 +172,42 @@ def test_second_run_of_an_incremental_workflow_handles_only_what_is_new(
     with empty_house.running(), empty_house.client() as client:
         keep(client, "one")
         keep(client, "two")
-        first = told(client)
+        weekly(client, fail=False)
+        eventually(lambda: told_by(client, "done") or None)
+        weekly(client, fail=True)
+        eventually(lambda: ended_as(client, "failed") or None)
         keep(client, "three")
-        failed = told(client, fail=True)
-        second = told(client)
-        third = told(client)
+        eventually(lambda: "three" in json.dumps(given_to(client, "failed")) or None)
+        weekly(client, fail=False)
+        eventually(lambda: "THREE" in told_by(client, "done") or None)
+        count = len(ended_as(client, "done"))
+        eventually(lambda: len(ended_as(client, "done")) > count or None)
+        client.post("/api/schedules/weekly/pause").raise_for_status()
+        told, callers = told_by(client, "done"), {run["caller"] for run in all_of(client)}
 
-    assert sorted(first["told"]) == ["ONE", "TWO"]
-    assert failed is None
-    assert second == {"told": ["THREE"], "known": 2}
-    assert third == {"told": [], "known": 3}
+    assert (sorted(told[:2]), told[2:]) == (["ONE", "TWO"], ["THREE"])
+    assert callers == {"schedule/weekly"}
+
+
+def all_of(client: httpx2.Client) -> list[dict[str, Any]]:
+    """The runs of the digest that have ended, oldest first."""
+    found = client.get("/api/runs", params={"workflow": "digest", "limit": 500}).json()["runs"]
+    views = [client.get(f"/api/runs/{run['id']}").json() for run in reversed(found)]
+    return [view for view in views if view["ended"]]
+
+
+def ended_as(client: httpx2.Client, status: str) -> list[dict[str, Any]]:
+    return [view for view in all_of(client) if view["status"] == status]
+
+
+def told_by(client: httpx2.Client, status: str) -> list[str]:
+    return [word for view in ended_as(client, status) for word in view["outputs"]["told"]]
+
+
+def given_to(client: httpx2.Client, status: str) -> list[Any]:
+    """What was new to each of these runs."""
+    steps = [step for view in ended_as(client, status) for step in view["steps"]]
+    return [step["output"] for step in steps if step["path"] == "fresh"]
 
 
 def test_schedule_of_a_document_follows_the_document(empty_house: House) -> None:

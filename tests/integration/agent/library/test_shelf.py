@@ -210,7 +210,7 @@ languages: [python]
 interfaces: [PyQt 6 in a virtual environment]
 platform: Raspberry Pi
 repository: /home/ada/clock
-commands: {build: python -m build, test: echo all is well, run: python -m clock}
+commands: {build: echo built > made, test: echo all is well, run: python -m clock}
 assets: {source: [src], config: [settings.toml], art: [faces]}
 style: Short functions.
 context: [README.md]
@@ -225,10 +225,12 @@ steps:
     use: llm
     model: coder
     with: {text: "{{ project.vision }} In {{ project.languages[0] }}, for {{ project.platform }}."}
+  - {id: build, use: code.run, with: {code: "{{ project.commands.build }}", language: sh}}
   - {id: test, use: code.run, with: {code: "{{ project.commands.test }}", language: sh}}
 outputs:
   text: "{{ words.text }}"
   tested: "{{ test.stdout }}"
+  built: "{{ build.files[0].path }}"
   all: "{{ project }}"
 """
 LEAKING = """
@@ -261,6 +263,7 @@ def test_workflow_reads_its_project_and_asks_the_models_of_it(empty_house: House
     assert view["error"] is None
     outputs = view["outputs"]
     assert (outputs["text"], outputs["tested"].strip()) == ("Yes.", "all is well")
+    assert outputs["built"] == "made"
     assert outputs["all"] == listed[0]["values"]
     assert outputs["all"]["secrets"] == {"weather": "env:WEATHER_KEY"}
     assert outputs["all"]["assets"]["art"] == ["faces"]

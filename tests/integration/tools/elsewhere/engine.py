@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import tarfile
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,15 +15,21 @@ from pathlib import Path
 import httpx2
 import psutil
 
+from hearth.lab.debian import SUITE, mirrors_used
+
 PROGRAMS = ("sh", "cat", "ls", "rm", "sleep", "id", "env", "touch", "tail", "grep")
 FOLDERS = ("tmp", "work", "code", "home", "proc", "sys", "dev", "etc")
 IMAGE = "hearth/small"
+DEBIAN = "hearth/debian"
+CACHE = Path(__file__).parents[4] / ".cache" / "images"
 
 
 def missing() -> str | None:
     """Why no engine can be started here; nothing when one can."""
     if shutil.which("dockerd") is None:
         return "needs Debian's docker.io"
+    if shutil.which("debootstrap") is None:
+        return "needs Debian's debootstrap"
     return None if os.geteuid() == 0 else "needs root, to start a Docker Engine"
 
 
@@ -42,6 +49,24 @@ def small_image(target: Path) -> None:
             archive.add(os.path.realpath(file), arcname=f".{file}")
 
 
+def debian_image() -> Path:
+    """A small Debian by debootstrap; made once, which takes a minute or more, and a network."""
+    target = CACHE / f"{SUITE}-{os.uname().machine}.tar"
+    if target.is_file():
+        return target
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as name:
+        tree, part = Path(name, "tree"), Path(name, "image.tar")
+        # debootstrap mounts /proc in there: in a mount namespace of its own none is left over.
+        begun = ["unshare", "--mount", "--", "debootstrap", "--variant=minbase", SUITE, str(tree)]
+        subprocess.run([*begun, mirrors_used()[SUITE]], check=True, stdout=subprocess.DEVNULL)
+        left_out = [f"--exclude=./{one}" for one in ("usr/share/*/*", "var/*/apt/*", "dev/*")]
+        words = ["tar", "--create", "--file", str(part), "--directory", str(tree), *left_out, "."]
+        subprocess.run(words, check=True)
+        part.rename(target)
+    return target
+
+
 @contextmanager
 def docker_engine(folder: Path) -> Iterator[str]:
     """Its address, while it runs; it has the image `IMAGE` and no network to give."""
@@ -56,7 +81,8 @@ def docker_engine(folder: Path) -> Iterator[str]:
         process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
     try:
         _wait(door, process, log)
-        _import_image(door, folder / "image.tar")
+        small_image(folder / "image.tar")
+        import_image(door, folder / "image.tar", IMAGE)
         yield f"unix://{door}"
     finally:
         _stop(process, folder)
@@ -84,9 +110,9 @@ def _opens(door: Path) -> bool:
         return end.connect_ex(str(door)) == 0
 
 
-def _import_image(door: Path, file: Path) -> None:
-    small_image(file)
-    query = {"fromSrc": "-", "repo": IMAGE}
+def import_image(door: str | Path, file: Path, name: str) -> None:
+    """Give the engine an image made of the tree in a tar file."""
+    query = {"fromSrc": "-", "repo": name}
     answer = asked(door, "POST", "/images/create", params=query, content=file.read_bytes())
     assert answer.is_success, answer.text
 

@@ -11,7 +11,7 @@ import pytest
 
 from pipecatapp.tools import TOOLS
 from pipecatapp.tools.code.elsewhere.places import Places
-from pipecatapp.workflow import Context, ToolFailed
+from pipecatapp.workflow import Context, ToolFailed, load_document
 from tests.integration.tools.elsewhere import engine as docker
 from tests.integration.tools.elsewhere.documents import (
     LONG,
@@ -46,8 +46,8 @@ def containers(address: str) -> list[str]:
     return [one["Id"] for one in found]
 
 
-def one_program(code: str, **limits: int) -> str:
-    given = {"language": "sh", "image": docker.IMAGE, "code": code, **limits}
+def one_program(code: str, image: str = docker.IMAGE, **limits: int) -> str:
+    given = {"language": "sh", "image": image, "code": code, **limits}
     node = {"id": "work", "use": "code.run", "where": "docker", "with": given}
     whole = {"kind": "workflow", "id": "one", "steps": [node], "outputs": {"work": "{{ work }}"}}
     return json.dumps(whole)
@@ -117,6 +117,36 @@ async def test_container_is_found_again_after_a_kill(address: str, tmp_path: Pat
 
     assert len(before) == 1
     assert ended.outputs == {"text": "begun\nended\n"}
+    assert containers(address) == []
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.proves("001-04")
+async def test_debian_is_started_and_stopped_and_the_sandbox_stays_the_default(
+    address: str, tmp_path: Path
+) -> None:
+    """An image of one's own, from debootstrap, needs no registry; who names no place gets none."""
+    docker.import_image(address, docker.debian_image(), docker.DEBIAN)
+    document = LONG.format(where="docker", image=docker.DEBIAN, wait="sleep 600")
+    there = one_program("cat /etc/debian_version /proc/1/comm", image=docker.DEBIAN)
+    here = json.loads(there)
+    del here["steps"][0]["where"], here["steps"][0]["with"]["image"]
+    settings = {"own_url": "", "docker_url": address}
+    async with cluster_engine(tmp_path, document, there, **settings) as engine:
+        in_debian = (await outputs_of(engine, "one"))["work"]
+        run = await engine.start("long", {})
+        await until(tmp_path, "before")
+        # In a thread: anyio takes it ill when data of a socket and a cancellation come at once.
+        async with asyncio.timeout(60):
+            while len(await asyncio.to_thread(containers, address)) != 1:  # noqa: ASYNC110
+                await asyncio.sleep(0.2)
+        await engine.cancel(run)
+        plan = engine.plan(load_document(json.dumps(here), file="here.yaml"))
+        by_default = (await engine.wait(await engine.start(plan, {}))).outputs["work"]
+
+    assert in_debian["stdout"].startswith("12.")
+    assert not in_debian["stdout"].endswith("bwrap\n")
+    assert by_default["stdout"].endswith("bwrap\n")
     assert containers(address) == []
 
 
