@@ -54,6 +54,22 @@ AGENT = Board(
             ),
         ),
         lines(
+            "Talking",
+            "Conversations by voice now.",
+            ("sum(voice_sessions_running)", "conversations"),
+        ),
+        lines(
+            "Time to the first sound",
+            "What people wait for after they have spoken.",
+            *quantiles("voice_stage_seconds", "stage"),
+            unit="s",
+        ),
+        lines(
+            "Troubles of voice",
+            "Troubles in turns by voice per second, by part.",
+            (f"sum by (part) (rate(voice_errors_total{RATE}))", "{{part}}"),
+        ),
+        lines(
             "Tokens",
             "Tokens of models that runs have read and written, per second.",
             (f"sum by (kind) (rate(pipecatapp_tokens_total{RATE}))", "{{kind}}"),

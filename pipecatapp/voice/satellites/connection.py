@@ -1,6 +1,7 @@
 """What a Wyoming client may ask of us: hear, speak, answer, or hold a conversation."""
 
 import asyncio
+import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
@@ -34,6 +35,7 @@ from pipecatapp.voice.talk import Left, RunFailed
 
 log = structlog.get_logger()
 
+AGAIN_SECONDS: Final = 5.0
 LONGEST_SECONDS: Final = 120
 """Of one recording that is to be transcribed."""
 
@@ -45,6 +47,8 @@ class Connection:
         self._wire, self._conversations = wire, conversations
         self._tasks: set[asyncio.Task[None]] = set()
         self._satellite: Satellite | None = None
+        self._always: Event | None = None
+        self._began = 0.0
         self._recording: bytearray | None = None
         self._convert = AudioChunkConverter(rate=HEARD_RATE, width=2, channels=1).convert
         self._language: str | None = None
@@ -119,7 +123,9 @@ class Connection:
 
     async def _run_pipeline(self, event: Event) -> None:
         run = RunPipeline.from_event(event)
+        self._always = event if run.restart_on_end else None
         if self._satellite is None:
+            self._began = time.monotonic()
             played = event.data.get("snd_format") or {}
             rate = int(played.get("rate") or SATELLITE_RATE)
             self._satellite = self._conversations.satellite(self._wire, rate)
@@ -132,6 +138,11 @@ class Connection:
         finally:
             self._satellite = None
 
+    @property
+    def _may_begin_again(self) -> bool:
+        """A satellite that never stops streaming is heard again after a conversation has ended."""
+        return time.monotonic() - self._began > AGAIN_SECONDS
+
     # Hearing
 
     async def _transcribe(self, event: Event) -> None:
@@ -143,6 +154,8 @@ class Connection:
 
     async def _audio_chunk(self, event: Event) -> None:
         chunk = AudioChunk.from_event(event)
+        if self._always is not None and self._satellite is None and self._may_begin_again:
+            await self._run_pipeline(self._always)
         if self._satellite is not None:
             self._satellite.hears(chunk)
         elif self._recording is not None and len(self._recording) < longest():

@@ -21,8 +21,8 @@ from pipecat.utils.text.base_text_aggregator import TextType
 from pipecatapp.voice.clauses import Clauses
 from pipecatapp.voice.messages import CANNOT_ANSWER
 from pipecatapp.voice.stages import Stages
-from pipecatapp.voice.worker.gate import Window
 from pipecatapp.voice.worker.line import AgentFailed, Line
+from pipecatapp.voice.worker.waking import Window
 
 
 class Agent(FrameProcessor):

@@ -6,15 +6,16 @@ from typing import Any, Final
 
 import httpx2
 from pipecat.frames.frames import Frame, TranscriptionFrame, TTSSpeakFrame
+from pipecat.processors.frame_processor import FrameDirection
 from pipecat.services.settings import STTSettings
-from pipecat.services.stt_service import SegmentedSTTService
+from pipecat.services.stt_service import SegmentedSTTService, STTService
 from pipecat.transcriptions.language import Language
 from pipecat.utils.time import time_now_iso8601
 
 from pipecatapp.voice.messages import CANNOT_HEAR, HEARD_RATE
 from pipecatapp.voice.worker.line import Line
 
-SLOWEST: Final = 2.0
+SLOWEST: Final = 4.5
 """Seconds after which the turn is decided without a transcript that is still on its way."""
 
 
@@ -43,7 +44,20 @@ class Ears(SegmentedSTTService):
         if text:
             seconds = time.monotonic() - began
             await self._line.tell(type="heard", text=text, seconds=round(seconds, 3))
-            yield TranscriptionFrame(text, self._user_id, time_now_iso8601(), Language.EN)
+        # Of a cough after the question there are no words; a space says that they are all there.
+        yield TranscriptionFrame(text or " ", self._user_id, time_now_iso8601(), Language.EN)
+
+    async def push_frame(
+        self, frame: Frame, direction: FrameDirection = FrameDirection.DOWNSTREAM
+    ) -> None:
+        """Words are the last of a turn only where nobody has spoken since: a slow engine gives
+        those of a first half while the second is being said.
+        """
+        more = self._user_speaking or not self._segment_queue.empty()
+        if more and isinstance(frame, TranscriptionFrame):
+            await STTService.push_frame(self, frame, direction)
+        else:
+            await super().push_frame(frame, direction)
 
     async def _heard(self, wav: bytes) -> str:
         answer = await self._http.post(

@@ -34,10 +34,11 @@ from hearth.service.settings import trusting
 from pipecatapp.voice.messages import HEARD_RATE, Setup
 from pipecatapp.voice.worker.agent import Agent, Ending
 from pipecatapp.voice.worker.calling import Told, read, sounding
-from pipecatapp.voice.worker.gate import Gate, Window, wake_words_of
+from pipecatapp.voice.worker.gate import Gate
 from pipecatapp.voice.worker.hearing import Ears
 from pipecatapp.voice.worker.line import Line
 from pipecatapp.voice.worker.speaking import Mouth
+from pipecatapp.voice.worker.waking import Window, wake_words_of
 from pipecatapp.voice.worker.wire import Wire
 
 STOP_SECONDS: Final = 0.2

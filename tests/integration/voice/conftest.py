@@ -5,7 +5,7 @@ import io
 import json
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from pipecatapp.voice.messages import HEARD_RATE, SPOKEN_RATE
 from speech.audio import Samples, to_pcm
+from tests.conftest import served
 from tests.integration.agent.conftest import House, ScriptedGateway, empty_house
 from tests.integration.speech.conftest import Speech, speech, speech_models, word_errors
 
@@ -138,6 +139,20 @@ class Home:
                     return
                 await asyncio.sleep(0.1)
 
+    @contextmanager
+    def another(self, more: dict[str, Any]) -> Iterator["Home"]:
+        """A second house with the same model and engines, and other settings."""
+        state = self.house.state.with_name("another")
+        house = House(state, self.house.model, self.house.gateway)
+        home = furnished(house, self.speech, more)
+        with house.running():
+            yield home
+
+    @property
+    def wyoming(self) -> int:
+        """The port for satellites."""
+        return int(self.house.more["wyoming_port"])
+
     @property
     def url(self) -> str:
         return self.house.address.replace("http", "ws") + "/api/voice"
@@ -158,16 +173,41 @@ class Home:
                 await asyncio.gather(listening, return_exceptions=True)
 
 
+@pytest.fixture(scope="module")
+def voice_settings() -> dict[str, Any]:
+    """More settings for `lasting_home`."""
+    return {}
+
+
+@pytest.fixture(scope="module")
+def lasting_home(
+    speech: Speech, voice_settings: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Home]:
+    """One house for all tests of a file: its worker takes seconds until it is warm."""
+    model = ScriptedGateway()
+    with served(model.app) as gateway:
+        house = House(tmp_path_factory.mktemp("home") / "state", model, gateway)
+        home = furnished(house, speech, voice_settings)
+        with house.running():
+            yield home
+
+
+def furnished(house: House, speech: Speech, more: dict[str, Any]) -> Home:
+    """Keys, and where the engines are."""
+    house.state.mkdir(exist_ok=True)
+    (house.state / "key").write_text(house.key, encoding="utf-8")
+    key = speech.key_file.read_text(encoding="ascii")
+    (house.state / "service_key").write_text(key, encoding="ascii")
+    services = {
+        "moe-gateway": house.gateway, "speech-stt": speech.stt, "speech-tts": speech.tts,
+    }  # fmt: skip
+    house.more |= more | {"services": services | more.get("services", {})}
+    return Home(house, speech)
+
+
 @pytest.fixture
 def home(empty_house: House, speech: Speech) -> Iterator[Home]:
     """The agent service in this process, its worker and the engines in theirs."""
-    key = speech.key_file.read_text(encoding="ascii")
-    (empty_house.state / "service_key").write_text(key, encoding="ascii")
-    empty_house.more |= {
-        "services": {
-            "moe-gateway": empty_house.gateway, "speech-stt": speech.stt, "speech-tts": speech.tts,
-        },
-        "voice_sessions": 2,
-    }  # fmt: skip
+    home = furnished(empty_house, speech, {"voice_sessions": 2})
     with empty_house.running():
-        yield Home(empty_house, speech)
+        yield home
