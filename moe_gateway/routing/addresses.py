@@ -34,8 +34,15 @@ _MESSAGES = msgspec.json.Decoder(_Messages)
 
 def refuse_addresses(body: bytes) -> None:
     """Raises `Refused` (400) when a part of a message names an address that would be fetched."""
+    place = address_in(body)
+    if place is not None:
+        raise address_named(place)
+
+
+def address_in(body: bytes) -> str | None:
+    """The place of the first part that names one. Raises `Refused` for what cannot be read."""
     if not any([sign in body for sign in SIGNS]):  # noqa: C419  # twice as quick on a hot path
-        return
+        return None
     try:
         messages = orjson.loads(bytes(_MESSAGES.decode(body).messages))
     except (msgspec.DecodeError, orjson.JSONDecodeError) as error:
