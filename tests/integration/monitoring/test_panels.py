@@ -41,7 +41,7 @@ STEADY = {
 }
 """What no traffic moves: their values are held to what is known to be there."""
 
-ELSEWHERE = re.compile(r"nomad_|ALERTS|process_resident")
+ELSEWHERE = re.compile(r"nomad_|ALERTS|process_resident|voice_")
 """Panels with a test of their own."""
 
 
