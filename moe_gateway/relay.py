@@ -16,6 +16,7 @@ from hearth.openai_api.errors import error_event
 from hearth.openai_api.sse import DONE, EventTooLong, SseEvent, SseReader
 from hearth.openai_api.usage import StreamTap, TokenCount, count_of
 from moe_gateway.callers.corked import Line
+from moe_gateway.callers.pouring import Pouring
 from moe_gateway.errors import Headers, Refused, relayed, too_large
 from moe_gateway.upstream.connection import Connection, Lost, UpstreamError
 
@@ -106,6 +107,11 @@ class Reply:
     async def start(self, status: int, content_type: bytes, headers: Headers) -> None:
         head = self._head(status, content_type, headers)
         await self._send({"type": "http.response.start", "status": status, "headers": head})
+
+    @property
+    def open_line(self) -> Line | None:
+        """Where pieces can go out now as they come, past ASGI."""
+        return self._line if self._line is not None and self._line.streams else None
 
     async def sign_of_life(self) -> None:
         """Tell a caller who waits for a stream that it will come: a comment, which clients skip.
@@ -313,6 +319,10 @@ async def _copy(reply: Reply, connection: Connection, idle: float, tap: StreamTa
                 await reply.start(connection.status, connection.content_type, headers)
             if out and not tap.done:
                 await reply.piece(out)
+                if (line := reply.open_line) is not None:
+                    pouring = Pouring(line, tap)
+                    await connection.pour(idle, pouring)
+                    out = pouring.ended()
     except EventTooLong as error:
         raise Lost(str(error)) from error
     if tap.done:

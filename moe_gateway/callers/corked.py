@@ -122,6 +122,20 @@ class Line:
             cycle.transport.close()
         cycle.on_response()
 
+    @property
+    def streams(self) -> bool:
+        """Whether a piece of an answer of unknown length can go out now."""
+        cycle = self._cycle
+        begun = cycle.response_started and not cycle.response_complete
+        return begun and bool(cycle.chunked_encoding) and not cycle.flow.write_paused
+
+    def piece(self, data: bytes) -> bool:
+        """A piece of a streamed answer, as uvicorn would write it; whether more can go out now."""
+        cycle = self._cycle
+        if not cycle.disconnected:
+            self._cork.write(b"%x\r\n%s\r\n" % (len(data), data))
+        return not cycle.flow.write_paused
+
 
 def line_of(scope: Scope) -> Line | None:
     """The line of a request; None where another server than ours has taken it."""

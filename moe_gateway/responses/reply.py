@@ -35,6 +35,11 @@ class ResponsesReply(Reply):
         """This is what was asked; the answer repeats parts of it."""
         self._asked, self._streams = asked, bool(asked.get("stream"))
 
+    @property
+    def open_line(self) -> Line | None:
+        """None: each event becomes another one first."""
+        return None
+
     async def piece(self, data: bytes) -> None:
         """Whole events of a chat. Raises `Lost` when one is no chunk."""
         found: list[Json] = []

@@ -14,6 +14,7 @@ Why our own: a general client costs more per token than everything else here tog
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 from urllib.parse import urlsplit
@@ -125,6 +126,8 @@ class Connection(asyncio.Protocol):
         self.on_body = self._pieces.append
         """What the parser tells of each chunk; a method of ours costs more than the rest of it."""
         self._waiting_bytes = 0
+        self._sink: Callable[[bytes], bool] | None = None
+        self._idle = 0.0
         self._head = self._paused = self._framed = self._heard = False
         self._closed = self._keep_alive = False
         self._error: UpstreamError | None = None
@@ -167,13 +170,8 @@ class Connection(asyncio.Protocol):
             if self._error is not None:
                 raise self._error
             if not await self._event(seconds):
-                raise IdleTimedOut(
-                    f"{self.address.authority} paused for {seconds:g} s in mid-answer"
-                    " (setting MOE_GATEWAY_IDLE_TIMEOUT)."
-                )
-        data = self._pieces.popleft() if len(self._pieces) == 1 else b"".join(self._pieces)
-        self._pieces.clear()
-        self._waiting_bytes = 0
+                raise self._fell_silent(seconds)
+        data = self._taken()
         if self._paused and self._transport is not None:
             self._paused = False
             self._transport.resume_reading()
@@ -188,6 +186,48 @@ class Connection(asyncio.Protocol):
             if size > limit:
                 raise Lost(f"{self.address.authority}: the answer is larger than {limit} bytes.")
         return b"".join(pieces)
+
+    async def pour(self, seconds: float, sink: Callable[[bytes], bool]) -> None:
+        """Give `sink` each piece in the moment in which it comes, as long as it asks for more: no
+        task has to wake up for it. Returns at the end of the body, too, and at once when something
+        has come already. Raises like `piece`; `sink` raises nothing.
+        """
+        if self._pieces:
+            return
+        self._sink, self._idle = sink, seconds
+        try:
+            while self._sink is not None and not self.complete:
+                if self._error is not None:
+                    raise self._error
+                if not await self._event(seconds):
+                    raise self._fell_silent(seconds)
+        finally:
+            self._sink = None
+
+    def _poured(self, sink: Callable[[bytes], bool]) -> bool:
+        """Whether what has come is gone, and more is waited for as before."""
+        if self._pieces:
+            data = self._taken()
+            if not sink(data):
+                self._sink = None
+                return False
+        if self.complete:
+            return False
+        self._deadlines.set(self, self._idle, self._late)
+        return True
+
+    def _taken(self) -> bytes:
+        """What has come of the body."""
+        data = self._pieces.popleft() if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces.clear()
+        self._waiting_bytes = 0
+        return data
+
+    def _fell_silent(self, seconds: float) -> IdleTimedOut:
+        return IdleTimedOut(
+            f"{self.address.authority} paused for {seconds:g} s in mid-answer"
+            " (setting MOE_GATEWAY_IDLE_TIMEOUT)."
+        )
 
     async def linger(self) -> None:
         """Let a finished answer's last bytes come, so that the connection can be used again."""
@@ -252,6 +292,8 @@ class Connection(asyncio.Protocol):
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
             self._fail("what it sent is no HTTP answer")
             self.abort()
+            return
+        if self._sink is not None and self._poured(self._sink):
             return
         if self._waiting_bytes > HIGH_WATER and not self._paused and self._transport is not None:
             self._paused = True

@@ -263,6 +263,72 @@ async def test_slow_reader_holds_the_server_back(pool: Pool) -> None:
     assert len(first) + len(rest) == size
 
 
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n"
+
+
+def when_told(more: "asyncio.Queue[bytes]") -> Script:
+    """A first piece, `a`, then each one that is told; none is the end of the connection."""
+
+    async def write(number: int, writer: asyncio.StreamWriter) -> None:
+        writer.write(CHUNKED)
+        while data := await more.get():
+            writer.write(data)
+        writer.close()
+
+    return write
+
+
+async def test_pieces_are_poured_until_the_sink_has_enough(pool: Pool) -> None:
+    """A caller who reads too slowly gets the rest at his own pace, and all of it once."""
+    more, poured = asyncio.Queue[bytes](), list[bytes]()
+    async with serving(when_told(more)) as server:
+        connection = await ask(pool, server)
+        first = await connection.piece(5)
+
+        def sink(data: bytes) -> bool:
+            poured.append(data)
+            more.put_nowait(b"1\r\nc\r\n" if data == b"b" else b"1\r\nd\r\n0\r\n\r\n")
+            return data == b"b"
+
+        more.put_nowait(b"1\r\nb\r\n")
+        await connection.pour(60, sink)
+        rest = await connection.body(60, 100)
+        more.put_nowait(b"")
+        pool.release(connection)
+
+    assert (first, poured, rest) == (b"a", [b"b", b"c"], b"d")
+
+
+async def test_pouring_ends_as_the_answer_does(pool: Pool) -> None:
+    """A fault in mid-stream, silence and the end are what they are when pieces are waited for."""
+    for told, ending in ((b"", Lost), (None, IdleTimedOut), (b"0\r\n\r\n", None)):
+        more = asyncio.Queue[bytes]()
+        async with serving(when_told(more)) as server:
+            connection = await ask(pool, server)
+            await connection.piece(5)
+            if told is not None:
+                more.put_nowait(told)
+            if ending is None:
+                await connection.pour(60, lambda _data: True)
+            else:
+                with pytest.raises(ending):
+                    await connection.pour(0.1 if told is None else 60, lambda _data: True)
+            more.put_nowait(b"")
+            connection.abort()
+
+
+async def test_what_has_come_already_is_not_poured(pool: Pool) -> None:
+    """Pieces keep their order."""
+    async with serving(always(b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n")) as server:
+        connection = await ask(pool, server)
+        connection.on_body(b"a")
+        await connection.pour(60, lambda _data: False)
+        piece = await connection.piece(5)
+        connection.abort()
+
+    assert piece == b"a"
+
+
 async def test_cancelled_wait_closes_the_connection(pool: Pool) -> None:
     """That is how a hang-up reaches a server that still reads the prompt."""
     asked, gone = asyncio.Event(), asyncio.Event()
