@@ -30,7 +30,7 @@ class Busy(SpeechError):
 
 
 class UnreadableAudio(SpeechError):
-    """Send WAV, FLAC, MP3, Ogg (Opus or Vorbis), or raw 16-bit samples."""
+    """Send WAV, FLAC, MP3, Ogg (Opus or Vorbis), MP4 or WebM."""
 
     status = 400
     code = "unreadable_audio"

@@ -13,7 +13,8 @@ from hearth.models.catalogue import Catalogue
 from hearth.openai_api.errors import error_body
 from speech.api.answers import Refused, error_type, known_caller
 from speech.api.events import EVENTS, event
-from speech.audio import Samples, decode
+from speech.api.recordings import decoded
+from speech.audio import Samples
 from speech.duty import Ears, Transcript
 from speech.engines.hearing import Segment
 from speech.errors import SpeechError
@@ -50,7 +51,7 @@ async def transcribe(
             f"A stream has no {response_format}: ask for json.", param="response_format",
         )  # fmt: skip
     samples = await asyncio.to_thread(
-        decode, await file.read(), longest_seconds=settings.max_audio_seconds
+        decoded, await file.read(), longest_seconds=settings.max_audio_seconds
     )
     if stream:
         heard = _counted(ears, samples, language)

@@ -4,10 +4,12 @@ import io
 from collections.abc import AsyncIterator
 from typing import get_args
 
+import av
 import numpy as np
 import pytest
 import soundfile
 
+from speech.api.recordings import decoded
 from speech.audio import HEARING_RATE, PCM_RATE, Format, Samples, decode, encoded, to_pcm
 from speech.errors import TooLong, UnreadableAudio
 
@@ -80,6 +82,28 @@ def test_audio_that_is_too_long_or_none_is_refused() -> None:
         decode(wav(tone(1), RATE), longest_seconds=0.5)
     with pytest.raises(UnreadableAudio, match="no audio that can be read"):
         decode(b"# A text", longest_seconds=1)
+
+
+@pytest.mark.parametrize(("container", "codec"), [("mp4", "aac"), ("webm", "libopus")])
+def test_recordings_of_phones_and_browsers_are_heard(container: str, codec: str) -> None:
+    """OpenAI's API takes m4a and webm, and so do programs that record."""
+    file, rate = io.BytesIO(), 48_000
+    with av.open(file, "w", format=container) as out:
+        stream = out.add_stream(codec, rate=rate, layout="mono")
+        assert isinstance(stream, av.AudioStream)
+        frame = av.AudioFrame.from_ndarray(tone(1.5, rate)[None], format="flt", layout="mono")
+        frame.sample_rate = rate
+        for part in (frame, None):
+            for packet in stream.encode(part):
+                out.mux(packet)
+    heard = decoded(file.getvalue(), longest_seconds=10)
+
+    assert len(heard) / HEARING_RATE == pytest.approx(1.5, abs=0.1)
+    assert pitch(heard) == pytest.approx(440, abs=2)
+    with pytest.raises(TooLong):
+        decoded(file.getvalue(), longest_seconds=0.5)
+    with pytest.raises(UnreadableAudio):
+        decoded(file.getvalue()[:40], longest_seconds=10)
 
 
 def test_samples_out_of_range_are_cut_and_not_wrapped() -> None:
