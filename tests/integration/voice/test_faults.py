@@ -1,0 +1,295 @@
+"""What breaks while somebody talks: real sound, real engines that are really killed."""
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import psutil
+import pytest
+import soxr
+
+from hearth.service.names import SPEECH_STT, SPEECH_TTS
+from pipecatapp.voice.messages import CANNOT_ANSWER, CANNOT_HEAR, HEARD_RATE, SPOKEN_RATE
+from speech.audio import Samples
+from tests.integration.local.conftest import free_port_base, wait_for
+from tests.integration.speech.conftest import KEY, Speech, end, is_ready, start, word_errors
+from tests.integration.voice.conftest import FRAME, Caller, Home
+
+QUESTION = "What is the capital of France?"
+PARIS = "It is Paris."
+STORY = " ".join(f"The dragon number {n} sat on a hill and looked at the sea." for n in range(8))
+
+
+@dataclass
+class Engines:
+    """Engines of these tests alone, which may be killed."""
+
+    speech: Speech
+    models: Path
+    folder: Path
+
+    def kill(self, name: str) -> None:
+        """As a power failure does: nothing says goodbye."""
+        process = self.speech.processes[name]
+        for child in psutil.Process(process.pid).children(recursive=True):
+            child.kill()
+        process.kill()
+        process.wait(60)
+
+    def again(self, name: str) -> None:
+        """Start it where it was."""
+        url = {SPEECH_STT: self.speech.stt, SPEECH_TTS: self.speech.tts}[name]
+        port = int(url.rpartition(":")[2])
+        self.speech.processes[name] = start(
+            name, port, self.speech.key_file, self.models, self.folder / f"{name}.log"
+        )
+        wait_for(lambda: is_ready(url), f"{name} is ready", 240)
+
+
+@pytest.fixture(scope="module")
+def engines(speech_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
+    folder, base = tmp_path_factory.mktemp("engines"), free_port_base()
+    key_file = folder / "key"
+    key_file.write_text(KEY, encoding="ascii")
+    urls = {SPEECH_STT: f"http://127.0.0.1:{base}", SPEECH_TTS: f"http://127.0.0.1:{base + 1}"}
+    own = Engines(Speech(urls[SPEECH_STT], urls[SPEECH_TTS], key_file, {}), speech_models, folder)
+    for name in urls:
+        own.again(name)
+    try:
+        yield own
+    finally:
+        for process in own.speech.processes.values():
+            end(process)
+
+
+@pytest.fixture(scope="module")
+def voice_settings(engines: Engines) -> dict[str, Any]:
+    return {
+        "services": {"speech-stt": engines.speech.stt, "speech-tts": engines.speech.tts},
+        "voice_sessions": 3,
+    }
+
+
+@pytest.fixture
+def home(lasting_home: Home) -> Home:
+    lasting_home.house.model.when("France").say(PARIS)
+    return lasting_home
+
+
+async def typed(caller: Caller, text: str) -> int:
+    """Say it without a voice; the number of messages before it."""
+    before = len(caller.told)
+    await caller.socket.send(json.dumps({"type": "text", "text": text}))
+    return before
+
+
+async def goes_on(caller: Caller) -> None:
+    """The next question is answered, and heard."""
+    at = caller.sound[-1][0] if caller.sound else 0.0
+    before = await typed(caller, QUESTION)
+    await caller.hears("answered", after=before)
+    await caller.sounds(after=at)
+
+
+async def test_model_that_dies_in_mid_answer_is_an_apology_and_a_failed_run(home: Home) -> None:
+    """Half of an answer and then silence would be taken for the whole of it."""
+    home.house.model.when("Italy").lose("It is Rome, which lies on", after=5, how="reset")
+    async with home.caller() as caller, caller.quiet():
+        before = await typed(caller, "And of Italy?")
+        trouble = await caller.hears("trouble", after=before)
+        asked = await caller.hears("asked", after=before)
+        await home.said(f"It is Rome, {CANNOT_ANSWER}", caller)
+        await goes_on(caller)
+    with home.house.client() as web:
+        run = web.get(f"/api/runs/{asked['run']}").json()
+
+    assert trouble["part"] == "model"
+    assert run["status"] == "failed"
+
+
+async def test_ears_that_die_are_an_apology_and_the_next_turn_is_heard(
+    home: Home, engines: Engines
+) -> None:
+    """Who gets no answer at all says it again, louder, for ever."""
+    question = home.voice_of(QUESTION)
+    async with home.caller() as caller:
+        await asyncio.to_thread(engines.kill, SPEECH_STT)
+        await caller.speak(question)
+        async with caller.quiet():
+            trouble = await caller.hears("trouble")
+            await caller.sounds()
+            await caller.hears("state", state="speaking")
+            await asyncio.to_thread(engines.again, SPEECH_STT)
+            await home.said(CANNOT_HEAR, caller)
+        before = len(caller.told)
+        await caller.speak(question)
+        async with caller.quiet():
+            asked = await caller.hears("asked", after=before)
+
+    assert trouble["part"] == "hearing"
+    assert "asked" not in [message["type"] for _, message in caller.told[:before]]
+    assert word_errors(QUESTION, asked["text"]) <= 0.2
+
+
+async def test_voice_that_dies_in_mid_answer_is_told_and_the_answer_is_kept(
+    home: Home, engines: Engines
+) -> None:
+    """What cannot be spoken can still be read; and with a new voice it goes on."""
+    home.house.model.when("story").say(STORY, pause=0.02)
+    async with home.caller() as caller, caller.quiet():
+        before = await typed(caller, "Tell me a story.")
+        await caller.sounds()
+        await asyncio.to_thread(engines.kill, SPEECH_TTS)
+        trouble = await caller.hears("trouble", after=before)
+        answered = await caller.hears("answered", after=before)
+        await asyncio.to_thread(engines.again, SPEECH_TTS)
+        await goes_on(caller)
+    words = "".join(m["text"] for _, m in caller.told if m.get("run") == answered["run"] and
+                    m["type"] == "words")  # fmt: skip
+
+    assert trouble["part"] == "speaking"
+    assert words == STORY
+
+
+async def test_worker_that_dies_ends_its_conversations_and_a_new_one_begins(home: Home) -> None:
+    """pipecat, its models and its faults live in a process that may go at any time."""
+    async with home.caller() as caller, caller.quiet():
+        await typed(caller, QUESTION)
+        await caller.hears("answered")
+        await asyncio.to_thread(kill_worker)
+        async with asyncio.timeout(60):
+            await caller.socket.wait_closed()
+    async with home.caller() as caller, caller.quiet():
+        await goes_on(caller)
+    with home.house.client() as web:
+        figures = web.get("/metrics").text
+
+    assert 'voice_sessions_total{ending="broken"} 1.0' in figures
+    assert "voice_workers_recycled_total 1.0" in figures
+
+
+def kill_worker() -> None:
+    for child in psutil.Process().children():
+        if "pipecatapp.voice.worker" in child.cmdline():
+            os.kill(child.pid, signal.SIGKILL)
+
+
+async def test_unfinished_sentence_does_not_end_the_turn(home: Home) -> None:
+    """People think in the middle of a sentence; an answer to its half interrupts them."""
+    half, rest = home.voice_of("I would like to know, um,"), home.voice_of(QUESTION)
+    pause = np.zeros(int(0.7 * HEARD_RATE), np.float32)
+    async with home.caller() as caller:
+        await caller.speak(np.concatenate([half, pause, rest]))
+        async with caller.quiet():
+            asked = await caller.hears("asked")
+            await caller.hears("answered")
+    with home.house.client() as web:
+        figures = web.get("/metrics").text
+
+    assert "like to know" in asked["text"].lower()
+    assert "france" in asked["text"].lower()
+    assert caller.types().count("asked") == 1
+    assert 'voice_turn_judgements_total{judgement="incomplete"} 0.0' not in figures
+
+
+async def test_noise_is_no_question(home: Home) -> None:
+    """A fan, a street, a hiss: a microphone hears them all day long."""
+    noise = np.random.default_rng(7).normal(0, 0.05, 3 * HEARD_RATE).astype(np.float32)
+    async with home.caller() as caller:
+        await caller.speak(noise)
+        async with caller.quiet():
+            await typed(caller, QUESTION)
+            await caller.hears("answered")
+
+    assert caller.types().count("asked") == 1
+
+
+@asynccontextmanager
+async def echo(caller: Caller, gain: float) -> AsyncIterator[None]:
+    """A loudspeaker beside the microphone: what is played is heard, a little later."""
+
+    async def sends() -> None:
+        played = 0
+        while True:
+            heard: Samples = np.zeros(FRAME, np.float32)
+            if played < len(caller.sound):
+                sound = caller.sound[played][1]
+                heard = np.asarray(soxr.resample(sound, SPOKEN_RATE, HEARD_RATE), np.float32)
+                played += 1
+            await caller.speak(gain * heard)
+
+    task = asyncio.create_task(sends())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_loudspeaker_beside_the_microphone_starts_no_talk_with_itself(home: Home) -> None:
+    """Without echo cancellation an answer would be the next question, for ever."""
+    home.house.model.when("sea").say(STORY)
+    async with home.caller(echo_cancelled=False) as caller, echo(caller, 0.5):
+        await typed(caller, "Tell me of the sea.")
+        await caller.hears("answered")
+        await caller.hears("spoken")
+        before = await typed(caller, QUESTION)
+        await caller.hears("answered", after=before)
+
+    assert caller.types().count("asked") == 2
+    assert "heard" not in caller.types()
+
+
+async def test_three_people_talk_at_once_and_each_gets_his_answer(home: Home) -> None:
+    """A conversation is somebody's own: words of another room have no place in it."""
+    people = {"Ann": "blue", "Bob": "green", "Eve": "yellow"}
+    for name, colour in people.items():
+        home.house.model.when(name).say(f"{name}, it is {colour}.")
+
+    async def talks(name: str) -> str:
+        async with home.caller() as caller, caller.quiet():
+            await typed(caller, f"I am {name}. What is my colour?")
+            await caller.hears("answered")
+            await caller.sounds()
+            return "".join(m["text"] for _, m in caller.told if m["type"] == "words")
+
+    answers = await asyncio.gather(*map(talks, people))
+
+    assert answers == [f"{name}, it is {colour}." for name, colour in people.items()]
+
+
+async def test_forgotten_page_makes_room_for_others(home: Home, engines: Engines) -> None:
+    """Somebody closes the laptop's lid; the place is free again without him."""
+    more = {"services": home.house.more["services"], "voice_idle_seconds": 3}
+    with home.another(more) as brief:
+        async with brief.caller() as caller, caller.quiet():
+            await caller.hears("idle")
+            async with asyncio.timeout(60):
+                await caller.socket.wait_closed()
+        await brief.empty()
+        with brief.house.client() as web:
+            figures = web.get("/metrics").text
+
+    assert 'voice_sessions_total{ending="left"} 1.0' in figures
+
+
+async def test_what_is_said_stands_in_no_log(home: Home, capfd: pytest.CaptureFixture[str]) -> None:
+    """Logs are kept, copied and read by others; who speaks at home does not speak to them."""
+    home.house.model.when("secret").say("Your xylophone is safe.")
+    async with home.caller() as caller:
+        await caller.speak(home.voice_of("My secret is a purple elephant."))
+        async with caller.quiet():
+            heard = await caller.hears("asked")
+            await caller.hears("answered")
+    with home.house.client() as web:
+        told = "".join([*capfd.readouterr(), web.get("/metrics").text]).lower()
+
+    assert "secret" in heard["text"].lower()
+    assert not {"secret", "elephant", "xylophone"} & set(told.replace("=", " ").split())
