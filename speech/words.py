@@ -10,6 +10,9 @@ NOISE: Final = re.compile(r"[\[(*♪][^\])*♪]*[\])*♪]|[♪♫]")
 SILENCE: Final = frozenset({"you", "thank you", "thanks for watching", "bye", "so", "uh", "um"})
 """What models trained on subtitles write for silence, when it is all that they write."""
 
+LOOP: Final = re.compile(r"\b(\w[^.!?]{0,60}?)((?:[\s,.!?]+\1\b){3,})", re.IGNORECASE)
+"""The same words four times and more: a model that has lost its place says them until the end."""
+
 QUIET: Final = 0.005
 """Loudest sample (of 1) below which nothing was said."""
 
@@ -23,7 +26,7 @@ def said(text: str, *, loudest: float, seconds: float) -> str:
 
     A lone word of `SILENCE` is dropped only from sound that is quiet or too short to hold it.
     """
-    words = " ".join(NOISE.sub(" ", text).split())
+    words = LOOP.sub(r"\1", " ".join(NOISE.sub(" ", text).split()))
     if loudest < QUIET or not re.search(r"\w", words):
         return ""
     alone = re.sub(r"[^\w ]", "", words).strip().lower()

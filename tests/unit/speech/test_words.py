@@ -28,6 +28,20 @@ def test_nothing_was_said_where_nothing_was_heard(text: str) -> None:
     assert said(text, loudest=0.001, seconds=2.0) == ""
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Turn it on on on on on on.", "Turn it on."),
+        ("I don't know. I don't know. I don't know. I don't know.", "I don't know."),
+        ("No, no, no!", "No, no, no!"),
+        ("a b a b a b a b a b", "a b"),
+    ],
+)
+def test_loop_of_a_model_that_has_lost_its_place_is_said_once(text: str, words: str) -> None:
+    """Whisper repeats itself in noise until its thirty seconds are full."""
+    assert said(text, loudest=0.5, seconds=3.0) == words
+
+
 def test_lone_word_of_silence_is_dropped_only_from_quiet_sound() -> None:
     """Somebody who says thanks is heard, and who whispers a whole sentence, too."""
     assert said("Thank you.", loudest=0.01, seconds=1.0) == ""
