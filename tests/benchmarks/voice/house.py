@@ -161,7 +161,7 @@ def lay_models(state: Path) -> None:
     folders = [pull(catalogue[FALLBACK], kept).parent]
     folders += [pull_speech(catalogue.speech_model(name), kept) for name in MODELS.values()]
     for folder in folders:
-        shutil.copytree(folder, state / "models" / folder.name, copy_function=os.link)
+        shutil.copytree(folder, state / "models" / folder.name)
 
 
 def voice(tts: str, key: str, text: str) -> Samples:
