@@ -1,6 +1,7 @@
 """The folder of a run: every call that sees it finds it as the call before left it."""
 
 import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from pipecatapp.workflow import Engine, load_document
 from tests.integration.tools.conftest import Opened
+from tests.integration.tools.test_programs import eventually
 
 BUILD = """
 kind: workflow
@@ -65,6 +67,21 @@ workspace: {repo: "{{ inputs.repo }}", commit: first}
 steps:
   - {id: a, use: file.read, with: {path: a.txt}}
 outputs: {text: "{{ a.text }}"}
+"""
+AGAIN = """
+kind: workflow
+id: again
+about: A person turns the first try down.
+steps:
+  - id: work
+    retry: 1
+    workspace: KIND
+    check: {"it was turned down": "{{ work.sure.answer == 'yes' }}"}
+    steps:
+      - {id: write, use: file.write, with: {path: a.txt, mode: append, text: x}}
+      - {id: sure, use: human.ask, with: {question: Sure?}}
+  - {id: read, use: file.read, with: {path: a.txt}}
+outputs: {text: "{{ read.text }}"}
 """
 
 
@@ -158,6 +175,26 @@ async def test_branches_work_apart_and_are_merged(opened: Opened) -> None:
 
     assert outputs["after"] == "base.txt\nx.txt\ny.txt\nz.txt\nbase"
     assert outputs["seen"] == [f"base.txt\n{name}.txt\n" for name in "xyz"]
+
+
+@pytest.mark.parametrize(("kind", "text"), [("fork", "x"), ("same", "xx")])
+async def test_try_that_failed_leaves_nothing_in_a_folder_of_its_own(
+    opened: Opened, kind: str, text: str
+) -> None:
+    """Where that is wanted a second try begins with the files that the first one began with."""
+    async with opened(AGAIN.replace("KIND", kind)) as engine:
+        run = await engine.start("again", {})
+        for path, said in (("work/sure", "no"), ("work#2/sure", "yes")):
+            await eventually(partial(open_at, engine, run, path))
+            await engine.answer(run, path, said)
+        outputs, seen = await ended(engine, run), statuses(engine, run)
+
+    assert outputs == {"text": text}
+    assert (seen["work"], seen["work#2"]) == ("failed", "done")
+
+
+def open_at(engine: Engine, run: str, path: str) -> bool:
+    return path in engine.questions(run)
 
 
 async def test_conflict_of_branches_fails_their_node(opened: Opened) -> None:
