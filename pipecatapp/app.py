@@ -25,11 +25,11 @@ from pipecatapp.api.openai import chat, models
 from pipecatapp.api.parts import Parts, Stop
 from pipecatapp.api.state import backup, errands
 from pipecatapp.api.static import static_routes
-from pipecatapp.api.trust import trust_routes
 from pipecatapp.api.voice import choices
 from pipecatapp.api.voice import socket as voice
 from pipecatapp.api.voice.runner import forget_left
 from pipecatapp.api.voice.satellites import open_satellites
+from pipecatapp.api.voice.trust import trust_routes
 from pipecatapp.archive import apply_staged
 from pipecatapp.metrics import RunMetrics
 from pipecatapp.settings import Settings

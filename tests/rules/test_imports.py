@@ -10,6 +10,7 @@ from tests.rules import tree
 
 PROBE = """
 import importlib, sys
+import ifaddr  # asks once, when it is imported, where the C library is
 import urllib3  # asks once, when it is imported, whether the system has IPv6
 seen = []
 def watch(event, args):

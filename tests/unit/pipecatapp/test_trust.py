@@ -5,7 +5,7 @@ from pathlib import Path
 import httpx2
 from starlette.applications import Starlette
 
-from pipecatapp.api.trust import ADDRESS, trust_routes
+from pipecatapp.api.voice.trust import ADDRESS, trust_routes
 
 
 async def test_certificate_of_the_authority_is_given_to_everybody(tmp_path: Path) -> None:
