@@ -2,9 +2,11 @@
 
 import asyncio
 import io
+import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,6 +34,7 @@ from pipecatapp.voice.messages import CANNOT_ANSWER
 from speech.audio import Samples
 from tests.dashboards.__main__ import render
 from tests.dashboards.agent import AGENT
+from tests.integration.agent.documents.test_one_run import normalised
 from tests.integration.local.conftest import free_port_base
 from tests.integration.speech.conftest import word_errors
 from tests.integration.voice.client import WyomingClient, wyoming_client
@@ -276,6 +279,43 @@ async def test_satellite_without_home_assistant_is_called_by_us(home: Home) -> N
 
     assert np.abs(samples).max() > 0.02
     assert word_errors(ANSWER, heard(home, samples, rate)) <= 0.3
+
+
+def differences(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """What is not the same in both."""
+    keys = sorted(one.keys() | other.keys())
+    return {k: (one.get(k), other.get(k)) for k in keys if one.get(k) != other.get(k)}
+
+
+async def test_chat_voice_and_home_assistant_start_the_same_run(home: Home) -> None:
+    """What was tried in a chat is what a kitchen gets, step by step."""
+    runs = []
+    with home.house.client() as web:
+
+        def latest(conversation: str) -> dict[str, Any]:
+            run = normalised(web.get("/api/runs?limit=1").json()["runs"][0]["id"], web)
+            named: dict[str, Any] = json.loads(json.dumps(run).replace(conversation, "its own"))
+            return named
+
+        chat = {"model": "agent", "messages": [{"role": "user", "content": QUESTION}]}
+        web.post("/v1/chat/completions", json=chat | {"conversation": "a-chat"}).raise_for_status()
+        runs.append(latest("a-chat"))
+        async with home.caller(conversation="a-talk") as caller:
+            await caller.socket.send(json.dumps({"type": "text", "text": QUESTION}))
+            await caller.hears("answered")
+            await caller.hears("spoken")
+        runs.append(latest("a-talk"))
+        async with wyoming_client(home.wyoming) as client:
+            context = {"conversation_id": "hall"}
+            await client.send(Transcript(text=QUESTION, context=context))
+            await client.gets(Handled)
+        runs.append(latest("wyoming-hall"))
+    await home.empty()
+
+    assert runs[0]["view"]["status"] == "done"
+    for other in runs[1:]:
+        assert differences(runs[0]["view"], other["view"]) == {}
+        assert other["events"] == runs[0]["events"]
 
 
 def test_panels_of_voice_ask_for_figures_that_the_house_tells(home: Home) -> None:
