@@ -36,6 +36,22 @@ def loading() -> ScriptedModel:
     return model
 
 
+def test_fallback_that_cannot_is_not_asked(lab: Lab) -> None:
+    """One expert that fails alone must not hand its tools to one that ignores them."""
+    plain = ScriptedModel()
+    plain.when("go").say("no tools here")
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+    spare = lab.expert(plain, "plain", tools="none")
+    gateway = lab.gateway(lab.expert(loading(), fallback=["plain"]), spare)
+
+    words = gateway.post(CHAT, json=chat("go"))
+    tools = gateway.post(CHAT, json=chat("go", tools=[tool]))
+
+    assert (words.status_code, words.headers["x-hearth-expert"]) == (200, "plain")
+    assert tools.status_code == 503
+    assert len(plain.requests) == 1
+
+
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     ("first", "reason"),
