@@ -106,9 +106,9 @@ def test_runs_that_are_one_whole_are_joined(tmp_path: Path) -> None:
         file.write_text(json.dumps(half), encoding="utf-8")
 
     assert check(*files).returncode == 0
-    half = check(files[0])
-    assert half.returncode == 1
-    assert all(number in half.stderr for number in halves[1])
+    alone = check(files[0])
+    assert alone.returncode == 1
+    assert all(number in alone.stderr for number in halves[1])
 
 
 def test_test_that_failed_in_one_of_two_runs_has_failed() -> None:
