@@ -42,7 +42,7 @@ STORY: Final = "Tell me a long story about a dragon."
 HEARD_RATE: Final = 16_000
 FRAME: Final = HEARD_RATE // 50
 LOUD: Final = 0.02
-PATIENCE: Final = 300.0
+PATIENCE: Final = 120.0
 
 
 @dataclass

@@ -12,7 +12,7 @@ from itertools import pairwise
 from tests.benchmarks.entry import Benchmark, Pair
 from tests.benchmarks.voice.house import QUESTIONS, STORY, House, Side, house
 
-ROUNDS = 6
+ROUNDS = 5
 SIDES: tuple[Side, ...] = ("ours", "peer")
 TALKERS = 3
 SPOKEN_SECONDS = 1.0
