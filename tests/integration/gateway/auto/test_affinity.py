@@ -15,9 +15,9 @@ from tests.integration.expert.running import KEY as EXPERT_KEY
 from tests.integration.expert.running import Expert, Starter, ready, until
 from tests.integration.gateway.conftest import CHAT, Json, Lab
 
-TALKS = ("a river", "a mountain", "an old harbour", "the winter sea")
-RULES = "You write one short sentence about {about}, and you never leave it. " * 18
-"""Long enough to be worth keeping: some three hundred tokens."""
+TALKS = ("a river", "an old harbour", "the winter sea")
+RULES = "You write one short sentence about {about}, and you never leave it. " * 15
+"""Long enough to be worth keeping: some two hundred tokens."""
 
 
 @pytest.fixture(scope="module")
@@ -52,12 +52,13 @@ def known(answer: httpx2.Response) -> float:
 def test_turns_of_each_conversation_find_the_earlier_ones_in_a_cache(
     lab: Lab, engines: list[Expert], tmp_path: Path
 ) -> None:
-    """Four people talk in turns; what is reread is what makes them wait for the first word. One
+    """Three people talk in turns; what is reread is what makes them wait for the first word. One
     engine after the other, as without affinity, they would find next to nothing."""
     (tmp_path / "expert").write_text(EXPERT_KEY)
     settings: Json = {"key_file": tmp_path / "expert", "stops_unary": False, "slots": 2}
     gateway = lab.gateway(
-        *({"url": str(one.client.base_url), "expert": "talk", **settings} for one in engines)
+        *({"url": str(one.client.base_url), "expert": "talk", **settings} for one in engines),
+        check_interval=1,
     )
     talks = {about: [{"role": "system", "content": RULES.format(about=about)}] for about in TALKS}
     shares, reasons = [], set()

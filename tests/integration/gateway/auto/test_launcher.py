@@ -40,7 +40,10 @@ def test_domains_languages_and_fallback_of_an_expert_hold_on_a_cluster(
         consul.register("llama-expert-spare", urlsplit(spare).port or 0, model="scripted")
         experts = Starter("xllamacpp", tmp_path, store.root)
         gateway = lab.gateway(
-            ready=False, consul_url=consul.url, expert_key_file=tmp_path / "expert_key"
+            ready=False,
+            consul_url=consul.url,
+            expert_key_file=tmp_path / "expert_key",
+            check_interval=1,
         )
         with experts.running(consul_url=consul.url, **said) as coder:
             wait_until(lambda: [one["healthy"] for one in instances_of(gateway)] == [True] * 2, 60)
@@ -50,12 +53,11 @@ def test_domains_languages_and_fallback_of_an_expert_hold_on_a_cluster(
                 "code in French": asked(gateway, "auto", domain="code", language="fr"),
             }
             coder.process.kill()
-            wait_until(lambda: asked(gateway, "coder")[0] == "spare", 60)
-            instead = asked(gateway, "coder")[1]
+            instead = ("spare", "asked by name; coder is not ready; its fallback spare")
+            wait_until(lambda: asked(gateway, "coder") == instead, 60)
 
     assert found == {
         "nothing said": ("spare", "auto: cheapest of 2"),
         "code": ("coder", "auto: for code"),
         "code in French": ("spare", "auto: the only one that can"),
     }
-    assert instead == "asked by name; coder is not ready; its fallback spare"
