@@ -62,6 +62,7 @@ steps:
   - {id: draft, use: text.upper, with: {text: "{{ prev.draft.text or 'd' }}{{ loop.index }}"}}
   - {id: again, goto: draft, if: "{{ loop.index < 2 }}", max: 3}
   - id: risky
+    retry: {times: 1, wait: 1ms}
     on_error: continue
     graph:
       - {id: bad, use: text.fail, with: {text: as planned}}
