@@ -26,6 +26,10 @@ QUESTION = "What is the capital of France?"
 PARIS = "It is Paris."
 STORY = " ".join(f"The dragon number {n} sat on a hill and looked at the sea." for n in range(8))
 
+WORKER = "pipecatapp.voice.worker"
+LARGEST_LEFTOVER = 10 * 1024 * 1024
+"""Bytes a session; before there was one heap for all threads it was twice of that."""
+
 
 @dataclass
 class Engines:
@@ -177,7 +181,7 @@ async def test_worker_that_dies_ends_its_conversations_and_a_new_one_begins(home
 
 def kill_worker() -> None:
     for child in psutil.Process().children():
-        if "pipecatapp.voice.worker" in child.cmdline():
+        if WORKER in child.cmdline():
             os.kill(child.pid, signal.SIGKILL)
 
 
@@ -293,3 +297,29 @@ async def test_what_is_said_stands_in_no_log(home: Home, capfd: pytest.CaptureFi
 
     assert "secret" in heard["text"].lower()
     assert not {"secret", "elephant", "xylophone"} & set(told.replace("=", " ").split())
+
+
+def held(process: psutil.Process) -> tuple[int, int]:
+    """Open files and sockets, and threads."""
+    return process.num_fds(), process.num_threads()
+
+
+async def test_sessions_leave_neither_sockets_nor_threads_nor_memory_behind(home: Home) -> None:
+    """A house is spoken with for months; what each conversation leaves behind adds up."""
+
+    async def talks(times: int) -> None:
+        for _ in range(times):
+            async with home.caller() as caller:
+                await typed(caller, QUESTION)
+                await caller.hears("answered")
+        await home.empty()
+
+    await talks(3)
+    worker = next(c for c in psutil.Process().children() if WORKER in c.cmdline())
+    before, memory = held(worker), worker.memory_info().rss
+    await talks(8)
+    after, grown = held(worker), worker.memory_info().rss - memory
+
+    assert after[0] - before[0] <= 4
+    assert after[1] - before[1] <= 4
+    assert grown < 8 * LARGEST_LEFTOVER
