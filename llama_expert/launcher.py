@@ -138,12 +138,20 @@ class Launcher:
     async def _followed(self) -> AsyncIterator[None]:
         """Inside the block the workers are followed."""
         following = asyncio.create_task(self.workers.run()) if self.workers else None
+        if following is not None:
+            following.add_done_callback(_tell_why)
         try:
             yield
         finally:
             if following is not None:
                 following.cancel()
-                await asyncio.gather(following, return_exceptions=True)
+                await asyncio.wait([following])
+
+
+def _tell_why(following: "asyncio.Task[None]") -> None:
+    """An expert goes on with the workers that it has when nobody looks for others any more."""
+    if not following.cancelled() and (error := following.exception()) is not None:
+        log.error("rpc_workers_not_followed", exc_info=error)
 
 
 def consul_agent(settings: Settings) -> ConsulAgent | None:

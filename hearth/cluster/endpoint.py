@@ -108,7 +108,7 @@ class Session(requests.Session):
     ) -> Any:
         """Send one request of our own to `/v1/<path>`; the answer's JSON, None without a body."""
         answer = self.request(method, self._url(path), params=params, json=body, timeout=timeout)
-        return answer.json() if answer.content.strip() else None
+        return _json(answer) if answer.content.strip() else None
 
     def text(self, path: str, params: dict[str, Any] | None = None) -> str:
         """What `/v1/<path>` answers, as it is."""
@@ -129,7 +129,7 @@ class Session(requests.Session):
             timeout=self.endpoint.timeout + wait * 17 / 16,
         )  # fmt: skip
         found = int(answer.headers.get(self._index_header, 0))
-        return Answer(index=found if found >= index else 0, value=answer.json())
+        return Answer(index=found if found >= index else 0, value=_json(answer))
 
     def _url(self, path: str) -> str:
         return f"{self.endpoint.url.rstrip('/')}/v1/{quote(path, safe='/')}"
@@ -142,6 +142,15 @@ class Session(requests.Session):
         if self.endpoint.cert_file is None or self.endpoint.key_file is None:
             return None
         return str(self.endpoint.cert_file), str(self.endpoint.key_file)
+
+
+def _json(answer: requests.Response) -> Any:
+    """Raises `Unreachable`: a proxy's page is no answer of an agent."""
+    try:
+        return answer.json()
+    except requests.exceptions.JSONDecodeError as error:
+        where = answer.url.partition("?")[0]
+        raise Unreachable(where, "what answers there speaks no JSON") from error
 
 
 def _reason(error: Exception) -> str:

@@ -64,14 +64,16 @@ class ScriptedAgent:
     def answer(
         self, method: str, path: str, value: Any, *, status: int = 200, **headers: str
     ) -> None:
-        """Answer such a request with JSON; text of an error status is sent as it is.
+        """Answer such a request with JSON; bytes, and text of an error status, are sent as they are.
 
         Headers are given with `_` for `-`: `X_Consul_Index="7"`.
         """
-        text = value if status >= 400 and isinstance(value, str) else json.dumps(value)
+        if not isinstance(value, bytes):
+            plain = status >= 400 and isinstance(value, str)
+            value = (value if plain else json.dumps(value)).encode()
         named = {name.replace("_", "-"): told for name, told in headers.items()}
         row = self._answers.setdefault((method, path), [])
-        row.append(_Answer(status, text.encode(), named))
+        row.append(_Answer(status, value, named))
 
     def _next(self, method: str, path: str) -> _Answer:
         row = self._answers.get((method, path))

@@ -154,8 +154,8 @@ def make_tiny(tmp_path: Path) -> Iterator[Callable[[], Tiny]]:
 
 
 def free_port_base() -> int:
-    """A port base below the ports that the kernel gives to clients."""
-    bases = random.sample(range(20000, 32000, 100), 100)
+    """A port base below the ports that the kernel gives to clients and Nomad to jobs."""
+    bases = random.sample(range(10000, 20000, 100), 100)
     return next(b for b in bases if all(is_free(b + o) for o in PORT_OFFSETS.values()))
 
 

@@ -7,7 +7,7 @@ import pytest
 from hearth.cluster.acl.bootstrap import bootstrap_consul, bootstrap_nomad
 from hearth.cluster.consul import Consul
 from hearth.cluster.endpoint import Endpoint
-from hearth.cluster.errors import BootstrapLost, Refused
+from hearth.cluster.errors import BootstrapLost, Refused, Unreachable
 from hearth.cluster.nomad import Nomad
 from hearth.cluster.testing import ScriptedAgent
 
@@ -85,3 +85,15 @@ def test_redirect_is_not_followed_with_our_token() -> None:
             nomad.jobs()
 
     assert elsewhere.requests == []
+
+
+def test_page_of_another_server_is_no_answer_of_an_agent() -> None:
+    """A proxy in between says 200 and "please log in": who asks wants the address in the error."""
+    with ScriptedAgent() as agent:
+        agent.answer("GET", "/v1/acl/token/self", b"<html>Log in</html>")
+
+        with (
+            pytest.raises(Unreachable, match="speaks no JSON"),
+            Consul(Endpoint(agent.url)) as consul,
+        ):
+            consul.session.call("GET", "acl/token/self")
