@@ -1,5 +1,6 @@
 """The engine of the model that the settings name, with its files."""
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -20,8 +21,15 @@ GROWN: Final = 2
 
 
 def hearing(settings: Settings, metrics: SpeechMetrics) -> Hearing:
-    """What hears. Raises `ModelError` for a file that is missing or not the pinned one."""
+    """What hears. Raises `ModelError` for a file that is missing or not the pinned one, and
+    `SettingsError` for an engine that is not installed.
+    """
     model = chosen(settings)
+    if model.engine == "faster-whisper" and find_spec("faster_whisper") is None:
+        raise SettingsError(
+            f"SPEECH_MODEL: {model.name} needs faster-whisper, which is not installed:"
+            " `pip install 'hearth[whisper]'`."
+        )
     files = ready(model, settings)
     most = settings.engine_bytes or GROWN * model.ram_bytes
     if model.engine == "whisper.cpp":

@@ -1,14 +1,17 @@
 """What a model knows, and what to do where it does not."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from hearth.models.catalogue import Catalogue
 from hearth.service.settings import SettingsError
-from speech.engines.choice import chosen
+from speech.engines.choice import chosen, hearing
 from speech.languages import MANY, knows, remedy
+from speech.metrics import SpeechMetrics
 from speech.settings import Settings
 
 
@@ -46,6 +49,17 @@ def test_setting_names_the_weights_that_the_language_needs(
     assert f"hearth models pull {better}" in str(refused.value)
     assert f"SPEECH_MODEL={better}" in str(refused.value)
     assert chosen(settings(tmp_path, duty, better, "de-DE")) == entry
+
+
+def test_engine_that_is_not_installed_is_named_with_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is an extra; who chooses its model may not have it."""
+    monkeypatch.setitem(sys.modules, "faster_whisper", None)
+    metrics = SpeechMetrics(CollectorRegistry(), "stt")
+
+    with pytest.raises(SettingsError, match=r"hearth\[whisper\]"):
+        hearing(settings(tmp_path, "stt", "whisper-tiny-en", "en"), metrics)
 
 
 def test_language_of_nobody_is_told() -> None:
