@@ -64,7 +64,7 @@ class ScriptedAgent:
     def answer(
         self, method: str, path: str, value: Any, *, status: int = 200, **headers: str
     ) -> None:
-        """Answer such a request with JSON; bytes, and text of an error status, are sent as they are.
+        """Answer such a request with JSON. Bytes, and text of an error status, are sent unchanged.
 
         Headers are given with `_` for `-`: `X_Consul_Index="7"`.
         """
