@@ -157,7 +157,9 @@ def test_schedule_waits_for_its_last_run(empty_house: House) -> None:
 
 
 @pytest.mark.proves("003-45")
-def test_scheduled_workflow_handles_only_what_is_new(empty_house: House) -> None:
+def test_second_run_of_an_incremental_workflow_handles_only_what_is_new(
+    empty_house: House,
+) -> None:
     """News that was told last week is no news; what a failed run was given comes again."""
     kept(empty_house, DIGEST, KEEP)
 
