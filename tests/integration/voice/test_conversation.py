@@ -1,6 +1,5 @@
 """Talking with the agent: real sound in real time, real engines; only the model is scripted."""
 
-import asyncio
 import json
 
 import httpx2
@@ -8,7 +7,6 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from pipecatapp.voice.messages import CANNOT_ANSWER
 from tests.integration.voice.conftest import Home
 
 QUESTION = "What is the capital of France?"
@@ -79,33 +77,6 @@ async def test_typed_turn_is_spoken_too_and_goes_on_with_the_conversation(home: 
     last = home.house.model.requests[-1].body["messages"]
 
     assert [m["content"] for m in last if m["role"] == "user"] == ["I am Ann.", "What is my name?"]
-
-
-async def test_model_that_is_down_is_an_apology_and_not_silence(home: Home) -> None:
-    """A house that says nothing seems to be broken for ever; it goes on with the next turn."""
-    home.house.model.when("France").refuse(500)
-    home.house.model.when("Italy").say("Rome.")
-    async with home.caller() as caller, caller.quiet():
-        await caller.socket.send(json.dumps({"type": "text", "text": QUESTION}))
-        trouble = await caller.hears("trouble")
-        await home.said(CANNOT_ANSWER, caller)
-        at, before = caller.sound[-1][0], len(caller.told)
-        await caller.socket.send(json.dumps({"type": "text", "text": "And of Italy?"}))
-        await caller.hears("answered", after=before)
-        await caller.sounds(after=at)
-
-    assert trouble["part"] == "model"
-
-
-async def test_silence_and_noise_are_not_answered(home: Home) -> None:
-    """A microphone in a room hears nothing for most of the day."""
-    async with home.caller() as caller, caller.quiet():
-        await asyncio.sleep(4)
-        await caller.socket.send(json.dumps({"type": "text", "text": "hello"}))
-        await caller.hears("answered")
-
-    assert caller.types().count("asked") == 1
-    assert "heard" not in caller.types()
 
 
 async def test_full_house_says_so(home: Home) -> None:
