@@ -28,7 +28,7 @@ from tests.integration.local.conftest import free_port_base, wait_for
 from tests.integration.speech import ggml
 from tests.integration.speech.conftest import KEY, STORE, end, is_ready, start
 from tests.integration.speech.golden import word_errors, words
-from tests.integration.speech.voice import MANNERS, golden_sounds
+from tests.integration.speech.voice import golden_sounds
 
 pytestmark = pytest.mark.timeout(300)
 
@@ -80,9 +80,8 @@ def wav(sound: Samples) -> bytes:
 @pytest.fixture(scope="module")
 def sounds(speech_models: Path) -> list[tuple[str, str, Samples]]:
     """Every sentence once: the first plain, the second quick, the third noisy, and so on."""
-    every = list(golden_sounds(speech_models / "en-us-joe" / "en_US-joe-medium.onnx"))
-    count = len(every) // len(MANNERS)
-    return [every[count * (number % len(MANNERS)) + number] for number in range(count)]
+    voice = speech_models / "en-us-joe" / "en_US-joe-medium.onnx"
+    return list(golden_sounds(voice, once=True))
 
 
 @pytest.fixture(scope="module", params=[
