@@ -20,9 +20,13 @@ class Stages:
 
     def mark(self, moment: str, at: float) -> None:
         """A moment came. Only the first of its kind counts, except before the agent is asked:
-        who goes on speaking falls silent again.
+        who goes on speaking falls silent again. From then on each needs the one before it: the last
+        answer may still be made when this turn has begun.
         """
-        if moment in self._at and MOMENTS.index(moment) > MOMENTS.index("heard"):
+        number = MOMENTS.index(moment)
+        if number > MOMENTS.index("heard") and (
+            moment in self._at or MOMENTS[number - 1] not in self._at
+        ):
             return
         self._at[moment] = at
 
