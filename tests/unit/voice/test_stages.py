@@ -41,7 +41,7 @@ def test_typed_turn_has_no_time_from_voice_to_voice() -> None:
 
 
 def test_sound_of_the_answer_before_does_not_count_for_this_turn() -> None:
-    """Its last pieces come while the next question is asked; the voice would seem to take no time."""
+    """Its last pieces come while the next question is asked; it would seem to take no time."""
     stages = Stages()
     stages.mark("sound", 0.5)
     for at, moment in enumerate(MOMENTS, 1):
