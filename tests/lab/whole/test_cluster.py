@@ -1,14 +1,55 @@
 """The whole of Hearth on three hosts: it answers, and it stays as it was declared."""
 
+import json
+from datetime import datetime
+from typing import Any
+
 import pytest
 
+from hearth.cluster.nomad import Nomad
 from hearth.lab.lab import Lab
 from tests.lab.playbooks import play
-from tests.lab.whole.asking import agents, chat, patiently, settle
+from tests.lab.whole.asking import (
+    Unsettled,
+    agent,
+    agents,
+    chat,
+    complete,
+    expert,
+    gateway,
+    patiently,
+    settle,
+)
 
 pytestmark = [pytest.mark.hosts, pytest.mark.nomad, pytest.mark.timeout(1500)]
 
 STARTED = "systemctl show --property ActiveEnterTimestamp consul nomad docker"
+BETTER = "/var/lib/hearth/models/qwen2.5-0.5b/qwen2.5-0.5b-instruct-q4_k_m.gguf"
+DAMAGED = f"install -D -o hearth -g hearth /dev/stdin {BETTER} <<<rubbish"
+FRAIL = {
+    "about": "Its best model is damaged.", "models": ["qwen2.5-0.5b", "smollm2"],
+    "context": 1024, "slots": 1, "threads": 1,
+}  # fmt: skip
+ERRAND = """
+kind: workflow
+id: elsewhere
+steps:
+  - id: told
+    use: code.run
+    where: nomad
+    with: {code: "print(6 * 7); open('made', 'w').write('x')"}
+  - {id: seen, use: code.run, where: nomad, with: {language: sh, code: "ls"}}
+outputs: {said: "{{ told.stdout }}", files: "{{ seen.stdout }}"}
+"""
+NAMESPACES = "mount --bind /proc/sys/user /proc/sys/user && mount -o remount,bind,rw /proc/sys/user"
+"""systemd-nspawn mounts read-only what bubblewrap sets a limit in, which a machine does not."""
+ROLES = ["nomad", "llama_cpp", "bootstrap_agent", "pipecatapp", "prometheus"]
+"""One of each kind beside those of tests/lab/test_hosts.py: each run takes ten seconds."""
+OURS = (
+    "consul agent", "nomad ", "llama-server", "ggml-rpc-server", "prometheus", "-m llama_expert",
+    "-m moe_gateway", "-m pipecatapp", "-m speech",
+)  # fmt: skip
+STARTERS = ("nomad agent", "nomad executor", "nomad logmon", "nomad docker_logger")
 BUFFERS = "cat /var/lib/nomad/alloc/*/alloc/logs/*.std*.0 2>/dev/null | grep -ac buffer || true"
 
 
@@ -21,12 +62,48 @@ def test_cluster_proves_itself_as_its_user_would(cluster: Lab) -> None:
     assert "The answers of this test are counted" in ran.output
 
 
-@pytest.mark.proves("004-11", "004-13", "004-27")
+@pytest.mark.proves("004-34", "004-35", "004-36")
+def test_agent_runs_in_the_image_that_was_built_from_its_dockerfile(cluster: Lab) -> None:
+    """Docker's driver, our own image, and the base that the controller brought: no registry."""
+    with agents(cluster, cluster.nodes()[0]) as (_, nomad):
+        (group,) = nomad.job("pipecatapp")["TaskGroups"]
+        (place,) = [one.node for one in nomad.allocations("pipecatapp") if one.runs]
+    (task,) = group["Tasks"]
+    image = task["Config"]["image"]
+    node = cluster.node(place)
+
+    layers = "docker image inspect --format '{{json .RootFS.Layers}}' "
+    ours = json.loads(node.ssh(layers + image))
+    (base,) = node.ssh("docker image ls --format '{{.Repository}}:{{.Tag}}' hearth/base").split()
+
+    assert task["Driver"] == "docker"
+    assert image in node.ssh("docker ps --format '{{.Image}}'").split()
+    assert ours[: len(json.loads(node.ssh(layers + base)))] == json.loads(node.ssh(layers + base))
+
+
+@pytest.mark.proves("004-49")
+def test_services_run_as_users_of_their_own(cluster: Lab) -> None:
+    """Who breaks into one of them is not root; only what starts others for others has to be."""
+    for node in cluster.nodes():
+        rows = node.ssh("ps -eo user:32=,args=").splitlines()
+        ours = [row for row in rows if any(name in row for name in OURS)]
+        roots = [row for row in ours if row.startswith("root ")]
+
+        assert len(ours) > 3, rows
+        assert [row for row in roots if not any(name in row for name in STARTERS)] == []
+
+
+@pytest.mark.proves("004-11", "004-12", "004-13", "004-27")
 def test_second_run_changes_nothing_and_restarts_nothing(cluster: Lab) -> None:
-    """Whoever may run it again at any time does, and nobody notices."""
+    """Whoever may run it again at any time does, and nobody notices.
+
+    What it finds was brought up in its order: an agent without a model would greet its first user
+    with an error.
+    """
     started = [node.ssh(STARTED) for node in cluster.nodes()]
     with agents(cluster, cluster.nodes()[0]) as (_, nomad):
         jobs = {row.id: row.modify_index for row in nomad.jobs()}
+        assert _first_healthy(nomad, "llama-expert-general") <= _registered(nomad, "pipecatapp")
 
     ran = play(cluster)
 
@@ -34,6 +111,41 @@ def test_second_run_changes_nothing_and_restarts_nothing(cluster: Lab) -> None:
     assert [node.ssh(STARTED) for node in cluster.nodes()] == started
     with agents(cluster, cluster.nodes()[0]) as (_, nomad):
         assert {row.id: row.modify_index for row in nomad.jobs()} == jobs
+
+
+def test_check_of_the_converged_cluster_shows_what_would_change_and_nothing_else(
+    cluster: Lab,
+) -> None:
+    """One looks before one changes a number, and whether somebody has changed a machine by hand."""
+    ran = play(cluster, "--check", "--diff", "-e", "moe_gateway_memory_mb=170")
+
+    assert ran.changed == {"node1": 1, "node2": 0, "node3": 0}, ran.changes
+    assert "Run the gateway" in ran.changes
+    assert '-        MemoryMB = "160"' in ran.changes
+    assert '+        MemoryMB = "170"' in ran.changes
+
+
+@pytest.mark.parametrize("role", ROLES)
+def test_tag_of_a_role_alone_changes_nothing(cluster: Lab, role: str) -> None:
+    """One role is run alone while one works on it."""
+    ran = play(cluster, "--limit", "node1", "--tags", role)
+
+    assert ran.changed == {"node1": 0}, ran.changes
+
+
+def test_program_of_a_workflow_runs_on_a_machine_that_nomad_chooses(cluster: Lab) -> None:
+    """With the job and the rights that the roles made: no more than to begin and end programs."""
+    before = _errands(cluster)
+    for node in cluster.nodes():
+        node.ssh(NAMESPACES)
+    with agent(cluster, cluster.node("node1")) as client:
+        started = client.post("/api/runs", json={"document": ERRAND}).raise_for_status().json()
+        path = f"/api/runs/{started['run']}"
+        run = patiently(lambda: _ended(client.get(path).raise_for_status().json()), 180)
+
+    assert run["status"] == "done", run
+    assert run["outputs"] == {"said": "42\n", "files": "made\n"}
+    assert len(_errands(cluster) - before) == 2
 
 
 def test_model_is_computed_by_the_hosts_together(cluster: Lab) -> None:
@@ -46,6 +158,58 @@ def test_model_is_computed_by_the_hosts_together(cluster: Lab) -> None:
         assert sum(int(count) > 0 for count in logs) >= 2, logs
     finally:
         _end(cluster, "llama-expert-together")
+
+
+def test_damaged_model_is_passed_over_and_that_is_said(cluster: Lab) -> None:
+    """A disk that loses a block costs quality, not the service; and somebody learns of it."""
+    for node in cluster.nodes():
+        node.ssh(DAMAGED)
+    try:
+        play(
+            cluster, "--tags", "bootstrap_agent",
+            variables={"experts": {"frail": FRAIL}, "experts_deployed": ["frail"]},
+        )  # fmt: skip
+        with gateway(cluster, cluster.node("node1")) as client:
+            answered = patiently(lambda: complete(client, "frail"))
+            told = expert(client, "frail")
+        with agent(cluster, cluster.node("node1")) as client:
+            shown = client.get("/api/status").raise_for_status().json()["experts"]
+    finally:
+        _end(cluster, "llama-expert-frail")
+        for node in cluster.nodes():
+            node.ssh(f"rm -r $(dirname {BETTER})")
+
+    assert answered.json()["choices"][0]["message"]["content"]
+    assert answered.headers["x-hearth-expert"] == "frail"
+    assert answered.headers["x-hearth-model"] == told["model"] == "smollm2"
+    (frail,) = [one for one in shown if one["name"] == "frail"]
+    assert frail["model"] == "smollm2"
+    assert "qwen2.5-0.5b" in frail["model_reason"]
+
+
+def _errands(lab: Lab) -> set[str]:
+    """The jobs that programs of workflows have become."""
+    with agents(lab, lab.node("node1")) as (_, nomad):
+        return {row.id for row in nomad.jobs("hearth-code/")}
+
+
+def _ended(run: dict[str, Any]) -> dict[str, Any]:
+    if run["status"] not in {"done", "failed", "cancelled"}:
+        raise Unsettled(f"the run is {run['status']}")
+    return run
+
+
+def _first_healthy(nomad: Nomad, job: str) -> float:
+    """When an allocation of a job was found healthy, in seconds since 1970."""
+    rows = [nomad.session.call("GET", f"allocation/{one.id}") for one in nomad.allocations(job)]
+    told = [row["DeploymentStatus"]["Timestamp"] for row in rows]
+    return min(datetime.fromisoformat(f"{text[:19]}+00:00").timestamp() for text in told)
+
+
+def _registered(nomad: Nomad, job: str) -> float:
+    """When a job was registered for the first time."""
+    versions = nomad.session.call("GET", f"job/{job}/versions")["Versions"]
+    return min(float(version["SubmitTime"]) for version in versions) / 1e9
 
 
 def _end(lab: Lab, job: str) -> None:

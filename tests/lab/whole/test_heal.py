@@ -3,16 +3,18 @@
 import itertools
 import json
 import ssl
+from dataclasses import replace
 
 import pytest
 from cryptography import x509
 
 from hearth.cluster.certificates import Pair, issue
+from hearth.cluster.consul import Consul
 from hearth.cluster.drift import journal
 from hearth.lab.lab import Lab
 from hearth.lab.node import Node
 from tests.lab.playbooks import play, secrets, vault
-from tests.lab.whole.asking import agents, settle
+from tests.lab.whole.asking import agents, patiently, settle
 
 pytestmark = [pytest.mark.hosts, pytest.mark.nomad, pytest.mark.timeout(1500)]
 
@@ -48,13 +50,16 @@ FOUND = {
     "job:node-exporter",
     "job:llama-expert-general",
     "job:stray",
+    "stale:node3:llama-expert-ghost",
 }
+GHOST = {"ID": "llama-expert-ghost", "Name": "llama-expert-ghost", "Port": 20001}
 
 
 @pytest.mark.proves("004-10")
 def test_drift_of_every_kind_is_found_repaired_and_gone(cluster: Lab) -> None:
     """Stopped and disabled, damaged, about to end, changed by hand, dead, missing, unknown."""
     first, second, third = cluster.nodes()
+    _haunt(cluster, third)
     with agents(cluster, first) as (_, nomad):
         parsed = nomad.session.call("POST", "jobs/parse", {"JobHCL": STRAY, "Canonicalize": True})
         nomad.session.call("POST", "jobs", {"Job": parsed})
@@ -99,6 +104,38 @@ def test_servers_were_never_down_together_for_that(cluster: Lab) -> None:
     started = sorted(float(node.ssh(STARTED)) for node in cluster.nodes())
 
     assert all(later - earlier > 1e6 for earlier, later in itertools.pairwise(started))
+
+
+def test_server_that_got_another_address_is_one_of_them_again(cluster: Lab) -> None:
+    """A router hands out another address: the inventory is corrected, and the cluster healed."""
+    cluster.move("node3", "10.231.7.33")
+    # It may have been the leader; the others elect another one first.
+    with agents(cluster, cluster.node("node1")) as (consul, nomad):
+        patiently(consul.peers)
+        patiently(nomad.jobs)
+
+    play(cluster, "-e", "heal=all", playbook="heal_cluster.yaml")
+
+    addresses = {str(node.address) for node in cluster.nodes()}
+    with agents(cluster, cluster.node("node1")) as (consul, nomad):
+        for peers in (consul.peers(), nomad.peers()):
+            assert {peer.address.rpartition(":")[0] for peer in peers} == addresses
+        for service in consul.services():
+            assert {one.address for one in consul.instances(service)} <= addresses
+    settle(cluster)
+
+
+def _haunt(lab: Lab, node: Node) -> None:
+    """An entry of a launcher that is no more, and whose token was ended with it."""
+    rules = 'service_prefix "llama-expert-" { policy = "write" }'
+    with agents(lab, node) as (consul, _):
+        call = consul.session.call
+        policy = call("PUT", "acl/policy", {"Name": "ghost", "Rules": rules})
+        token = call("PUT", "acl/token", {"Policies": [{"ID": policy["ID"]}]})
+        with Consul(replace(consul.endpoint, token=token["SecretID"])) as launcher:
+            patiently(lambda: launcher.session.call("PUT", "agent/service/register", GHOST))
+        call("DELETE", f"acl/token/{token['AccessorID']}")
+        call("DELETE", f"acl/policy/{policy['ID']}")
 
 
 def _age(node: Node) -> None:

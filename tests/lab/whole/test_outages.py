@@ -1,14 +1,51 @@
-"""What users see while machines fail, and that everything comes back by itself.
-
-After the tests that look for drift: an old Consul remembers what died with a machine.
-"""
+"""What users see while machines and cables fail, and that everything comes back by itself."""
 
 import pytest
 
 from hearth.lab.lab import Lab
-from tests.lab.whole.asking import answer, chat, gateway, machine_of, patiently, settle
+from hearth.lab.node import Node
+from tests.lab.layers import kv
+from tests.lab.whole.asking import (
+    Unsettled,
+    agents,
+    answer,
+    chat,
+    gateway,
+    machine_of,
+    patiently,
+    settle,
+)
 
 pytestmark = [pytest.mark.hosts, pytest.mark.nomad, pytest.mark.timeout(1500)]
+
+
+WRITES = """
+{{ while timeout 5 {}; do sleep 1; done; echo refused; }} >/run/minority 2>&1 &
+"""
+
+
+def test_majority_goes_on_and_a_machine_that_is_cut_off_decides_nothing(cluster: Lab) -> None:
+    """A cable falls out: users are answered, and what is decided is decided once."""
+    lone, asked = _lone(cluster)
+    lone.ssh(WRITES.format(f"env {kv('put tests/minority yes')}"))
+
+    lone.cut()
+    try:
+        patiently(lambda: _missed(cluster, asked, lone))
+        asked.ssh(kv("put tests/majority yes"))
+        words = chat(cluster, asked)
+    finally:
+        lone.heal()
+    lone.wait()
+    kept = patiently(lambda: lone.ssh(kv("get tests/majority")))
+    settle(cluster)
+
+    assert words
+    assert "refused" in lone.ssh("cat /run/minority")
+    assert kept.strip() == "yes"
+    with agents(cluster, asked) as (_, nomad):
+        assert len([a for a in nomad.allocations("llama-expert-general") if a.runs]) == 1
+    patiently(lambda: _all_vote(cluster, asked))
 
 
 def test_chat_goes_on_when_the_machine_of_the_expert_dies(cluster: Lab) -> None:
@@ -38,3 +75,30 @@ def test_everything_comes_back_when_a_server_is_rebooted(cluster: Lab) -> None:
 
     settle(cluster)
     assert chat(cluster, cluster.node("node1"))
+
+
+def _lone(lab: Lab) -> tuple[Node, Node]:
+    """A machine without which users can be answered, and another one."""
+    with agents(lab, lab.node("node1")) as (consul, _):
+        busy = {one.node for one in consul.instances("moe-gateway", passing=True)}
+    with gateway(lab, lab.node("node1")) as client:
+        busy.add(machine_of(client, "general"))
+    lone = next(node for node in reversed(lab.nodes()) if node.name not in busy)
+    return lone, next(node for node in lab.nodes() if node.name in busy)
+
+
+def _missed(lab: Lab, asked: Node, lone: Node) -> bool:
+    """Whether the others have noticed."""
+    with agents(lab, asked) as (_, nomad):
+        if any(node.name == lone.name and node.status == "ready" for node in nomad.nodes()):
+            raise Unsettled(f"{lone.name} still counts as ready")
+    return True
+
+
+def _all_vote(lab: Lab, asked: Node) -> bool:
+    """Whether every server has its vote again: who was away gets it back after some seconds."""
+    with agents(lab, asked) as (consul, nomad):
+        voters = [peer for peer in [*consul.peers(), *nomad.peers()] if peer.voter]
+    if len(voters) < 6:
+        raise Unsettled(f"only {len(voters)} of 6 vote")
+    return True
