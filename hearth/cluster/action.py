@@ -9,9 +9,6 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from ansible.errors import AnsibleActionFail
-
-from ansible.plugins.action import ActionBase
 from hearth.cluster.errors import ClusterError
 
 
@@ -28,10 +25,12 @@ class Asked:
         self.warnings.append(sentence)
 
 
-class ControllerAction(ActionBase):  # type: ignore[misc]  # Ansible has no types
-    """`spec` says which arguments there are, as `AnsibleModule` takes them; `work` does it.
+class ControllerAction:
+    """Stands before Ansible's `ActionBase` among the bases of an action plugin. `spec` says which
+    arguments there are, as `AnsibleModule` takes them; `work` does it.
 
-    The module of the same name holds the documentation. Check mode is `work`'s to heed.
+    The module of the same name holds the documentation. Check mode is `work`'s to heed. Ansible is
+    not imported here: that alone makes folders and starts programs.
     """
 
     spec: ClassVar[dict[str, Any]]
@@ -40,14 +39,14 @@ class ControllerAction(ActionBase):  # type: ignore[misc]  # Ansible has no type
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
         """The answer of `work`; what is wrong with agents or files fails the task."""
-        result: dict[str, Any] = super().run(tmp, task_vars)
-        _, given = self.validate_argument_spec(**self.spec)
+        result: dict[str, Any] = super().run(tmp, task_vars)  # type: ignore[misc]
+        _, given = self.validate_argument_spec(**self.spec)  # type: ignore[attr-defined]
         # Ansible's own kinds of text and of lists end here.
-        asked = Asked(json.loads(json.dumps(given)), bool(self._task.check_mode))
+        asked = Asked(json.loads(json.dumps(given)), bool(self._task.check_mode))  # type: ignore[attr-defined]
         try:
             answer = self.work(asked)
         except (ClusterError, OSError) as error:
-            raise AnsibleActionFail(str(error)) from error
+            return result | {"failed": True, "msg": str(error)}
         return result | answer | ({"warnings": asked.warnings} if asked.warnings else {})
 
     @abstractmethod

@@ -3,11 +3,12 @@
 from datetime import timedelta
 from typing import Any, ClassVar
 
+from ansible.plugins.action import ActionBase
 from hearth.cluster.action import Asked, ControllerAction
 from hearth.cluster.certificates import Pair, issue, read, why_renew
 
 
-class ActionModule(ControllerAction):
+class ActionModule(ControllerAction, ActionBase):  # type: ignore[misc]
     """Keeps a machine's certificate of the cluster's own authority."""
 
     spec: ClassVar[dict[str, Any]] = {

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+from ansible.plugins.action import ActionBase
 from hearth.cluster.acl.bootstrap import bootstrap_consul
 from hearth.cluster.acl.change import Change, shown
 from hearth.cluster.acl.consul import ConsulAcl, ensure, everything_new
@@ -47,7 +48,7 @@ LISTS: dict[str, Any] = {
 LISTS["tokens"] |= {"required_one_of": [["secret", "accessor"]], "no_log": False}
 
 
-class ActionModule(ControllerAction):
+class ActionModule(ControllerAction, ActionBase):  # type: ignore[misc]
     """Keeps the access control of Consul."""
 
     spec: ClassVar[dict[str, Any]] = {

@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+from ansible.plugins.action import ActionBase
 from hearth.cluster.acl.bootstrap import bootstrap_nomad
 from hearth.cluster.acl.change import shown
 from hearth.cluster.acl.nomad import Ensured, NomadAcl, ensure, everything_new
@@ -27,7 +28,7 @@ LISTS = {
 }
 
 
-class ActionModule(ControllerAction):
+class ActionModule(ControllerAction, ActionBase):  # type: ignore[misc]
     """Keeps the access control of Nomad."""
 
     spec: ClassVar[dict[str, Any]] = {

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any, ClassVar
 
+from ansible.plugins.action import ActionBase
 from hearth.cluster.action import Asked, ControllerAction
 from hearth.cluster.endpoint import ARGUMENTS, endpoint_of
 from hearth.cluster.errors import NotFound, Unreachable
@@ -11,7 +12,7 @@ from hearth.cluster.jobs.state import state_of
 from hearth.cluster.nomad import Allocation, Nomad
 
 
-class ActionModule(ControllerAction):
+class ActionModule(ControllerAction, ActionBase):  # type: ignore[misc]
     """Keeps a job of Nomad."""
 
     spec: ClassVar[dict[str, Any]] = {

@@ -2,13 +2,14 @@
 
 from typing import Any, ClassVar
 
+from ansible.plugins.action import ActionBase
 from hearth.cluster.action import Asked, ControllerAction
 from hearth.cluster.endpoint import ARGUMENTS, endpoint_of
 from hearth.cluster.errors import NotFound, Unreachable
 from hearth.cluster.nomad import Nomad
 
 
-class ActionModule(ControllerAction):
+class ActionModule(ControllerAction, ActionBase):  # type: ignore[misc]
     """Keeps a variable of Nomad."""
 
     spec: ClassVar[dict[str, Any]] = {
