@@ -39,6 +39,9 @@ AGAIN_SECONDS: Final = 5.0
 LONGEST_SECONDS: Final = 120
 """Of one recording that is to be transcribed."""
 
+LONGEST_TEXT: Final = 100_000
+"""Characters that are spoken as one text in pieces: an hour and a half."""
+
 
 class Connection:
     """One client, until it leaves. `read` goes on while something is being answered."""
@@ -53,6 +56,7 @@ class Connection:
         self._convert = AudioChunkConverter(rate=HEARD_RATE, width=2, channels=1).convert
         self._language: str | None = None
         self._text: asyncio.Queue[str | None] | None = None
+        self._written = 0
         handlers: dict[type[Eventable], Callable[[Event], Awaitable[None]]] = {
             Describe: self._describe,
             Ping: self._ping,
@@ -106,6 +110,9 @@ class Connection:
             await self._fail(str(error), "speech-failed")
         except Left:
             return
+        except Exception:
+            log.exception("wyoming_request_broke")
+            await self._fail("The agent failed here; see its log.", "internal-error")
 
     async def _fail(self, text: str, code: str) -> None:
         try:
@@ -199,13 +206,19 @@ class Connection:
 
     async def _synthesize_start(self, event: Event) -> None:
         asked = SynthesizeStart.from_event(event)
-        self._text = asyncio.Queue()
+        self._text, self._written = asyncio.Queue(), 0
         voice = asked.voice.name if asked.voice else None
         self._spawn(self._speak(pieces(self._text), voice, streamed=True))
 
     async def _synthesize_chunk(self, event: Event) -> None:
-        if self._text is not None:
-            self._text.put_nowait(SynthesizeChunk.from_event(event).text)
+        if self._text is None:
+            return
+        text = SynthesizeChunk.from_event(event).text
+        self._written += len(text)
+        if self._written > LONGEST_TEXT:
+            await self._synthesize_stop(event)
+            raise ValueError(f"a text of more than {LONGEST_TEXT} characters")
+        self._text.put_nowait(text)
 
     async def _synthesize_stop(self, event: Event) -> None:
         if self._text is not None:

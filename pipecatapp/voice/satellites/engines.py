@@ -9,6 +9,7 @@ from typing import Final
 
 import httpx2
 
+from hearth.openai_api.errors import message_of
 from hearth.service.settings import trusting
 from pipecatapp.voice.messages import HEARD_RATE, Setup
 
@@ -46,7 +47,7 @@ class Engines:
             )
             told(answer)
             return str(answer.json()["text"])
-        except (httpx2.HTTPError, ValueError) as error:
+        except (httpx2.HTTPError, ValueError, KeyError, TypeError) as error:
             raise EngineFailed(f"speech-stt: {error!r}") from error
 
     async def spoken(self, text: str, voice: str | None) -> AsyncIterator[bytes]:
@@ -68,7 +69,11 @@ class Engines:
 def told(answer: httpx2.Response) -> None:
     """Raises `EngineFailed` with what a service says of a request that it refuses."""
     if answer.is_error:
-        raise EngineFailed(answer.json()["error"]["message"])
+        try:
+            reason = message_of(answer.json())
+        except ValueError:
+            reason = answer.text[:200]
+        raise EngineFailed(f"HTTP {answer.status_code}: {reason}")
 
 
 def wav(sound: bytes) -> bytes:

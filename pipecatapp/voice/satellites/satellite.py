@@ -21,6 +21,9 @@ from pipecatapp.voice.talk import Left
 SATELLITE_RATE: Final = 22_050
 """Samples a second that a satellite plays when it does not say so: what Home Assistant sends."""
 
+MOST_PIECES: Final = 1000
+"""Pieces of sound that wait while the worker gets ready; satellites send 16 to 50 a second."""
+
 PIECE_SECONDS: Final = 0.25
 SILENCE: Final = bytes(2 * int(HEARD_RATE * PIECE_SECONDS))
 """What a microphone that has been switched off is worth: a turn ends by silence."""
@@ -41,7 +44,7 @@ class Satellite:
 
     def __init__(self, wire: Wire, *, rate: int, patience: float) -> None:
         self._wire, self._patience = wire, patience
-        self._heard: asyncio.Queue[str | bytes] = asyncio.Queue()
+        self._heard: asyncio.Queue[str | bytes] = asyncio.Queue(MOST_PIECES)
         self._convert = AudioChunkConverter(rate=HEARD_RATE, width=2, channels=1).convert
         self.rate = rate
         self._ready = asyncio.Event()
@@ -68,16 +71,22 @@ class Satellite:
         self._last = time.monotonic()
         if run.start_stage.value != "wake":
             self._listening_since = self._last
-            self._heard.put_nowait(json.dumps({"type": "wake"}))
+            self._hear(json.dumps({"type": "wake"}))
 
     def hears(self, chunk: AudioChunk) -> None:
         """A piece of its microphone, in whatever format."""
         self._last = time.monotonic()
-        self._heard.put_nowait(self._convert(chunk).audio)
+        self._hear(self._convert(chunk).audio)
 
     def falls_silent(self) -> None:
         """It has found the end of speech by itself."""
-        self._heard.put_nowait(SILENCE)
+        self._hear(SILENCE)
+
+    def _hear(self, heard: str | bytes) -> None:
+        """What is oldest is lost when more comes than a conversation takes."""
+        if self._heard.full():
+            self._heard.get_nowait()
+        self._heard.put_nowait(heard)
 
     async def receive(self) -> str | bytes:
         """What the microphone heard; silence while nothing comes. Raises `Left` when idle."""

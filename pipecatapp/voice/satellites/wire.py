@@ -15,6 +15,11 @@ LARGEST_DATA: Final = 1 << 18
 LARGEST_PAYLOAD: Final = 1 << 20
 """Bytes of one event. Sound comes in pieces of some kilobytes."""
 
+UNREADABLE: Final = (
+    OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, RecursionError
+)  # fmt: skip
+"""How a line breaks, and what bytes do that are no event."""
+
 
 class Wire:
     """Reads and writes events; the package's own reader takes what the other side announces,
@@ -42,7 +47,7 @@ class Wire:
                 data |= json.loads(more)
             payload = await self._exactly(head.get("payload_length"), LARGEST_PAYLOAD)
             return Event(type=str(head["type"]), data=data, payload=payload or None)
-        except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
+        except UNREADABLE as error:
             raise Left from error
 
     async def _exactly(self, length: int | None, most: int) -> bytes:
