@@ -21,6 +21,7 @@ from pipecatapp.api.documents import layers, texts, tools
 from pipecatapp.api.edge import Edge
 from pipecatapp.api.errors import answer_errors_as_openai
 from pipecatapp.api.library import importing, projects, prompts, schedules, tasks
+from pipecatapp.api.mcp.endpoint import McpEndpoint, mcp_route
 from pipecatapp.api.openai import chat, models
 from pipecatapp.api.parts import Parts, Stop
 from pipecatapp.api.state import backup, errands
@@ -36,6 +37,7 @@ from pipecatapp.settings import Settings
 from pipecatapp.tools.code.elsewhere.errands import Errands
 from pipecatapp.tools.model.facts import ExpertFacts
 from pipecatapp.voice.metrics import VoiceMetrics
+from pipecatapp.voice.studio import Studio
 from pipecatapp.wiring import caller_keys, open_engine, studio_of
 from pipecatapp.workflow import LedgerFailed
 
@@ -85,6 +87,7 @@ def build_app(
     registry = registry or new_registry()
     stop = stop or Stop()
     metrics, voice_metrics = RunMetrics(registry), VoiceMetrics(registry)
+    mcp = McpEndpoint(max_body_bytes=settings.max_body_bytes)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -99,13 +102,10 @@ def build_app(
             parts.spawn(resume(parts, assembly.facts))
             parts.spawn(parts.starter.run())
             app.state.studio = studio = studio_of(settings, assembly.directory, voice_metrics)
-            parts.spawn(studio.open())
-            satellites = await open_satellites(settings, studio, parts)
-            health.started()
-            yield
-            await parts.drain(settings.drain_seconds)
-            await satellites.close()
-            await studio.close()
+            async with talking(settings, studio, parts), mcp.serving():
+                health.started()
+                yield
+                await parts.drain(settings.drain_seconds)
 
     app = FastAPI(
         title="Hearth agent",
@@ -125,11 +125,26 @@ def build_app(
     app.router.routes.extend(
         [
             *service_routes(health, registry),
+            mcp_route(mcp),
             *static_routes(static),
             *trust_routes(settings.tls_ca_file),
         ]
     )
     return app
+
+
+@asynccontextmanager
+async def talking(settings: Settings, studio: Studio, parts: Parts) -> AsyncIterator[None]:
+    """People can talk with the agent inside the block, in browsers and through satellites."""
+    parts.spawn(studio.open())
+    try:
+        satellites = await open_satellites(settings, studio, parts)
+        try:
+            yield
+        finally:
+            await satellites.close()
+    finally:
+        await studio.close()
 
 
 def restore_staged(state: StateDir) -> None:

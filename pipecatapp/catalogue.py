@@ -1,9 +1,10 @@
 """What an instance offers: workflows and tools, with the JSON Schemas that forms are made of."""
 
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from pydantic import BaseModel
 
+from pipecatapp.runs import Runs
 from pipecatapp.workflow import Effect, Engine, Graph, Workflow
 
 AGENT: Final = "agent"
@@ -44,7 +45,9 @@ class WorkflowPage(WorkflowCard):
 
 
 class ToolCard(BaseModel):
-    """`inputs` and `outputs` are JSON Schemas; `effect` says what a call does to the world."""
+    """`inputs` and `outputs` are JSON Schemas; `effect` says what a call does to the world, of a
+    workflow the furthest that one of its steps may do.
+    """
 
     name: str
     version: int
@@ -77,8 +80,8 @@ def card(workflow: Workflow) -> WorkflowCard:
     )
 
 
-def tool_cards(engine: Engine) -> list[ToolCard]:
-    """All tools, by name; workflows can be used, too, as `workflow/<id>`."""
+def tool_cards(runs: Runs) -> list[ToolCard]:
+    """What a node can use, by name: tools, and as `workflow/<id>` the workflows that can run."""
     return [
         ToolCard(
             name=name,
@@ -88,5 +91,16 @@ def tool_cards(engine: Engine) -> list[ToolCard]:
             inputs=tool.input_schema(),
             outputs=tool.output_schema(),
         )
-        for name, tool in sorted(engine.tools.items())
+        for name, tool in sorted(runs.engine.tools.items())
+    ] + [
+        ToolCard(
+            name=f"{PREFIX}{name}",
+            version=workflow.version,
+            about=workflow.about,
+            effect=max(effects, key=get_args(Effect).index, default="pure"),
+            inputs=workflow.input_schema(),
+            outputs=workflow.output_schema(),
+        )
+        for name, workflow in sorted(runs.engine.workflows.items())
+        if (effects := runs.effects(name)) is not None
     ]

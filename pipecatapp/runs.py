@@ -16,6 +16,7 @@ from pipecatapp.workflow import (
     Documents,
     Effect,
     Engine,
+    Event,
     Graph,
     InvalidDocument,
     Layer,
@@ -337,6 +338,16 @@ class Runs:
         self.view(run)
         await self.engine.cancel(run)
         return self.view(run)
+
+
+def question_text(run: str, event: Event) -> str:
+    """What is told to a caller whose run waits for a person; `event` is its `node.waiting`."""
+    question = event.data["question"]
+    choices = f" ({', '.join(question['choices'])})" if question.get("choices") else ""
+    return (
+        f"{question['text']}{choices}\n\nThe run {run} waits for this answer: on the web page under"
+        f" #/runs/{run}, or with `hearth runs answer {run} {event.path} …`."
+    )
 
 
 def warnings_of(workflow: Workflow, plan: Plan) -> list[Diagnostic]:

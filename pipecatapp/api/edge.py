@@ -29,7 +29,7 @@ SECURITY_HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
 }
 START_ERRORS: Final = (LedgerBusy, LedgerFailed, LedgerTooNew, InvalidDocument)
-PRIVATE: Final = ("/api/", "/v1/")
+PRIVATE: Final = ("/api/", "/v1/", "/mcp")
 LARGE: Final = ("/api/restore", "/api/errands/")
 """What takes bodies of any size, and writes them to the disk as they come."""
 

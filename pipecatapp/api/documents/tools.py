@@ -16,5 +16,5 @@ class ToolList(BaseModel):
 
 @router.get("")
 async def list_tools(parts: WithParts) -> ToolList:
-    """All tools, by name; workflows can be used, too, as `workflow/<id>`."""
-    return ToolList(tools=tool_cards(parts.runs.engine))
+    """All that a node can use, by name; a workflow is `workflow/<id>`."""
+    return ToolList(tools=tool_cards(parts.runs))

@@ -8,6 +8,7 @@ from typing import Any
 from hearth.openai_api.errors import error_event
 from hearth.openai_api.sse import DONE, sse_event
 from pipecatapp.api.errors import Refused, error_type
+from pipecatapp.runs import question_text
 from pipecatapp.tools.model.behalf import CALLER
 from pipecatapp.workflow import Delta, Engine, Event, Listener, RunResult
 
@@ -96,13 +97,7 @@ class Answer:
     async def _content(self) -> str:
         if self.asked is None:
             return self._text(await self.engine.wait(self.run))
-        question = self.asked.data["question"]
-        choices = f" ({', '.join(question['choices'])})" if question.get("choices") else ""
-        return (
-            f"{question['text']}{choices}\n\nThe run {self.run} waits for this answer: on the web "
-            f"page under #/runs/{self.run}, or with "
-            f"`hearth runs answer {self.run} {self.asked.path} …`."
-        )
+        return question_text(self.run, self.asked)
 
     async def _finish(self) -> str:
         return "stop" if self.asked else finish_reason(await self.engine.wait(self.run))

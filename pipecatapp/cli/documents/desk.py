@@ -90,7 +90,7 @@ class OwnDocuments:
         self._bench.remove_layer(name, seen="*")
 
     async def tools(self) -> list[Json]:
-        return [one.model_dump(mode="json") for one in tool_cards(self._runs.engine)]
+        return [one.model_dump(mode="json") for one in tool_cards(self._runs)]
 
 
 class RemoteDocuments:

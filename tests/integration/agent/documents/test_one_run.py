@@ -1,5 +1,6 @@
 """One workflow, one engine: whoever starts it, by whatever way, the same run comes of it."""
 
+import asyncio
 import json
 import time
 from typing import Any
@@ -13,6 +14,7 @@ from moe_gateway.callers.corked import CorkedProtocol
 from moe_gateway.settings import Settings
 from tests.conftest import served
 from tests.integration.agent.conftest import House
+from tests.integration.agent.documents.test_mcp import connected
 from tests.integration.agent.test_cli import announce, command, without_volatile
 
 TEXT = "Snow fell all night."
@@ -68,7 +70,15 @@ def by_gateway(house: House) -> dict[str, Any]:
             return chat_run(house, client)
 
 
-def test_shell_api_agent_and_gateway_start_the_same_run(
+async def asked_over_mcp(house: House, inputs: dict[str, Any]) -> str:
+    """The run that one call of a tool becomes."""
+    async with connected(house) as client:
+        result = await client.call_tool("summarize", inputs)
+    assert result.meta is not None
+    return str(result.meta["hearth/run"])
+
+
+def test_shell_api_mcp_agent_and_gateway_start_the_same_run(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was tried in the shell is what a chat client gets, step by step."""
@@ -79,7 +89,9 @@ def test_shell_api_agent_and_gateway_start_the_same_run(
     shell = hearth("run", "summarize", *given, "--json")
     with house.client() as api:
         by_shell = normalised(json.loads(shell.stdout)["run"], api)
-        body = {"workflow": "summarize", "inputs": {"messages": MESSAGES, "text": TEXT}}
+        inputs = {"messages": MESSAGES, "text": TEXT}
+        by_mcp = normalised(asyncio.run(asked_over_mcp(house, inputs)), api)
+        body = {"workflow": "summarize", "inputs": inputs}
         started = api.post("/api/runs", json=body).json()["run"]
         api.get(f"/api/runs/{started}/events").read()
         by_api = normalised(started, api)
@@ -87,4 +99,4 @@ def test_shell_api_agent_and_gateway_start_the_same_run(
     gateway = by_gateway(house)
 
     assert by_shell["view"]["status"] == "done"
-    assert by_shell == by_api == by_agent == gateway
+    assert by_shell == by_api == by_mcp == by_agent == gateway

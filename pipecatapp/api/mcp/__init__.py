@@ -1,0 +1,1 @@
+"""`/mcp`: the workflows of an instance as tools of the Model Context Protocol."""
