@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from hearth.openai_api.errors import error_body
+from pipecatapp.voice.satellites.listener import CannotListen
 from pipecatapp.workflow import InvalidDocument, LedgerBusy, LedgerFailed, LedgerTooNew
 
 log = structlog.get_logger()
@@ -28,7 +29,7 @@ SECURITY_HEADERS: Final = {
     "cross-origin-opener-policy": "same-origin",
     "cross-origin-resource-policy": "same-origin",
 }
-START_ERRORS: Final = (LedgerBusy, LedgerFailed, LedgerTooNew, InvalidDocument)
+START_ERRORS: Final = (LedgerBusy, LedgerFailed, LedgerTooNew, InvalidDocument, CannotListen)
 PRIVATE: Final = ("/api/", "/v1/", "/mcp")
 LARGE: Final = ("/api/restore", "/api/errands/")
 """What takes bodies of any size, and writes them to the disk as they come."""

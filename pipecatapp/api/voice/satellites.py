@@ -9,7 +9,7 @@ from pipecatapp.voice.studio import Studio
 
 
 async def open_satellites(settings: Settings, studio: Studio, parts: Parts) -> Satellites:
-    """Listens where a port is set, and calls the satellites that are named. Raises `OSError`."""
+    """Listens where a port is set, calls the satellites that are named. Raises `CannotListen`."""
     conversations = Conversations(
         studio, lambda: Runner(parts, studio.keeps), settings.voice_satellite
     )

@@ -25,6 +25,10 @@ CONNECT_SECONDS: Final = 5.0
 Network = IPv4Network | IPv6Network
 
 
+class CannotListen(Exception):
+    """Choose another port for satellites (PIPECATAPP_WYOMING_PORT), or end who has this one."""
+
+
 class Satellites:
     """Wyoming knows no login, so only addresses of `peers` are served."""
 
@@ -34,8 +38,14 @@ class Satellites:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def listen(self, host: str, port: int) -> int:
-        """The port that it listens on. Raises `OSError`."""
-        self._server = await asyncio.start_server(self._accept, host, port)
+        """The port that it listens on. Raises `CannotListen`."""
+        try:
+            self._server = await asyncio.start_server(self._accept, host, port)
+        except OSError as error:
+            raise CannotListen(
+                f"Satellites cannot be listened to on {host}:{port} ({error.strerror}): choose"
+                " another PIPECATAPP_WYOMING_PORT, or end the program that has this one."
+            ) from error
         taken: int = self._server.sockets[0].getsockname()[1]
         log.info("wyoming_listens", host=host, port=taken)
         return taken

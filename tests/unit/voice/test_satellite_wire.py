@@ -1,12 +1,16 @@
 """What a satellite sends is not to be trusted: anybody in the house can speak Wyoming."""
 
 import asyncio
+import socket
+from typing import cast
 
 import httpx2
 import pytest
 from wyoming.audio import AudioChunk
 
+from pipecatapp.voice.satellites.conversation import Conversations
 from pipecatapp.voice.satellites.engines import EngineFailed, told
+from pipecatapp.voice.satellites.listener import CannotListen, Satellites
 from pipecatapp.voice.satellites.satellite import MOST_PIECES, Satellite
 from pipecatapp.voice.satellites.wire import Wire
 from pipecatapp.voice.talk import Left
@@ -53,3 +57,13 @@ def test_every_refusal_of_an_engine_has_words(body: str, said: str) -> None:
     """Also that of a proxy in between, which knows no OpenAI."""
     with pytest.raises(EngineFailed, match=f"^{said.replace('[]', r'..')}$"):
         told(httpx2.Response(400, text=body))
+
+
+async def test_taken_port_is_said_in_a_sentence() -> None:
+    """The agent does not start then, and its log has to say what to change."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        satellites = Satellites(cast("Conversations", None), [])
+
+        with pytest.raises(CannotListen, match=rf"127\.0\.0\.1:{port} .*PIPECATAPP_WYOMING_PORT"):
+            await satellites.listen("127.0.0.1", port)
