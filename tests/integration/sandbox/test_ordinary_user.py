@@ -99,8 +99,9 @@ def test_memory_of_an_ordinary_user_is_summed(folder: Path) -> None:
     """Without a cgroup, twenty processes together are stopped as one would be."""
     code = """
 import os, time
-for _ in range(20):
+for turn in range(20):
     if os.fork() == 0:
+        time.sleep(turn * 0.3)  # one after the other, so that the watch sees it coming
         held = b"x" * (60 << 20)
         os.write(1, b"G")
         time.sleep(30)
