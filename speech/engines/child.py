@@ -130,6 +130,8 @@ class Child:
 
     def __init__(self, name: str, process: Process) -> None:
         self._name, self._process = name, process
+        self._pipe = asyncio.Lock()
+        self._reading: asyncio.Task[None] | None = None
         self.greeting: dict[str, Any] = {}
 
     @classmethod
@@ -163,25 +165,31 @@ class Child:
     async def ask(self, *blocks: bytes) -> AsyncGenerator[bytes]:
         """The blocks of the answer; who leaves early leaves the rest to be thrown away.
 
-        Raises `EngineFailed`.
+        A task of its own reads an answer to its end, whoever leaves: a request that is cancelled,
+        which frameworks do again and again until it is gone, could leave half an answer in the pipe
+        for the next. Raises `EngineFailed`.
         """
-        whole = False
+        await self._pipe.acquire()
+        answer: asyncio.Queue[bytes | EngineFailed | None] = asyncio.Queue()
+        self._reading = asyncio.create_task(self._exchange(blocks, answer))
+        while (block := await answer.get()) is not None:
+            if isinstance(block, EngineFailed):
+                raise block
+            yield block
+
+    async def _exchange(
+        self, blocks: tuple[bytes, ...], answer: "asyncio.Queue[bytes | EngineFailed | None]"
+    ) -> None:
         try:
             await self._send(b"".join(packed(block) for block in blocks))
             while block := await self._block(ANSWER_SECONDS):
-                yield block
-            whole = True
-        finally:
-            if not whole:
-                await asyncio.shield(self._clear())
-
-    async def _clear(self) -> None:
-        """Read what is left of an answer that nobody wants any more."""
-        try:
-            while self.runs and await self._block(ANSWER_SECONDS):
-                pass
+                answer.put_nowait(block)
+            answer.put_nowait(None)
         except EngineFailed as error:
             log.warning("engine_lost", engine=self._name, reason=str(error))
+            answer.put_nowait(error)
+        finally:
+            self._pipe.release()
 
     async def _send(self, data: bytes) -> None:
         assert self._process.stdin is not None

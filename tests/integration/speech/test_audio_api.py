@@ -161,3 +161,15 @@ def test_voice_that_was_killed_speaks_again(speech: Speech) -> None:
 
     wait_for(lambda: is_ready(speech.tts), "the service lives", 60)
     assert len(speech.spoken("I am back.")) > 10_000
+
+
+def test_who_hears_next_gets_nothing_of_a_sentence_that_somebody_left(speech: Speech) -> None:
+    """People interrupt: half of an answer that stays behind would be the next one's, for ever."""
+    asked = {"input": ". ".join(SENTENCES), "response_format": "pcm"}
+    with httpx2.Client(headers=speech.headers, timeout=120) as http:
+        for _ in range(8):
+            with http.stream("POST", f"{speech.tts}/v1/audio/speech", json=asked) as answer:
+                next(answer.iter_bytes())
+
+    errors = [word_errors(text, speech.heard(speech.spoken(text))) for text in SENTENCES[:2]]
+    assert max(errors) <= 0.3, errors
