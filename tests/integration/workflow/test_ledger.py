@@ -272,7 +272,9 @@ async def test_end_of_a_step_and_start_of_the_next_share_a_commit(
 
     assert result.outputs == {"text": "HI"}
     # The run begins, loud begins, loud ends and again begins, again ends, the run ends.
-    assert said.count("COMMIT") == 5
+    # A thread that is late takes what has come meanwhile into the same commit.
+    commits = said.count("COMMIT")
+    assert commits == 5 if quick else 2 <= commits <= 5
 
 
 async def test_locked_file_does_not_hold_the_loop_up(
