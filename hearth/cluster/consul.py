@@ -92,13 +92,6 @@ class Consul(Client):
         rows = self._library.health.service(service, passing=passing)[1]
         return [_instance(row) for row in rows]
 
-    def wait_for_instances(
-        self, service: str, index: int, *, wait: float = 60.0
-    ) -> tuple[int, list[Instance]]:
-        """The instances once they differ from `index`, or after `wait` seconds; with the index."""
-        answer = self.session.block(f"health/service/{service}", index, wait=wait)
-        return answer.index, [_instance(row) for row in answer.value]
-
     def checks(self, status: str = "critical") -> list[Check]:
         """Every check in that state: passing, warning, critical or any."""
         return [Check.model_validate(row) for row in self._library.health.state(status)[1]]

@@ -26,7 +26,6 @@ class Event(Model):
 
     type: str = Field(alias="Type")
     message: str = Field("", alias="DisplayMessage")
-    fails_task: bool = Field(default=False, alias="FailsTask")
     details: dict[str, str] = Field(default_factory=dict, alias="Details")
 
     @field_validator("details", mode="before")
@@ -181,19 +180,10 @@ class Nomad(Client):
         found = [Evaluation.model_validate(row) for row in rows]
         return sorted(found, key=lambda e: e.modify_index, reverse=True)
 
-    def deployment(self, deployment: str) -> Deployment:
-        """One deployment."""
-        return Deployment.model_validate(self._library.deployment.get_deployment(deployment))
-
     def last_deployment(self, job: str) -> Deployment | None:
         """The newest deployment of a job; None for a job that never had one."""
         found = self._library.job.get_deployment(job)
         return Deployment.model_validate(found) if found else None
-
-    def deployment_allocations(self, deployment: str) -> list[Allocation]:
-        """The allocations that a deployment made or changed."""
-        rows = self._library.deployment.get_deployment_allocations(deployment)
-        return [_allocation(row) for row in rows]
 
     def evaluate(self, job: str, *, force_reschedule: bool = False) -> str:
         """Let the scheduler look at a job again; the id of the evaluation.

@@ -126,12 +126,13 @@ class Lab:
 
     def move(self, node: str, address: str) -> None:
         """Give a host another address, as a router may do."""
-        host, to = self.node(node), fitting_address(address)
-        if any(other.address == to for other in self.nodes()):
-            raise NameUnfit(f"{to} is taken: choose another address.")
-        self.network.address(node, to)
-        host.address = to
-        self._write_known_hosts()
+        with self._alone():
+            host, to = self.node(node), fitting_address(address)
+            if any(other.address == to for other in self.nodes()):
+                raise NameUnfit(f"{to} is taken: choose another address.")
+            self.network.address(node, to)
+            host.address = to
+            self._write_known_hosts()
 
     def status(self) -> LabStatus:
         """What there is of it."""
@@ -234,7 +235,9 @@ class Lab:
 
     def _write_known_hosts(self) -> None:
         lines = [f"{node.address} {node.host_key()}\n" for node in self._nodes()]
-        (self.folder / "known_hosts").write_text("".join(lines), encoding="ascii")
+        draft = self.folder / "known_hosts.draft"
+        draft.write_text("".join(lines), encoding="ascii")
+        draft.rename(self.folder / "known_hosts")  # somebody may be logging in to a host
 
     def _clear(self) -> None:
         """End what runs, whatever has crashed, and remove what lies there."""

@@ -49,14 +49,14 @@ def build(root: Path, folder: Path, *, arch: str, python: str) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not archive.exists():
             _make(root, archive, arch=arch, python=python)
-            _forget_older(folder.glob(f"hearth-*-{arch}-py{python}.tar"))
+            for older in _older(folder.glob(f"hearth-*-{arch}-py{python}.tar")):
+                older.unlink()
     return archive
 
 
-def _forget_older(archives: Iterable[Path]) -> None:
+def _older(made: Iterable[Path]) -> list[Path]:
     """Machines keep one version beside the one in use; so does the controller."""
-    for archive in sorted(archives, key=lambda file: file.stat().st_mtime)[:-KEPT]:
-        archive.unlink()
+    return sorted(made, key=lambda path: path.stat().st_mtime)[:-KEPT]
 
 
 def _sources(root: Path) -> Iterator[Path]:
@@ -93,6 +93,8 @@ def _locked_wheels(root: Path, folder: Path, *, arch: str, python: str) -> Path:
         draft.mkdir(exist_ok=True)
         _run(_download(root / LOCK, draft, arch=arch, python=python), root)
         draft.rename(wheels)
+        for older in _older(folder.glob(f"wheels-*-{arch}-py{python}")):
+            shutil.rmtree(older)
     return wheels
 
 

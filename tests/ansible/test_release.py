@@ -57,3 +57,13 @@ def test_wheel_that_cannot_be_had_is_told(checkout: Path, tmp_path: Path) -> Non
 
     with pytest.raises(CommandFailed, match="pip download"):
         build(checkout, tmp_path / "out", arch="x86_64", python="3.11")
+
+
+def test_controller_keeps_two_releases_and_their_wheels(checkout: Path, tmp_path: Path) -> None:
+    """A controller that is updated every week must not fill its disk with what nobody installs."""
+    for lock in ("# first", "# second", "# third"):
+        (checkout / LOCK).write_text(lock)
+        build(checkout, tmp_path / "out", arch="x86_64", python="3.11")
+
+    assert len(list((tmp_path / "out").glob("hearth-*.tar"))) == 2
+    assert len(list((tmp_path / "out").glob("wheels-*"))) == 2

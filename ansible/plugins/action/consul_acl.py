@@ -3,13 +3,13 @@
 from typing import Any, ClassVar
 
 from ansible.plugins.action import ActionBase
+from hearth.cluster.acl.apply import apply
 from hearth.cluster.acl.bootstrap import bootstrap_consul
 from hearth.cluster.acl.change import Change, shown
 from hearth.cluster.acl.consul import ConsulAcl, ensure, everything_new
 from hearth.cluster.action import Asked, ControllerAction
 from hearth.cluster.consul import Consul
-from hearth.cluster.endpoint import ARGUMENTS, endpoint_of
-from hearth.cluster.errors import Unreachable
+from hearth.cluster.endpoint import ARGUMENTS, Endpoint
 
 NAME = {"type": "str", "required": True}
 TEXT = {"type": "str", "default": ""}
@@ -57,28 +57,16 @@ class ActionModule(ControllerAction, ActionBase):  # type: ignore[misc]
     }
 
     def work(self, asked: Asked) -> dict[str, Any]:
-        made, changes = apply(asked, ConsulAcl(**{kind: asked.params[kind] for kind in KINDS}))
+        wanted = ConsulAcl(**{kind: asked.params[kind] for kind in KINDS})
+
+        def keep(endpoint: Endpoint, *, write: bool) -> list[Change]:
+            with Consul(endpoint) as consul:
+                return ensure(consul, wanted, write=write)
+
+        made, changes = apply(asked, bootstrap_consul, keep, lambda: everything_new(wanted))
         return {
             "changed": made or bool(changes),
             "bootstrapped": made,
             "changes": [f"{change.kind} {change.name}" for change in changes],
             "diff": shown(changes),
         }
-
-
-def apply(asked: Asked, wanted: ConsulAcl) -> tuple[bool, list[Change]]:
-    """Whether access control was set up, and what was written."""
-    endpoint, write = endpoint_of(asked.params), not asked.check_mode
-    try:
-        made = asked.params["bootstrap"] and bootstrap_consul(
-            endpoint, asked.params["token"], write=write
-        )
-        if made and not write:
-            return True, everything_new(wanted)
-        with Consul(endpoint) as consul:
-            return made, ensure(consul, wanted, write=write)
-    except Unreachable as error:
-        if write:
-            raise
-        asked.warn(f"{error} All of it is shown as new.")
-        return asked.params["bootstrap"], everything_new(wanted)

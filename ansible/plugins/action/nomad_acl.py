@@ -3,12 +3,12 @@
 from typing import Any, ClassVar
 
 from ansible.plugins.action import ActionBase
+from hearth.cluster.acl.apply import apply
 from hearth.cluster.acl.bootstrap import bootstrap_nomad
 from hearth.cluster.acl.change import shown
 from hearth.cluster.acl.nomad import Ensured, NomadAcl, ensure, everything_new
 from hearth.cluster.action import Asked, ControllerAction
-from hearth.cluster.endpoint import ARGUMENTS, endpoint_of
-from hearth.cluster.errors import Unreachable
+from hearth.cluster.endpoint import ARGUMENTS, Endpoint
 from hearth.cluster.nomad import Nomad
 
 NAME = {"type": "str", "required": True}
@@ -37,7 +37,13 @@ class ActionModule(ControllerAction, ActionBase):  # type: ignore[misc]
     }
 
     def work(self, asked: Asked) -> dict[str, Any]:
-        made, done = apply(asked, NomadAcl(**{kind: asked.params[kind] for kind in KINDS}))
+        wanted = NomadAcl(**{kind: asked.params[kind] for kind in KINDS})
+
+        def keep(endpoint: Endpoint, *, write: bool) -> Ensured:
+            with Nomad(endpoint) as nomad:
+                return ensure(nomad, wanted, write=write)
+
+        made, done = apply(asked, bootstrap_nomad, keep, lambda: everything_new(wanted))
         return {
             "changed": made or bool(done.changes),
             "bootstrapped": made,
@@ -45,21 +51,3 @@ class ActionModule(ControllerAction, ActionBase):  # type: ignore[misc]
             "tokens": done.tokens,
             "diff": shown(done.changes),
         }
-
-
-def apply(asked: Asked, wanted: NomadAcl) -> tuple[bool, Ensured]:
-    """Whether access control was set up, and what was written."""
-    endpoint, write = endpoint_of(asked.params), not asked.check_mode
-    try:
-        made = asked.params["bootstrap"] and bootstrap_nomad(
-            endpoint, asked.params["token"], write=write
-        )
-        if made and not write:
-            return True, everything_new(wanted)
-        with Nomad(endpoint) as nomad:
-            return made, ensure(nomad, wanted, write=write)
-    except Unreachable as error:
-        if write:
-            raise
-        asked.warn(f"{error} All of it is shown as new.")
-        return asked.params["bootstrap"], everything_new(wanted)

@@ -10,12 +10,13 @@ import pytest
 
 from hearth.cluster.acl.bootstrap import bootstrap_consul
 from hearth.cluster.consul import Consul
-from hearth.cluster.endpoint import Endpoint
+from hearth.cluster.endpoint import Answer, Endpoint
 from hearth.cluster.errors import BootstrapLost, Denied, Unreachable, Untrusted
 from tests.integration.cluster.agents import Agent, consul_agent, free_ports
 from tests.integration.cluster.conftest import CONSUL_TOKEN
 
 STRANGER = "e0000000-1111-4222-8333-444444444444"
+APPEARS = "health/service/appears"
 
 
 def _register(consul: Consul, name: str) -> None:
@@ -95,27 +96,27 @@ def test_instances_come_with_their_checks(consul: Consul) -> None:
 
 def test_blocking_query_returns_when_an_instance_appears(consul: Consul) -> None:
     """A new instance is used at once, without asking again and again."""
-    index, before = consul.wait_for_instances("appears", 0)
+    before = consul.block(APPEARS, 0, wait=1)
     timer = threading.Timer(0.5, _register, [consul, "appears"])
     timer.start()
 
     started = time.monotonic()
-    later, after = consul.wait_for_instances("appears", index, wait=20)
+    after = consul.block(APPEARS, before.index, wait=20)
     timer.join()
 
-    assert before == []
-    assert [i.service for i in after] == ["appears"]
-    assert later > index
+    assert before.value == []
+    assert [row["Service"]["Service"] for row in after.value] == ["appears"]
+    assert after.index > before.index
     assert time.monotonic() - started < 10
 
 
 def test_blocking_query_ends_after_its_time(consul: Consul) -> None:
     """Nothing changed is an answer, too."""
-    index, _ = consul.wait_for_instances("quiet", 0)
+    before = consul.block("health/service/quiet", 0, wait=1)
 
-    same, instances = consul.wait_for_instances("quiet", index, wait=0.3)
+    after = consul.block("health/service/quiet", before.index, wait=0.3)
 
-    assert (same, instances) == (index, [])
+    assert after == Answer(before.index, [])
 
 
 def test_critical_check_is_found_with_its_output(consul: Consul) -> None:

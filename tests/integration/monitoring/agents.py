@@ -12,6 +12,7 @@ import httpx2
 import pytest
 
 from hearth.cluster.binaries import Program, find
+from hearth.cluster.jobs.deploy import Source
 from hearth.settings import Settings
 from tests.integration.gateway.consul import free_ports
 from tests.integration.local.conftest import wait_for
@@ -165,9 +166,8 @@ class Nomad:
         httpx2.delete(url, trust_env=False).raise_for_status()
 
     def _parse(self, text: str, variables: Mapping[str, object]) -> Json:
-        # JSON's strings are HCL's, but for what begins an interpolation.
-        lines = "\n".join(f"{name} = {_hcl(value)}" for name, value in variables.items())
-        body = {"JobHCL": text, "Variables": lines, "Canonicalize": True}
+        values = Source("the job", text, variables).values()
+        body = {"JobHCL": text, "Variables": values, "Canonicalize": True}
         found = httpx2.post(f"{self.url}/v1/jobs/parse", json=body, trust_env=False)
         assert found.status_code == 200, found.text
         job: Json = found.json()
@@ -182,10 +182,6 @@ class Nomad:
         found = answer(f"{self.url}/v1/job/{job}/allocations") or []
         assert not any(one["ClientStatus"] == "failed" for one in found), found
         return any(one["ClientStatus"] == "running" for one in found)
-
-
-def _hcl(value: object) -> str:
-    return json.dumps(value).replace("${", "$${").replace("%{", "%%{")
 
 
 @contextmanager

@@ -6,7 +6,7 @@ import pytest
 
 from hearth.cluster.acl.bootstrap import bootstrap_consul, bootstrap_nomad
 from hearth.cluster.consul import Consul
-from hearth.cluster.endpoint import Endpoint
+from hearth.cluster.endpoint import Answer, Endpoint
 from hearth.cluster.errors import BootstrapLost, Refused, Unreachable
 from hearth.cluster.nomad import Nomad
 from hearth.cluster.testing import ScriptedAgent
@@ -63,7 +63,7 @@ def test_index_that_went_backwards_starts_anew() -> None:
     with ScriptedAgent() as agent, Consul(Endpoint(agent.url)) as consul:
         agent.answer("GET", "/v1/health/service/x", [], X_Consul_Index="5")
 
-        assert consul.wait_for_instances("x", 90, wait=1) == (0, [])
+        assert consul.block("health/service/x", 90, wait=1) == Answer(0, [])
 
 
 def test_idempotency_token_goes_where_nomad_reads_it() -> None:
