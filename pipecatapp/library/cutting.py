@@ -1,5 +1,6 @@
 """Nodes of a document as the lines they stand on, so that they are moved with their comments."""
 
+import io
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -10,12 +11,19 @@ Span = tuple[int, int]
 """From its first line, comments right above it included, to the one behind its last."""
 
 
+def lines_of(text: str) -> list[str]:
+    """Its lines with their ends, as YAML 1.2 counts them: `str.splitlines` would also end one at a
+    U+2028, which texts of people hold, and the wrong lines would be cut.
+    """
+    return list(io.StringIO(text, newline="\n"))
+
+
 def without(text: str, path: str) -> str | None:
     """The text without a node; None when its lines are not its own."""
     found = _siblings(text, path)
     if found is None or len(found[0]) == 1:
         return None
-    lines, (start, end) = text.splitlines(keepends=True), found[0][found[1]]
+    lines, (start, end) = lines_of(text), found[0][found[1]]
     return "".join(lines[:start] + lines[end:])
 
 
@@ -25,7 +33,7 @@ def moved(text: str, path: str, after: int | None) -> str | None:
     if found is None:
         return None
     spans, index = found
-    lines, (start, end) = text.splitlines(keepends=True), spans[index]
+    lines, (start, end) = lines_of(text), spans[index]
     if not lines[end - 1].endswith("\n"):
         lines[end - 1] += "\n"
     goal = spans[0][0] if after is None else spans[after][1]
@@ -38,7 +46,7 @@ def moved(text: str, path: str, after: int | None) -> str | None:
 
 def _siblings(text: str, path: str) -> tuple[list[Span], int] | None:
     """The lines of every node of its list, and which of them it is."""
-    lines, root = text.splitlines(), YAML(typ="safe", pure=True).compose(text)
+    lines, root = lines_of(text), YAML(typ="safe", pure=True).compose(text)
     found: tuple[SequenceNode, int] | None = None
     for name in path.split("/"):
         found = next((one for one in _nodes(root) if _id(one[0].value[one[1]]) == name), None)

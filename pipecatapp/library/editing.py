@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ruamel.yaml import YAML
 from ruamel.yaml.scalarstring import LiteralScalarString
 
-from pipecatapp.library.cutting import moved, without
+from pipecatapp.library.cutting import lines_of, moved, without
 from pipecatapp.library.renaming import Rename
 
 SCOPES: Final = ("steps", "graph", "else")
@@ -87,7 +87,7 @@ def fingerprint(text: str) -> str:
 
 def difference(before: str, after: str, *, file: str) -> str:
     """A unified diff; empty when nothing changed."""
-    ours, theirs = (text.splitlines(keepends=True) for text in (before, after))
+    ours, theirs = lines_of(before), lines_of(after)
     return "".join(unified_diff(ours, theirs, f"a/{file}", f"b/{file}"))
 
 
@@ -122,7 +122,7 @@ def _yaml(text: str) -> YAML:
     yaml = YAML()
     yaml.preserve_quotes = True
     yaml.width = 4096
-    offset = 2 if any(line.startswith("  - ") for line in text.splitlines()) else 0
+    offset = 2 if any(line.startswith("  - ") for line in lines_of(text)) else 0
     yaml.indent(mapping=2, sequence=2 + offset, offset=offset)
     return yaml
 
@@ -135,7 +135,7 @@ def _dumped(yaml: YAML, document: Any) -> str:
 
 def _merged(text: str, before: str, after: str) -> str:
     """What led from `before` to `after`, done to the text that `before` is a rewriting of."""
-    lines, old, new = (one.splitlines(keepends=True) for one in (text, before, after))
+    lines, old, new = (lines_of(one) for one in (text, before, after))
     if len(lines) == len(old):
         changes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
         for _, i1, i2, j1, j2 in reversed(changes):
@@ -210,7 +210,7 @@ def _scope(document: Any, path: str) -> Any:
 def _behind(nodes: Any, after: str | None, otherwise: int) -> int:
     if after is None:
         return otherwise
-    ids = [str(node.get("id")) for node in nodes]
+    ids = [str(node.get("id")) if isinstance(node, dict) else "" for node in nodes]
     if after not in ids:
         raise NotEdited(f"there is no node {after!r} there")
     return ids.index(after) + 1

@@ -133,3 +133,20 @@ def test_operation_about_nothing_is_refused(operation: dict[str, Any]) -> None:
     """An edit that would do nothing, or something else, is told."""
     with pytest.raises(NotEdited):
         done(operation)
+
+
+@pytest.mark.parametrize("letter", ["\u2028", "\u2029", "\x85"])
+def test_letter_that_only_python_ends_a_line_at_does_not_cut_another_node(letter: str) -> None:
+    """Texts that are pasted hold such letters; the wrong step would be gone without a word."""
+    text = (
+        f"id: w\nabout: one{letter}two\nsteps:\n"
+        "  - id: a\n    use: now\n  - id: b\n    use: then\n  - id: c\n    use: last\n"
+    )
+
+    gone = edited(text, OPERATIONS.validate_python([{"op": "remove", "path": "b"}]))
+    first = edited(text, OPERATIONS.validate_python([{"op": "move", "path": "c"}]))
+
+    assert gone == text.replace("  - id: b\n    use: then\n", "")
+    assert first == text.replace("  - id: c\n    use: last\n", "").replace(
+        "steps:\n", "steps:\n  - id: c\n    use: last\n"
+    )
