@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pipecatapp.importers.reading import import_document
 from pipecatapp.library.documents import SHIPPED, load_prompt
 from pipecatapp.library.searching import find_prompts
-from pipecatapp.library.stored import StoredTask, StoredTasks
+from pipecatapp.library.stored import StoredTask, StoredTasks, task_file
 from pipecatapp.runs import Document, Planned, Runs, shown
 from pipecatapp.workbench import write_whole
 from pipecatapp.workflow import Diagnostic, InvalidDocument, Prompt, read_document
@@ -161,7 +161,7 @@ class Shelf:
         if workflow.id in known:
             raise _wrong(file, f"a workflow that is no task has the id {workflow.id!r}")
         kept = await self._tasks.keep(workflow, document)
-        self.runs.learn(written)
+        self.runs.learn(read_document(document, file=task_file(workflow.id)))
         return _task_card(kept)
 
     async def remove_task(self, id: str) -> None:

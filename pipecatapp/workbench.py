@@ -10,12 +10,14 @@ from pydantic import BaseModel
 from pipecatapp.library.documents import SHIPPED
 from pipecatapp.library.editing import (
     Changed,
+    NotEdited,
     Operation,
     UnknownLayer,
     difference,
     edited,
     fingerprint,
 )
+from pipecatapp.library.stored import StoredTasks, task_file
 from pipecatapp.runs import Document, Runs, shown
 from pipecatapp.workflow import (
     Diagnostic,
@@ -25,6 +27,7 @@ from pipecatapp.workflow import (
     read_document,
     read_layer,
 )
+from pipecatapp.workflow.document.yaml_text import read_yaml
 
 
 class DocumentText(BaseModel):
@@ -80,10 +83,14 @@ class Workbench:
         return name in self._documents.written
 
     def text(self, name: str) -> DocumentText:
-        """A workflow as it is written; raises `UnknownWorkflow`."""
+        """A workflow as it is written; raises `UnknownWorkflow`, and `Changed` for a lost file."""
         if name not in self._documents.written:
             self._runs.known(name)
-        return self._told(name, Path(self._documents.written[name].source.file))
+        file = self._documents.written[name].source.file
+        if file == task_file(name):
+            task = StoredTasks(self._runs.engine.ledger).get(name)
+            return _text_of(name, file, task.document, kept=True)
+        return self._told(name, Path(file))
 
     def edit(self, name: str, operations: Sequence[Operation], *, seen: str, look: bool) -> Edited:
         """Do the operations to a workflow; with `look`, or when it would be wrong, nothing is kept.
@@ -93,16 +100,16 @@ class Workbench:
         """
         before = self.text(name)
         self._check(before, seen)
-        return self._put(name, before.document, edited(before.document, operations), look=look)
+        _refuse_unreadable(before)
+        return self._put(before, edited(before.document, operations), look=look)
 
     def put(self, name: str, document: str, *, seen: str | None, look: bool = False) -> Edited:
         """Keep a whole text as the workflow of this id; `seen` is None when there is none yet."""
-        before = ""
+        before = _text_of(name, str(self._root / "workflows" / f"{name}.yaml"), "", kept=True)
         if name in self._documents.written:
-            told = self.text(name)
-            self._check(told, seen)
-            before = told.document
-        return self._put(name, before, document, look=look)
+            before = self.text(name)
+            self._check(before, seen)
+        return self._put(before, document, look=look)
 
     def remove(self, name: str, *, seen: str) -> None:
         """Remove a kept workflow; a shipped one of that id is back at once."""
@@ -110,6 +117,7 @@ class Workbench:
         self._check(told, seen)
         if not told.kept:
             raise Changed(f"The workflow {name!r} comes with Hearth and cannot be removed.")
+        _refuse_task(told)
         Path(told.file).unlink()
         del self._documents.written[name]
         self._runs.engine.forget(name)
@@ -142,9 +150,11 @@ class Workbench:
 
     def put_layer(self, name: str, document: str, *, seen: str | None) -> DocumentText:
         """Keep a layer; raises `InvalidDocument` for what is none, or of another id."""
-        if name in self._documents.layers:
-            self._check(self.layer(name), seen)
         file = self._root / "layers" / f"{name}.yaml"
+        if name in self._documents.layers:
+            before = self.layer(name)
+            self._check(before, seen)
+            file = Path(before.file)
         layer = read_layer(document, file=str(file))
         _same_id(layer.id, name, str(file))
         write_whole(file, document)
@@ -159,33 +169,33 @@ class Workbench:
         del self._documents.layers[name]
 
     def _told(self, name: str, file: Path) -> DocumentText:
-        text = file.read_text(encoding="utf-8")
-        return DocumentText(
-            id=name,
-            file=str(file),
-            kept=file.is_relative_to(self._root),
-            etag=fingerprint(text),
-            document=text,
-        )
+        try:
+            text = file.read_text(encoding="utf-8")
+        except FileNotFoundError as error:
+            raise Changed(f"{file}, where {name!r} stood, is gone: start Hearth anew.") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidDocument([Diagnostic(str(file), 1, 1, f"not text: {error}")]) from error
+        return _text_of(name, str(file), text, kept=file.is_relative_to(self._root))
 
     def _check(self, told: DocumentText, seen: str | None) -> None:
         if seen != "*" and seen != told.etag:
             raise Changed(f"{told.id!r} is not what was seen: its ETag is {told.etag} now.")
 
-    def _put(self, name: str, before: str, document: str, *, look: bool) -> Edited:
-        file = self._root / "workflows" / f"{name}.yaml"
+    def _put(self, before: DocumentText, document: str, *, look: bool) -> Edited:
+        """A file of a person keeps its name, whatever it is: a second one would stand for it."""
+        name = before.id
+        own = self._root / "workflows" / f"{name}.yaml"
+        file = Path(before.file) if before.kept else own
         faults = self._faults(name, document, file)
         if not faults and not look:
+            _refuse_task(before)
             write_whole(file, document)
             self._learn(document, file)
+        told = _text_of(name, str(file), document, kept=True)
         return Edited(
-            id=name,
-            file=str(file),
-            kept=True,
-            etag=fingerprint(document),
-            document=document,
+            **told.model_dump(),
             saved=not faults and not look,
-            diff=difference(before, document, file=f"{name}.yaml"),
+            diff=difference(before.document, document, file=f"{name}.yaml"),
             diagnostics=shown(faults),
         )
 
@@ -216,6 +226,23 @@ def fields_of(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
             yield from ((f"{path}.{key}.{name}", inner) for name, inner in said.items())
         else:
             yield f"{path}.{key}", said
+
+
+def _text_of(name: str, file: str, text: str, *, kept: bool) -> DocumentText:
+    return DocumentText(id=name, file=file, kept=kept, etag=fingerprint(text), document=text)
+
+
+def _refuse_task(told: DocumentText) -> None:
+    """Its versions lie in the ledger; the library of tasks keeps a new one, or forgets them all."""
+    if told.file == task_file(told.id):
+        raise NotEdited(f"{told.id!r} is a stored task: keep it, or remove it, as a task.")
+
+
+def _refuse_unreadable(told: DocumentText) -> None:
+    """What somebody has written by hand may be nothing that operations can be done to."""
+    value, source = read_yaml(told.document, file=told.file)
+    if not isinstance(value, dict):
+        raise InvalidDocument([source.diagnostic((), "a workflow is an object with an `id`")])
 
 
 def _card(layer: Layer) -> LayerCard:

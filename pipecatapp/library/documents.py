@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from pipecatapp.library.projects import load_project, project_files
+from pipecatapp.library.stored import task_file
 from pipecatapp.workflow import (
     Diagnostic,
     Documents,
@@ -79,8 +80,8 @@ class Library:
         """Add stored tasks: each by its id, with its text."""
         written = []
         for id, text in documents:
-            with told("task_left_out", Path(f"task {id}")):
-                written.append(read_document(text, file=f"task {id}"))
+            with told("task_left_out", Path(task_file(id))):
+                written.append(read_document(text, file=task_file(id)))
         self._add(written, lenient=True)
 
     def _add(self, written: Sequence[Written], *, lenient: bool = False) -> None:

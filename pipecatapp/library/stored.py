@@ -92,6 +92,11 @@ class StoredTasks:
         await self._ledger.submit("", [("DELETE FROM task WHERE id = ?", (id,)), _unindexed(id)])
 
 
+def task_file(id: str) -> str:
+    """What stands for the file of a task, which has none."""
+    return f"task {id}"
+
+
 def query_of(words: str) -> str:
     """What FTS5 is asked for plain words: any of them, or what begins with one; `letters` finds
     `letter`, too.

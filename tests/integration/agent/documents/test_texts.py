@@ -92,6 +92,58 @@ def test_edited_copy_of_a_shipped_workflow_is_removed_again(house: House) -> Non
     assert shipped.status_code == 412
 
 
+def test_edit_stays_in_the_file_that_a_person_gave_another_name(empty_house: House) -> None:
+    """A second file of the same id would lose the edit at the next start, to the older one."""
+    (empty_house.state / "workflows").mkdir()
+    (file := empty_house.state / "workflows" / "zzz.yaml").write_text(ZONES, encoding="utf-8")
+    (empty_house.state / "layers").mkdir()
+    (layer := empty_house.state / "layers" / "zzz.yaml").write_text(LAYER, encoding="utf-8")
+    with empty_house.running(), empty_house.client() as client:
+        client.patch(
+            "/api/workflows/zones", json={"operations": BERLIN}, headers={"if-match": "*"}
+        ).raise_for_status()
+        client.put(
+            "/api/layers/home",
+            json={"document": LAYER.replace("Here", "There")},
+            headers={"if-match": "*"},
+        ).raise_for_status()
+    with empty_house.running(), empty_house.client() as client:
+        document = client.get("/api/workflows/zones/document").json()["document"]
+        [card] = client.get("/api/layers").json()["layers"]
+
+    assert "Europe/Berlin" in document
+    assert card["about"] == "There."
+    assert [file, layer] == sorted(empty_house.state.glob("*/zzz.yaml"), reverse=True)
+    assert len([*empty_house.state.glob("workflows/*")]) == 1
+
+
+@pytest.mark.parametrize(
+    ("by_hand", "status"),
+    [
+        (None, 412),
+        (b"steps: [", 422),
+        (b"- just\n- a list\n", 422),
+        (b"about: caf\xe9\n", 422),
+    ],
+)
+def test_file_that_somebody_has_broken_by_hand_is_told(
+    house: House, by_hand: bytes | None, status: int
+) -> None:
+    """An editor in another window must not make the page say that the service made a mistake."""
+    operations = {"operations": BERLIN}
+    with house.client() as client:
+        client.put("/api/workflows/zones/document", json={"document": ZONES}).raise_for_status()
+        file = house.state / "workflows" / "zones.yaml"
+        if by_hand is None:
+            file.unlink()
+        else:
+            file.write_bytes(by_hand)
+        answer = client.patch("/api/workflows/zones", json=operations, headers={"if-match": "*"})
+
+    assert answer.status_code == status
+    assert str(file) in answer.json()["error"]["message"]
+
+
 def test_documents_in_the_shell(
     empty_house: House, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -49,6 +49,28 @@ def ran(client: httpx2.Client, path: str, body: Json) -> Json:
     return view
 
 
+def test_task_is_no_way_to_a_file(house: House) -> None:
+    """What a client calls the file of a task is words for people, and never opened or removed."""
+    named, document = str(house.state / "service_key"), task("tea", "review")
+    with house.client() as client:
+        client.post("/api/tasks", json={"document": document, "file": named}).raise_for_status()
+        told = client.get("/api/workflows/review-of-tea/document").json()
+        edits = [{"op": "set", "path": ".about", "value": "Mine."}]
+        edited = client.patch(
+            "/api/workflows/review-of-tea",
+            json={"operations": edits},
+            headers={"if-match": told["etag"]},
+        )
+        removed = client.delete(
+            "/api/workflows/review-of-tea/document", headers={"if-match": told["etag"]}
+        )
+
+    assert (told["document"], told["kept"]) == (document, True)
+    assert [edited.status_code, removed.status_code] == [422, 422]
+    assert "stored task" in edited.json()["error"]["message"]
+    assert (house.state / "service_key").exists()
+
+
 @pytest.mark.proves("003-04")
 def test_task_is_found_among_fifty_and_becomes_a_variant(house: House) -> None:
     """A good task is written once; who needs it next year finds it by what it does."""
