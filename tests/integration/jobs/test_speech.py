@@ -16,6 +16,7 @@ from tests.integration.speech.golden import SENTENCES, word_errors
 __all__ = ["speech_models"]
 pytestmark = [pytest.mark.nomad, pytest.mark.timeout(300)]
 
+MODELS = {"stt": "moonshine-tiny-en", "tts": "en-us-joe"}
 DUTIES = ("speech-stt", "speech-tts")
 
 
@@ -25,9 +26,9 @@ def ports(cluster: Cluster, speech_models: Path) -> dict[str, int]:
     ports = dict(zip(("moe-gateway", "pipecatapp"), free_ports(2), strict=True))
     cluster.put_keys("moe-gateway", *KEYS)
     cluster.put_keys("pipecatapp", "api_key", "service_key")
-    for duty in DUTIES:
-        cluster.put_keys(duty, "service_key")
-        cluster.run_bare(duty, model_dir=speech_models, version=1)
+    for duty, model in MODELS.items():
+        cluster.put_keys(f"speech-{duty}", "service_key")
+        cluster.run_bare("speech", duty=duty, model=model, model_dir=speech_models, version=1)
     cluster.run("moe-gateway", port=ports["moe-gateway"], version=1)
     cluster.run(
         "pipecatapp", port=ports["pipecatapp"], version=1, driver="raw_exec", machine="machine1",
@@ -36,10 +37,11 @@ def ports(cluster: Cluster, speech_models: Path) -> dict[str, int]:
     return ports
 
 
-@pytest.mark.parametrize("job", DUTIES)
-def test_job_is_valid_for_the_real_nomad(cluster: Cluster, job: str) -> None:
+@pytest.mark.parametrize("duty", MODELS)
+def test_job_is_valid_for_the_real_nomad(cluster: Cluster, duty: str) -> None:
     """Driver settings are checked by the agent only, so the file alone proves little."""
-    told = cluster.command("job", "validate", str(JOBS / f"{job}.nomad.hcl"))
+    chosen = [f"-var=duty={duty}", f"-var=model={MODELS[duty]}"]
+    told = cluster.command("job", "validate", *chosen, str(JOBS / "speech.nomad.hcl"))
 
     assert "Job validation successful" in told
     assert "not validated" not in told
@@ -55,7 +57,7 @@ def test_gateway_speaks_and_hears_through_the_jobs(cluster: Cluster, ports: dict
             http_client=http,
         ) as client,
     ):  # fmt: skip
-        cluster.until(lambda: {"moonshine-tiny-en", "en-us-joe"} <= {
+        cluster.until(lambda: set(MODELS.values()) <= {
             model.id for model in client.models.list()
         })  # fmt: skip
         sound = client.audio.speech.create(
@@ -84,5 +86,5 @@ def test_agent_finds_both_in_consul(cluster: Cluster, ports: dict[str, int]) -> 
 
 def test_no_job_of_talking_asks_for_a_gpu() -> None:
     """The agent runs anywhere, and so does what it hears and speaks with."""
-    for job in (*DUTIES, "pipecatapp"):
+    for job in ("speech", "pipecatapp"):
         assert 'device "' not in (JOBS / f"{job}.nomad.hcl").read_text(encoding="utf-8")

@@ -1,6 +1,12 @@
-# speech-tts: turns text into speech; found through Consul by the gateway and by pipecatapp. It computes on
-# processors alone, unless whisper.cpp was compiled for a GPU. The key comes from Nomad's variable at
-# nomad/jobs/speech-tts: service_key.
+# speech-stt turns speech into text, speech-tts text into speech: two jobs of one file, which the variable
+# `duty` tells apart. The gateway and pipecatapp find them through Consul. They compute on processors
+# alone, unless whisper.cpp was compiled for a GPU. The key comes from Nomad's variable at
+# nomad/jobs/speech-stt or speech-tts: service_key.
+
+variable "duty" {
+  type        = string
+  description = "stt or tts."
+}
 
 variable "datacenters" {
   type        = list(string)
@@ -34,8 +40,7 @@ variable "version" {
 
 variable "model" {
   type        = string
-  default     = "en-us-joe"
-  description = "Name of the catalogue's speech model, which names its engine."
+  description = "Name of the catalogue's speech model of that duty, which names its engine."
 }
 
 variable "model_dir" {
@@ -48,6 +53,18 @@ variable "language" {
   type        = string
   default     = ""
   description = "What is spoken where a request does not say; empty: as the model has it."
+}
+
+variable "threads" {
+  type        = number
+  default     = 2
+  description = "Processor threads of Whisper; other engines take what they want."
+}
+
+variable "whisper_server" {
+  type        = string
+  default     = "/opt/hearth/whisper.cpp/current/bin/whisper-server"
+  description = "The compiled server; for models of whisper.cpp only."
 }
 
 variable "listen" {
@@ -75,10 +92,13 @@ variable "memory_mb" {
 }
 
 locals {
+  id     = "speech-${var.duty}"
   scheme = var.tls_dir == "" ? "http" : "https"
 }
 
-job "speech-tts" {
+job "speech" {
+  id          = local.id
+  name        = local.id
   type        = "service"
   datacenters = var.datacenters
 
@@ -138,7 +158,7 @@ job "speech-tts" {
     }
 
     service {
-      name     = "speech-tts"
+      name     = local.id
       provider = "consul"
       port     = "http"
       tags     = ["speech", "metrics"]
@@ -177,7 +197,7 @@ job "speech-tts" {
 
       template {
         destination = "${NOMAD_SECRETS_DIR}/services"
-        data        = "{{ with nomadVar \"nomad/jobs/speech-tts\" }}{{ .service_key }}{{ end }}"
+        data        = "{{ with nomadVar \"nomad/jobs/${local.id}\" }}{{ .service_key }}{{ end }}"
         change_mode = "restart"
       }
 
@@ -185,7 +205,7 @@ job "speech-tts" {
         {
           PYTHONUNBUFFERED     = "1"
           MALLOC_ARENA_MAX     = "2"
-          SPEECH_DUTY          = "tts"
+          SPEECH_DUTY          = var.duty
           SPEECH_HOST          = var.listen
           SPEECH_PORT          = "${NOMAD_PORT_http}"
           SPEECH_KEY_FILES     = "[\"${NOMAD_SECRETS_DIR}/services\"]"
@@ -194,6 +214,10 @@ job "speech-tts" {
           SPEECH_DRAIN_SECONDS = "${var.drain_seconds}"
         },
         var.language == "" ? {} : { SPEECH_LANGUAGE = var.language },
+        var.duty == "stt" ? {
+          SPEECH_THREADS        = "${var.threads}"
+          SPEECH_WHISPER_SERVER = var.whisper_server
+        } : {},
         var.tls_dir == "" ? {} : {
           SPEECH_TLS_CERT_FILE = "${var.tls_dir}/service.pem"
           SPEECH_TLS_KEY_FILE  = "${var.tls_dir}/service-key.pem"
