@@ -17,6 +17,11 @@ LONG: list[ChatCompletionMessageParam] = [
     {"role": "user", "content": "Tell a very long story about a lighthouse and its keeper."}
 ]
 
+MOST_TOKENS = 3500
+"""What an answer has that nobody stops, since it goes on at the end of its text: almost all of the
+context.
+"""
+
 
 def pid_of(instance: Instance, name: str) -> int:
     status = json.loads(instance.place.run("hearth", "status", "--json").stdout)
@@ -34,6 +39,13 @@ def busy_slots(expert: httpx2.Client) -> int:
     return sum(slot["is_processing"] for slot in expert.get("/slots").json())
 
 
+def tokens_of(expert: httpx2.Client) -> int:
+    """How many tokens the expert has made, by its own account."""
+    name = "llamacpp:tokens_predicted_total "
+    lines = expert.get("/metrics").text.splitlines()
+    return next(int(line.removeprefix(name)) for line in lines if line.startswith(name))
+
+
 def healthy(instance: Instance) -> bool:
     return instance.place.run("hearth", "status").returncode == 0
 
@@ -42,21 +54,26 @@ def healthy(instance: Instance) -> bool:
 @pytest.mark.parametrize("stream", [True, False], ids=["stream", "unary"])
 def test_hanging_up_stops_the_generation(instance: Instance, model: str, *, stream: bool) -> None:
     """A closed tab frees the expert: its own slots say so."""
-    body = {"model": model, "messages": LONG, "stream": stream, "max_tokens": 3000}
+    body = {
+        "model": model, "messages": LONG, "stream": stream, "max_tokens": MOST_TOKENS,
+        "ignore_eos": True,
+    }  # fmt: skip
     headers = {"Authorization": f"Bearer {instance.key}"}
     with instance.expert() as expert:
         wait(lambda: busy_slots(expert) == 0, 60, "expert idle before")
+        before = tokens_of(expert)
         patience = httpx2.Timeout(60, read=60 if stream else 3)
         with httpx2.Client(headers=headers, timeout=patience) as caller:
             if stream:
                 with caller.stream("POST", f"{instance.api}/chat/completions", json=body) as answer:
                     next(answer.iter_lines())
-                    assert busy_slots(expert) == 1
+                    wait(lambda: busy_slots(expert) == 1, 60, "the expert works")
             else:
                 with pytest.raises(httpx2.ReadTimeout):
                     caller.post(f"{instance.api}/chat/completions", json=body)
 
-        wait(lambda: busy_slots(expert) == 0, 10, "expert idle after the caller hung up")
+        wait(lambda: busy_slots(expert) == 0, 60, "expert idle after the caller hung up")
+        assert tokens_of(expert) - before < MOST_TOKENS
 
 
 def test_killed_expert_ends_the_stream_with_an_error_and_comes_back(instance: Instance) -> None:

@@ -28,7 +28,9 @@ def test_second_hearth_runs_beside_the_first(instance: Instance, shown: Shown) -
         while "curl" not in log.read_text(encoding="utf-8") and process.poll() is None:
             assert time.monotonic() < deadline, log.read_text(encoding="utf-8")
             time.sleep(0.2)
-        healths = [httpx2.get(f"http://127.0.0.1:{port}/health") for port in (8000, 9000)]
+        healths = [
+            httpx2.get(f"http://127.0.0.1:{port}/health", timeout=60) for port in (8000, 9000)
+        ]
         keys = [
             place / "key" for place in (instance.place.state, instance.place.home / "hearth-two")
         ]
@@ -40,7 +42,7 @@ def test_second_hearth_runs_beside_the_first(instance: Instance, shown: Shown) -
     assert ended in (0, 130), log.read_text(encoding="utf-8")
     assert [health.status_code for health in healths] == [200, 200]
     assert keys[0].read_bytes() != keys[1].read_bytes()
-    assert httpx2.get(f"{instance.web}/health").status_code == 200
+    assert httpx2.get(f"{instance.web}/health", timeout=60).status_code == 200
 
 
 def test_down_stops_what_runs_in_the_background(instance: Instance, shown: Shown) -> None:

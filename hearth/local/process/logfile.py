@@ -12,7 +12,10 @@ KEPT = 3
 
 
 class LogFile:
-    """`LogFile(path).write(line)` appends `2026-05-09T14:03:11.123Z line`.
+    """`LogFile(path).write(line)` appends `2026-05-09T14:03:11.123456Z line`.
+
+    Microseconds, since services that stop one after the other do so within a millisecond, and
+    `hearth logs` merges their files by these moments alone.
 
     A file that cannot be written (a full disk) never stops a service: the line is lost, and
     `failure` tells why until writing works again.
@@ -25,7 +28,7 @@ class LogFile:
         self._size = 0
 
     def write(self, line: str) -> None:
-        moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        moment = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}"
         data = f"{moment} {line}\n".encode(errors="replace")
         try:
             if self._stream is None or self._size + len(data) > self.max_bytes:

@@ -197,9 +197,10 @@ def test_layers_are_computed_on_two_workers_and_the_set_is_followed(
         expert = started.enter_context(spread.running(rpc="true", **discovery.settings))
         until(serves_with(discovery, 2), 60, f"spread over two; {expert.said()}")
         before = [one.computed(), two.computed()]
-        expert.chat("What is the capital of France?", max_tokens=8)
+        answer = expert.chat("Tell a long story about a river.", max_tokens=8, ignore_eos=True)
         after = [one.computed(), two.computed()]
 
+        assert answer["usage"]["completion_tokens"] == 8
         assert all(now >= was + 8 for was, now in zip(before, after, strict=True)), one.said()
         assert all("[alloc_buffer] device: 0" in each.said() for each in (one, two))
 

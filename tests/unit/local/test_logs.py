@@ -22,7 +22,7 @@ def test_line_is_written_with_its_moment_for_its_owner_only(tmp_path: Path) -> N
     log.close()
 
     assert re.fullmatch(
-        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z ready — ✓\n",
+        r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z ready — ✓\n",
         log.path.read_text(encoding="utf-8"),
     )
     assert log.path.stat().st_mode & 0o077 == 0
