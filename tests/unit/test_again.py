@@ -1,0 +1,94 @@
+"""Asking failed tests again: once, only a few, and only when everything else was asked."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.again import MOST
+from tests.rules import tree
+
+FLAKY = """
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.proves("001-01")
+def test_it():
+    asked = Path({asked!r})
+    before = asked.exists()
+    asked.touch()
+    assert before
+"""
+
+
+def lane(folder: Path, name: str, failed: list[str], outcome: str) -> Path:
+    """What a run of some tests leaves behind."""
+    part = folder / f"{name}.json"
+    named = {test.partition("[")[0]: outcome for test in failed}
+    part.write_text(json.dumps({"001-01": named}), encoding="utf-8")
+    kept = folder / f"{name}.cache" / "v" / "cache" / "lastfailed"
+    kept.parent.mkdir(parents=True)
+    kept.write_text(json.dumps(dict.fromkeys(failed, True)), encoding="utf-8")
+    return part
+
+
+def again(folder: Path, *lanes: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.again", folder, *lanes],
+        cwd=tree.ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def flaky(tmp_path: Path) -> str:
+    """A test that fails when it is run for the first time."""
+    file = tmp_path / "test_flaky.py"
+    file.write_text(FLAKY.format(asked=str(tmp_path / "asked")), encoding="utf-8")
+    return f"{file}::test_it"
+
+
+def test_test_that_failed_beside_others_is_asked_again_and_named(
+    tmp_path: Path, flaky: str
+) -> None:
+    """It must neither cost a whole run nor stay unseen."""
+    (tmp_path / "asked").touch()
+    part, other = lane(tmp_path, "a", [flaky], "failed"), lane(tmp_path, "b", [], "passed")
+    ended = again(tmp_path, "a", "b")
+
+    assert ended.returncode == 0, ended.stdout
+    assert ended.stdout.rstrip().endswith(f"how busy the machine is:\n  {flaky}")
+    assert json.loads(part.read_text(encoding="utf-8")) == {"001-01": {flaky: "passed"}}
+    assert json.loads(other.read_text(encoding="utf-8")) == {"001-01": {}}
+
+
+def test_test_that_fails_again_has_failed(tmp_path: Path, flaky: str) -> None:
+    """A second try is not a third: a defect stays one."""
+    part = lane(tmp_path, "a", [flaky], "failed")
+    ended = again(tmp_path, "a")
+
+    assert ended.returncode == 1, ended.stdout
+    assert json.loads(part.read_text(encoding="utf-8")) == {"001-01": {flaky: "failed"}}
+
+
+@pytest.mark.parametrize("count", [0, MOST + 1])
+def test_only_a_few_are_asked_again(tmp_path: Path, count: int) -> None:
+    """Many failures have one cause, and a run that failed without one has another."""
+    lane(tmp_path, "a", [f"tests/unit/none.py::test_{n}" for n in range(count)], "failed")
+    ended = again(tmp_path, "a")
+
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert f"{count} tests failed" in ended.stderr
+
+
+def test_nothing_is_asked_again_when_a_lane_did_not_run(tmp_path: Path, flaky: str) -> None:
+    """A lane that could not be installed has no failed test, and has shown nothing."""
+    (tmp_path / "asked").touch()
+    lane(tmp_path, "a", [flaky], "failed")
+    ended = again(tmp_path, "a", "lab")
+
+    assert ended.returncode == 1
+    assert "lab" in ended.stderr
