@@ -2,7 +2,6 @@
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,15 +15,10 @@ import pytest
 
 from hearth.openai_api.sse import SseEvent
 from tests.integration.agent.conftest import House, follow
+from tests.ports import free_port
 
 SECONDS_TO_START = 120
 EFFECTS = ("PIPECATAPP_", "HEARTH_")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

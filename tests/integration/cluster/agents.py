@@ -2,11 +2,10 @@
 
 import json
 import os
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from hearth.cluster.endpoint import Endpoint
 from hearth.cluster.errors import ClusterError
 from hearth.cluster.nomad import Nomad
 from tests.binaries.consul.build import build as build_consul
+from tests.ports import free_ports
 
 NAMES = [
     "localhost",
@@ -63,15 +63,6 @@ def write_files(folder: Path) -> Files:
     files.certificate.write_text(machine.certificate)
     files.key.write_text(machine.key)
     return files
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on, all different."""
-    with ExitStack() as stack:
-        found = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in found:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in found]
 
 
 @contextmanager
@@ -140,7 +131,7 @@ def _running(command: Sequence[str], folder: Path, endpoint: Endpoint) -> Iterat
     finally:
         process.terminate()
         try:
-            process.wait(20)
+            process.wait(60)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -166,7 +157,7 @@ def _kill_tasks_below(folder: Path) -> None:
             continue
 
 
-def wait_for(asked: Any, agent: Agent, *, seconds: float = 60.0) -> None:
+def wait_for(asked: Any, agent: Agent, *, seconds: float = 120.0) -> None:
     """Ask until it is true; the end of the agent's log tells why it never was."""
     end = time.monotonic() + seconds
     while time.monotonic() < end and agent.process.poll() is None:

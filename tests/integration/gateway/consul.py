@@ -1,7 +1,6 @@
 """A real Consul agent on free ports of loopback, and what a service does with it."""
 
 import json
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ import pytest
 
 from hearth.cluster.binaries import find
 from hearth.settings import Settings
+from tests.ports import free_ports as free_ports
 
 Json = dict[str, Any]
 ROOT_TOKEN = "5ec2e7b5-0000-4000-8000-000000000001"
@@ -30,7 +30,7 @@ class ConsulServer:
         self.ports = dict(zip(PORTS, free_ports(len(PORTS)), strict=True))
         self.url = f"http://127.0.0.1:{self.ports['http']}"
         headers = {"x-consul-token": ROOT_TOKEN} if acl else {}
-        self.api = httpx2.Client(base_url=self.url, headers=headers, timeout=10, trust_env=False)
+        self.api = httpx2.Client(base_url=self.url, headers=headers, timeout=60, trust_env=False)
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -112,12 +112,3 @@ def running(folder: Path, *, acl: bool = False) -> Iterator[ConsulServer]:
     finally:
         server.stop()
         server.api.close()
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of loopback that are free for TCP and UDP."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [int(one.getsockname()[1]) for one in sockets]
-    for one in sockets:
-        one.close()
-    return ports

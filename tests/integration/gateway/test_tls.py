@@ -18,7 +18,6 @@ from hearth.cluster.certificates import Pair, issue, make_authority
 from hearth.openai_api.testing import ScriptedModel
 from moe_gateway.callers.cli import commands
 from tests.integration.gateway.conftest import CHAT, KEY, SERVICE_KEY, Lab, chat, wait_until
-from tests.integration.gateway.consul import free_ports
 
 AUTHORIZED = {"authorization": f"Bearer {KEY}"}
 
@@ -31,11 +30,9 @@ class Served:
         self.ca = folder / "ca.pem"
         self.ca.write_text(self.authority.certificate)
         self.certify()
-        port = free_ports(1)[0]
-        self.address = f"127.0.0.1:{port}"
         environment = {
             **{n: v for n, v in os.environ.items() if not n.startswith("MOE_GATEWAY_")},
-            "MOE_GATEWAY_PORT": str(port),
+            "MOE_GATEWAY_PORT": "0",
             "MOE_GATEWAY_KEY_FILES": f'["{folder / "key"}", "{folder / "service_key"}"]',
             "MOE_GATEWAY_TLS_CERT_FILE": str(folder / "cert.pem"),
             "MOE_GATEWAY_TLS_KEY_FILE": str(folder / "cert-key.pem"),
@@ -48,6 +45,7 @@ class Served:
                 [sys.executable, "-m", "moe_gateway"], env=environment, stdout=log, stderr=log
             )
         wait_until(lambda: "running on https://" in self.log.read_text() or self.is_over)
+        self.address = self.log.read_text().partition("running on https://")[2].split()[0]
 
     @property
     def is_over(self) -> bool:
@@ -62,7 +60,7 @@ class Served:
 
     def client(self, scheme: str = "https", *, ca: Path | None = None) -> httpx2.Client:
         return httpx2.Client(
-            base_url=f"{scheme}://{self.address}", headers=AUTHORIZED, trust_env=False, timeout=20,
+            base_url=f"{scheme}://{self.address}", headers=AUTHORIZED, trust_env=False, timeout=60,
             verify=ssl.create_default_context(cafile=str(ca or self.ca)),
         )  # fmt: skip
 
@@ -181,4 +179,4 @@ def _place(served: Served) -> tuple[str, int]:
 
 
 def _connect(served: Served) -> socket.socket:
-    return socket.create_connection(_place(served), timeout=20)
+    return socket.create_connection(_place(served), timeout=60)

@@ -18,7 +18,8 @@ import pytest
 
 from hearth.cluster.binaries import find
 from hearth.cluster.certificates import issue, make_authority
-from tests.integration.gateway.consul import ConsulServer, free_ports, running
+from tests.integration.gateway.consul import ConsulServer, running
+from tests.ports import free_ports
 
 JOBS = Path(__file__).parents[3] / "nomad_jobs"
 KEYS = {
@@ -79,11 +80,11 @@ class Cluster:
         self.until(lambda: str(self.folder) not in Path("/proc/mounts").read_text())
         for process in self.started:
             process.terminate()
-            process.wait(30)
+            process.wait(120)
 
     def ask(self, what: str) -> list[Json]:
         try:
-            answer = httpx2.get(f"{self.address}/v1/{what}", timeout=5, trust_env=False)
+            answer = httpx2.get(f"{self.address}/v1/{what}", timeout=30, trust_env=False)
             found: list[Json] = answer.raise_for_status().json()
         except httpx2.HTTPError:
             return []
@@ -116,7 +117,7 @@ class Cluster:
         items = {"Items": {name: KEYS[name] for name in names}}
         self.command("var", "put", "-in=json", f"nomad/jobs/{job}", "-", given=json.dumps(items))
 
-    def until(self, happened: Callable[[], bool], seconds: float = 60) -> None:
+    def until(self, happened: Callable[[], bool], seconds: float = 120) -> None:
         ends = time.monotonic() + seconds
         while not happened():
             assert time.monotonic() < ends, self.evidence()

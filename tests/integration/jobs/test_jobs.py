@@ -10,8 +10,8 @@ import pytest
 
 from hearth.openai_api.testing import ScriptedModel
 from tests.conftest import served
-from tests.integration.gateway.consul import free_ports
 from tests.integration.jobs.conftest import JOBS, KEYS, Cluster, Json
+from tests.ports import free_ports
 
 pytestmark = [pytest.mark.nomad, pytest.mark.timeout(300)]
 
@@ -48,7 +48,7 @@ def client(cluster: Cluster, port: int) -> httpx2.Client:
         base_url=f"https://127.0.0.1:{port}",
         headers={"authorization": f"Bearer {KEYS['api_key']}"},
         verify=ssl.create_default_context(cafile=str(cluster.tls / "ca.pem")),
-        timeout=30, trust_env=False,
+        timeout=120, trust_env=False,
     )  # fmt: skip
 
 

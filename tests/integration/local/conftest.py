@@ -2,7 +2,6 @@
 
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -17,9 +16,9 @@ from typing import Any, TypeVar
 import psutil
 import pytest
 
-from hearth.local.checks import is_free
 from hearth.service.names import PORT_OFFSETS
 from hearth.service.state import Instance, StateDir, read_instance
+from tests.ports import free_base
 from tests.rules.tree import ROOT
 
 MARK = "TEST_HEARTH_MARK"
@@ -154,9 +153,8 @@ def make_tiny(tmp_path: Path) -> Iterator[Callable[[], Tiny]]:
 
 
 def free_port_base() -> int:
-    """A port base below the ports that the kernel gives to clients and Nomad to jobs."""
-    bases = random.sample(range(10000, 20000, 100), 100)
-    return next(b for b in bases if all(is_free(b + o) for o in PORT_OFFSETS.values()))
+    """A port base that nobody else is given."""
+    return free_base(PORT_OFFSETS.values())
 
 
 def wait_for(get: Callable[[], Answer | None], what: str, seconds: float = SECONDS) -> Answer:

@@ -7,10 +7,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from socket import socket
 
 import httpx2
 import pytest
+
+from tests.ports import free_port
 
 RULES = [
     {"when_role": "tool", "say": "It is all well."},
@@ -21,9 +22,7 @@ RULES = [
 
 @contextmanager
 def scripted(rules: Path, *options: str) -> Iterator[httpx2.Client]:
-    with socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "hearth.openai_api.scripted", str(rules), "--port", str(port)]
     headers = {"authorization": "Bearer secret"}
     with (

@@ -51,9 +51,9 @@ def test_health_answers_503_with_the_reasons_and_200_without(
     """Supervisors and Consul decide by the status, people by the reasons."""
     health = Health("oven", version="1.2")
     url = serve(Starlette(routes=service_routes(health, new_registry())))
-    starting = httpx2.get(f"{url}/health")
+    starting = httpx2.get(f"{url}/health", timeout=60)
     health.started()
-    ready = httpx2.get(f"{url}/health")
+    ready = httpx2.get(f"{url}/health", timeout=60)
 
     assert starting.status_code == 503
     assert starting.json()["reasons"] == ["start: starting"]
@@ -67,7 +67,7 @@ def test_metrics_are_in_the_text_format_of_prometheus(serve: Callable[[ASGIApp],
     """Prometheus reads the version of the format from the content type."""
     health = Health("oven", version="1")
     url = serve(Starlette(routes=service_routes(health, new_registry())))
-    metrics = httpx2.get(f"{url}/metrics")
+    metrics = httpx2.get(f"{url}/metrics", timeout=60)
 
     assert metrics.headers["content-type"].startswith("text/plain; version=0.0.4")
     assert "process_resident_memory_bytes" in metrics.text

@@ -6,10 +6,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing
 
 import httpx2
 import pytest
+
+from tests.ports import free_port
 
 SERVICE = """
 import asyncio, sys
@@ -39,11 +40,6 @@ serve(app, host="127.0.0.1", port=int(sys.argv[1]), health=health, drain_seconds
       on_stop=release.set)
 print("ended", flush=True)
 """
-
-
-def free_port() -> int:
-    with closing(socket.create_server(("127.0.0.1", 0))) as probe:
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from pipecatapp.app import build_app
 from pipecatapp.settings import Settings
 from tests.conftest import served
 from tests.integration.gateway.conftest import KEY, SERVICE_KEY, Lab, caller, wait_until
-from tests.integration.gateway.robust.process import free_port
+from tests.ports import free_port
 
 HEAD = "kind: workflow\nid: {id}\nversion: 1\ninputs: {{messages: {{type: messages}}}}\nsteps:\n"
 ASK = """- id: {id}

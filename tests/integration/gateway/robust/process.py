@@ -62,11 +62,4 @@ class Gateway:
     def connect(self) -> socket.socket:
         """A raw connection to it."""
         where = urlsplit(str(self.client.base_url))
-        return socket.create_connection((where.hostname or "", where.port or 0), timeout=30)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+        return socket.create_connection((where.hostname or "", where.port or 0), timeout=120)

@@ -10,7 +10,8 @@ import openai
 
 from hearth.openai_api.testing import ScriptedModel
 from tests.integration.gateway.conftest import KEY, Lab, wait_until
-from tests.integration.gateway.robust.process import Gateway, free_port
+from tests.integration.gateway.robust.process import Gateway
+from tests.ports import free_port
 
 WORKERS = 6
 
