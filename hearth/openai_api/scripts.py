@@ -35,7 +35,8 @@ class Script:
     wait: float = 0.0
     pause: float = 0.0
     held: threading.Event | None = None
-    """Nothing is said before this is set."""
+    """What comes after the first `held_after` words is not said before this is set."""
+    held_after: int = 0
     finish: str | None = None
     status: int = 200
     body: bytes | None = None
@@ -65,15 +66,19 @@ class Rule:
         pause: float = 0.0,
         wait: float = 0.0,
         held: threading.Event | None = None,
+        held_after: int = 0,
         thoughts: str = "",
         finish: str | None = None,
     ) -> Self:
         """Answer with a text, word by word; `thoughts` come first, as `reasoning_content`.
 
-        `held`: not before the test sets it, so that it can look meanwhile, however slow it is.
+        `held`: not before the test sets it, so that it can look meanwhile, however slow it is; the
+        first `held_after` words are said before.
         """
         words, before = words_of(text), words_of(thoughts)
-        script = Script(words, before, wait=wait, pause=pause, held=held, finish=finish)
+        script = Script(
+            words, before, wait=wait, pause=pause, held=held, held_after=held_after, finish=finish
+        )
         return self._add(script)
 
     def call_tool(self, name: str, arguments: Json, *, text: str = "", wait: float = 0.0) -> Self:
@@ -92,11 +97,11 @@ class Rule:
         type: str = "server_error",
         code: str | None = None,
         headers: dict[str, str] | None = None,
-        wait: float = 0.0,
+        held: threading.Event | None = None,
     ) -> Self:
-        """Answer with an HTTP error and OpenAI's error body."""
+        """Answer with an HTTP error and OpenAI's error body; `held` as in `say`."""
         body = json.dumps(error_body(message, type=type, code=code)).encode()
-        return self.answer(body, status=status, headers=headers, wait=wait)
+        return self.answer(body, status=status, headers=headers, held=held)
 
     def answer(
         self,
@@ -104,11 +109,11 @@ class Rule:
         *,
         status: int = 200,
         headers: dict[str, str] | None = None,
-        wait: float = 0.0,
+        held: threading.Event | None = None,
     ) -> Self:
         """Answer with these very bytes, whatever was asked."""
         headers = {"content-type": "application/json", **(headers or {})}
-        return self._add(Script(status=status, body=body, headers=headers, wait=wait))
+        return self._add(Script(status=status, body=body, headers=headers, held=held))
 
     def lose(
         self,

@@ -163,8 +163,8 @@ class ScriptedModel:
             self._free = asyncio.Semaphore(self.slots)
         async with self._free:
             await asyncio.sleep(script.wait)
-            while script.held and not await asyncio.to_thread(script.held.wait, LOOK_SECONDS):
-                pass  # A longer wait would keep its thread when the caller hangs up.
+            if not script.held_after:
+                await _let_go(script)
             if script.body is not None:
                 await answer.whole(script.status, script.body, script.headers)
             elif await self._speak(request, script, received, answer):
@@ -180,6 +180,8 @@ class ScriptedModel:
         for piece in _PIECES[received.path](script, request, answer_id):
             if script.pause and said and piece.word:
                 await asyncio.sleep(script.pause)
+            if said and said == script.held_after:
+                await _let_go(script)
             if script.breaks and said == script.breaks_after:
                 return True
             said += bool(piece.word)
@@ -277,6 +279,12 @@ class ScriptedModel:
 
     def _count(self, outcome: Outcome) -> int:
         return sum(request.outcome == outcome for request in self.requests)
+
+
+async def _let_go(script: Script) -> None:
+    """Wait until the test lets the script go on."""
+    while script.held and not await asyncio.to_thread(script.held.wait, LOOK_SECONDS):
+        pass  # A longer wait would keep its thread when the caller hangs up.
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

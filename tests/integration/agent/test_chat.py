@@ -1,6 +1,7 @@
 """Workflows as models of OpenAI's API, over real sockets."""
 
 import json
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from typing import Any
@@ -28,7 +29,9 @@ def events(text: str) -> list[Any]:
 @pytest.mark.proves("004-14")
 def test_agent_answers_the_official_client_streaming_and_not(house: House) -> None:
     """Whatever speaks to OpenAI speaks to the house."""
-    house.model.when("hello").say("Good day to you.", pause=0.02)
+    held = threading.Event()
+    rule = house.model.when("hello").say("Good day to you.")
+    rule.say("Good day to you.", held=held, held_after=1)
     with OpenAI(base_url=f"{house.address}/v1", api_key=house.key, max_retries=0) as client:
         names = [model.id for model in client.models.list()]
         whole = client.chat.completions.create(
@@ -40,7 +43,11 @@ def test_agent_answers_the_official_client_streaming_and_not(house: House) -> No
             stream=True,
             stream_options={"include_usage": True},
         )
-        chunks = list(stream)
+        chunks = []
+        for chunk in stream:
+            chunks.append(chunk)
+            if chunk.choices and chunk.choices[0].delta.content:
+                held.set()  # The rest is not said before the beginning is heard.
 
     assert names[0] == "agent"
     assert whole.choices[0].message.content == "Good day to you."

@@ -100,6 +100,24 @@ def test_unary_work_goes_on_after_a_hang_up_when_told_so(serve: Serve) -> None:
     assert polite.words_sent == 0
 
 
+def test_words_are_held_until_the_test_lets_them_go(
+    http: httpx2.Client, model: ScriptedModel
+) -> None:
+    """A test that looks at half an answer must find half an answer, however slow it is."""
+    held = threading.Event()
+    model.when("go").say("one two three", held=held, held_after=2)
+
+    with http.stream("POST", "/v1/chat/completions", json=body("go", stream=True)) as answer:
+        lines = (line for line in answer.iter_lines() if '"content":"' in line)
+        first = [next(lines), next(lines)]
+        before = model.words_sent
+        held.set()
+        rest = list(lines)
+
+    assert ["one " in first[0], "two " in first[1], "three" in rest[0]] == [True] * 3
+    assert (before, len(rest)) == (2, 1)
+
+
 def test_several_choices_thoughts_and_log_probabilities(
     http: httpx2.Client, model: ScriptedModel
 ) -> None:

@@ -33,8 +33,8 @@ def gauge(gateway: httpx2.Client, name: str) -> float:
 
 def test_no_expert_is_asked_more_than_it_has_slots_for(lab: Lab) -> None:
     """What an engine queues itself, nobody can order, count or move to another one."""
-    model = ScriptedModel()
-    model.when("go").say("done", wait=0.05)
+    model, held = ScriptedModel(), threading.Event()
+    model.when("go").say("done", held=held)
     most = 0
 
     def look() -> None:
@@ -47,7 +47,12 @@ def test_no_expert_is_asked_more_than_it_has_slots_for(lab: Lab) -> None:
     stop = threading.Event()
     with ThreadPoolExecutor(13) as threads:
         threads.submit(look)
-        answers = list(threads.map(lambda n: gateway.post(CHAT, json=chat("go")), range(12)))
+        asked = [threads.submit(gateway.post, CHAT, json=chat("go")) for _ in range(12)]
+        try:
+            wait_until(lambda: gauge(gateway, "moe_gateway_waiting") == 10)
+        finally:
+            held.set()
+        answers = [one.result() for one in asked]
         stop.set()
 
     assert [answer.status_code for answer in answers] == [200] * 12
@@ -55,21 +60,25 @@ def test_no_expert_is_asked_more_than_it_has_slots_for(lab: Lab) -> None:
     waited = [
         int(a.headers["x-hearth-queued-ms"]) for a in answers if "x-hearth-queued-ms" in a.headers
     ]
-    # How many have to wait depends on how close together they come.
-    assert 1 <= len(waited) <= 10
+    assert len(waited) == 10
     assert gauge(gateway, "moe_gateway_queue_seconds_count") == len(waited)
     assert gauge(gateway, "moe_gateway_waiting") == 0
 
 
 def test_keys_take_turns(lab: Lab) -> None:
     """A program that sends everything at once does not hold up a person with one question."""
-    model = ScriptedModel()
-    model.when("go").say("done", wait=0.3)
+    model, held = ScriptedModel(), threading.Event()
+    model.when("go").say("done", held=held)
     gateway = lab.gateway(lab.expert(model, slots=1))
     with caller(str(gateway.base_url), SERVICE_KEY) as person, ThreadPoolExecutor(11) as threads:
-        program = [threads.submit(gateway.post, CHAT, json=chat("go")) for _ in range(10)]
-        wait_until(lambda: gauge(gateway, "moe_gateway_waiting") == 9)
-        answer = person.post(CHAT, json=chat("go, says a person"))
+        try:
+            program = [threads.submit(gateway.post, CHAT, json=chat("go")) for _ in range(10)]
+            wait_until(lambda: gauge(gateway, "moe_gateway_waiting") == 9)
+            asked = threads.submit(person.post, CHAT, json=chat("go, says a person"))
+            wait_until(lambda: gauge(gateway, "moe_gateway_waiting") == 10)
+        finally:
+            held.set()
+        answer = asked.result()
         assert [one.result().status_code for one in program] == [200] * 10
 
     assert answer.status_code == 200
@@ -118,11 +127,12 @@ def test_who_waits_for_a_stream_sees_signs_of_life(lab: Lab) -> None:
 
 def test_failure_after_signs_of_life_is_told_in_the_stream(lab: Lab) -> None:
     """The status is out; only an event can still say it, and `[DONE]` must not follow."""
-    model = ScriptedModel()
-    model.when("go").refuse(500, "The model broke.", wait=0.3)
+    model, held = ScriptedModel(), threading.Event()
+    model.when("go").refuse(500, "The model broke.", held=held)
     gateway = lab.gateway(lab.expert(model), keepalive_seconds=0.05)
 
     with gateway.stream("POST", CHAT, json=chat("go", stream=True)) as answer:
+        held.set()  # A sign of life has come, or there would be no answer yet.
         found = events(answer)
 
     assert answer.status_code == 200
@@ -149,8 +159,8 @@ def test_deadline_ends_a_request_wherever_it_is(lab: Lab, *, stream: bool) -> No
     """In the queue, before the first word, in the middle: its caller is told, its slot is free."""
     model = ScriptedModel()
     model.when("go").hang("one two three", after=2 if stream else 0)
-    # A stream must have begun before its deadline, on a busy machine too.
-    gateway = lab.gateway(lab.expert(model), deadline_seconds=2 if stream else 0.4)
+    # It must have come to the model before its deadline, on a busy machine too.
+    gateway = lab.gateway(lab.expert(model), deadline_seconds=3)
 
     with gateway.stream("POST", CHAT, json=chat("go", stream=stream)) as answer:
         body = answer.read().decode()
@@ -172,7 +182,7 @@ def test_instance_that_fails_again_and_again_is_left_alone_and_tried_again(lab: 
     good.when("go").say("good here")
     gateway = lab.gateway(
         lab.expert(flaky, slots=1), lab.expert(good, name="spare", slots=1, cost=9),
-        circuit_failures=3, circuit_seconds=1,
+        circuit_failures=3, circuit_seconds=4,
     )  # fmt: skip
 
     def ask() -> Json:
