@@ -30,11 +30,11 @@ def engines(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Expert]]:
         begun = []
         for _ in range(3):
             begun.append(starter.begin(context=1024, slots=2))
-            stack.callback(begun[-1].process.wait, 30)
+            stack.callback(begun[-1].process.wait, 120)
             stack.callback(begun[-1].process.terminate)
             stack.callback(begun[-1].client.close)
         for one in begun:
-            until(lambda one=one: ready(one), 120, f"ready; it said:\n{one.said()}")  # type: ignore[misc]
+            until(lambda one=one: ready(one), 300, f"ready; it said:\n{one.said()}")  # type: ignore[misc]
         yield begun
 
 

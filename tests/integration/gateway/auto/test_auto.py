@@ -17,8 +17,9 @@ from hearth.models.store import ModelStore
 from hearth.openai_api.testing import ScriptedModel
 from tests.integration.expert import build_engines
 from tests.integration.expert.running import KEY as EXPERT_KEY
-from tests.integration.expert.running import Starter, free_port
+from tests.integration.expert.running import Starter
 from tests.integration.gateway.conftest import CHAT, Json, Lab, chat, wait_until
+from tests.ports import free_port
 
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
@@ -127,12 +128,12 @@ def test_answer_of_the_real_model_holds_to_its_schema(gateway: httpx2.Client) ->
 
 def test_responses_and_completions_work_with_the_real_model(gateway: httpx2.Client) -> None:
     """The same engine behind every door."""
+    # Whatever it says, it must not be done with it before the limit.
+    fixed: Json = {"model": "small", "temperature": 0, "ignore_eos": True}
     response = gateway.post(
-        "/v1/responses", json={"model": "small", "input": "Say hi.", "max_output_tokens": 4}
+        "/v1/responses", json={**fixed, "input": "Say hi.", "max_output_tokens": 4}
     ).json()
-    text = gateway.post(
-        "/v1/completions", json={"model": "small", "prompt": "Once", "max_tokens": 4}
-    ).json()
+    text = gateway.post("/v1/completions", json={**fixed, "prompt": "Once", "max_tokens": 4}).json()
 
     assert response["status"] == "incomplete"
     assert response["usage"]["output_tokens"] == 4
@@ -166,7 +167,7 @@ class TestClassifier:
             lab.expert(ScriptedModel(), "coder", cost=9, domains=["code"]),
             classifier="wise",
             domains={"code": "Programs and their mistakes", "food": "Cooking"},
-            **settings,
+            **{"classifier_seconds": 60, **settings},
         )
 
     def test_domain_is_asked_for_once_a_conversation(self, lab: Lab) -> None:
@@ -214,6 +215,7 @@ class TestClassifier:
             lab.expert(ScriptedModel(), "coder", cost=9, domains=["code"]),
             lab.expert(ScriptedModel(), "plain"),
             classifier="wise",
+            classifier_seconds=60,
             domains={"food": "x", "code": "x" * 200},
         )
         answers = [gateway.post(CHAT, json=chat("y" * 150 + n, "auto")) for n in "ab"]

@@ -13,7 +13,7 @@ def test_tokens_of_a_run_count_for_who_asked_and_once(house: House) -> None:
     with house.key("tablet") as tablet:
         answer = tablet.post(CHAT, json=chat("what time is it", "agent")).raise_for_status()
         spent = answer.json()["usage"]["total_tokens"]
-        wait_until(lambda: house.used("tablet") > 0, 60)
+        wait_until(lambda: house.used("tablet") >= spent, 60)
         metrics = house.gateway.get("/metrics").text
 
     assert len(house.small.requests) == 2
@@ -87,5 +87,7 @@ def test_run_that_waits_for_a_person_goes_on_for_who_asked_after_a_restart(house
             wait_until(lambda: service.get(where).json()["status"] == "done", 60)
         wait_until(lambda: house.used("patient") > 0, 60)
 
+    count = "SELECT count(*) FROM behalf"
     with closing(sqlite3.connect(house.settings.state.ledger)) as ledger:
-        assert ledger.execute("SELECT count(*) FROM behalf").fetchone() == (0,)
+        wait_until(lambda: ledger.execute(count).fetchone() == (0,), 60)
+        assert ledger.execute(count).fetchone() == (0,)

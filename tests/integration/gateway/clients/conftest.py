@@ -57,7 +57,7 @@ class Clients:
         """Run Python in a client's own environment; what it said."""
         ended = subprocess.run(
             [environments.python_of(name), *arguments], cwd=folder, env=self.environment(folder),
-            capture_output=True, text=True, timeout=240, check=False,
+            capture_output=True, text=True, timeout=600, check=False,
         )  # fmt: skip
         assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
         return ended.stdout

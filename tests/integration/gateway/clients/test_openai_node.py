@@ -38,7 +38,7 @@ def node_client() -> Path:
 def results(clients: Clients, node_client: Path) -> Results:
     """What the client made of every case."""
     ended = subprocess.run(
-        ["node", "conformance.mjs"], cwd=node_client, capture_output=True, text=True, timeout=240,
+        ["node", "conformance.mjs"], cwd=node_client, capture_output=True, text=True, timeout=600,
         env=clients.environment(node_client), check=False,
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr

@@ -112,9 +112,9 @@ def test_slow_senders_hold_up_nobody_and_are_sent_away(house: House) -> None:
         slow = [stack.enter_context(house.gateway.connect()) for _ in range(200)]
         for number, connection in enumerate(slow):
             connection.sendall(data[: 20 + number])
-        assert all(house.is_well() for _ in range(5))
         for connection in slow[150:]:
             connection.sendall(b" ")
+        assert all(house.is_well() for _ in range(5))
         answers = [whole(connection) for connection in slow[-2:]]
 
     assert all(answer.startswith(b"HTTP/1.1 408") for answer in answers)

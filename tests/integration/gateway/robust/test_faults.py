@@ -46,10 +46,11 @@ class Faulty:
         one = lab.expert(self.model, slots=9, fallback=["spare"])
         spare = lab.expert(self.well, "spare", slots=9)
         never: Json = {"circuit_failures": 1000}
-        silence: Json = {"first_byte_timeout": 0.8, "idle_timeout": 0.8}
+        # Long enough for the first words of an answer on a busy machine.
+        silence: Json = {"first_byte_timeout": 2, "idle_timeout": 1}
         self._patient = lab.gateway(one, **never)
         self._quick = lab.gateway(one, **never, **silence)
-        self._bounded = lab.gateway(one, **never, deadline_seconds=1)
+        self._bounded = lab.gateway(one, **never, deadline_seconds=2.5)
         self.beside = {stream: lab.gateway(one, spare, **never) for stream in (False, True)}
 
     def alone(self, code: str | None) -> httpx2.Client:
