@@ -76,7 +76,7 @@ class House:
     def client(self, *, key: str | None = None) -> httpx2.Client:
         """Calls the agent service; with the key of people unless another is named."""
         headers = {"authorization": f"Bearer {self.key if key is None else key}"}
-        return httpx2.Client(base_url=self.address, headers=headers, timeout=30, trust_env=False)
+        return httpx2.Client(base_url=self.address, headers=headers, timeout=120, trust_env=False)
 
     def ask(self, text: str, *, model: str = "agent", **more: Any) -> httpx2.Response:
         """One chat completion."""

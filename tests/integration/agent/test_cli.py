@@ -287,7 +287,7 @@ def interrupted(house: House) -> tuple[int, str]:
         assert command.stdout is not None
         said = command.stdout.read(3)
         command.send_signal(signal.SIGINT)
-        return command.wait(60), said + command.stdout.read()
+        return command.wait(120), said + command.stdout.read()
 
 
 def test_run_without_gateway_says_how_to_start_it(

@@ -61,7 +61,7 @@ about: Programs that crash, hang, read and serve, and something that goes on bes
 graph:
   - {id: crash, use: code.run, with: {code: "import os; os.abort()"}}
   - {id: reads, use: code.run, with: {code: "print(input())"}}
-  - {id: serves, use: code.run, with: {seconds: 4, code: CODE}}
+  - {id: serves, use: code.run, with: {seconds: 10, code: CODE}}
   - {id: beside, use: value, with: {value: 1}}
 outputs: {crash: "{{ crash.exit_code }}", reads: "{{ reads.error.type }}", serves: "{{ serves.stopped }}"}
 """  # noqa: E501

@@ -40,7 +40,7 @@ def told(document: str, tmp_path_factory: pytest.TempPathFactory) -> list[dict[s
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=1200,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -328,7 +328,7 @@ async def test_time_of_a_scope_is_answered_too(open_engine: OpenEngine) -> None:
 id: on
 steps:
   - id: slow
-    timeout: 500ms
+    timeout: 2s
     on_error: continue
     steps: [{id: hang, use: gate.pass, with: {name: hang}}]
   - {id: after, use: text.upper, with: {text: after}}

@@ -83,7 +83,7 @@ async def outputs_of(engine: Engine, name: str) -> dict[str, Any]:
 
 async def until(folder: Path, name: str) -> Path:
     """The file of the one errand, once it is there."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while True:
             for found in (folder / "errands").glob(f"*/{name}"):
                 return found

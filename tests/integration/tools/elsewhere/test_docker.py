@@ -105,7 +105,7 @@ async def test_container_is_found_again_after_a_kill(address: str, tmp_path: Pat
     module = "tests.integration.tools.elsewhere.victim"
     words = [str(tmp_path), "before", json.dumps(settings), document]
     killed = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-m", module, *words], cwd=ROOT, timeout=120
+        subprocess.run, [sys.executable, "-m", module, *words], cwd=ROOT, timeout=240
     )
     assert killed.returncode == -9
     before = containers(address)

@@ -39,7 +39,7 @@ def url(serve: Callable[[ASGIApp], str], kept: Errands, offered: Offered) -> str
 
 def ask(method: str, url: str, token: str, content: bytes = b"") -> int:
     headers = {"authorization": f"Bearer {token}"}
-    return httpx2.request(method, url, headers=headers, content=content).status_code
+    return httpx2.request(method, url, headers=headers, content=content, timeout=60).status_code
 
 
 async def test_only_its_token_opens_an_errand_and_only_once(url: str, offered: Offered) -> None:

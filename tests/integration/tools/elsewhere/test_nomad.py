@@ -106,7 +106,7 @@ async def test_job_is_found_again_after_the_agent_was_killed(
     module = "tests.integration.tools.elsewhere.victim"
     words = [str(tmp_path), "job", json.dumps(settings), document]
     killed = await asyncio.to_thread(
-        subprocess.run, [sys.executable, "-m", module, *words], cwd=ROOT, timeout=120
+        subprocess.run, [sys.executable, "-m", module, *words], cwd=ROOT, timeout=240
     )
     assert killed.returncode == -9
     after = cluster.dispatched()
