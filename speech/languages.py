@@ -23,9 +23,14 @@ def code(language: str) -> str:
     return language.lower().replace("_", "-").split("-")[0]
 
 
+def known(of: str) -> frozenset[str]:
+    """The codes of what a model hears or speaks whose catalogue entry says `of`."""
+    return WHISPER if of == MANY else frozenset({code(of)})
+
+
 def knows(of: str, language: str) -> bool:
-    """Whether a model whose catalogue entry says `of` hears or speaks the language."""
-    return code(language) in (WHISPER if of == MANY else {code(of)})
+    """Whether such a model hears or speaks the language."""
+    return code(language) in known(of)
 
 
 def remedy(language: str, duty: str, models: Sequence[SpeechModel]) -> str:

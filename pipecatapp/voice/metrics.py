@@ -1,6 +1,6 @@
 """The figures of talking. No label and no value holds what was said."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -10,30 +10,47 @@ SECONDS = (0.1, 0.2, 0.3, 0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20)
 LAGS = (0.001, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5)
 TROUBLES = ("model", "hearing", "speaking", "worker")
 ENDINGS = ("left", "busy", "broken")
+KINDS = ("spoken", "typed")
+JUDGEMENTS = ("complete", "incomplete")
 
 
 class VoiceMetrics:
     """Sessions, turns, and how long people waited."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
+        self._conversations(registry)
+        self._waits(registry)
+        self._worker(registry)
+
+    def _conversations(self, registry: CollectorRegistry) -> None:
+        """What people did."""
         self.sessions = Gauge(
             "voice_sessions_running", "Conversations by voice now.", registry=registry
         )
-        self.ended = Counter(
+        self.ended = _counter(
+            registry,
             "voice_sessions_total",
             "Conversations by voice that ended: left, refused as busy, or broken.",
-            ["ending"],
-            registry=registry,
+            ending=ENDINGS,
         )
-        self.turns = Counter(
-            "voice_turns_total", "Turns of people, spoken or typed.", ["kind"], registry=registry
+        self.turns = _counter(
+            registry, "voice_turns_total", "Turns of people, spoken or typed.", kind=KINDS
         )
         self.interruptions = Counter(
             "voice_interruptions_total", "Answers that people spoke over.", registry=registry
         )
-        self.errors = Counter(
-            "voice_errors_total", "Troubles in a turn, by part.", ["part"], registry=registry
+        self.errors = _counter(
+            registry, "voice_errors_total", "Troubles in a turn, by part.", part=TROUBLES
         )
+        self.judged = _counter(
+            registry,
+            "voice_turn_judgements_total",
+            "How a pause sounded to the turn detector: complete, or incomplete (it waits).",
+            judgement=JUDGEMENTS,
+        )
+
+    def _waits(self, registry: CollectorRegistry) -> None:
+        """How long people waited."""
         self.v2v = Histogram(
             "voice_v2v_seconds",
             "Seconds from the end of a person's speech to the first sound of the answer.",
@@ -47,6 +64,17 @@ class VoiceMetrics:
             buckets=SECONDS,
             registry=registry,
         )
+        for stage in STAGES:
+            self.stages.labels(stage)
+        self.barge_in = Histogram(
+            "voice_barge_in_seconds",
+            "Seconds from a person's first sound to the end of the answer that it interrupts.",
+            buckets=SECONDS,
+            registry=registry,
+        )
+
+    def _worker(self, registry: CollectorRegistry) -> None:
+        """How the voice worker is."""
         self.memory = Gauge(
             "voice_worker_resident_bytes", "Memory of the voice worker.", registry=registry
         )
@@ -55,37 +83,24 @@ class VoiceMetrics:
             "Workers that were replaced because of their memory, or because they ended.",
             registry=registry,
         )
-        self.judged = Counter(
-            "voice_turn_judgements_total",
-            "How a pause sounded to the turn detector: complete, or incomplete (it waits).",
-            ["judgement"],
-            registry=registry,
-        )
-        self.barge_in = Histogram(
-            "voice_barge_in_seconds",
-            "Seconds from a person's first sound to the end of the answer that it interrupts.",
-            buckets=SECONDS,
-            registry=registry,
-        )
         self.lag = Histogram(
             "voice_worker_lag_seconds",
             "How late the event loop of the voice worker was at most in each second of a session.",
             buckets=LAGS,
             registry=registry,
         )
-        for judgement in ("complete", "incomplete"):
-            self.judged.labels(judgement)
-        for ending in ENDINGS:
-            self.ended.labels(ending)
-        for part in TROUBLES:
-            self.errors.labels(part)
-        for kind in ("spoken", "typed"):
-            self.turns.labels(kind)
-        for stage in STAGES:
-            self.stages.labels(stage)
 
     def answered(self, stages: Mapping[str, float]) -> None:
         """A spoken turn was answered with sound."""
         self.v2v.observe(sum(stages.values()))
         for stage in STAGES:
             self.stages.labels(stage).observe(stages[stage])
+
+
+def _counter(registry: CollectorRegistry, name: str, about: str, **label: Sequence[str]) -> Counter:
+    """With every value of its one label from the start: a rate needs the zero before the one."""
+    [(kind, values)] = label.items()
+    counter = Counter(name, about, [kind], registry=registry)
+    for value in values:
+        counter.labels(value)
+    return counter

@@ -77,18 +77,29 @@ class Studio:
         )  # fmt: skip
 
     async def voices(self) -> list[Json]:
-        """What `speech-tts` can speak with; none where it does not tell. Raises `NoSpeech`."""
+        """What `speech-tts` can speak with, each `{"id", "language"}`; none where it does not tell.
+        Raises `NoSpeech`.
+        """
         setup = await self.setup(Hello(type="hello"))
+        return await self._told(setup.tts, "voices")
+
+    async def languages(self) -> list[str]:
+        """The codes of what `speech-stt` hears; none where it does not tell. Raises `NoSpeech`."""
+        setup = await self.setup(Hello(type="hello"))
+        return [str(each["id"]) for each in await self._told(setup.stt, "languages")]
+
+    async def _told(self, service: str, what: str) -> list[Json]:
+        """What a service of speech tells of itself."""
         tls = trusting(self.ca_file)
         async with httpx2.AsyncClient(timeout=ASK_SECONDS, verify=tls, trust_env=False) as http:
             try:
                 answer = await http.get(
-                    f"{setup.tts}/v1/audio/voices", headers={"authorization": f"Bearer {self._key}"}
+                    f"{service}/v1/audio/{what}", headers={"authorization": f"Bearer {self._key}"}
                 )
                 answer.raise_for_status()
-                found: list[Json] = answer.json()["voices"]
+                found: list[Json] = answer.json()[what]
             except (httpx2.HTTPError, ValueError, KeyError) as error:
-                log.warning("voices_unknown", reason=repr(error))
+                log.warning("speech_untold", what=what, reason=repr(error))
                 return []
         return found
 

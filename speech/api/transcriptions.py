@@ -18,7 +18,7 @@ from speech.audio import Samples
 from speech.duty import Ears, Transcript
 from speech.engines.hearing import Segment
 from speech.errors import SpeechError
-from speech.languages import knows, remedy
+from speech.languages import known, knows, remedy
 from speech.settings import Settings
 
 router = APIRouter(dependencies=[Depends(known_caller)])
@@ -26,6 +26,13 @@ router = APIRouter(dependencies=[Depends(known_caller)])
 AnswerFormat = Literal["json", "text", "srt", "vtt", "verbose_json"]
 TIMES: Final = "timestamp_granularities[]"
 SURENESS: Final = ("avg_logprob", "no_speech_prob", "compression_ratio")
+
+
+@router.get("/v1/audio/languages")
+async def list_languages(request: Request) -> dict[str, list[dict[str, str]]]:
+    """The languages that a request may name; OpenAI's API has no such list."""
+    ears: Ears = request.app.state.ears
+    return {"languages": [{"id": language} for language in sorted(known(ears.engine.language))]}
 
 
 @router.post("/v1/audio/transcriptions")

@@ -26,7 +26,6 @@ from wyoming.tts import (
 from pipecatapp.voice.clauses import Clauses
 from pipecatapp.voice.messages import CANNOT_ANSWER, HEARD_RATE, SPOKEN_RATE
 from pipecatapp.voice.satellites.conversation import Conversations
-from pipecatapp.voice.satellites.description import description
 from pipecatapp.voice.satellites.engines import EngineFailed, Engines
 from pipecatapp.voice.satellites.satellite import SATELLITE_RATE, Satellite
 from pipecatapp.voice.satellites.wire import Wire
@@ -121,7 +120,10 @@ class Connection:
             return
 
     async def _describe(self, event: Event) -> None:
-        await self._wire.write(description())
+        self._spawn(self._introduce())
+
+    async def _introduce(self) -> None:
+        await self._wire.write(await self._conversations.description())
 
     async def _ping(self, event: Event) -> None:
         await self._wire.write(Pong(text=Ping.from_event(event).text))

@@ -6,10 +6,12 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from wyoming.error import Error
+from wyoming.info import Info
 from wyoming.pipeline import RunPipeline
 
 from pipecatapp.voice.manners import Manners
 from pipecatapp.voice.messages import Hello, Setup
+from pipecatapp.voice.satellites.description import description
 from pipecatapp.voice.satellites.satellite import Satellite
 from pipecatapp.voice.satellites.wire import Wire
 from pipecatapp.voice.studio import NoSpeech, Studio
@@ -44,6 +46,16 @@ class Conversations:
     async def setup(self) -> Setup:
         """Where the engines are. Raises `NoSpeech`."""
         return await self._studio.setup(Hello(type="hello"))
+
+    async def description(self) -> Info:
+        """What we tell of ourselves; without speech only the agent is there."""
+        try:
+            languages, voices = await asyncio.gather(
+                self._studio.languages(), self._studio.voices()
+            )
+        except NoSpeech:
+            languages, voices = [], []
+        return description(languages, voices)
 
     async def hold(self, satellite: Satellite, wire: Wire, run: RunPipeline) -> None:
         """Talk until the satellite is silent for long; a full house says so."""

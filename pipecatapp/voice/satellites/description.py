@@ -1,5 +1,6 @@
 """What we tell of ourselves when a Wyoming client asks."""
 
+from collections.abc import Sequence
 from typing import Final, TypedDict
 
 from wyoming.info import (
@@ -14,37 +15,32 @@ from wyoming.info import (
 )
 
 from hearth.service.version import hearth_version
+from pipecatapp.voice.messages import Json
 
 HEARTH: Final = Attribution(name="Hearth", url="https://www.home-assistant.io/integrations/wyoming")
-LANGUAGES: Final = ["en"]
+UNHEARD: Final = ["en"]
+"""What the agent is asked in where nothing hears: the language of its own prompts."""
 
 
-def description() -> Info:
-    """Speech to text, text to speech and the agent: what a pipeline of Assist is made of.
+def description(languages: Sequence[str], voices: Sequence[Json]) -> Info:
+    """Speech to text, text to speech and the agent: what a pipeline of Assist is made of. What
+    hears `languages`, and what speaks with `voices`; without one, that step is not offered.
 
     Wake words are found in conversations; as a service of its own they are not offered.
     """
-    return Info(
-        asr=[
-            AsrProgram(
-                **told("hearth", "What Hearth hears with"),
-                models=[AsrModel(**told("speech-stt", "speech-stt"), languages=LANGUAGES)],
-            )
-        ],
-        tts=[
-            TtsProgram(
-                **told("hearth", "What Hearth speaks with"),
-                voices=[TtsVoice(**told("default", "Hearth's voice"), languages=LANGUAGES)],
-                supports_synthesize_streaming=True,
-            )
-        ],
-        handle=[
-            HandleProgram(
-                **told("hearth", "Hearth's agent"),
-                models=[HandleModel(**told("agent", "agent-turn"), languages=LANGUAGES)],
-            )
-        ],
-    )
+    hears = AsrModel(**told("speech-stt", "speech-stt"), languages=list(languages))
+    speaks = [
+        TtsVoice(**told(str(voice["id"]), str(voice["id"])), languages=[str(voice["language"])])
+        for voice in voices
+    ]
+    answers = HandleModel(**told("agent", "agent-turn"), languages=list(languages) or UNHEARD)
+    asr = AsrProgram(**told("hearth", "What Hearth hears with"), models=[hears])
+    tts = TtsProgram(
+        **told("hearth", "What Hearth speaks with"), voices=speaks,
+        supports_synthesize_streaming=True,
+    )  # fmt: skip
+    handle = HandleProgram(**told("hearth", "Hearth's agent"), models=[answers])
+    return Info(asr=[asr] if languages else [], tts=[tts] if speaks else [], handle=[handle])
 
 
 class Told(TypedDict):

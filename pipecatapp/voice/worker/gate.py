@@ -1,4 +1,6 @@
-"""The door before the ears: what is said is heard only after a wake word, for a while."""
+"""The door before the ears: what is said is heard after a wake word, for a while, and not while we
+speak to somebody whose microphone hears it.
+"""
 
 from pipecat.frames.frames import (
     BotStartedSpeakingFrame,
@@ -18,21 +20,28 @@ from pipecatapp.voice.worker.waking import WakeWords, Window
 class Gate(FrameProcessor):
     """Lets sound through while the window is open; else it is silence of the same length.
 
-    Wake words are found in all of the sound, also while the agent speaks: one of them interrupts
-    it, for a microphone without echo cancellation, too.
+    With `half_duplex`, for a microphone without echo cancellation, it is silence while the agent
+    speaks, too: it would hear itself, and interrupt itself for ever. Wake words are found in all of
+    the sound, also then: one of them interrupts the agent.
     """
 
-    def __init__(self, line: Line, window: Window, wake_words: WakeWords | None) -> None:
+    def __init__(
+        self, line: Line, window: Window, wake_words: WakeWords | None, *, half_duplex: bool
+    ) -> None:
         super().__init__()
         self._line, self._window, self._wake_words = line, window, wake_words
+        self._half_duplex = half_duplex
         self._opened = False
         self._speaking = False
 
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
         await super().process_frame(frame, direction)
         match frame:
-            case InputAudioRawFrame() if self._wake_words is not None:
-                await self._hear(frame, self._wake_words)
+            case InputAudioRawFrame():
+                if self._wake_words is not None:
+                    await self._hear(frame, self._wake_words)
+                if self._half_duplex and self._speaking:
+                    frame.audio = bytes(len(frame.audio))
             case UserStartedSpeakingFrame():
                 self._window.hold("person")
             case UserStoppedSpeakingFrame():

@@ -1,9 +1,10 @@
 """One conversation: pipecat's pipeline from the microphone to the loudspeaker."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 import httpx2
 import numpy as np
@@ -20,7 +21,9 @@ from pipecat.processors.aggregators.llm_response_universal import (
     LLMContextAggregatorPair,
     LLMUserAggregatorParams,
 )
-from pipecat.turns.user_mute import AlwaysUserMuteStrategy
+from pipecat.processors.audio.vad_processor import VADProcessor
+from pipecat.processors.frame_processor import FrameProcessor
+from pipecat.transports.base_transport import BaseTransport
 from pipecat.turns.user_start import (
     TranscriptionUserTurnStartStrategy,
     VADUserTurnStartStrategy,
@@ -31,6 +34,7 @@ from pipecat.workers.runner import WorkerRunner
 from starlette.websockets import WebSocket
 
 from hearth.service.settings import trusting
+from pipecatapp.voice.manners import Manners
 from pipecatapp.voice.messages import HEARD_RATE, Setup
 from pipecatapp.voice.worker.agent import Agent, Ending
 from pipecatapp.voice.worker.calling import Told, read, sounding
@@ -38,7 +42,7 @@ from pipecatapp.voice.worker.gate import Gate
 from pipecatapp.voice.worker.hearing import Ears
 from pipecatapp.voice.worker.line import Line
 from pipecatapp.voice.worker.speaking import Mouth
-from pipecatapp.voice.worker.waking import Window, wake_words_of
+from pipecatapp.voice.worker.waking import WakeWords, Window, wake_words_of
 from pipecatapp.voice.worker.wire import Wire
 
 STOP_SECONDS: Final = 0.2
@@ -62,90 +66,122 @@ class TurnAnalyzer(LocalSmartTurnAnalyzerV3):
         return state, result
 
 
-def analyzers() -> tuple[SileroVADAnalyzer, TurnAnalyzer]:
-    """What hears that somebody speaks, and that a sentence is finished; loading takes a moment."""
-    voice = SileroVADAnalyzer(params=VADParams(stop_secs=STOP_SECONDS))
-    turn = TurnAnalyzer(params=SmartTurnParams(stop_secs=TURN_SECONDS))
-    return voice, turn
+@dataclass(frozen=True)
+class Models:
+    """What finds in sound that somebody speaks, that a sentence is finished, and a wake word."""
+
+    voice: SileroVADAnalyzer
+    turn: TurnAnalyzer
+    wake_words: WakeWords | None
+
+    @classmethod
+    def load(cls, manners: Manners) -> Self:
+        """It takes a moment, in which the calling thread does nothing else."""
+        return cls(
+            SileroVADAnalyzer(params=VADParams(stop_secs=STOP_SECONDS)),
+            TurnAnalyzer(params=SmartTurnParams(stop_secs=TURN_SECONDS)),
+            wake_words_of(manners),
+        )
 
 
 def warm_up() -> None:
-    """Load both once and let them work, so that the first person does not wait for the disk."""
-    voice, turn = analyzers()
-    voice.set_sample_rate(HEARD_RATE)
-    voice.voice_confidence(np.zeros(512, np.int16).tobytes())
-    turn._predict_endpoint(np.zeros(HEARD_RATE, np.float32))
+    """Load them once and let them work, so that the first person does not wait for the disk."""
+    models = Models.load(Manners())
+    models.voice.set_sample_rate(HEARD_RATE)
+    models.voice.voice_confidence(np.zeros(512, np.int16).tobytes())
+    models.turn._predict_endpoint(np.zeros(HEARD_RATE, np.float32))
 
 
 async def converse(socket: WebSocket, setup: Setup) -> None:
     """Listen and answer until the browser leaves."""
-    voice, turn = await asyncio.to_thread(analyzers)
+    models = await asyncio.to_thread(Models.load, setup.manners)
     line, window = Line(socket, setup.voice), Window(setup.manners)
-    line.on_wake = window.open
-    turn.told = line.judged
-    wake_words = await asyncio.to_thread(wake_words_of, setup.manners)
+    line.on_wake, models.turn.told = window.open, line.judged
     wire = Wire(line)
+    async with sounding(socket, setup.offer, wire, line) as transport, engines(setup) as http:
+        processors = [
+            transport.input(),
+            Gate(line, window, models.wake_words, half_duplex=setup.half_duplex),
+            *hearing(models, Ears(http, setup.stt, line, STOP_SECONDS)),
+            Agent(line, window),
+            Mouth(http, setup.tts, line, setup.spoken_rate),
+            transport.output(),
+            Ending(line),
+        ]
+        if setup.offer is not None:
+            processors.append(Told(line))
+        worker = working(processors, setup, line)
+        hang_up_on(transport, worker)
+        watching = [line.watch_lag()]
+        if setup.offer is not None:
+            watching.append(read(socket, wire, worker))
+        await run(worker, watching)
+
+
+def hearing(models: Models, ears: FrameProcessor) -> list[FrameProcessor]:
+    """From sound to turns. The voice detector comes first, and sound passes it only as quickly as
+    it listens: behind the ears it would be late on a busy machine, by more than they remember, and
+    the beginning of a sentence would be lost.
+    """
+    turns = UserTurnStrategies(
+        # Words that come late, from a busy engine, are a turn as well.
+        start=[VADUserTurnStartStrategy(), TranscriptionUserTurnStartStrategy()],
+        stop=[TurnAnalyzerUserTurnStopStrategy(turn_analyzer=models.turn)],
+    )
     aggregators = LLMContextAggregatorPair(
         LLMContext(),
-        user_params=LLMUserAggregatorParams(
-            vad_analyzer=voice,
-            user_turn_strategies=UserTurnStrategies(
-                # Words that come late, from a busy engine, are a turn as well.
-                start=[VADUserTurnStartStrategy(), TranscriptionUserTurnStartStrategy()],
-                stop=[TurnAnalyzerUserTurnStopStrategy(turn_analyzer=turn)],
-            ),
-            # Without echo cancellation the microphone hears us, and we would interrupt ourselves.
-            user_mute_strategies=[AlwaysUserMuteStrategy()] if setup.half_duplex else [],  # type: ignore[no-untyped-call]
-            empty_user_turn=None,
-        ),
+        user_params=LLMUserAggregatorParams(user_turn_strategies=turns, empty_user_turn=None),
     )
-    async with (
-        sounding(socket, setup.offer, wire, line) as transport,
-        httpx2.AsyncClient(
-            headers={"authorization": f"Bearer {setup.key}"}, timeout=ENGINE_SECONDS,
-            verify=trusting(None if setup.ca_file is None else Path(setup.ca_file)),
-            trust_env=False,
-        ) as http,
-    ):  # fmt: skip
-        pipeline = Pipeline(
-            [
-                transport.input(),
-                Gate(line, window, wake_words),
-                Ears(http, setup.stt, line, STOP_SECONDS),
-                aggregators.user(),
-                Agent(line, window),
-                Mouth(http, setup.tts, line, setup.spoken_rate),
-                transport.output(),
-                Ending(line),
-                *([] if setup.offer is None else [Told(line)]),
-            ]
-        )
-        worker = PipelineWorker(
-            pipeline,
-            params=PipelineParams(
-                audio_in_sample_rate=HEARD_RATE, audio_out_sample_rate=setup.spoken_rate
-            ),
-            enable_rtvi=False,
-            idle_timeout_secs=setup.idle_seconds,
-        )
+    return [VADProcessor(vad_analyzer=models.voice), ears, aggregators.user()]
 
-        async def gone(*_: object) -> None:
-            await worker.cancel()
 
-        async def idle(*_: object) -> None:
-            await line.tell(type="idle")
+def engines(setup: Setup) -> httpx2.AsyncClient:
+    """Asks what hears and what speaks."""
+    return httpx2.AsyncClient(
+        headers={"authorization": f"Bearer {setup.key}"}, timeout=ENGINE_SECONDS, trust_env=False,
+        verify=trusting(None if setup.ca_file is None else Path(setup.ca_file)),
+    )  # fmt: skip
 
-        transport.add_event_handler("on_client_disconnected", gone)
-        worker.add_event_handler("on_idle_timeout", idle)
+
+def working(processors: list[FrameProcessor], setup: Setup, line: Line) -> PipelineWorker:
+    """The pipeline, which says when it listens, and when nobody has spoken for long."""
+    worker = PipelineWorker(
+        Pipeline(processors),
+        params=PipelineParams(
+            audio_in_sample_rate=HEARD_RATE, audio_out_sample_rate=setup.spoken_rate
+        ),
+        enable_rtvi=False,
+        idle_timeout_secs=setup.idle_seconds,
+    )
+
+    async def ready(*_: object) -> None:
         await line.tell(type="ready")
-        runner = WorkerRunner(handle_sigint=False, handle_sigterm=False)
-        await runner.add_workers(worker)
-        watching = [asyncio.create_task(line.watch_lag())]
-        if setup.offer is not None:
-            watching.append(asyncio.create_task(read(socket, wire, worker)))
-        try:
-            await runner.run()
-        finally:
-            for task in watching:
-                task.cancel()
-            await asyncio.gather(*watching, return_exceptions=True)
+
+    async def idle(*_: object) -> None:
+        await line.tell(type="idle")
+
+    worker.add_event_handler("on_pipeline_started", ready)
+    worker.add_event_handler("on_idle_timeout", idle)
+    return worker
+
+
+def hang_up_on(transport: BaseTransport, worker: PipelineWorker) -> None:
+    """The conversation ends when the person leaves."""
+
+    async def gone(*_: object) -> None:
+        await worker.cancel()
+
+    transport.add_event_handler("on_client_disconnected", gone)
+
+
+async def run(worker: PipelineWorker, watching: Sequence[Coroutine[None, None, None]]) -> None:
+    """Until the conversation ends, and what watches it as long."""
+    runner = WorkerRunner(handle_sigint=False, handle_sigterm=False)
+    await runner.add_workers(worker)
+    tasks = [asyncio.create_task(one) for one in watching]
+    try:
+        await runner.run()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -11,6 +11,7 @@ import openai
 import pytest
 
 from hearth.service.names import SPEECH_STT, SPEECH_TTS
+from tests.integration.gateway.api.test_traces import PARENT, TRACE, Collector
 from tests.integration.gateway.conftest import KEY as PEOPLE
 from tests.integration.gateway.conftest import Lab, instances_of, wait_until
 from tests.integration.gateway.consul import running
@@ -18,7 +19,15 @@ from tests.integration.speech.conftest import SENTENCES, Speech, word_errors
 
 
 @pytest.fixture(scope="module")
-def gateway(speech: Speech, tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
+def collector() -> Collector:
+    """Of traces."""
+    return Collector()
+
+
+@pytest.fixture(scope="module")
+def gateway(
+    speech: Speech, collector: Collector, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[httpx2.Client]:
     """It knows the services by Consul alone."""
     folder: Path = tmp_path_factory.mktemp("gateway")
     with ExitStack() as stack:
@@ -26,7 +35,10 @@ def gateway(speech: Speech, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         for name, url in ((SPEECH_STT, speech.stt), (SPEECH_TTS, speech.tts)):
             consul.register(name, urlsplit(url).port or 0, slots="2")
         lab = Lab(stack, folder)
-        gateway = lab.gateway(ready=False, consul_url=consul.url, speech_key_file=speech.key_file)
+        traces = f"{lab.serve(collector)}/v1/traces"
+        gateway = lab.gateway(
+            ready=False, consul_url=consul.url, speech_key_file=speech.key_file, traces_url=traces
+        )
         wait_until(lambda: [one["healthy"] for one in instances_of(gateway)] == [True] * 2)
         yield gateway
 
@@ -77,6 +89,20 @@ def test_words_come_while_the_rest_is_heard(client: openai.OpenAI, speech: Speec
     assert {event.type for event in events[:-1]} == {"transcript.text.delta"}
     assert events[-1].type == "transcript.text.done"
     assert word_errors(SENTENCES[0], events[-1].text) <= 0.4
+
+
+def test_trace_holds_no_word_that_was_spoken_or_heard(
+    client: openai.OpenAI, collector: Collector
+) -> None:
+    """Traces are kept for weeks, by another program, and read by whoever mends something."""
+    mine = client.with_options(default_headers={"traceparent": f"00-{TRACE}-{PARENT}-01"})
+    said = mine.audio.speech.create(model="tts-1", voice="alloy", input="Xylophone elephant.")
+    heard = mine.audio.transcriptions.create(model="whisper-1", file=("a.mp3", said.content))
+    told = {"speech tts-1", "transcription whisper-1"}
+    wait_until(lambda: told <= {s.name for s in collector.spans if s.trace_id.hex() == TRACE}, 60)
+
+    assert "elephant" in heard.text.lower()
+    assert [word for word in (b"lephant", b"ylophone") if word in collector.raw] == []
 
 
 @pytest.mark.parametrize(

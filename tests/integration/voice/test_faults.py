@@ -18,6 +18,8 @@ import soxr
 from hearth.service.names import SPEECH_STT, SPEECH_TTS
 from pipecatapp.voice.messages import CANNOT_ANSWER, CANNOT_HEAR, HEARD_RATE, SPOKEN_RATE
 from speech.audio import Samples
+from tests.integration.agent.conftest import Serve
+from tests.integration.gateway.api.test_traces import Collector
 from tests.integration.local.conftest import free_port_base, wait_for
 from tests.integration.speech.conftest import KEY, Speech, end, is_ready, start, word_errors
 from tests.integration.voice.conftest import FRAME, Caller, Home
@@ -269,13 +271,18 @@ async def test_three_people_talk_at_once_and_each_gets_his_answer(home: Home) ->
     assert answers == [f"{name}, it is {colour}." for name, colour in people.items()]
 
 
-async def test_forgotten_page_makes_room_and_what_was_said_stands_in_no_log(
-    home: Home, capfd: pytest.CaptureFixture[str]
+async def test_forgotten_page_makes_room_and_what_was_said_stands_nowhere_else(
+    home: Home,
+    serve: Serve,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     """The place of a closed laptop is free again; and logs, which are kept, copied and read by
-    others, hold nothing of what people say at home. The worker is started here, so that what it
-    writes is seen, too.
+    others, hold nothing of what people say at home, no more than traces. The worker is started
+    here, so that what it writes is seen, too, and where a library would tell its traces.
     """
+    collector = Collector()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", serve(collector))
     home.house.model.when("secret").say("Your xylophone is safe.")
     with home.another({"services": home.house.more["services"], "voice_idle_seconds": 4}) as own:
         async with own.caller() as caller:
@@ -293,6 +300,7 @@ async def test_forgotten_page_makes_room_and_what_was_said_stands_in_no_log(
 
     assert "secret" in heard["text"].lower()
     assert not [word for word in ("secret", "elephant", "xylophone") if word in told]
+    assert collector.raw == b""
     assert 'voice_sessions_total{ending="left"} 1.0' in figures
 
 

@@ -42,6 +42,7 @@ from tests.integration.voice.conftest import Home
 
 QUESTION = "What is the capital of France?"
 ANSWER = "It is Paris, and many people go there in the summer to see the river."
+VOICES = [("en-us-joe", ["en-US"])]
 LISTEN = RunPipeline(start_stage=PipelineStage.ASR, end_stage=PipelineStage.TTS)
 WAKE = RunPipeline(start_stage=PipelineStage.WAKE, end_stage=PipelineStage.TTS, restart_on_end=True)
 
@@ -81,6 +82,8 @@ async def test_home_assistant_finds_ears_a_voice_and_an_agent(home: Home) -> Non
     assert [bool(kind) for kind in (info.asr, info.tts, info.handle)] == [True, True, True]
     assert info.tts[0].supports_synthesize_streaming
     assert info.asr[0].models[0].languages == ["en"]
+    assert [(voice.name, voice.languages) for voice in info.tts[0].voices] == VOICES
+    assert info.handle[0].models[0].languages == ["en"]
 
 
 async def test_text_is_spoken_and_sound_is_heard(home: Home) -> None:
@@ -266,7 +269,9 @@ async def satellite_listening() -> AsyncIterator[tuple[int, "asyncio.Future[Wyom
 async def test_satellite_without_home_assistant_is_called_by_us(home: Home) -> None:
     """Satellites wait to be called; one that is named in the settings needs nobody else."""
     async with satellite_listening() as (port, called):
-        with home.another({"satellites": [f"tcp://127.0.0.1:{port}"]}):
+        with home.another({"satellites": [f"tcp://127.0.0.1:{port}"]}) as other:
+            async with other.caller():  # Its worker is warm: a satellite keeps a minute of sound.
+                pass
             async with asyncio.timeout(60):
                 client = await called
             await client.gets(RunSatellite)
