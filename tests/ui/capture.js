@@ -1,10 +1,13 @@
-// Put into the page before its own code: `captured` keeps the sound that comes by WebRTC.
+// Put into the page before its own code: `captured` keeps the sound that comes by WebRTC, and the microphone's beside it.
 const QUIETEST = 1e-4
 const PAUSE = 6
+const FRAMES = 100
 const pieces = []
-let quiet = 0
+const frames = []
 const peers = []
 const Peer = RTCPeerConnection
+let quiet = 0
+let microphone = null
 
 window.captured = {
   rate: 0,
@@ -14,6 +17,8 @@ window.captured = {
     for (let at = 0; at < bytes.length; at += 32768) text += String.fromCharCode(...bytes.subarray(at, at + 32768))
     return btoa(text)
   },
+  /** The loudest samples of each hundredth of a second, of both by the same clock: [[microphone, what is played], …]. */
+  loudness: () => frames,
   /** The addresses of both ends. */
   async peers() {
     const reports = [...(await peers.at(-1).getStats()).values()]
@@ -29,15 +34,40 @@ window.RTCPeerConnection = class extends Peer {
   }
 }
 
+if (navigator.mediaDevices) {
+  const listen = navigator.mediaDevices.getUserMedia.bind(navigator.mediaDevices)
+  navigator.mediaDevices.getUserMedia = async (wanted) => (microphone = await listen(wanted))
+}
+
 function keep(track) {
   const context = new AudioContext()
-  const node = context.createScriptProcessor(4096, 1, 1)
+  const both = context.createChannelMerger(2)
+  const node = context.createScriptProcessor(4096, 2, 1)
+  const measure = measuring(Math.round(context.sampleRate / FRAMES))
   captured.rate = context.sampleRate
   node.onaudioprocess = ({ inputBuffer }) => {
-    const piece = inputBuffer.getChannelData(0)
-    quiet = piece.some((sample) => Math.abs(sample) > QUIETEST) ? 0 : quiet + 1
-    if (quiet < PAUSE) pieces.push(piece.slice()) // of a long silence only its beginning
+    const [heard, played] = [inputBuffer.getChannelData(0), inputBuffer.getChannelData(1)]
+    measure(heard, played)
+    quiet = played.some((sample) => Math.abs(sample) > QUIETEST) ? 0 : quiet + 1
+    if (quiet < PAUSE) pieces.push(played.slice()) // of a long silence only its beginning
   }
-  context.createMediaStreamSource(new MediaStream([track])).connect(node)
+  context.createMediaStreamSource(microphone).connect(both, 0, 0)
+  context.createMediaStreamSource(new MediaStream([track])).connect(both, 0, 1)
+  both.connect(node)
   node.connect(context.destination)
+}
+
+function measuring(length) {
+  let frame = [0, 0]
+  let samples = 0
+  return (heard, played) => {
+    for (let i = 0; i < heard.length; i += 1) {
+      frame = [Math.max(frame[0], Math.abs(heard[i])), Math.max(frame[1], Math.abs(played[i]))]
+      samples += 1
+      if (samples < length) continue
+      frames.push(frame)
+      frame = [0, 0]
+      samples = 0
+    }
+  }
 }
