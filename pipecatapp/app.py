@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import structlog
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from prometheus_client import CollectorRegistry
 
 from hearth.service.health import Health
@@ -19,7 +19,7 @@ from pipecatapp.api import conversations, events, plan, runs, session, status, w
 from pipecatapp.api.access import Access
 from pipecatapp.api.documents import layers, texts, tools
 from pipecatapp.api.edge import Edge
-from pipecatapp.api.errors import answer_errors_as_openai
+from pipecatapp.api.errors import answer_errors_as_openai, sound_json
 from pipecatapp.api.library import importing, projects, prompts, schedules, tasks
 from pipecatapp.api.mcp.endpoint import McpEndpoint, mcp_route
 from pipecatapp.api.openai import chat, models
@@ -114,6 +114,7 @@ def build_app(
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
+        dependencies=[Depends(sound_json)],
     )
     app.state.access = Access(caller_keys(settings), public_origin=settings.public_origin)
     app.state.directory = settings.state

@@ -1,6 +1,5 @@
 """Talk to one OpenAI-compatible server. No retries: who calls decides what may be asked twice."""
 
-import json
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -13,6 +12,7 @@ from pydantic import ValidationError
 
 from hearth.openai_api.chat import ChatRequest, Chunk, Completion
 from hearth.openai_api.errors import ModelLost, ModelRefused, ModelUnavailable, message_of
+from hearth.openai_api.reading import read_json
 from hearth.openai_api.sse import DONE, EventTooLong, SseReader
 
 
@@ -175,7 +175,7 @@ def _chunk(data: str) -> Chunk:
 
 def _decoded(data: bytes) -> Any:
     try:
-        return json.loads(data)
+        return read_json(data)
     except ValueError:
         return data.decode("utf-8", "replace")
 

@@ -7,7 +7,6 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from typing import Annotated, Final
-from urllib.parse import urlsplit
 
 from fastapi import Depends, Request
 from starlette.requests import HTTPConnection
@@ -62,7 +61,8 @@ class Access:
         origin = request.headers.get("origin")
         if origin is None or origin == self._public_origin:
             return True
-        return bool(origin) and urlsplit(origin).netloc == request.headers.get("host")
+        scheme, _, host = origin.partition("://")
+        return bool(scheme and host) and host == request.headers.get("host")
 
     async def punish_wrong_key(self) -> None:
         """Answer guesses ever more slowly; whoever has the key is never held up."""

@@ -1,12 +1,15 @@
 """Refusals, and how every error becomes the JSON body that OpenAI clients show to people."""
 
+import json
+import re
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 import structlog
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 
 from hearth.openai_api.errors import error_body
@@ -31,6 +34,9 @@ from pipecatapp.workflow import (
 )
 
 log = structlog.get_logger()
+
+_SUSPECT: Final = re.compile(rb"\\u[dD][89a-fA-F]|NaN|Infinity")
+"""What a body may hold that has to be looked at more closely."""
 
 TYPES = {
     401: "authentication_error",
@@ -76,6 +82,33 @@ class Refused(Exception):
         self.status, self.code, self.message = status, code, message
         self.param, self.headers = param, headers
         super().__init__(message)
+
+
+async def sound_json(connection: HTTPConnection) -> None:
+    """Refuse a body that holds what JSON cannot say: half a character (a lone surrogate, which a
+    program makes that cuts an emoji) or NaN. Kept once, it could be shown and sent no more.
+    """
+    if isinstance(connection, Request) and "json" in connection.headers.get("content-type", ""):
+        body = await connection.body()
+        if _SUSPECT.search(body) or not _is_utf8(body):
+            try:
+                told = json.loads(body, parse_constant=_no_number)
+                json.dumps(told, ensure_ascii=False).encode()
+            except (ValueError, RecursionError) as error:
+                what = "half a character" if isinstance(error, UnicodeError) else str(error)
+                raise Refused(400, "json_invalid", f"The body is no JSON: {what}.") from error
+
+
+def _is_utf8(body: bytes) -> bool:
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is no number")
 
 
 def error_type(status: int) -> str:

@@ -1,6 +1,7 @@
 """`/api/runs/{id}/events`: what happens in a run, as server-sent events."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Annotated, Final
 
@@ -15,6 +16,8 @@ from pipecatapp.workflow import Delta, Event
 
 KEEP_ALIVE_SECONDS: Final = 15.0
 KEEP_ALIVE: Final = b": still here\n\n"
+LAST: Final = 2**63 - 1
+"""The largest number that an event can have: SQLite's."""
 
 router = APIRouter(prefix="/api/runs", dependencies=[Depends(known_caller)])
 
@@ -23,7 +26,7 @@ router = APIRouter(prefix="/api/runs", dependencies=[Depends(known_caller)])
 async def follow_run(
     run: str,
     parts: WithParts,
-    after: Annotated[int, Query(ge=0)] = 0,
+    after: Annotated[int, Query(ge=0, le=LAST)] = 0,
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> StreamingResponse:
     """Every event after `after` (or after the header `Last-Event-ID`, which browsers send when
@@ -42,7 +45,7 @@ async def follow_run(
 def _start(after: int, last_event_id: str | None) -> int:
     if last_event_id is None:
         return after
-    if not (last_event_id.isascii() and last_event_id.isdigit()):
+    if not re.fullmatch(r"[0-9]{1,18}", last_event_id):
         raise Refused(400, "invalid_event_id", f"Last-Event-ID {last_event_id!r} is no number.")
     return int(last_event_id)
 

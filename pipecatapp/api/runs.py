@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import PlainTextResponse
 
 from pipecatapp.api.access import known_caller
+from pipecatapp.api.errors import Refused
 from pipecatapp.api.parts import WithParts
 from pipecatapp.library.comparing import RunDifference
 from pipecatapp.runs import Document, Fork, RunList
@@ -74,7 +75,7 @@ class Prune(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     days: float = Field(ge=0, le=36500)
-    keep: int = Field(100, ge=0)
+    keep: int = Field(100, ge=0, le=10**9)
     look: bool = False
 
 
@@ -91,7 +92,14 @@ async def prune_runs(body: Prune, parts: WithParts) -> RunIds:
 @router.post("/import", status_code=201)
 async def import_runs(request: Request, parts: WithParts) -> RunIds:
     """Take in runs that were exported, all or none; the body is their JSON lines."""
-    return RunIds(runs=await parts.runs.take_in((await request.body()).decode("utf-8", "replace")))
+    return RunIds(runs=await parts.runs.take_in(_text(await request.body())))
+
+
+def _text(body: bytes) -> str:
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        raise Refused(422, "not_imported", f"That is no UTF-8 text: byte {error.start}.") from error
 
 
 @router.get("/{run}/export")

@@ -46,7 +46,13 @@ async def back_up(request: Request) -> FileResponse:
     """An archive of the state as it is now; what runs goes on meanwhile."""
     state = state_of(request)
     target = _file_in(state.root)
-    manifest = await asyncio.to_thread(write_archive, state, target)
+    try:
+        manifest = await asyncio.to_thread(write_archive, state, target)
+    except BaseException as error:
+        target.unlink(missing_ok=True)
+        if isinstance(error, ArchiveError | OSError):
+            raise Refused(500, "no_backup", f"No backup can be made: {error}") from error
+        raise
     log.info("backed_up", id=manifest.id, files=len(manifest.files))
     return FileResponse(
         target,

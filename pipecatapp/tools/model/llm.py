@@ -1,6 +1,5 @@
 """One question to a model, through the gateway."""
 
-import json
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
@@ -9,6 +8,7 @@ from hearth.openai_api.assemble import Assembler
 from hearth.openai_api.chat import ChatRequest, ToolCall
 from hearth.openai_api.client import ModelClient
 from hearth.openai_api.errors import ModelError, ModelRefused, ModelUnavailable
+from hearth.openai_api.reading import read_json
 from pipecatapp.tools.model.behalf import behalf_of
 from pipecatapp.workflow import Context, ModelFacts, ToolFailed, tool
 
@@ -159,7 +159,7 @@ def called_tool(call: dict[str, Any]) -> CalledTool:
     wanted = ToolCall.model_validate(call)
     written = wanted.function.arguments
     try:
-        decoded = json.loads(written or "{}")
+        decoded = read_json(written or "{}")
     except ValueError:
         decoded = None
     arguments = decoded if isinstance(decoded, dict) else written

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
+from hearth.openai_api.reading import read_json
 from pipecatapp.workflow import Context, ToolFailed, tool
 from pipecatapp.workflow.document.shapes import Shape, ShapeError, shape
 
@@ -58,7 +59,7 @@ async def typed(
     for attempt in range(1, attempts + 1):
         said = await ctx.call("llm", asked, at=f"ask[{attempt}]", say=lambda _text: None)
         try:
-            value = form.check(json.loads(inside(said["text"])))
+            value = form.check(read_json(inside(said["text"])))
         except (ValueError, RecursionError) as error:
             wrong = str(error)
             if repair and isinstance(error, json.JSONDecodeError):

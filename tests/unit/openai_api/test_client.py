@@ -183,3 +183,15 @@ async def test_wrong_key_is_refused(model: ScriptedModel, serve: Serve) -> None:
 
     assert caught.value.status == 401
     assert "sk-wrong" not in str(caught.value)
+
+
+async def test_half_a_character_does_not_come_into_the_house(
+    client: ModelClient, model: ScriptedModel
+) -> None:
+    """What cannot be written as UTF-8 would break every page and every request it is told in."""
+    model.when("x").say("cut \ud83d here, whole \U0001f600 there")
+    said: list[str] = []
+
+    await text_of(client, ask("x"), said)
+
+    assert "".join(said) == "cut ? here, whole \U0001f600 there"

@@ -1,0 +1,19 @@
+"""JSON that a model, or its server, has written."""
+
+import json
+from typing import Any
+
+
+def read_json(text: str | bytes) -> Any:
+    """The value; raises `ValueError`.
+
+    A model that cuts an emoji writes half a character (a lone surrogate), which nobody could be
+    sent again: it becomes a question mark.
+    """
+    try:
+        found = json.loads(text)
+    except RecursionError as error:
+        raise ValueError("It is nested too deeply") from error
+    if "\\u" not in (text if isinstance(text, str) else text.decode("utf-8", "replace")):
+        return found
+    return json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
