@@ -16,10 +16,21 @@ export function match(hash) {
   for (const [pattern, page, title, names] of ROUTES) {
     const found = pattern.exec(address)
     if (!found) continue
-    const params = Object.fromEntries(names.map((name, i) => [name, found[i + 1] && decodeURIComponent(found[i + 1])]))
+    const parts = found.slice(1).map(decoded)
+    if (parts.includes(null)) return null
+    const params = Object.fromEntries(names.map((name, i) => [name, parts[i]]))
     return { page, title, section: address.split(/[/?]/)[1], params }
   }
   return null
+}
+
+/** A part of an address as it was written; null where it is none, such as a lone "%". */
+function decoded(part) {
+  try {
+    return part && decodeURIComponent(part)
+  } catch {
+    return null
+  }
 }
 
 export const runAddress = (run, step) => `#/runs/${encodeURIComponent(run)}${step ? `?step=${encodeURIComponent(step)}` : ""}`

@@ -3,6 +3,9 @@ import { get } from "./api.js"
 import { followRun } from "./events.js"
 import { ENDED } from "./format.js"
 
+/** Events after which a step has something that they do not hold: what came out, or what is asked. */
+const TELLING = new Set(["node.done", "node.failed", "node.waiting"])
+
 const plain = (path) => path.replaceAll(/\[\d+\]|#\d+/g, "")
 
 /** Tells "change" (something looks different) and "missing" (no such run, with `error`). */
@@ -82,7 +85,7 @@ export class RunState extends EventTarget {
     this.#since.push(event)
     if (!this.view) return
     this.#merge(event)
-    if (event.type.startsWith("node.done") || event.type.startsWith("node.failed")) this.#refreshSoon()
+    if (TELLING.has(event.type)) this.#refreshSoon()
     this.#tell()
   }
 
@@ -96,7 +99,7 @@ export class RunState extends EventTarget {
     return this.#texts.get(path)
   }
 
-  /** Inputs and outputs are not in the events; fetch them in one go for many steps. */
+  /** Inputs, outputs and questions are not in the events; fetch them in one go for many steps. */
   #refreshSoon() {
     this.#pending ||= setTimeout(async () => {
       await this.refresh()

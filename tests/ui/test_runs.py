@@ -4,7 +4,7 @@ import threading
 
 from playwright.sync_api import expect
 
-from tests.ui.conftest import Visitor, ended, say, sign_in
+from tests.ui.conftest import Visitor, ended, faults, say, sign_in
 
 
 def test_runs_outlive_a_restart_of_the_service(visitor: Visitor) -> None:
@@ -49,7 +49,8 @@ def test_runs_are_found_by_words_and_status_and_paged(visitor: Visitor) -> None:
         for number in range(43):
             text = "bad idea" if number == 42 else f"number {number}"
             body = {"workflow": "agent-turn", "inputs": {"text": text}}
-            client.post("/api/runs", json=body).raise_for_status()
+            run = client.post("/api/runs", json=body).raise_for_status().json()["run"]
+        client.get(f"/api/runs/{run}/events").raise_for_status()  # until it has failed
     page = visitor.enter()
     page.get_by_test_id("nav-runs").click()
     rows = page.get_by_test_id("run")
@@ -93,3 +94,47 @@ def test_address_of_a_run_that_does_not_exist_says_so(visitor: Visitor) -> None:
     page.goto(f"{visitor.house.address}/#/runs/01NOSUCHRUN")
 
     expect(page.get_by_test_id("problem")).to_contain_text("This run cannot be shown")
+
+
+ASKING = """
+id: asking
+steps:
+  - id: which
+    use: human.ask
+    with: {question: Which one?, choices: [red, green], show: {red: 1, green: 2}}
+  - id: many
+    use: human.ask
+    with: {question: How many?, returns: integer}
+outputs: {text: "{{ many.answer }} {{ which.answer }}"}
+"""
+
+
+def test_question_of_a_run_is_answered_on_its_page(visitor: Visitor) -> None:
+    """Every chat, mail and document that tells of a waiting run sends the person here."""
+    with visitor.house.client() as client:
+        run = client.post("/api/runs", json={"document": ASKING}).raise_for_status().json()["run"]
+    page = visitor.enter()
+    page.goto(f"{visitor.house.address}/#/runs/{run}")
+    form = page.get_by_test_id("question-form")
+
+    expect(form).to_contain_text("Which one?")
+    assert faults(page) == []
+    form.get_by_test_id("choice").filter(has_text="green").click()
+    expect(form).to_contain_text("How many?")
+    form.get_by_test_id("answer-text").fill("a few")
+    form.get_by_test_id("answer-send").click()
+    expect(form.get_by_test_id("problem")).to_be_visible()
+    form.get_by_test_id("answer-text").fill("3")
+    form.get_by_test_id("answer-send").click()
+
+    expect(page.get_by_test_id("run-status")).to_contain_text("Done")
+    expect(page.locator(".run-whole")).to_contain_text("3 green")
+    expect(form).to_have_count(0)
+
+
+def test_address_that_is_none_shows_the_way_back(visitor: Visitor) -> None:
+    """A link that a mail program has cut must not leave an empty page."""
+    page = visitor.enter()
+    page.goto(f"{visitor.house.address}/#/runs/%")
+
+    expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()

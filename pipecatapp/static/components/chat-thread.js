@@ -8,6 +8,7 @@ const IDEAS = ["What can you do for me?", "Explain what a home lab is in two sen
 class ChatThread extends HTMLElement {
   #turns = []
   #follows = true
+  #end = 0
 
   connectedCallback() {
     if (this.log) return
@@ -45,7 +46,8 @@ class ChatThread extends HTMLElement {
 
   #scrolled = () => {
     const { scrollTop, scrollHeight, clientHeight } = this.scroller
-    this.#follows = scrollHeight - scrollTop - clientHeight < 48
+    // Text that has come since we went to the end is no scrolling of the reader's.
+    this.#follows = scrollHeight - scrollTop - clientHeight < 48 || (this.#follows && scrollTop >= this.#end)
     this.latest.hidden = this.#follows
   }
 
@@ -56,6 +58,7 @@ class ChatThread extends HTMLElement {
 
   #toEnd() {
     this.scroller.scrollTop = this.scroller.scrollHeight
+    this.#end = this.scroller.scrollTop
   }
 }
 

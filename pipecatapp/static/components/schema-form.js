@@ -36,7 +36,7 @@ function field(name, schema, required) {
   const label = h("label", { for: id }, name.replaceAll("_", " "), !required && h("span", { class: "fine" }, "optional"))
   const hint = h("p", { class: "hint", id: `${id}-hint` }, schema.description ?? kind.hint ?? "")
   const read = () => {
-    const { value, error } = attempt(kind, control, required)
+    const { value, error } = attempt(kind, control, schema, required)
     fault.textContent = error ?? ""
     fault.hidden = !error
     control.toggleAttribute("aria-invalid", Boolean(error))
@@ -46,11 +46,11 @@ function field(name, schema, required) {
   return { name, read, element: h("div", { class: tick ? "field tick" : "field" }, tick ? [control, label] : [label, control], hint, fault) }
 }
 
-function attempt(kind, control, required) {
+function attempt(kind, control, schema, required) {
   const text = control.type === "checkbox" ? "" : control.value.trim()
   if (control.type !== "checkbox" && !text) return required ? { error: "This is needed." } : { value: undefined }
   try {
-    return { value: kind.read(control, text) }
+    return { value: kind.read(control, text, schema) }
   } catch (error) {
     return { error: error.message }
   }
@@ -62,7 +62,7 @@ const KINDS = [
   {
     fits: (_, { enum: choices }) => Array.isArray(choices),
     control: (schema) => h("select", { value: undefined }, h("option", { value: "" }, "Choose…"), schema.enum.map((choice) => h("option", { value: choice, selected: choice === schema.default }, String(choice)))),
-    read: (_, text) => text,
+    read: (_, text, schema) => schema.enum.find((choice) => String(choice) === text),
   },
   {
     fits: (_, { type }) => type === "boolean",

@@ -7,6 +7,7 @@ import "../graph/run-graph.js"
 import { post } from "../api.js"
 import { jsonView } from "../components/json-view.js"
 import { loading, problem } from "../components/notice.js"
+import { questionForm } from "../components/question-form.js"
 import { announce, h } from "../dom.js"
 import { STATE_WORDS, tokens } from "../format.js"
 import { icon } from "../icons.js"
@@ -45,6 +46,7 @@ class RunPage extends HTMLElement {
     this.facts = h("p", { class: "run-facts" })
     this.cancel = h("button", { type: "button", class: "button", hidden: true, testid: "cancel", onclick: this.#cancel }, h("span", { class: "stop-square" }), "Stop run")
     this.note = h("div", { class: "note-slot" }, loading(3))
+    this.questions = h("div", { class: "note-slot", onanswered: () => this.#state.refresh() })
     this.graph = h("run-graph")
     this.steps = h("step-list", {})
     this.inspector = h("node-inspector", { hidden: true })
@@ -53,7 +55,7 @@ class RunPage extends HTMLElement {
     const work = h("div", { class: "run-work" }, h("section", { class: "run-graph-pane", "aria-label": "Graph" }, this.graph), h("section", { class: "run-inspect-pane", "aria-label": "Details", tabindex: "0" }, this.close, this.whole, this.inspector))
     const list = h("section", { class: "run-steps", "aria-labelledby": "steps-title" }, h("h2", { id: "steps-title" }, "Steps"), this.steps)
     this.content = h("div", { class: "run-content", hidden: true }, work, list)
-    this.replaceChildren(h("header", { class: "page-head run-head" }, h("a", { class: "link-button crumb", href: "#/runs" }, icon("back"), "Runs"), h("div", { class: "run-title" }, this.heading, this.badge, this.cancel), this.facts), this.note, this.content)
+    this.replaceChildren(h("header", { class: "page-head run-head" }, h("a", { class: "link-button crumb", href: "#/runs" }, icon("back"), "Runs"), h("div", { class: "run-title" }, this.heading, this.badge, this.cancel), this.facts), this.note, this.questions, this.content)
   }
 
   #show = () => {
@@ -62,6 +64,7 @@ class RunPage extends HTMLElement {
     this.note.replaceChildren()
     this.content.hidden = false
     this.#head(view)
+    this.#ask(view)
     this.graph.show(view.graph)
     this.graph.states((path) => this.#state.node(path))
     this.graph.choose(this.#state.step(this.#chosen)?.node ?? this.#chosen)
@@ -84,6 +87,15 @@ class RunPage extends HTMLElement {
     const seconds = this.#state.ended ? (view.seconds ?? (Date.parse(view.ended) - Date.parse(view.started)) / 1000) : null
     const parts = [h("a", { href: workflowAddress(view.workflow) }, view.workflow), h("time-since", { at: view.started }), h("time-taken", { started: view.started, seconds }), tokens(view.tokens) && `${tokens(view.tokens)} tokens`, view.conversation && h("a", { href: chatAddress(view.conversation) }, "Conversation")]
     this.facts.replaceChildren(...parts.filter(Boolean).map((part) => h("span", {}, part)))
+  }
+
+  /** Forms are kept by step, so that a half-written answer survives live changes. */
+  #ask(view) {
+    const open = view.steps.filter((step) => step.status === "waiting" && step.facts?.question)
+    const kept = new Map([...this.questions.children].map((form) => [form.dataset.path, form]))
+    const forms = open.map(({ path, facts }) => kept.get(path) ?? questionForm(view.id, path, facts.question))
+    for (const form of kept.values()) if (!forms.includes(form)) form.remove()
+    for (const form of forms) if (!form.isConnected) this.questions.append(form)
   }
 
   #details(view) {
