@@ -115,6 +115,31 @@ def test_reader_who_scrolled_up_is_left_alone(visitor: Visitor) -> None:
     expect(newest).to_be_hidden()
 
 
+def test_page_follows_text_that_comes_faster_than_it_is_drawn(visitor: Visitor) -> None:
+    """On a slow machine much comes between two pictures: that is no scrolling of the reader's."""
+    page = visitor.enter()
+    ended(say(page, "hello"))
+    scroller = page.get_by_role("region", name="Messages")
+
+    left = scroller.evaluate(
+        """(box) => new Promise((done) => {
+          let lines = 0
+          const more = setInterval(() => {
+            const line = document.createElement("p")
+            line.textContent = "A line of text."
+            box.firstElementChild.append(line, line.cloneNode(true), line.cloneNode(true))
+            if (++lines < 150) return
+            clearInterval(more)
+            const left = () => box.scrollHeight - box.scrollTop - box.clientHeight
+            requestAnimationFrame(() => requestAnimationFrame(() => done(left())))
+          }, 2)
+        })"""
+    )
+
+    assert left < 48
+    expect(page.get_by_role("button", name="Newest")).to_be_hidden()
+
+
 def test_conversation_goes_on_and_is_found_again(visitor: Visitor) -> None:
     """The second question belongs to the first, and both are there after a reload."""
     page = visitor.enter()
