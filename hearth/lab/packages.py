@@ -6,6 +6,7 @@ listens on the bridge.
 """
 
 import os
+import random
 import shutil
 import socket
 import time
@@ -129,8 +130,11 @@ def _proxy_of_controller() -> str:
 
 
 def _free_port() -> int:
-    """A port below those that the kernel gives away; the proxy cannot listen on any above."""
-    for port in PORTS:
+    """A port below those that the kernel gives away; the proxy cannot listen on any above.
+
+    Any of them, so that two that start at the same time do not choose the same one.
+    """
+    for port in random.sample(PORTS, len(PORTS)):
         with suppress(OSError), socket.socket() as end:
             end.bind(("127.0.0.1", port))
             return port
