@@ -37,6 +37,12 @@ options:
     type: list
     elements: path
     default: []
+  reads:
+    description: >-
+      Unit -> the files that it reads when it starts. Those that were written since are told: a run
+      that was cut short may have left a unit with what it had before.
+    type: dict
+    default: {}
 attributes:
   check_mode:
     support: full
@@ -73,6 +79,35 @@ def unit(name):
     }
 
 
+def start_of(name):
+    """When the main process of a unit was started, epoch seconds; None when it does not run."""
+    asked = [
+        "systemctl",
+        "show",
+        "-p",
+        "ActiveState",
+        "-p",
+        "ExecMainStartTimestampMonotonic",
+        name,
+    ]
+    told = subprocess.run(asked, capture_output=True, text=True, check=False).stdout
+    said = dict(line.split("=", 1) for line in told.splitlines() if "=" in line)
+    if said.get("ActiveState") != "active":
+        return None
+    microseconds = int(said.get("ExecMainStartTimestampMonotonic") or 0)
+    return time.time() - (time.monotonic() - microseconds / 1e6)
+
+
+def outdated(reads):
+    """The files that are newer than what runs with them; of a link, the link itself counts."""
+    newer = []
+    for name, files in reads.items():
+        start = start_of(name)
+        times = {file: os.lstat(file).st_mtime for file in files if os.path.lexists(file)}
+        newer += [file for file, written in times.items() if start and written > start]
+    return newer
+
+
 def sha256(path):
     """The checksum of a file; empty when it is not there."""
     try:
@@ -100,16 +135,12 @@ def disk(path):
 
 def main():
     lists = ("units", "binaries", "certificates", "disks")
+    spec = {
+        name: {"type": "list", "elements": "str" if name == "units" else "path", "default": []}
+        for name in lists
+    }
     module = AnsibleModule(
-        argument_spec={
-            name: {
-                "type": "list",
-                "elements": "str" if name == "units" else "path",
-                "default": [],
-            }
-            for name in lists
-        },
-        supports_check_mode=True,
+        argument_spec={**spec, "reads": {"type": "dict", "default": {}}}, supports_check_mode=True
     )
     given = module.params
     report = {
@@ -118,6 +149,7 @@ def main():
         "binaries": {path: sha256(path) for path in given["binaries"]},
         "certificates": {path: end_of(path) for path in given["certificates"]},
         "disks": {path: disk(path) for path in given["disks"] if Path(path).exists()},
+        "outdated": outdated(given["reads"]),
         "clock": time.time(),
     }
     module.exit_json(changed=False, report=report)

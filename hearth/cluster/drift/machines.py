@@ -32,7 +32,7 @@ class Report(BaseModel):
 
     `binaries`: path -> sha256, empty when the file is not there. `certificates`: path -> end in
     seconds since 1970, 0 when it cannot be read. `settings`: path -> whether it differs from what
-    the role renders. `clock`: seconds since 1970.
+    the role renders, or was written after what reads it was started. `clock`: seconds since 1970.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -155,7 +155,7 @@ def _settings(machine: Machine, report: Report, limits: Limits) -> Iterator[Find
             role = limits.roles.get(path, "")
             yield Finding(
                 f"config:{machine.name}:{path}",
-                f"{path} on {machine.name} differs from what the inventory says",
+                f"{path} on {machine.name} differs from what the inventory says, or from what runs",
                 "disruptive",
                 Fix("run_role", role, f"write it and restart what reads it (role {role})",
                     machine.name, role),
