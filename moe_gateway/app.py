@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib import import_module
-from typing import Final, Protocol
+from typing import Final
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -19,7 +19,7 @@ from hearth.service.metrics import new_registry
 from hearth.service.server import service_routes
 from hearth.service.settings import SettingsError, read_key, trusting
 from moe_gateway.admission import Admission
-from moe_gateway.asked import HOT, Asked
+from moe_gateway.asked import HOT
 from moe_gateway.callers.cors import Cors
 from moe_gateway.callers.entrance import Entrance
 from moe_gateway.callers.keyring import Keyring
@@ -27,7 +27,7 @@ from moe_gateway.callers.store import KeyStore
 from moe_gateway.catalogue.keys import key_routes
 from moe_gateway.catalogue.models import model_routes
 from moe_gateway.catalogue.openapi import document
-from moe_gateway.chat import HotRoutes
+from moe_gateway.chat import HotRoutes, Traces
 from moe_gateway.errors import Refused, no_key, type_of
 from moe_gateway.instances import Instance, Watch
 from moe_gateway.metrics import GatewayMetrics
@@ -45,14 +45,6 @@ BY_ITSELF: Final = (
 )
 
 
-class Traces(Protocol):
-    """See `moe_gateway.traces`."""
-
-    def over(self, asked: Asked, reply: Reply) -> None: ...
-
-    def close(self) -> None: ...
-
-
 class Gateway:
     """The ASGI application: the hot routes go past FastAPI, everything else through it."""
 
@@ -68,7 +60,7 @@ class Gateway:
             await self.rest(scope, receive, send)
             return
         if self._cors is not None:
-            if await self._cors.answered(scope, send):
+            if await self._cors.answered(scope, _with_id(Reply(scope["headers"], send), send)):
                 return
             send = self._cors.sender(scope, send)
         if scope["path"] in HOT:
@@ -88,19 +80,24 @@ class Gateway:
             await reply.refuse(no_key())
             return
         scope.setdefault("state", {})["caller"] = caller
+        await self.rest(scope, receive, _with_id(reply, send))
 
-        async def send_with_id(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                spent = b"%d" % ((time.perf_counter() - reply.started_at) * 1000)
-                own = [
-                    (b"x-request-id", reply.request_id),
-                    (b"openai-processing-ms", spent),
-                    *BY_ITSELF,
-                ]
-                message = {**message, "headers": [*message["headers"], *own]}
-            await send(message)
 
-        await self.rest(scope, receive, send_with_id)
+def _with_id(reply: Reply, send: Send) -> Send:
+    """`send` with what stands at the head of every answer."""
+
+    async def send_with_id(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            spent = b"%d" % ((time.perf_counter() - reply.started_at) * 1000)
+            own = [
+                (b"x-request-id", reply.request_id),
+                (b"openai-processing-ms", spent),
+                *BY_ITSELF,
+            ]
+            message = {**message, "headers": [*message["headers"], *own]}
+        await send(message)
+
+    return send_with_id
 
 
 def build_app(settings: Settings, health: Health) -> Gateway:
@@ -116,13 +113,13 @@ def build_app(settings: Settings, health: Health) -> Gateway:
     admission: Admission[Instance] = Admission(settings.queue_per_key, settings.queue_total)
     instances: list[Instance] = []
     registry = new_registry()
-    pool = Pool(settings.connect_timeout, trusting(settings.tls_ca_file))
+    tls = None if settings.tls_ca_file is None else trusting(settings.tls_ca_file)
+    pool = Pool(settings.connect_timeout, tls)
     metrics = GatewayMetrics(registry, instances, admission, keys)
     entrance = Entrance(settings, keys, instances)
     classifier = _classifier(settings, instances, pool)
     traces = _traces(settings)
-    traced = None if traces is None else traces.over
-    hot = HotRoutes(settings, entrance, pool, metrics, admission, classifier, traced)
+    hot = HotRoutes(settings, entrance, pool, metrics, admission, classifier, traces)
     watch = Watch(instances, pool, settings, health, left=metrics.forget, told=admission.changed)
     rest = FastAPI(
         title="moe-gateway",

@@ -52,6 +52,8 @@ class Attempt:
     ended: float
     failure: str = ""
     """The code of what went wrong."""
+    span: int = 0
+    """Its id in the trace, which that server was told."""
 
 
 @dataclass(slots=True)
@@ -87,12 +89,15 @@ class Asked:
     queued: float = 0.0
     """Seconds that it waited for its turn."""
     attempts: list[Attempt] = field(default_factory=list)
-    """Kept where requests are traced."""
+    """Kept where requests are traced, as are the ids of the trace and of the present attempt."""
+    trace: int = 0
+    span: int = 0
 
     def attempted(self, begun: float) -> None:
         """Its present instance was asked then, and is done with it now."""
         failure = str(self.failure.code or self.failure.status) if self.failure else ""
-        self.attempts.append(Attempt(self.instance, begun, time.perf_counter(), failure))
+        ended = time.perf_counter()
+        self.attempts.append(Attempt(self.instance, begun, ended, failure, self.span))
 
     def needed(self) -> Needs:
         """What an instance needs to have for it; the body is looked at once."""

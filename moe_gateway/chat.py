@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 from starlette.types import Receive, Scope, Send
@@ -18,7 +18,7 @@ from hearth.openai_api.usage import TokenCount
 from moe_gateway.admission import Admission, RetryBudget
 from moe_gateway.asked import NO_NEEDS, RESPONSES, SPEECH, Asked
 from moe_gateway.callers.behalf import HEADER
-from moe_gateway.callers.clock import Clock
+from moe_gateway.callers.clock import Clock, watched
 from moe_gateway.callers.corked import Line, line_of
 from moe_gateway.callers.entrance import Entrance
 from moe_gateway.errors import (
@@ -34,6 +34,7 @@ from moe_gateway.errors import (
 from moe_gateway.instances import Instance
 from moe_gateway.metrics import GONE, NOWHERE, UNKNOWN, GatewayMetrics
 from moe_gateway.relay import (
+    TRACEPARENT,
     CallerGone,
     Reply,
     no_answer,
@@ -69,6 +70,16 @@ BUSY: Final = frozenset((429, 502, 503, 504))
 not: it would most likely come again. Nor does any with `NO_RETRY`: an agent's run that failed."""
 
 
+class Traces(Protocol):
+    """See `moe_gateway.traces`, which is loaded only where traces are wanted."""
+
+    def asking(self, asked: Asked) -> bytes: ...
+
+    def over(self, asked: Asked, reply: Reply) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class HotRoutes:
     """Answers the hot routes, for those whom the entrance lets in."""
 
@@ -80,13 +91,12 @@ class HotRoutes:
         metrics: GatewayMetrics,
         admission: Admission[Instance],
         classifier: Classifier | None = None,
-        traced: Callable[[Asked, Reply], None] | None = None,
+        traces: Traces | None = None,
     ) -> None:
-        """`traced` is told of each request that is over."""
         self.settings, self.entrance = settings, entrance
         self.keys, self.instances = entrance.keys, entrance.instances
         self.pool, self.metrics, self.admission = pool, metrics, admission
-        self.classifier, self.traced = classifier, traced
+        self.classifier, self.traces = classifier, traces
         self.budget = RetryBudget()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -110,7 +120,7 @@ class HotRoutes:
         """Answer; when the caller hangs up or the deadline passes, drop everything at once."""
         task = asyncio.current_task()
         assert task is not None
-        watch = _watched(line, receive, reply, task)
+        watch = watched(line, receive, reply, task)
         clock = Clock(
             reply,
             task,
@@ -230,7 +240,7 @@ class HotRoutes:
             raise asked.failure from error
         finally:
             self.admission.leave(instance)
-            if self.traced is not None:
+            if self.traces is not None:
                 asked.attempted(begun)
 
     def _placed(self, asked: Asked, reply: Reply, place: Callable[[], int]) -> None:
@@ -258,10 +268,11 @@ class HotRoutes:
         """Ask this instance; False when it is too busy and there is another one to ask."""
         body = asked.body_for(instance)
         path = (instance.address.path + asked.path).encode()
-        fixed = asked.fixed_head_for(instance)
-        head = request_head(
-            path, fixed, asked.headers, reply.request_id, asked.content_type, len(body)
-        )
+        fixed, headers = asked.fixed_head_for(instance), asked.headers
+        if self.traces is not None:
+            fixed += self.traces.asking(asked)
+            headers = [one for one in headers if one[0] != TRACEPARENT]
+        head = request_head(path, fixed, headers, reply.request_id, asked.content_type, len(body))
         connection: Connection | None = None
         sent = time.perf_counter()
         try:
@@ -317,8 +328,8 @@ class HotRoutes:
         return await pass_whole(reply, connection, idle)
 
     def _count(self, asked: Asked, reply: Reply) -> None:
-        if self.traced is not None:
-            self.traced(asked, reply)
+        if self.traces is not None:
+            self.traces.over(asked, reply)
         status = GONE if reply.gone else f"{reply.status // 100}xx"
         self.metrics.count(asked.model, asked.instance, status)
         if asked.instance != NOWHERE:
@@ -331,27 +342,6 @@ class HotRoutes:
             if asked.look.stream and asked.usage and asked.usage.completion > 1:
                 pause = (now - reply.first_byte_at) / (asked.usage.completion - 1)
                 meters.between.observe(pause)
-
-
-def _watched(
-    line: Line | None, receive: Receive, reply: Reply, task: "asyncio.Task[object]"
-) -> Callable[[], object]:
-    """End the task when the caller hangs up, in every phase; gives what ends the watching. Where
-    the line cannot tell it, one waiter for each request notices it."""
-
-    def gone() -> None:
-        if not reply.ended:
-            reply.gone = True
-            task.cancel()
-
-    async def wait() -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        gone()
-
-    if line is None:
-        return asyncio.create_task(wait()).cancel
-    return line.watch(gone)
 
 
 def _is_told(connection: Connection) -> bool:

@@ -3,12 +3,12 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 import structlog
 from pydantic import ValidationError
 
-from hearth.cluster.watch import ConsulAgent, ServiceInstance, Services, ServiceWatch
 from hearth.service.health import Health
 from hearth.service.settings import read_key
 from moe_gateway.admission import SMOOTHING, Circuit
@@ -23,6 +23,9 @@ from moe_gateway.upstream.told import (
     settings_of,
     words,
 )
+
+if TYPE_CHECKING:
+    from hearth.cluster.watch import ServiceInstance, Services, ServiceWatch
 
 log = structlog.get_logger()
 
@@ -175,14 +178,17 @@ class Watch:
         self._group = asyncio.TaskGroup()
         self.tell()
 
-    def _consul(self) -> ServiceWatch | None:
+    def _consul(self) -> "ServiceWatch | None":
+        """Loaded only where there is a Consul: its client is two megabytes."""
         settings = self.settings
         if settings.consul_url is None:
             return None
-        agent = ConsulAgent(
+        consul = import_module("hearth.cluster.watch")
+        agent = consul.ConsulAgent(
             str(settings.consul_url), settings.consul_token_file, settings.tls_ca_file
         )
-        return ServiceWatch(agent, wanted=is_wanted, changed=self.take)
+        watch: ServiceWatch = consul.ServiceWatch(agent, wanted=is_wanted, changed=self.take)
+        return watch
 
     async def run(self) -> None:
         """Watch for ever."""
@@ -210,7 +216,7 @@ class Watch:
 
     # What Consul tells.
 
-    def take(self, services: Services) -> None:
+    def take(self, services: "Services") -> None:
         """Use what Consul calls healthy at once, drop what it calls critical, forget the rest.
 
         Requests under way keep their instance: nothing is cut.
@@ -224,7 +230,7 @@ class Watch:
                 self._meet(which, now)
         self.tell()
 
-    def _meet(self, which: tuple[str, str], now: ServiceInstance) -> None:
+    def _meet(self, which: tuple[str, str], now: "ServiceInstance") -> None:
         try:
             settings = settings_of(now, self.settings)
         except ValidationError as error:
@@ -244,7 +250,7 @@ class Watch:
         self._judge(instance, before, now)
 
     def _judge(
-        self, instance: Instance, before: ServiceInstance | None, now: ServiceInstance
+        self, instance: Instance, before: "ServiceInstance | None", now: "ServiceInstance"
     ) -> None:
         """Do as Consul says when it changes its mind; in between, our own checks decide."""
         if now.state == "critical":

@@ -47,6 +47,8 @@ NOT_PASSED_BACK: Final = HOP_BY_HOP | frozenset(
 )
 
 
+TRACEPARENT: Final = b"traceparent"
+
 STREAMS_ONLY: Final = frozenset((b"cache-control", b"x-accel-buffering"))
 """What a server says of a stream, and is not true of the answer put together from it."""
 

@@ -17,14 +17,23 @@ from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExport
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased
-from opentelemetry.trace import Span, SpanKind, StatusCode, Tracer, set_span_in_context
+from opentelemetry.trace import (
+    Span,
+    SpanKind,
+    StatusCode,
+    TraceFlags,
+    Tracer,
+    get_current_span,
+    set_span_in_context,
+)
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from hearth.service.names import MOE_GATEWAY
 from hearth.service.version import hearth_version
 from moe_gateway.asked import Asked
-from moe_gateway.relay import Reply
+from moe_gateway.relay import TRACEPARENT, Reply
 from moe_gateway.routing.body import Kind
 
 SEND_SECONDS: Final = 3.0
@@ -44,12 +53,27 @@ FROM_HEAD: Final = {
     b"x-hearth-route": "hearth.route",
     b"x-hearth-model": "gen_ai.response.model",
 }
-PARENT: Final = frozenset((b"traceparent", b"tracestate"))
+PARENT: Final = frozenset((TRACEPARENT, b"tracestate"))
 """How a caller names the trace that its request belongs to (W3C Trace Context)."""
 
 
+class Ids(RandomIdGenerator):
+    """Gives the ids that servers were told already, before there was a span; else random ones."""
+
+    def __init__(self) -> None:
+        self.trace = self.span = 0
+
+    def generate_trace_id(self) -> int:
+        told, self.trace = self.trace, 0
+        return told or super().generate_trace_id()
+
+    def generate_span_id(self) -> int:
+        told, self.span = self.span, 0
+        return told or super().generate_span_id()
+
+
 class Traces:
-    """Tells a collector of each request that is over."""
+    """Tells a collector of each request that is over, and servers which span asks them."""
 
     def __init__(self, url: str, ca_file: Path | None = None) -> None:
         """`url` is the collector's address for traces, such as `http://10.0.0.2:4318/v1/traces`."""
@@ -62,8 +86,12 @@ class Traces:
             session=session,
         )
         resource = Resource({"service.name": MOE_GATEWAY, "service.version": hearth_version()})
+        self._ids = Ids()
         self._provider = TracerProvider(
-            sampler=ParentBased(ALWAYS_ON), resource=resource, shutdown_on_exit=False
+            sampler=ParentBased(ALWAYS_ON),
+            resource=resource,
+            shutdown_on_exit=False,
+            id_generator=self._ids,
         )
         self._provider.add_span_processor(
             BatchSpanProcessor(exporter, schedule_delay_millis=SEND_EVERY * 1000)
@@ -75,14 +103,26 @@ class Traces:
         """Send what is left; returns after `SEND_SECONDS` at the latest."""
         self._provider.shutdown()
 
+    def asking(self, asked: Asked) -> bytes:
+        """A server is asked now: the header line that tells it the span which does so, so that
+        what it tells the collector itself lies beneath that."""
+        parent = get_current_span(self._parent(asked)).get_span_context()
+        asked.trace = asked.trace or parent.trace_id or self._ids.generate_trace_id()
+        asked.span = self._ids.generate_span_id()
+        flags = parent.trace_flags if parent.is_valid else TraceFlags.SAMPLED
+        return b"traceparent: 00-%032x-%016x-%02x\r\n" % (asked.trace, asked.span, flags)
+
     def over(self, asked: Asked, reply: Reply) -> None:
         """A request is over: `asked` and `reply` are what is known of it. Their times are those of
         `time.perf_counter`."""
         clock = time.time_ns() - time.perf_counter_ns()
         operation = OPERATIONS[asked.kind]
+        parent = self._parent(asked)
+        if not get_current_span(parent).get_span_context().is_valid:
+            self._ids.trace = asked.trace
         span = self._tracer.start_span(
             f"{operation} {asked.model}",
-            self._parent(asked),
+            parent,
             SpanKind.SERVER,
             {"gen_ai.operation.name": operation, **dict(_facts(asked, reply))},
             start_time=clock + _ns(reply.started_at),
@@ -98,6 +138,7 @@ class Traces:
     def _attempts(self, asked: Asked, span: Span, clock: int) -> None:
         inside = set_span_in_context(span)
         for one in asked.attempts:
+            self._ids.span = one.span
             asking = self._tracer.start_span(
                 f"ask {one.instance}",
                 inside,

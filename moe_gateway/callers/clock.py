@@ -1,7 +1,11 @@
-"""What time does to a request that is answered."""
+"""What ends a request that is answered before its end: time, and its caller."""
 
 import asyncio
+from collections.abc import Callable
 
+from starlette.types import Receive
+
+from moe_gateway.callers.corked import Line
 from moe_gateway.relay import Reply
 from moe_gateway.upstream.deadlines import Deadlines
 
@@ -42,3 +46,24 @@ class Clock:
         if self._every is not None and not (self._reply.begun or self._reply.ended):
             self._telling = asyncio.create_task(self._reply.sign_of_life())
             self._deadlines.set(self._reply, self._every, self._tell)
+
+
+def watched(
+    line: Line | None, receive: Receive, reply: Reply, task: "asyncio.Task[object]"
+) -> Callable[[], object]:
+    """End the task when the caller hangs up, in every phase; gives what ends the watching. Where
+    the line cannot tell it, one waiter for each request notices it."""
+
+    def gone() -> None:
+        if not reply.ended:
+            reply.gone = True
+            task.cancel()
+
+    async def wait() -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        gone()
+
+    if line is None:
+        return asyncio.create_task(wait()).cancel
+    return line.watch(gone)

@@ -85,8 +85,14 @@ class Line:
 
     def lost(self) -> None:
         """The caller has left."""
+        self.forget()
         if self._watching is not None:
             self._watching()
+
+    def forget(self) -> None:
+        """No request can be asked for its line any more: else each of them would lie about until
+        the collector of reference cycles finds it."""
+        self._cycle.scope.pop("extensions", None)
 
     def body(self) -> bytes | None:
         """The body of the request when all of it has come, as small ones have; else None."""
@@ -165,6 +171,8 @@ class CorkedProtocol(BoundedHttp):
     def on_response_complete(self) -> None:
         """As uvicorn's, without a timer of the loop for each answer."""
         self.server_state.total_requests += 1
+        if self._line is not None:
+            self._line.forget()
         if self.transport.is_closing():
             return
         self.flow.resume_reading()

@@ -12,7 +12,8 @@ ALLOWED: Final = (
 )
 SHOWN: Final = (
     b"access-control-expose-headers",
-    b"x-request-id, x-hearth-expert, x-hearth-model, x-hearth-route, x-hearth-run, retry-after",
+    b"x-request-id, openai-processing-ms, x-hearth-expert, x-hearth-model, x-hearth-route,"
+    b" x-hearth-queued-ms, x-hearth-run, retry-after, x-should-retry",
 )
 
 

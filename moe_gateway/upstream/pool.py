@@ -26,8 +26,7 @@ class Pool:
 
     def __init__(self, connect_timeout: float, tls: ssl.SSLContext | None = None) -> None:
         """`tls` is for servers that speak it; without one, the system's authorities count."""
-        self._connect_timeout = connect_timeout
-        self._tls = tls or ssl.create_default_context()
+        self._connect_timeout, self._tls = connect_timeout, tls
         self._idle: defaultdict[Address, list[Connection]] = defaultdict(list)
         self.deadlines = Deadlines()
 
@@ -121,9 +120,15 @@ class Pool:
             connection.abort()
         return None
 
+    def _context(self) -> ssl.SSLContext:
+        """Made when a server speaks TLS: the system's authorities are two megabytes."""
+        if self._tls is None:
+            self._tls = ssl.create_default_context()
+        return self._tls
+
     async def _connect(self, address: Address) -> Connection:
         loop = asyncio.get_running_loop()
-        context = self._tls if address.tls else None
+        context = self._context() if address.tls else None
         try:
             async with asyncio.timeout(self._connect_timeout):
                 _, connection = await loop.create_connection(

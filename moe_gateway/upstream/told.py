@@ -2,14 +2,16 @@
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from hearth.cluster.watch import ServiceInstance
 from hearth.openai_api.errors import message_of
 from hearth.service.names import LLAMA_EXPERT, PIPECATAPP, SPEECH_STT, SPEECH_TTS
 from moe_gateway.settings import InstanceSettings, Settings
+
+if TYPE_CHECKING:
+    from hearth.cluster.watch import ServiceInstance
 
 EXPERT_META: Final = (
     "slots",
@@ -39,7 +41,7 @@ def is_wanted(service: str) -> bool:
     return known or service.startswith(f"{LLAMA_EXPERT}-")
 
 
-def settings_of(found: ServiceInstance, settings: Settings) -> InstanceSettings:
+def settings_of(found: "ServiceInstance", settings: Settings) -> InstanceSettings:
     """The settings of an instance that Consul knows. Raises `ValidationError`: its meta is odd."""
     host = f"[{found.address}]" if ":" in found.address else found.address
     address = {"url": f"{found.meta.get('scheme', 'http')}://{host}:{found.port}"}
@@ -75,7 +77,7 @@ def _told(meta: Mapping[str, str]) -> dict[str, Any]:
     return {name: meta[name] for name in EXPERT_META if meta.get(name)} | lists
 
 
-def model_told(found: ServiceInstance) -> str | None:
+def model_told(found: "ServiceInstance") -> str | None:
     """The model that runs there, as Consul knows it; None for what may not stand in a header."""
     name = found.meta.get("model", "")
     return name if MODEL_ID.fullmatch(name) else None

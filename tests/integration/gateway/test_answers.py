@@ -1,11 +1,13 @@
 """Whole and streamed answers, passed on as they come."""
 
+import gc
 import json
 import time
 from typing import Any
 
 import httpx2
 import pytest
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from hearth.openai_api.testing import ScriptedModel
 from tests.integration.gateway.conftest import CHAT, Lab, chat, events, text_of
@@ -19,6 +21,24 @@ def model() -> ScriptedModel:
 @pytest.fixture
 def gateway(lab: Lab, model: ScriptedModel) -> httpx2.Client:
     return lab.gateway(lab.expert(model, aliases=["tiny"], slots=4))
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_request_that_is_over_leaves_nothing_for_the_collector(
+    gateway: httpx2.Client, *, stream: bool
+) -> None:
+    """What only the collector of reference cycles finds is memory until it looks."""
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(10):
+            gateway.post(CHAT, json=chat("x", stream=stream)).raise_for_status()
+        kept = [one for one in gc.get_objects() if isinstance(one, RequestResponseCycle)]
+    finally:
+        gc.enable()
+
+    server = ("127.0.0.1", gateway.base_url.port)
+    assert sum(one.scope["server"] == server for one in kept) <= 1
 
 
 def test_words_arrive_as_the_model_says_them(gateway: httpx2.Client, model: ScriptedModel) -> None:

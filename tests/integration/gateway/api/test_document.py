@@ -111,7 +111,11 @@ class TestCors:
         assert "authorization" in asked.headers["access-control-allow-headers"]
         for one in (asked, answer):
             assert one.headers["access-control-allow-origin"] == "https://ui.home.lan"
-        assert "x-hearth-route" in answer.headers["access-control-expose-headers"]
+            assert one.headers["x-request-id"]
+            assert one.headers["x-hearth-route"]
+            assert one.headers["openai-processing-ms"].isdigit()
+        for name in ("x-hearth-route", "x-should-retry"):
+            assert name in answer.headers["access-control-expose-headers"]
 
     def test_page_of_another_origin_is_told_nothing(self, gateway: httpx2.Client) -> None:
         """Without these headers no browser shows it the answer."""
