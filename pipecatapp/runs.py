@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pipecatapp.foresight import Foreseen, Foresight
 from pipecatapp.library.comparing import RunDifference, compared
+from pipecatapp.library.secrets import Secrets, missing
 from pipecatapp.workflow import (
     Composition,
     Diagnostic,
@@ -121,8 +122,13 @@ class Explained(BaseModel):
 class Runs:
     """The runs of one engine, and the documents that may be started by name."""
 
-    def __init__(self, engine: Engine, documents: Documents | None = None) -> None:
-        self.engine, self.documents = engine, documents or Documents()
+    def __init__(
+        self,
+        engine: Engine,
+        documents: Documents | None = None,
+        secrets: Secrets | None = None,
+    ) -> None:
+        self.engine, self.documents, self._secrets = engine, documents or Documents(), secrets
         self._effects: dict[str, frozenset[Effect] | None] = {}
         self._effects_of: list[Workflow] = []
 
@@ -212,10 +218,21 @@ class Runs:
         return Planned(
             graph=plan.graph(),
             text=plan_text(plan),
-            warnings=shown(warnings_of(workflow, plan)),
+            warnings=shown([*warnings_of(workflow, plan), *self._missing(workflow, plan)]),
             inputs=workflow.input_schema(),
             outputs=workflow.output_schema(),
         )
+
+    def _missing(self, workflow: Workflow, plan: Plan) -> list[Diagnostic]:
+        """Secrets that are not there now, of the workflow and of those it uses."""
+        if (secrets := self._secrets) is None:
+            return []
+        known = {**self.engine.workflows, workflow.id: workflow}
+        return [
+            fault
+            for body in plan.bodies.values()
+            for fault in missing(known[body.id], (body.project or {}).get("secrets", {}), secrets)
+        ]
 
     def foreseen(
         self,
@@ -314,7 +331,7 @@ class Runs:
 
     async def take_in(self, lines: str) -> list[str]:
         """Import exported runs; raises `NotImported`."""
-        return await self.engine.take_in(lines.splitlines())
+        return await self.engine.take_in(lines.split("\n"))
 
     def unfinished(self) -> list[str]:
         """Runs that have begun and not ended, in this process or one before it."""

@@ -1,6 +1,7 @@
 """Every setting of the agent service. Nothing else in this package reads the environment."""
 
 import os
+from collections.abc import Mapping
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Annotated, Any
@@ -192,6 +193,11 @@ class Settings(TlsSettings):
     def key_paths(self) -> list[Path]:
         """The files whose keys open this service; the first one signs the sessions."""
         return self.key_files or [self.state.key_file, self.state.service_key_file]
+
+
+def inherited() -> Mapping[str, str]:
+    """Variables in which people keep secrets of their projects."""
+    return os.environ
 
 
 def worker_environment() -> dict[str, str]:

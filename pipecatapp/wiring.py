@@ -15,11 +15,12 @@ from hearth.openai_api.client import ModelClient, Timeouts
 from hearth.service.names import SPEECH_STT, SPEECH_TTS
 from hearth.service.settings import SettingsError, read_key, trusting
 from pipecatapp.library.documents import Library
+from pipecatapp.library.secrets import Secrets
 from pipecatapp.library.stored import StoredTasks
 from pipecatapp.runs import Runs
 from pipecatapp.sandbox import Sandbox
 from pipecatapp.schedules.store import Schedules
-from pipecatapp.settings import Settings, worker_environment
+from pipecatapp.settings import Settings, inherited, worker_environment
 from pipecatapp.shelf import Shelf
 from pipecatapp.tools import TOOLS
 from pipecatapp.tools.cluster.consul import ConsulPlaces
@@ -87,7 +88,7 @@ async def open_engine(settings: Settings) -> AsyncIterator[Assembly]:
         own = servers.health if servers else list
         directory = Directory(places, key=key, http=http, own=own)
         facts, library = ExpertFacts(directory, hosted=settings.hosted_models), library_of(settings)
-        sandbox = Sandbox()
+        sandbox, secrets = Sandbox(), secrets_of(settings)
         ledger = Ledger(settings.state.ledger)
         stack.callback(ledger.close)
         library.add_tasks((one.id, one.document) for one in StoredTasks(ledger).find(limit=10**6))
@@ -103,6 +104,7 @@ async def open_engine(settings: Settings) -> AsyncIterator[Assembly]:
                 Directory: directory,
                 Ledger: ledger,
                 Sandbox: sandbox,
+                Secrets: secrets,
                 CodePlaces: await open_code_places(settings, stack),
                 Workspaces: GitWorkspaces(settings.state_dir / "workspaces"),
                 Packages: Packages(settings.state_dir / "packages", sandbox),
@@ -120,9 +122,14 @@ async def open_engine(settings: Settings) -> AsyncIterator[Assembly]:
         await facts.refresh()
         refreshing = asyncio.create_task(facts.keep_fresh())
         stack.callback(refreshing.cancel)
-        runs = Runs(engine, library.documents)
+        runs = Runs(engine, library.documents, secrets)
         shelf = Shelf(runs, settings.state_dir)
         yield Assembly(runs, directory, facts, schedules, shelf)
+
+
+def secrets_of(settings: Settings) -> Secrets:
+    """The values of the secrets that projects name."""
+    return Secrets(settings.state_dir / "secrets", inherited())
 
 
 class McpServers(Protocol):

@@ -11,6 +11,7 @@ import typer
 from hearth.service.settings import SettingsError
 from pipecatapp.cli.inputs import InvalidInput
 from pipecatapp.library.editing import Changed, NotEdited, UnknownLayer
+from pipecatapp.library.secrets import SecretMissing
 from pipecatapp.library.stored import UnknownTask
 from pipecatapp.schedules.store import ScheduleKept, UnknownSchedule
 from pipecatapp.schedules.timing import WrongTiming
@@ -65,6 +66,7 @@ BROKEN: Final = (
     UnknownPrompt,
     UnknownProject,
     UnknownTask,
+    SecretMissing,
 )
 
 

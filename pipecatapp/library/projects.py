@@ -12,8 +12,8 @@ from pipecatapp.workflow.document.yaml_text import read_yaml
 Reference = Annotated[
     str,
     Field(
-        pattern=r"^(env:[A-Z][A-Z0-9_]*|file:/.+)$",
-        description="Where a key lies: `env:NAME` or `file:/path`.",
+        pattern=r"^(kept:[a-z][a-z0-9_-]*|env:[A-Z][A-Z0-9_]*|file:/.+)$",
+        description="Where a key lies: `kept:name`, `env:NAME` or `file:/path`.",
     ),
 ]
 
@@ -88,7 +88,7 @@ def _told(source: Any, fault: Any) -> Diagnostic:
     if fault["type"] == "extra_forbidden":
         told: Diagnostic = source.diagnostic(path, f"unknown key {name!r}", key=True)
     elif path[:1] == ("secrets",):
-        mend = "Write `env:NAME` or `file:/path`; the key itself never stands in a document"
+        mend = "Write `kept:name`, `env:NAME` or `file:/path`; the key never stands in a document"
         told = source.diagnostic(path, f"{name!r} is no reference", mend)
     else:
         told = source.diagnostic(path, f"{name}: {fault['msg']}")

@@ -82,16 +82,16 @@ class Descriptors:
     status: int
     passwd: int
     group: int
+    variables: int
 
     def all(self) -> tuple[int, ...]:
-        return (self.seccomp, self.status, self.passwd, self.group)
+        return (self.seccomp, self.status, self.passwd, self.group, self.variables)
 
 
 def command_line(
     program: str,
     command: Sequence[str],
     mounts: Sequence[Mount],
-    environment: Mapping[str, str],
     limits: Limits,
     files: Descriptors,
     *,
@@ -101,10 +101,8 @@ def command_line(
     words = [
         program, "--unshare-user", "--unshare-all", "--disable-userns", "--die-with-parent",
         "--new-session", "--cap-drop", "ALL", "--uid", str(USER), "--gid", str(USER),
-        "--hostname", "sandbox", "--clearenv",
+        "--hostname", "sandbox", "--clearenv", "--args", str(files.variables),
     ]  # fmt: skip
-    for name, value in {**ENVIRONMENT, **environment}.items():
-        words += ["--setenv", name, value]
     words += [*_system(files), *_devices(counted=counted), *_scratch(limits)]
     for mount in mounts:
         words += ["--bind" if mount.writable else "--ro-bind", str(mount.source), mount.target]
@@ -113,6 +111,16 @@ def command_line(
     words += ["--chdir", WORK, "--seccomp", str(files.seccomp)]
     words += ["--json-status-fd", str(files.status)]
     return [*words, "--", *_limited(limits, counted=counted), *command]
+
+
+def variables(environment: Mapping[str, str]) -> bytes:
+    """The environment, as bubblewrap reads it from a file: every user of the machine can see a
+    command line, and secrets are among these.
+    """
+    said = {**ENVIRONMENT, **environment}.items()
+    return "".join(f"--setenv\0{name}\0{value}\0" for name, value in said).encode(
+        errors="surrogateescape"
+    )
 
 
 def _system(files: Descriptors) -> Iterator[str]:

@@ -29,7 +29,7 @@ class Errand:
     code: str = ""
     language: str = "python"
     stdin: str = ""
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     image: str = ""
     """Of the container, where it is run in one."""
 

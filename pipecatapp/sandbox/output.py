@@ -1,7 +1,12 @@
 """What a program printed: its beginning and its end, however much there was."""
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
+
+HIDDEN: Final = "***"
+"""Stands where a secret was printed."""
 
 
 @dataclass(frozen=True)
@@ -10,6 +15,23 @@ class Text:
 
     text: str
     cut: int = 0
+
+    def without(self, secrets: Iterable[str]) -> "Text":
+        """The same with `***` for each of these, also for what the cut has left of one."""
+        gap = _gap(self.cut) if self.cut else "\0"
+        head, gap, tail = self.text.partition(gap)
+        for secret in sorted(secrets, key=len, reverse=True):
+            head, tail = head.replace(secret, HIDDEN), tail.replace(secret, HIDDEN)
+            for size in range(len(secret) - 1, 0, -1) if gap else ():
+                if head.endswith(secret[:size]):
+                    head = head[:-size] + HIDDEN
+                if tail.startswith(secret[-size:]):
+                    tail = HIDDEN + tail[size:]
+        return Text(f"{head}{gap}{tail}", self.cut)
+
+
+def _gap(cut: int) -> str:
+    return f"\n[… {cut} bytes cut …]\n"
 
 
 class Stream:
@@ -40,7 +62,5 @@ class Stream:
         cut = self.size - len(self._head) - len(tail)
         if not cut:
             return Text((self._head + tail).decode(errors="replace"))
-        gap = f"\n[… {cut} bytes cut …]\n"
-        return Text(
-            f"{self._head.decode(errors='replace')}{gap}{tail.decode(errors='replace')}", cut
-        )
+        head = self._head.decode(errors="replace")
+        return Text(f"{head}{_gap(cut)}{tail.decode(errors='replace')}", cut)

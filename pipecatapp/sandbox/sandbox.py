@@ -148,8 +148,8 @@ class _Running:
         self._begin = time.monotonic()
         self._selector = selectors.DefaultSelector()
         status, status_in = os.pipe()
-        with _files(self.counted) as (filter_file, passwd, group_file):
-            files = Descriptors(filter_file, status_in, passwd, group_file)
+        with _files(self.counted, self.job.environment) as (filter_file, *others):
+            files = Descriptors(filter_file, status_in, *others)
             try:
                 self.process = self._start(files)
             except BaseException:
@@ -173,7 +173,6 @@ class _Running:
             self.program,
             job.command,
             bubblewrap.mounts_of(job.folder, job.mounts),
-            job.environment,
             self.limits,
             files,
             counted=self.counted,
@@ -309,12 +308,16 @@ class _Running:
 
 
 @contextlib.contextmanager
-def _files(counted: bool) -> Iterator[tuple[int, int, int]]:  # noqa: FBT001
-    """The files that bubblewrap reads: filter, passwd, group."""
+def _files(
+    counted: bool,  # noqa: FBT001
+    environment: Mapping[str, str],
+) -> Iterator[list[int]]:
+    """The files that bubblewrap reads: filter, passwd, group, variables."""
     contents = (
         seccomp.program(platform.machine(), counted=counted),
         bubblewrap.PASSWD,
         bubblewrap.GROUP,
+        bubblewrap.variables(environment),
     )
     files: list[int] = []
     try:
@@ -323,7 +326,7 @@ def _files(counted: bool) -> Iterator[tuple[int, int, int]]:  # noqa: FBT001
             files.append(file)
             os.write(file, content)
             os.lseek(file, 0, os.SEEK_SET)
-        yield files[0], files[1], files[2]
+        yield files
     finally:
         for file in files:
             os.close(file)

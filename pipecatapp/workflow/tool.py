@@ -200,6 +200,8 @@ class Context:
     """The same folder with its states."""
     where: Where = "local"
     """Where programs run that this call starts."""
+    project: Json | None = None
+    """What the project of the document says that makes this call; None where a model makes it."""
     leaving: Callable[[], bool] = lambda: False
     """Whether the run goes on in another process when this call is cancelled now."""
     tools: Mapping[str, "Tool"] = field(default_factory=lambda: MappingProxyType({}))

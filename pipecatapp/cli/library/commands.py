@@ -2,7 +2,7 @@
 
 import typer
 
-from pipecatapp.cli.library import importing, projects, prompts, schedule, tasks
+from pipecatapp.cli.library import importing, projects, prompts, schedule, secrets, tasks
 
 
 def library_commands(app: typer.Typer) -> None:
@@ -22,6 +22,14 @@ def library_commands(app: typer.Typer) -> None:
     group.callback()(projects.list_projects)
     group.command("show")(projects.show_project)
     app.add_typer(group, name="projects")
+    group = typer.Typer(
+        help="Keys that programs of projects are given: list, set, remove.",
+        invoke_without_command=True,
+    )
+    group.callback()(secrets.list_secrets)
+    group.command("set")(secrets.keep_secret)
+    group.command("remove")(secrets.remove_secret)
+    app.add_typer(group, name="secrets")
 
 
 def _schedule(app: typer.Typer) -> None:

@@ -14,6 +14,7 @@ from pipecatapp.sandbox.tree import TooLarge, remove
 from pipecatapp.tools.code.elsewhere.places import Places
 from pipecatapp.tools.code.errors import ProgramError, error_of
 from pipecatapp.tools.code.packages import Packages
+from pipecatapp.tools.code.secrets import hidden, values_of
 from pipecatapp.workflow import Context, ToolFailed, tool
 
 MIB = 1 << 20
@@ -60,6 +61,10 @@ async def run(
     environment: Annotated[
         dict[str, str], Field(description="Variables; nothing else of ours is there.")
     ] = {},  # noqa: B006
+    secrets: Annotated[
+        dict[str, str],
+        Field(description="Variables that hold secrets: each with the name its project gives it."),
+    ] = {},  # noqa: B006
     packages: Annotated[
         str, Field(description="Python packages to have: the `id` that code.install gave.")
     ] = "",
@@ -91,17 +96,20 @@ async def run(
         disk=disk_mb * MIB,
         file=disk_mb * MIB,
     )
-    variables = checked(environment)
+    values = values_of(ctx, secrets)
+    variables = checked({**environment, **values})
     errand = Errand(command, limits, code, language, stdin, variables, image)
     with folder_of(ctx) as folder:
-        if ctx.where == "local":
-            return ran(await here(ctx, errand, folder, packages))
-        if packages:
-            raise ToolFailed(
-                "Packages of code.install are there for programs of this machine only."
-            )
-        place, call = ctx.service(Places).named(ctx.where), f"{ctx.run}:{ctx.path}"
-        return ran(await place.run(call, errand, folder, leaving=ctx.leaving))
+        work = here if ctx.where == "local" else elsewhere
+        return ran(hidden(await work(ctx, errand, folder, packages), values))
+
+
+async def elsewhere(ctx: Context, errand: Errand, folder: Path, packages: str) -> Outcome:
+    """In a job or a container; raises `ToolFailed` where nothing could be run."""
+    if packages:
+        raise ToolFailed("Packages of code.install are there for programs of this machine only.")
+    place, call = ctx.service(Places).named(ctx.where), f"{ctx.run}:{ctx.path}"
+    return await place.run(call, errand, folder, leaving=ctx.leaving)
 
 
 async def here(ctx: Context, errand: Errand, folder: Path, packages: str) -> Outcome:

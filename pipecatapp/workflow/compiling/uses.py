@@ -9,7 +9,7 @@ from pipecatapp.workflow.compiling.reads import Reads
 from pipecatapp.workflow.document.diagnostic import did_you_mean
 from pipecatapp.workflow.document.model import ModelPart, Retry
 from pipecatapp.workflow.document.yaml_text import Path
-from pipecatapp.workflow.expressions import expressions
+from pipecatapp.workflow.expressions import expressions, is_expression
 from pipecatapp.workflow.running.agent import ALL_BELOW
 from pipecatapp.workflow.tool import REPEATABLE, Effect, Json, Tool
 
@@ -52,6 +52,7 @@ class Uses(Reads):
         self._found(path, checks.literals(node.given, tool.takes, short))
         self._check_kinds(path, node.given, schema, visible)
         self._check_tools(path, tool, node.given)
+        self._check_secrets(path, tool, node.given)
         again = tool.effect in REPEATABLE
         if node.retry is not None and not again:
             told = f"`retry` cannot stand here: {tool.name} may have done something already"
@@ -83,6 +84,18 @@ class Uses(Reads):
             if name not in self.library.tools:
                 mend = did_you_mean(name, self.library.tools)
                 self._fault((*path, "with", "tools", index), f"there is no tool {name!r}", mend)
+
+    def _check_secrets(self, path: Path, tool: Tool, given: Json) -> None:
+        """A program may be given only the secrets that the document's project names."""
+        asked = given.get("secrets") if tool.effect == "exec" else None
+        project = self.library.projects.get(self.document.project or "")
+        named = project.values.get("secrets", {}) if project else {}
+        for variable, name in asked.items() if isinstance(asked, dict) else ():
+            if isinstance(name, str) and not is_expression(name) and name not in named:
+                otherwise = "Name it under `secrets` of a project, and the project by `project: …`"
+                mend = did_you_mean(name, named, otherwise=otherwise)
+                told = f"there is no secret {name!r} here"
+                self._fault((*path, "with", "secrets", variable), told, mend)
 
     def _offers(self, tool: Tool, given: Json) -> list[Effect]:
         """The effects of the tools that an agent is given, as far as they are written out."""

@@ -66,7 +66,7 @@ class Calls:
         tries = (node.timeout, node.retries - node.renewals, node.wait)
         sees = self._instances.trees.sees(tool, given, self._instances.tools)
         key = None if sees else known.key(tool, node, path, given)
-        place = Place(path, home, say, *tries, key, grants, node.where)
+        place = Place(path, home, say, *tries, key, grants, node.where, names.get("project"))
         call = _Call(node, tool, place, given, names)
         if sees:
             self._spawn(frame, self._in_folder(call))

@@ -236,6 +236,7 @@ class Instances:
             workspace=worktree.folder if worktree else None,
             worktree=worktree,
             where=place.where,
+            project=place.project,
             leaving=lambda: self.suspended,
             tools=self.tools,
             services=self.services,

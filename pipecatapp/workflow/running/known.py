@@ -62,8 +62,9 @@ class Place:
     wait: float = 0.0
     key: Key | None = None
     grants: frozenset[Effect] = EFFECTS
-    where: Where = "local"
     """The effects that it may have."""
+    where: Where = "local"
+    project: Json | None = None
 
 
 class Known:

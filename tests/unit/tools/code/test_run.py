@@ -1,5 +1,8 @@
 """The tool `code.run` on the real sandbox; attacks are in tests/integration/sandbox."""
 
+import asyncio
+import contextlib
+import time
 from pathlib import Path
 from typing import Any
 
@@ -145,3 +148,31 @@ async def test_what_makes_no_sense_is_refused(
     """A mistake in a document is told before anything is started."""
     with pytest.raises(ToolFailed, match=said):
         await RUN.check(ctx, given)
+
+
+async def test_variables_of_a_program_stand_on_no_command_line(ctx: Context) -> None:
+    """Every user of a machine can read every command line, and keys are among the variables."""
+    assert ctx.workspace is not None
+    code = "import os, time\nopen('up', 'w')\nwhile not os.path.exists('go'): time.sleep(0.01)"
+    given = {"code": code, "environment": {"KEY": "sk-seen-by-nobody"}}
+
+    told, lines = await asyncio.gather(
+        RUN.check(ctx, given), asyncio.to_thread(command_lines, ctx.workspace)
+    )
+
+    assert told["ok"]
+    assert any(b"bwrap" in line for line in lines)
+    assert not [line for line in lines if b"sk-seen-by-nobody" in line]
+
+
+def command_lines(folder: Path) -> list[bytes]:
+    """Those of all processes while the program that has said `up` waits for `go`."""
+    ends = time.monotonic() + 60
+    while not (folder / "up").exists() and time.monotonic() < ends:
+        time.sleep(0.01)
+    lines = []
+    for process in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            lines.append((process / "cmdline").read_bytes())
+    (folder / "go").touch()
+    return lines

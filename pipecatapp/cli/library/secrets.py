@@ -1,0 +1,57 @@
+"""`hearth secrets`: the values that projects only name. They never travel: the running service
+reads the same files.
+"""
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hearth.service.state import StateDir, ensure_state_dir
+from hearth.settings import Settings as HearthSettings
+from pipecatapp.cli.failure import INVALID, CommandFailed, exit_codes
+from pipecatapp.cli.options import JsonOption, StateOption
+from pipecatapp.library.secrets import Secrets
+
+NameArgument = Annotated[
+    str, typer.Argument(metavar="NAME", help="As projects say it behind `kept:`.")
+]
+
+
+def list_secrets(
+    context: typer.Context, state_dir: StateOption = None, *, as_json: JsonOption = False
+) -> None:
+    """List the names of the secrets that are kept; their values are never shown."""
+    if context.invoked_subcommand is None:
+        names = _kept(state_dir).names()
+        text = json.dumps({"secrets": names}, indent=2) if as_json else "\n".join(names)
+        typer.echo(text or "No secrets.")
+
+
+def keep_secret(name: NameArgument, state_dir: StateOption = None) -> None:
+    """Keep a secret: asked for in a terminal, else read from standard input."""
+    with exit_codes():
+        value = (
+            typer.prompt(f"{name}", hide_input=True, err=True)
+            if sys.stdin.isatty()
+            else sys.stdin.read().removesuffix("\n")
+        )
+        try:
+            _kept(state_dir).keep(name, value)
+        except ValueError as error:
+            raise CommandFailed(str(error), code=INVALID) from error
+    typer.echo(f"{name} is kept; a project names it by `kept:{name}`.")
+
+
+def remove_secret(name: NameArgument, state_dir: StateOption = None) -> None:
+    """Forget a secret."""
+    with exit_codes():
+        _kept(state_dir).remove(name)
+
+
+def _kept(state_dir: Path | None) -> Secrets:
+    state = StateDir(state_dir or HearthSettings.load().state_dir)
+    ensure_state_dir(state)
+    return Secrets(state.root / "secrets", {})
