@@ -28,6 +28,9 @@ HEARING_RATE: Final = 16_000
 PCM_RATE: Final = 24_000
 """Samples a second of the format `pcm`, as OpenAI's API has it (signed 16 bit, little endian)."""
 
+BLOCK: Final = 1 << 18
+"""Samples of each channel that are decoded at once."""
+
 OPUS_RATE: Final = 48_000
 ENDLESS: Final = 0x7FFFFFFF
 """Length in the header of a WAV whose end is not known yet."""
@@ -42,15 +45,29 @@ def decode(data: bytes, *, longest_seconds: float) -> Samples:
     """
     try:
         with soundfile.SoundFile(io.BytesIO(data)) as file:
-            rate: int = file.samplerate
-            most = int(longest_seconds * rate)
-            channels: Samples = file.read(most + 1, dtype="float32", always_2d=True)
+            most = int(longest_seconds * file.samplerate)
+            return _heard(file, most, longest_seconds)
     except soundfile.LibsndfileError as error:
         why = error.error_string.rstrip(".")
         raise UnreadableAudio(f"The file is no audio that can be read: {why}.") from error
-    if len(channels) > most:
-        raise TooLong(f"The audio is longer than {longest_seconds:g} s.")
-    return resampled(np.mean(channels, axis=1), rate, HEARING_RATE)
+
+
+def _heard(file: soundfile.SoundFile, most: int, longest_seconds: float) -> Samples:
+    """Piece by piece: a minute of silence in eight channels is a small file and a large array."""
+    rate: int = file.samplerate
+    stream = soxr.ResampleStream(rate, HEARING_RATE, 1, dtype="float32")
+    pieces, size = [], BLOCK
+    while size == BLOCK:
+        channels: Samples = file.read(BLOCK, dtype="float32", always_2d=True)
+        size, most = len(channels), most - len(channels)
+        if most < 0:
+            raise TooLong(f"The audio is longer than {longest_seconds:g} s.")
+        # A file of floats may hold what is no number, and every engine would hear nothing else.
+        mono = np.nan_to_num(np.mean(channels, axis=1), nan=0.0, posinf=1.0, neginf=-1.0)
+        pieces.append(
+            mono if rate == HEARING_RATE else stream.resample_chunk(mono, last=size < BLOCK)
+        )
+    return np.concatenate(pieces)
 
 
 def resampled(samples: Samples, rate: int, wanted: int) -> Samples:

@@ -109,13 +109,32 @@ class Mouth:
         """The sound of the text. Others take turns after each sentence. Raises `SpeechError`."""
         began, first = perf_counter(), True
         for sentence in sentences(text):
+            made: asyncio.Queue[Samples | None] = asyncio.Queue()
+            making = asyncio.create_task(self._make(sentence, speed, made))
+            try:
+                while (chunk := await made.get()) is not None:
+                    if first:
+                        self.metrics.first.observe(perf_counter() - began)
+                        first = False
+                    yield chunk
+                await making
+            finally:
+                making.cancel()
+                await asyncio.gather(making, return_exceptions=True)
+
+    async def _make(
+        self, sentence: str, speed: float, made: "asyncio.Queue[Samples | None]"
+    ) -> None:
+        """One sentence, as quickly as the engine can: a listener who is slow, or has stopped to
+        listen, keeps nobody else waiting.
+        """
+        try:
             async with self._queue.turn():
-                began_sentence, samples = perf_counter(), 0
+                began, samples = perf_counter(), 0
                 async with aclosing(self.engine.say(sentence, speed=speed)) as sound:
                     async for chunk in sound:
-                        if first:
-                            self.metrics.first.observe(perf_counter() - began)
-                            first = False
                         samples += len(chunk)
-                        yield chunk
-                self.metrics.worked(perf_counter() - began_sentence, samples / self.engine.rate)
+                        made.put_nowait(chunk)
+                self.metrics.worked(perf_counter() - began, samples / self.engine.rate)
+        finally:
+            made.put_nowait(None)

@@ -1,6 +1,7 @@
 """Sound in and out, in every format."""
 
 import io
+import tracemalloc
 from collections.abc import AsyncIterator
 from typing import get_args
 
@@ -111,3 +112,34 @@ def test_samples_out_of_range_are_cut_and_not_wrapped() -> None:
     loud = np.frombuffer(to_pcm(np.array([2.0, -2.0, 0.0], np.float32)), "<i2")
 
     assert loud.tolist() == [32767, -32767, 0]
+
+
+def test_silence_in_many_channels_takes_no_more_memory_than_it_has_to() -> None:
+    """Silence is small in a file: a few kilobytes must not fill the memory of the house."""
+    file = io.BytesIO()
+    soundfile.write(file, np.zeros((20 * 192_000, 8), np.int16), 192_000, format="FLAC")
+
+    tracemalloc.start()
+    try:
+        heard = decode(file.getvalue(), longest_seconds=30)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert len(heard) == 20 * HEARING_RATE
+    assert most < 40_000_000
+    with pytest.raises(TooLong):
+        decode(file.getvalue(), longest_seconds=19)
+
+
+def test_file_of_floats_that_are_no_numbers_is_heard_as_silence() -> None:
+    """One such sample would be all that an engine hears."""
+    file = io.BytesIO()
+    samples = np.zeros(100, np.float32)
+    samples[[3, 5]] = np.nan, np.inf
+    soundfile.write(file, samples, HEARING_RATE, format="WAV", subtype="FLOAT")
+
+    heard = decode(file.getvalue(), longest_seconds=1)
+
+    assert heard[3] == 0
+    assert np.isfinite(heard).all()

@@ -1,11 +1,15 @@
 """One engine for many callers."""
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 
+import numpy as np
 import pytest
 from prometheus_client import CollectorRegistry
 
-from speech.duty import Queue
+from speech.audio import Samples
+from speech.duty import Mouth, Queue
 from speech.errors import Busy
 from speech.metrics import SpeechMetrics
 
@@ -47,3 +51,31 @@ async def test_who_leaves_the_queue_gives_the_place_back() -> None:
 async def _turn(queue: Queue) -> None:
     async with queue.turn():
         pass
+
+
+class Tones:
+    """A voice that says two pieces of sound for each sentence."""
+
+    name, language, rate = "tones", "en", 16_000
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+    async def say(self, sentence: str, *, speed: float) -> AsyncGenerator[Samples]:
+        for _ in range(2):
+            yield np.zeros(100, np.float32)
+
+
+async def test_listener_who_stops_to_listen_keeps_nobody_waiting() -> None:
+    """A player that is paused in one room must not make the whole house silent."""
+    mouth = Mouth(Tones(), SpeechMetrics(CollectorRegistry(), "tts"), 4)
+    async with aclosing(mouth.say("One. Two.", speed=1)) as paused:
+        await anext(paused)
+
+        async with asyncio.timeout(60), aclosing(mouth.say("Three.", speed=1)) as other:
+            heard = [len(piece) async for piece in other]
+        rest = [len(piece) async for piece in paused]
+
+    assert heard == [100, 100]
+    assert rest == [100, 100, 100]
