@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 import structlog
 
 from pipecatapp.schedules.store import Schedule, Schedules, started
+from pipecatapp.schedules.timing import WrongTiming
 from pipecatapp.workflow import (
     InvalidDocument,
     InvalidInputs,
@@ -21,7 +22,8 @@ log = structlog.get_logger()
 
 LONGEST_SLEEP: Final = 20.0
 """Seconds after which it looks again, so that a clock that was set does not matter for long."""
-NOT_STARTED: Final = (InvalidDocument, InvalidInputs, UnknownWorkflow, LookupError)
+NOT_STARTED: Final = (InvalidDocument, InvalidInputs, UnknownWorkflow, LookupError, WrongTiming)
+"""`WrongTiming`: a zone that this machine, or this image, knows no more. The others go on."""
 
 Beside = Callable[[str], Sequence[tuple[str, tuple[Any, ...]]]]
 
@@ -79,8 +81,9 @@ class Starter:
 
     async def start(self, schedule: Schedule) -> str | None:
         """Start one now, whether it is due or not; None when it cannot be, which is noted."""
-        due = self._following(schedule)
+        due = None
         try:
+            due = self._following(schedule)
             run = await self._start(
                 schedule.workflow,
                 schedule.inputs,

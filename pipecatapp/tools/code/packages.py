@@ -85,7 +85,10 @@ class Packages:
                     return found
             made = await self._make(lines)
             asked.parent.mkdir(exist_ok=True)
-            asked.write_text(json.dumps({"id": made.id, "packages": made.packages}))
+            # Whole or not at all: half of it would keep these packages from ever being found again.
+            part = asked.with_suffix(".part")
+            part.write_text(json.dumps({"id": made.id, "packages": made.packages}))
+            part.replace(asked)
             return made
 
     async def _make(self, lines: list[str]) -> Installed:
@@ -127,7 +130,7 @@ class Packages:
                 await pip.wait()
             raise
         if pip.returncode:
-            raise ToolFailed(f"pip cannot fetch {', '.join(lines)}: {_reason(said.decode())}")
+            raise ToolFailed(f"pip cannot fetch {', '.join(lines)}: {_reason(said.decode(errors='replace'))}")
 
     async def _unpack(self, build: Path, wheels: Path, place: Path) -> None:
         """In the sandbox, at the path that it will have."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, Field
@@ -36,8 +37,7 @@ async def read(
     root = workspace(ctx)
     place = inside(root, path)
     try:
-        file = open_plain(root, place)
-        size, data = await asyncio.to_thread(_part, file, offset, limit)
+        size, data = await asyncio.to_thread(_part, root, place, offset, limit)
     except NotPlain as error:
         raise ToolFailed(f"{path!r} cannot be read: {error}.") from error
     except OSError as error:
@@ -50,8 +50,8 @@ async def read(
     return FileText(text=text, path=place, size=size, next=end if end < size else None)
 
 
-def _part(file: int, offset: int, limit: int) -> tuple[int, bytes]:
-    with os.fdopen(file, "rb") as stream:
+def _part(root: Path, place: str, offset: int, limit: int) -> tuple[int, bytes]:
+    with os.fdopen(open_plain(root, place), "rb") as stream:
         size = os.fstat(stream.fileno()).st_size
         stream.seek(offset)
         return size, stream.read(limit)
