@@ -85,7 +85,7 @@ class Instance:
     def expert(self) -> httpx2.Client:
         """The expert itself, for its own metrics; the caller closes it."""
         headers = {"Authorization": f"Bearer {self.service_key}"}
-        return httpx2.Client(base_url="http://127.0.0.1:8081", headers=headers, timeout=30)
+        return httpx2.Client(base_url="http://127.0.0.1:8081", headers=headers, timeout=120)
 
 
 @pytest.fixture(scope="session")
@@ -123,7 +123,7 @@ def instance(place: Place) -> Iterator[Instance]:
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGINT)
-            process.wait(60)
+            process.wait(180)
 
 
 def _wait_until_started(instance: Instance) -> None:
