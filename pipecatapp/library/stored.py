@@ -79,12 +79,12 @@ class StoredTasks:
         last = _task(rows[0]) if rows else None
         if last is not None and last.document == document:
             return last
-        version = last.version + 1 if last else 1
-        task = StoredTask(workflow.id, version, now(), workflow.about, workflow.tags, document)
-        row = (task.id, version, task.at, task.about, json.dumps(task.tags), document)
-        insert = "INSERT INTO task VALUES (?, ?, ?, ?, ?, ?)"
-        await self._ledger.submit("", [(insert, row), *_indexed(task)])
-        return task
+        row = (now(), workflow.about, json.dumps(workflow.tags), document, workflow.id)
+        # Counted by the writer: two that are kept at the same moment are two versions.
+        insert = """INSERT INTO task (id, version, at, about, tags, document)
+            SELECT ?5, coalesce(max(version), 0) + 1, ?1, ?2, ?3, ?4 FROM task WHERE id = ?5"""
+        await self._ledger.submit("", [(insert, row), *_indexed(workflow, document)])
+        return next(one for one in self.versions(workflow.id) if one.document == document)
 
     async def remove(self, id: str) -> None:
         """Forget it with all its versions; raises `UnknownTask`."""
@@ -105,8 +105,8 @@ def query_of(words: str) -> str:
     return " OR ".join(f'"{word}"' + "*" * (len(word) >= PREFIX) for word in found)
 
 
-def _indexed(task: StoredTask) -> list[Statement]:
-    body = f"{task.id.replace('-', ' ')} {task.about} {task.document}"
+def _indexed(task: Workflow, document: str) -> list[Statement]:
+    body = f"{task.id.replace('-', ' ')} {task.about} {document}"
     insert = "INSERT INTO doc_fts (kind, ref, body, tags) VALUES ('task', ?, ?, ?)"
     return [_unindexed(task.id), (insert, (task.id, body, " ".join(task.tags)))]
 

@@ -130,7 +130,8 @@ class Packages:
                 await pip.wait()
             raise
         if pip.returncode:
-            raise ToolFailed(f"pip cannot fetch {', '.join(lines)}: {_reason(said.decode(errors='replace'))}")
+            why = _reason(said.decode(errors="replace"))
+            raise ToolFailed(f"pip cannot fetch {', '.join(lines)}: {why}")
 
     async def _unpack(self, build: Path, wheels: Path, place: Path) -> None:
         """In the sandbox, at the path that it will have."""

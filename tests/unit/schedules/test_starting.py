@@ -14,7 +14,8 @@ async def test_zone_that_is_known_no_more_keeps_no_other_schedule_from_its_start
     tmp_path: Path,
 ) -> None:
     """A backup restored in an image without zones must not end every schedule in silence."""
-    ledger, begun = Ledger(tmp_path / "ledger.db"), []
+    ledger = Ledger(tmp_path / "ledger.db")
+    begun: list[str] = []
 
     async def start(workflow: str, inputs: Mapping[str, Any], **_: Any) -> str:
         begun.append(workflow)
@@ -23,8 +24,11 @@ async def test_zone_that_is_known_no_more_keeps_no_other_schedule_from_its_start
     await ledger.hold(lambda _event: None)
     try:
         schedules = Schedules(ledger)
-        await schedules.put("a", NewSchedule(workflow="a", cron="0 8 * * *", zone="Europe/Berlin"))
-        await schedules.put("b", NewSchedule(workflow="b", every=60))
+        for told in (
+            {"workflow": "a", "cron": "0 8 * * *", "zone": "Europe/Berlin"},
+            {"workflow": "b", "every": 60},
+        ):
+            await schedules.put(str(told["workflow"]), NewSchedule.model_validate(told))
         lost = "UPDATE schedule SET zone = 'Europe/Nowhere' WHERE id = 'a'"
         await ledger.submit("", [(lost, ())])
         later = datetime.now(UTC) + timedelta(days=2)

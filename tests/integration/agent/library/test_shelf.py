@@ -1,6 +1,7 @@
 """What people keep: stored tasks, prompts and projects, in a real agent service."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,17 @@ def ran(client: httpx2.Client, path: str, body: Json) -> Json:
         events.read()
     view: Json = client.get(f"/api/runs/{run}").json()
     return view
+
+
+def test_tasks_that_are_kept_at_the_same_moment_are_versions_of_one(house: House) -> None:
+    """Two windows, or a script: nobody is told that the ledger is broken."""
+    documents = [task("tea", "review").replace("Writes", f"{n} writes") for n in range(6)]
+    with house.client() as client, ThreadPoolExecutor(6) as people:
+        kept = list(people.map(lambda document: keep(client, document), documents))
+        told = client.get("/api/tasks/review-of-tea").json()["versions"]
+
+    assert sorted(one["version"] for one in kept) == [1, 2, 3, 4, 5, 6]
+    assert told == [6, 5, 4, 3, 2, 1]
 
 
 def test_task_is_no_way_to_a_file(house: House) -> None:
