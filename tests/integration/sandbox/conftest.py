@@ -43,7 +43,7 @@ def attack(sandbox: Sandbox, folder: Path) -> Attack:
     """`await attack("print(1)", seconds=2)` runs Python in the sandbox, under these limits."""
 
     async def run(code: str, *arguments: str, **limits: Any) -> Outcome:
-        held = Limits(**{"seconds": 20.0, **limits})
+        held = Limits(**{"seconds": 60.0, **limits})
         return await sandbox.run([python(), "-I", "-c", code, *arguments], folder, limits=held)
 
     return run

@@ -58,7 +58,7 @@ def attack(folder: Path, code: str, **limits: Any) -> list[Any]:
         become = {"user": NOBODY, "group": NOBODY, "extra_groups": []}
     packages = Path(psutil.__file__).parents[1]
     ended = subprocess.run(
-        [interpreter(), "-c", CODE, str(folder), code, json.dumps({"seconds": 15.0, **limits})],
+        [interpreter(), "-c", CODE, str(folder), code, json.dumps({"seconds": 60.0, **limits})],
         cwd=ROOT, env={"PATH": os.defpath, "PYTHONPATH": f"{ROOT}:{packages}"},
         capture_output=True, text=True, check=False, **become,
     )  # fmt: skip
@@ -82,7 +82,7 @@ import os, time
 made = 0
 try:
     while True:
-        if os.fork() == 0: time.sleep(0.3); os._exit(0)
+        if os.fork() == 0: time.sleep(60); os._exit(0)
         made += 1
 except OSError as error:
     print(made, error.strerror)
@@ -120,7 +120,7 @@ import os, time
 os.mkdir("d")
 for i in range(40): open(f"d/{i}", "wb").write(bytes(4 << 20))
 os.chmod("d", 0)
-time.sleep(10)
+time.sleep(60)
 """
     stopped, *_ = attack(folder, code, disk=32 << 20)
 
