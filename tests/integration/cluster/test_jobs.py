@@ -150,7 +150,7 @@ def test_job_that_no_machine_takes_says_what_it_lacks(nomad: Nomad) -> None:
     jobs.register(plan)
 
     with pytest.raises(JobFailed, match="No machine takes the group speaker: not enough memory"):
-        jobs.wait(plan, timeout=3)
+        jobs.wait(plan, timeout=8)
     assert plan.unplaced == {"speaker": "not enough memory on 1"}
     nomad.stop("greedy", purge=True)
 

@@ -133,12 +133,14 @@ def test_blocking_query_returns_when_a_job_appears(nomad: Nomad) -> None:
     timer.start()
 
     started = time.monotonic()
-    answer = nomad.block("jobs", index, wait=20)
+    answer = nomad.block("jobs", index, wait=60)
+    while "late" not in [row["ID"] for row in answer.value]:  # Other jobs wake us, too.
+        answer = nomad.block("jobs", answer.index, wait=60)
     timer.join()
 
     assert answer.index > index
     assert "late" in [row["ID"] for row in answer.value]
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 50
 
 
 def test_variable_is_written_only_over_what_was_read(nomad: Nomad) -> None:
