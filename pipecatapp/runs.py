@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import structlog
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pipecatapp.foresight import Foreseen, Foresight
 from pipecatapp.library.comparing import RunDifference, compared
 from pipecatapp.library.secrets import Secrets, missing
+from pipecatapp.library.usda import usda_text
 from pipecatapp.workflow import (
     Composition,
     Diagnostic,
@@ -28,6 +29,7 @@ from pipecatapp.workflow import (
     Status,
     Workflow,
     Written,
+    flat_text,
     granting,
     plan_text,
     read_document,
@@ -37,6 +39,9 @@ from pipecatapp.workflow.compiling.checks import apart
 from pipecatapp.workflow.running.known import Known
 
 log = structlog.get_logger()
+
+FlatForm = Literal["yaml", "usda"]
+"""How a composed workflow is written out."""
 
 Beside = Callable[[str], Sequence[tuple[str, tuple[Any, ...]]]]
 """What is written with the beginning of a run, from the run's id; see `Engine.start`."""
@@ -145,6 +150,13 @@ class Runs:
         return self.documents.composition(
             self._written(document), self._layers(document), document.select
         )
+
+    def flat(self, document: Document, form: FlatForm = "yaml") -> str:
+        """It without layers as YAML, or with all of them as a scene of OpenUSD."""
+        if form == "yaml":
+            return flat_text(self.composition(document))
+        written, layers = self._written(document), self._layers(document)
+        return usda_text(written, self.documents.written, layers=layers, select=document.select)
 
     def explained(self, document: Document, path: str) -> list[Explained]:
         """Who said what of a field, the winner first."""

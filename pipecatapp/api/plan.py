@@ -8,8 +8,7 @@ from pydantic import BaseModel, Field
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.parts import WithParts
 from pipecatapp.foresight import Foreseen
-from pipecatapp.runs import Document, Explained, Planned
-from pipecatapp.workflow import flat_text
+from pipecatapp.runs import Document, Explained, FlatForm, Planned
 from pipecatapp.workflow.document.model import WorkflowDocument
 
 router = APIRouter(prefix="/api/plan", dependencies=[Depends(known_caller)])
@@ -33,8 +32,14 @@ class Explanation(BaseModel):
     opinions: list[Explained]
 
 
+class Flatten(Document):
+    """`format`: YAML without layers, or a scene of OpenUSD with all of them."""
+
+    format: FlatForm = "yaml"
+
+
 class Flat(BaseModel):
-    """A workflow without layers, as YAML."""
+    """The text of a composed workflow."""
 
     document: str
 
@@ -73,6 +78,7 @@ async def explain_field(body: Question, parts: WithParts) -> Explanation:
 
 
 @router.post("/flat")
-async def show_flat(body: Document, parts: WithParts) -> Flat:
+async def show_flat(body: Flatten, parts: WithParts) -> Flat:
     """The workflow that comes of a document and its layers, written out."""
-    return Flat(document=flat_text(parts.runs.composition(body)))
+    document = Document.model_validate(body.model_dump(exclude={"format"}))
+    return Flat(document=parts.runs.flat(document, body.format))

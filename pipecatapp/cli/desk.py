@@ -11,10 +11,9 @@ from hearth.service.state import StateDir, ensure_state_dir, read_instance
 from hearth.settings import Settings as HearthSettings
 from pipecatapp.cli.remote import RemoteDesk
 from pipecatapp.cli.start import Start
-from pipecatapp.runs import Document, Fork, Runs
+from pipecatapp.runs import Document, FlatForm, Fork, Runs
 from pipecatapp.settings import Settings
 from pipecatapp.wiring import Assembly, open_engine
-from pipecatapp.workflow import flat_text
 
 Json = dict[str, Any]
 
@@ -30,7 +29,7 @@ class Desk(Protocol):
 
     async def explain(self, document: Document, path: str) -> list[Json]: ...
 
-    async def flat(self, document: Document) -> str: ...
+    async def flat(self, document: Document, form: FlatForm) -> str: ...
 
     async def start(self, start: Start) -> str: ...
 
@@ -81,8 +80,8 @@ class OwnDesk:
     async def explain(self, document: Document, path: str) -> list[Json]:
         return [one.model_dump(mode="json") for one in self._runs.explained(document, path)]
 
-    async def flat(self, document: Document) -> str:
-        return flat_text(self._runs.composition(document))
+    async def flat(self, document: Document, form: FlatForm) -> str:
+        return self._runs.flat(document, form)
 
     async def start(self, start: Start) -> str:
         return await self._runs.start(

@@ -19,6 +19,7 @@ from pipecatapp.cli.options import (
     StateOption,
     WorkflowArgument,
 )
+from pipecatapp.runs import FlatForm
 
 
 def plan_workflow(
@@ -66,10 +67,13 @@ def flatten_workflow(
     workflow: WorkflowArgument,
     layers: LayersOption = [],  # noqa: B006
     select: SelectOption = [],  # noqa: B006
+    form: Annotated[
+        FlatForm, typer.Option("--format", help="YAML, or a scene of OpenUSD with every layer.")
+    ] = "yaml",
     state_dir: StateOption = None,
 ) -> None:
-    """Write out the workflow that comes of a document, its variants and layers, as YAML."""
-    finish(_flatten(Named(workflow, layers, select), state_dir))
+    """Write out the workflow that comes of a document, its variants and layers."""
+    finish(_flatten(Named(workflow, layers, select), form, state_dir))
 
 
 async def _explain(named: Named, path: str, state_dir: Path | None, *, as_json: bool) -> int:
@@ -85,9 +89,9 @@ async def _explain(named: Named, path: str, state_dir: Path | None, *, as_json: 
     return DONE
 
 
-async def _flatten(named: Named, state_dir: Path | None) -> int:
+async def _flatten(named: Named, form: FlatForm, state_dir: Path | None) -> int:
     async with open_desk(state_dir) as desk:
-        typer.echo(await desk.flat(named.document()), nl=False)
+        typer.echo(await desk.flat(named.document(), form), nl=False)
     return DONE
 
 

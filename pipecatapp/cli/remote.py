@@ -12,7 +12,7 @@ from hearth.openai_api.errors import message_of
 from hearth.openai_api.sse import SseReader
 from pipecatapp.cli.failure import FAILED, INVALID, CommandFailed
 from pipecatapp.cli.start import Start
-from pipecatapp.runs import Document, Fork
+from pipecatapp.runs import Document, FlatForm, Fork
 
 Json = dict[str, Any]
 
@@ -58,8 +58,8 @@ class RemoteDesk:
         opinions: list[Json] = (await self.ask("POST", "/api/plan/explain", body))["opinions"]
         return opinions
 
-    async def flat(self, document: Document) -> str:
-        body = document.model_dump(exclude_none=True)
+    async def flat(self, document: Document, form: FlatForm) -> str:
+        body = document.model_dump(exclude_none=True) | {"format": form}
         return str((await self.ask("POST", "/api/plan/flat", body))["document"])
 
     async def start(self, start: Start) -> str:

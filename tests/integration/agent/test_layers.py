@@ -35,6 +35,7 @@ def test_layers_of_a_person_are_laid_over_a_kept_workflow(
     variant = hearth("plan", "zones", "--select", "place=japan")
     explained = hearth("explain", "zones", "look.with.zone", "--layer", "home", "--json")
     flat = hearth("flatten", "zones", "--layer", "home")
+    usda = hearth("flatten", "zones", "--layer", "home", "--format", "usda")
     ran = hearth("run", "zones", "--layer", "home", "--json")
     unknown = hearth("plan", "zones", "--layer", "hmoe")
 
@@ -49,6 +50,7 @@ def test_layers_of_a_person_are_laid_over_a_kept_workflow(
     ]
     assert "zone: Europe/Berlin" in flat.stdout
     assert "variants" not in flat.stdout
+    assert usda.stdout.startswith('#usda 1.0\n(\n    defaultPrim = "layer_home"\n)\n')
     assert json.loads(ran.stdout)["outputs"] == {"zone": "Europe/Berlin"}
     assert (unknown.exit_code, "there is no layer 'hmoe'" in unknown.stderr) == (2, True)
     assert (empty_house.state / "workflows" / "zones.yaml").read_text() == ZONES

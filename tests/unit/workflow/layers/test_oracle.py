@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pipecatapp.workbench import fields_of
-from pipecatapp.workflow import Documents, read_document, read_layer
+from pipecatapp.workflow import Documents, Layer, read_document, read_layer
 from tests.unit.workflow.layers.stacks import FILE, Json, stack
 
 TOLD = json.loads(FILE.read_text(encoding="utf-8"))
@@ -31,7 +31,13 @@ def root(fields: Json) -> Json:
 
 
 def composed(drawn: Json) -> dict[str, dict[str, Any]]:
-    """The same stack in our documents: the fields of every node that is left."""
+    """The fields of every node that is left."""
+    documents, layers = documents_of(drawn)
+    return by_node(documents.composition(documents.written["over"], layers, {}).value)
+
+
+def documents_of(drawn: Json) -> tuple[Documents, list[Layer]]:
+    """The same stack in our documents, `over` the one that is composed, and its layers."""
     nodes = drawn["base"]["nodes"]
     steps = [
         node(path, fields, [node(p, f, []) for p, f in nodes.items() if p.startswith(f"{path}/")])
@@ -51,9 +57,7 @@ def composed(drawn: Json) -> dict[str, dict[str, Any]]:
     documents = Documents()
     for one in (base, over):
         documents.add(read_document(json.dumps(one), file=f"{one['id']}.yaml"))
-    read = [read_layer(json.dumps(one), file="layer.yaml") for one in layers]
-    value = documents.composition(documents.written["over"], read, {}).value
-    return by_node(value)
+    return documents, [read_layer(json.dumps(one), file="layer.yaml") for one in layers]
 
 
 def layer(number: int, said: Json) -> Json:
