@@ -31,7 +31,7 @@ def routes() -> Iterator[tuple[str, str]]:
 @pytest.fixture
 def page(house: House) -> Iterator[httpx2.Client]:
     """A browser that is logged in."""
-    with httpx2.Client(base_url=house.address, trust_env=False, timeout=30) as client:
+    with httpx2.Client(base_url=house.address, trust_env=False, timeout=120) as client:
         assert client.post("/api/session", json={"key": house.key}).status_code == 200
         yield client
 
@@ -41,7 +41,7 @@ def test_every_route_asks_for_a_key(house: House) -> None:
     every = set(routes()) - OPEN - OWN_TOKEN
 
     assert len(every) >= 14
-    with httpx2.Client(base_url=house.address, trust_env=False) as client:
+    with httpx2.Client(base_url=house.address, trust_env=False, timeout=60) as client:
         for method, path in sorted(OWN_TOKEN):
             assert client.request(method, path).status_code == 404
         for method, path in sorted(every):
@@ -61,7 +61,7 @@ def test_every_socket_asks_for_a_key(house: House) -> None:
             url = f"ws{house.address.removeprefix('http')}{path}"
             with (
                 pytest.raises(InvalidStatus, match="403"),
-                connect(url, additional_headers=headers, proxy=None),
+                connect(url, additional_headers=headers, proxy=None, open_timeout=60),
             ):
                 pass
 
@@ -72,9 +72,9 @@ def test_both_keys_open_and_health_and_metrics_need_none(house: House) -> None:
         with house.client(key=key) as client:
             assert client.get("/v1/models").status_code == 200
 
-    health = httpx2.get(f"{house.address}/health")
+    health = httpx2.get(f"{house.address}/health", timeout=60)
     assert (health.status_code, health.json()["ready"]) == (200, True)
-    assert httpx2.get(f"{house.address}/metrics").status_code == 200
+    assert httpx2.get(f"{house.address}/metrics", timeout=60).status_code == 200
 
 
 def test_session_begins_with_the_key_and_ends_with_the_log_out(
@@ -96,7 +96,7 @@ def test_session_begins_with_the_key_and_ends_with_the_log_out(
 
 def test_wrong_key_gets_no_session_and_says_where_the_right_one_is(house: House) -> None:
     """Whoever lost the key finds it; whoever guesses learns nothing."""
-    with httpx2.Client(base_url=house.address, trust_env=False) as client:
+    with httpx2.Client(base_url=house.address, trust_env=False, timeout=60) as client:
         answer = client.post("/api/session", json={"key": "sk-hearth-peoplE"})
 
     assert answer.status_code == 401
@@ -156,7 +156,7 @@ def test_every_answer_forbids_what_the_page_does_not_need(house: House, path: st
 
 def test_page_is_sent_once_and_then_only_when_it_changed(house: House) -> None:
     """The ETag is what makes the page quick without going stale."""
-    with httpx2.Client(base_url=house.address, trust_env=False) as client:
+    with httpx2.Client(base_url=house.address, trust_env=False, timeout=60) as client:
         first = client.get("/")
         again = client.get("/", headers={"if-none-match": first.headers["etag"]})
         script = client.get("/static/app.js")

@@ -19,7 +19,7 @@ from hearth.cli import build_cli
 from hearth.service.state import StateDir
 from pipecatapp.archive import COMING, STAGED, apply_staged, stage, write_archive
 from tests.integration.agent.conftest import House
-from tests.integration.gateway.consul import free_ports
+from tests.ports import free_ports
 
 
 class Kept:
@@ -40,7 +40,7 @@ class Kept:
             raise
 
     def wait(self) -> None:
-        ends = time.monotonic() + 60
+        ends = time.monotonic() + 120
         while time.monotonic() < ends:
             try:
                 if httpx2.get(f"{self.house.address}/health", trust_env=False).is_success:
@@ -206,7 +206,7 @@ def test_state_that_may_not_be_read_ends_the_start_with_a_sentence(empty_house: 
     ended = subprocess.run(
         [sys.executable, "-m", "pipecatapp"],
         env={**os.environ, **house.environment(), "PIPECATAPP_PORT": str(free_ports(1)[0])},
-        capture_output=True, text=True, timeout=60,
+        capture_output=True, text=True, timeout=120,
     )  # fmt: skip
 
     assert ended.returncode != 0
