@@ -1,12 +1,18 @@
 """What people send to be heard, as samples: also what phones and browsers record."""
 
 import io
+from typing import Final
 
 import av
 import numpy as np
 
 from speech.audio import HEARING_RATE, Samples, decode
 from speech.errors import TooLong, UnreadableAudio
+
+CONTAINERS: Final = "mov,mp4,m4a,3gp,3g2,matroska,webm,ogg,mp3,aac,wav,flac,amr,aiff,caf,asf,avi"
+"""What FFmpeg may take a file for. It also knows lists of other files, which it would open."""
+
+ALONE: Final = {"format_whitelist": CONTAINERS, "protocol_whitelist": "none"}
 
 
 def decoded(data: bytes, *, longest_seconds: float) -> Samples:
@@ -26,7 +32,7 @@ def decoded(data: bytes, *, longest_seconds: float) -> Samples:
 def _by_ffmpeg(data: bytes, longest_seconds: float) -> Samples:
     most, found, pieces = int(longest_seconds * HEARING_RATE), 0, []
     resampler = av.AudioResampler(format="flt", layout="mono", rate=HEARING_RATE)
-    with av.open(io.BytesIO(data), "r") as file:
+    with av.open(io.BytesIO(data), "r", options=ALONE) as file:
         for frame in file.decode(audio=0):
             for piece in resampler.resample(frame):
                 pieces.append(piece.to_ndarray()[0])

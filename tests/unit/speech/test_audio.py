@@ -3,6 +3,7 @@
 import io
 import tracemalloc
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import get_args
 
 import av
@@ -143,3 +144,21 @@ def test_file_of_floats_that_are_no_numbers_is_heard_as_silence() -> None:
 
     assert heard[3] == 0
     assert np.isfinite(heard).all()
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "ffconcat version 1.0\nfile 'private.wav'\n",
+        "#EXTM3U\n#EXT-X-TARGETDURATION:9\n#EXTINF:9.0,\nprivate.wav\n#EXT-X-ENDLIST\n",
+    ],
+)
+def test_list_of_files_is_no_recording(
+    told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever may be heard must not be able to listen to what lies on the machine."""
+    (tmp_path / "private.wav").write_bytes(wav(tone(1), HEARING_RATE))
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(UnreadableAudio):
+        decoded(told.encode(), longest_seconds=10)
