@@ -64,7 +64,8 @@ class Message(Wire):
     def text(self) -> str:
         """All the text of the turn; parts that are not text are left out."""
         if isinstance(self.content, list):
-            return "".join(part["text"] for part in self.content if part.get("type") == "text")
+            texts = [part.get("text") for part in self.content if part.get("type") == "text"]
+            return "".join(text for text in texts if isinstance(text, str))
         return self.content or ""
 
 

@@ -49,3 +49,13 @@ def test_body_that_json_cannot_say_is_refused(house: House, body: bytes) -> None
     assert (refused.status_code, refused.json()["error"]["code"]) == (400, "json_invalid")
     assert kept.status_code in (201, 400)
     assert [one["title"] for one in listed] == ["\U0001f600"] * (kept.status_code == 201)
+
+
+@pytest.mark.parametrize("part", [{"type": "text"}, {"type": "text", "text": 5}])
+def test_part_of_a_message_that_has_no_text_is_told(house: House, part: dict[str, object]) -> None:
+    """A client with a fault must read what is wrong, not that the service made a mistake."""
+    message = {"role": "user", "content": [part]}
+    with house.client() as client:
+        answer = client.post("/v1/chat/completions", json={"model": "agent", "messages": [message]})
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "no_user_message")
