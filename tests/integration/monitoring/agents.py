@@ -14,8 +14,8 @@ import pytest
 from hearth.cluster.binaries import Program, find
 from hearth.cluster.jobs.deploy import Source
 from hearth.settings import Settings
-from tests.integration.gateway.consul import free_ports
 from tests.integration.local.conftest import wait_for
+from tests.ports import free_ports
 
 NODE = "machine1"
 Json = dict[str, Any]
@@ -68,16 +68,16 @@ class Consul:
         self.process = None
 
     def wait(self) -> None:
-        wait_for(partial(answer, f"{self.url}/v1/health/service/consul"), "Consul", 60)
+        wait_for(partial(answer, f"{self.url}/v1/health/service/consul"), "Consul")
 
     def register(self, name: str, port: int, *tags: str, **meta: str) -> None:
         body = {"Name": name, "Port": port, "Tags": tags, "Meta": meta, "Address": "127.0.0.1"}
         url = f"{self.url}/v1/agent/service/register"
-        httpx2.put(url, json=body, trust_env=False).raise_for_status()
+        httpx2.put(url, json=body, trust_env=False, timeout=60).raise_for_status()
 
     def deregister(self, name: str) -> None:
         url = f"{self.url}/v1/agent/service/deregister/{name}"
-        httpx2.put(url, trust_env=False).raise_for_status()
+        httpx2.put(url, trust_env=False, timeout=60).raise_for_status()
 
     def instances(self, name: str) -> list[Json]:
         found: list[Json] = answer(f"{self.url}/v1/catalog/service/{name}") or []
@@ -118,13 +118,13 @@ class Nomad:
                 [needed("nomad"), "agent", "-dev", f"-config={file}"], stdout=log, stderr=log
             )
         with stopped_on_failure(self):
-            wait_for(lambda: self.nodes() == ["ready"], "Nomad's client", 90)
+            wait_for(lambda: self.nodes() == ["ready"], "Nomad's client")
         return self
 
     def __exit__(self, *_: object) -> None:
         for job in answer(f"{self.url}/v1/jobs") or []:
             self.stop_job(job["ID"])
-        wait_for(lambda: not self.running(), "all jobs are stopped", 60)
+        wait_for(lambda: not self.running(), "all jobs are stopped")
         self.stop()
 
     def stop(self) -> None:
@@ -141,7 +141,7 @@ class Nomad:
 
     def put_variable(self, path: str, **items: str) -> None:
         url, body = f"{self.url}/v1/var/{path}", {"Path": path, "Items": items}
-        httpx2.put(url, json=body, trust_env=False).raise_for_status()
+        httpx2.put(url, json=body, trust_env=False, timeout=60).raise_for_status()
 
     def parse(self, file: Path, **variables: object) -> Json:
         """The job of a file, as Nomad reads it with these variables."""
@@ -150,7 +150,7 @@ class Nomad:
     def complaints(self, job: Json) -> list[str]:
         """What Nomad finds wrong with a job."""
         body = {"Job": job}
-        found = httpx2.post(f"{self.url}/v1/validate/job", json=body, trust_env=False)
+        found = httpx2.post(f"{self.url}/v1/validate/job", json=body, trust_env=False, timeout=60)
         answered = found.raise_for_status().json()
         return [*(answered["ValidationErrors"] or []), *filter(None, [answered["Warnings"]])]
 
@@ -163,20 +163,20 @@ class Nomad:
 
     def stop_job(self, job: str) -> None:
         url = f"{self.url}/v1/job/{job}"
-        httpx2.delete(url, trust_env=False).raise_for_status()
+        httpx2.delete(url, trust_env=False, timeout=60).raise_for_status()
 
     def _parse(self, text: str, variables: Mapping[str, object]) -> Json:
         values = Source("the job", text, variables).values()
         body = {"JobHCL": text, "Variables": values, "Canonicalize": True}
-        found = httpx2.post(f"{self.url}/v1/jobs/parse", json=body, trust_env=False)
+        found = httpx2.post(f"{self.url}/v1/jobs/parse", json=body, trust_env=False, timeout=60)
         assert found.status_code == 200, found.text
         job: Json = found.json()
         return job
 
     def _register(self, job: Json) -> None:
-        found = httpx2.post(f"{self.url}/v1/jobs", json={"Job": job}, trust_env=False)
+        found = httpx2.post(f"{self.url}/v1/jobs", json={"Job": job}, trust_env=False, timeout=60)
         assert found.status_code == 200, found.text
-        wait_for(partial(self._runs, job["ID"]), f"{job['ID']} runs", 90)
+        wait_for(partial(self._runs, job["ID"]), f"{job['ID']} runs")
 
     def _runs(self, job: str) -> bool:
         found = answer(f"{self.url}/v1/job/{job}/allocations") or []
@@ -205,7 +205,7 @@ def end(process: subprocess.Popen[bytes] | None) -> None:
 def answer(url: str) -> Any:
     """What a GET gives; None while nobody answers or there is no leader."""
     try:
-        found = httpx2.get(url, timeout=5, trust_env=False)
+        found = httpx2.get(url, timeout=30, trust_env=False)
     except httpx2.TransportError:
         return None
     return found.json() if found.status_code == 200 else None

@@ -26,10 +26,10 @@ from hearth.openai_api.testing import ScriptedModel
 from hearth.service.names import LLAMA_EXPERT, MOE_GATEWAY, PIPECATAPP, expert_service
 from hearth.service.state import StateDir
 from tests.conftest import served
-from tests.integration.gateway.consul import free_ports
 from tests.integration.local.conftest import free_port_base, wait_for
 from tests.integration.monitoring.agents import NODE, Consul, end
 from tests.integration.monitoring.prometheus import Target
+from tests.ports import free_ports
 from tests.rules.tree import ROOT
 
 NODE_EXPORTER = "node-exporter"
@@ -190,7 +190,7 @@ class House:
             if process.poll() is not None:
                 raise RuntimeError((self.folder / f"{name}.log").read_text()[-3000:])
         try:
-            return httpx2.get(url, timeout=2, trust_env=False).status_code == 200
+            return httpx2.get(url, timeout=10, trust_env=False).status_code == 200
         except httpx2.TransportError:
             return False
 

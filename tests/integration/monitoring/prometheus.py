@@ -11,7 +11,7 @@ import httpx2
 from jinja2 import Environment, StrictUndefined
 from ruamel.yaml import YAML
 
-from tests.integration.gateway.consul import free_ports
+from tests.ports import free_ports
 from tests.rules.tree import ROOT
 
 ROLE = ROOT / "ansible" / "roles" / "prometheus"
@@ -116,7 +116,7 @@ class Prometheus(Asking):
         self._process.wait(60)
         self.close()
 
-    def wait_for_targets(self, seconds: float = 60) -> None:
+    def wait_for_targets(self, seconds: float = 120) -> None:
         """Return when every target answers."""
         wanted = sum(len(list(found)) for found in self.targets.values())
         deadline = time.monotonic() + seconds

@@ -12,11 +12,11 @@ from starlette.routing import Route
 
 from tests.conftest import served
 from tests.dashboards.__main__ import FOLDER
-from tests.integration.gateway.consul import free_ports
 from tests.integration.local.conftest import wait_for
 from tests.integration.monitoring.agents import Consul, Nomad
 from tests.integration.monitoring.conftest import program
-from tests.integration.monitoring.prometheus import ROLE, Asking, configuration
+from tests.integration.monitoring.prometheus import ROLE, Asking, Values, configuration
+from tests.ports import free_ports
 from tests.rules.tree import ROOT
 
 pytestmark = pytest.mark.nomad
@@ -97,27 +97,36 @@ def asking(
     )  # fmt: skip
     asking = Asking(f"127.0.0.1:{port}")
     try:
-        wait_for(lambda: asking.ask("up"), "Prometheus answers", 60)
-        wait_for(lambda: len(asking.ask("up == 1")) >= 6, f"all targets: {asking.ask('up')}", 60)
+        wait_for(lambda: asking.ask("up"), "Prometheus answers")
+        wait_for(lambda: len(asking.ask("up == 1")) >= 6, f"all targets: {asking.ask('up')}")
         yield asking
     finally:
         asking.close()
 
 
+def asked(asking: Asking, expression: str) -> Values:
+    """What there is to see of it, once there is something."""
+    return wait_for(lambda: asking.ask(expression), f"{expression} is there")
+
+
 def test_prometheus_finds_every_tagged_service(asking: Asking) -> None:
     """Nobody lists targets: a service that carries the tag is watched, at its own path."""
-    up = {dict(row)["job"]: dict(row) for row in asking.ask("up == 1")}
+    wanted = {"oven", "prometheus", "node-exporter", "llama-expert", "nomad", "consul"}
 
-    assert set(up) == {
-        "oven", "prometheus", "node-exporter", "llama-expert", "nomad", "consul",
-    }  # fmt: skip
+    def up_now() -> dict[str, dict[str, str]]:
+        return {dict(row)["job"]: dict(row) for row in asking.ask("up == 1")}
+
+    # One that is late for a second is down for that second.
+    up = wait_for(lambda: found if set(found := up_now()) >= wanted else None, "all are up at once")
+
+    assert set(up) == wanted
     assert {row["node"] for row in up.values()} == {"machine1"}
-    assert list(asking.ask("oven_degrees").values()) == [180.0]
+    assert list(asked(asking, "oven_degrees").values()) == [180.0]
 
 
 def test_experts_are_asked_with_their_key_and_named_by_their_model(asking: Asking) -> None:
     """Without the key there is no queue to see; without the model nobody knows whose it is."""
-    ((row, value),) = asking.ask("llamacpp:requests_processing").items()
+    ((row, value),) = asked(asking, "llamacpp:requests_processing").items()
 
     assert value == 2
     assert dict(row)["expert"] == "small"
@@ -126,7 +135,7 @@ def test_experts_are_asked_with_their_key_and_named_by_their_model(asking: Askin
 
 def test_exporter_looks_for_nothing_that_is_not_there(asking: Asking) -> None:
     """A folder that only a distribution's package makes would be an error with each scrape."""
-    collectors = {dict(row)["collector"] for row in asking.ask("node_scrape_collector_success")}
+    collectors = {dict(row)["collector"] for row in asked(asking, "node_scrape_collector_success")}
 
     assert "textfile" not in collectors
     assert {"cpu", "filesystem", "meminfo"} <= collectors
@@ -141,19 +150,27 @@ def test_panels_of_nomad_show_what_runs(asking: Asking, nomad: Nomad) -> None:
         for target in panel["targets"]
         if "nomad_" in target["expr"]
     ]
-    values = {text: list(asking.ask(text).values()) for text in expressions}
+    values = {text: list(asked(asking, text).values()) for text in expressions}
 
     assert len(values) >= 7
     assert [text for text, found in values.items() if not found] == []
-    assert values["max(nomad_nomad_job_status_running)"] == [2.0]
-    assert values["sum by (node) (nomad_client_allocations_running)"] == [2.0]
-    assert values["max(nomad_nomad_autopilot_healthy)"] == [1.0]
+    for expression, value in (
+        ("max(nomad_nomad_job_status_running)", 2.0),
+        ("sum by (node) (nomad_client_allocations_running)", 2.0),
+        ("max(nomad_nomad_autopilot_healthy)", 1.0),
+    ):
+        assert expression in values
+        # Nomad counts in its own time.
+        wait_for(
+            lambda: list(asking.ask(expression).values()) == [value],  # noqa: B023
+            f"{expression} is {value}: {values[expression]}",
+        )
 
 
 def test_job_that_comes_and_goes_moves_the_panel(asking: Asking, nomad: Nomad) -> None:
     """Figures of Nomad that stay the same would hide a job that is gone."""
     running = "sum by (node) (nomad_client_allocations_running)"
-    before = asking.ask(running)
+    before = asked(asking, running)
     nomad.run_text(NAP)
 
     wait_for(lambda: asking.ask(running) != before, "the panel shows the job", 120)

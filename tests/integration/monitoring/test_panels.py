@@ -86,7 +86,7 @@ def seen(house: House, prometheus: Prometheus) -> dict[str, Seen]:
     """The whole story: quiet, traffic, then one service after the other is stopped."""
     house.say_once()
     time.sleep(prometheus.window + 1)
-    found = {expression: Seen(prometheus.ask(at_home(expression))) for _, expression in queries()}
+    found = quiet(prometheus)
     awaited = [str(one.values[0]) for one in HERE if one.values[0] not in STEADY]
     with house.traffic():
         ends = time.monotonic() + PATIENCE
@@ -99,12 +99,30 @@ def seen(house: House, prometheus: Prometheus) -> dict[str, Seen]:
     for service in STOPS:
         told = {text: one for text, one in found.items() if service_of(text) == service}
         house.stop(service)
-        ends = time.monotonic() + prometheus.window + 5
+        ends = time.monotonic() + PATIENCE
         while any(one.after_stop != {} for one in told.values()) and time.monotonic() < ends:
             for expression, one in told.items():
                 one.after_stop = prometheus.ask(at_home(expression))
     found["ALERTS"] = Seen({}, after_stop=prometheus.ask("ALERTS"))
     return found
+
+
+def quiet(prometheus: Prometheus) -> dict[str, Seen]:
+    """What every query says before there is traffic.
+
+    A busy machine may not answer within a second, and then a service looks dead for a moment: asked
+    is when none does, from the first question to the last.
+    """
+    for _ in range(20):
+        prometheus.wait_for_targets(PATIENCE)
+        found = {
+            expression: Seen(prometheus.ask(at_home(expression))) for _, expression in queries()
+        }
+        failed = prometheus.ask(f"sum(count_over_time((up == 0)[{2 * prometheus.window}s:1s]))")
+        if not failed:
+            return found
+        time.sleep(2 * prometheus.window)
+    raise AssertionError(f"The services do not answer all the time: {failed}")
 
 
 def at_home(expression: str) -> str:
@@ -160,7 +178,8 @@ def test_stopped_services_raise_alerts(seen: dict[str, Seen]) -> None:
 
     assert seen[expression].before == {}
     assert {row["job"] for row in down} == JOBS
-    assert {row["alertstate"] for row in down} == {"pending"}
+    # Whoever was stopped first may have been away for long enough meanwhile.
+    assert {row["alertstate"] for row in down} <= {"pending", "firing"}
 
 
 def test_memory_of_services_is_shown_by_service(seen: dict[str, Seen]) -> None:
