@@ -67,7 +67,7 @@ class Running:
 
 async def until(condition: Callable[[], object]) -> None:
     """Wait until it is true."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while not condition():  # noqa: ASYNC110 (nothing tells of it)
             await asyncio.sleep(0.02)
 

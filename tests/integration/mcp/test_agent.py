@@ -31,11 +31,11 @@ def test_agent_uses_the_tools_of_a_server(empty_house: House, tmp_path: Path) ->
     empty_house.model.when("process").say("It has 180 degrees.")
 
     with empty_house.running():
-        wait_for(lambda: _status(empty_house).get("mcp/kitchen") == "", "the kitchen is up", 60)
+        wait_for(lambda: _status(empty_house).get("mcp/kitchen") == "", "the kitchen is up", 240)
         answer = empty_house.ask("How hot is the oven?").json()
         status = _status(empty_house)
-        children = psutil.Process().children()
-        assert any(str(KITCHEN) in child.cmdline() for child in children)
+        kitchens = [child for child in psutil.Process().children() if serves(child)]
+        assert len(kitchens) == 1
 
     assert answer["choices"][0]["message"]["content"] == "It has 180 degrees."
     first, last = empty_house.model.requests[0].body, empty_house.model.requests[-1].body
@@ -44,7 +44,15 @@ def test_agent_uses_the_tools_of_a_server(empty_house: House, tmp_path: Path) ->
     offered = {tool["function"]["name"]: tool["function"] for tool in first["tools"]}
     assert offered["mcp_kitchen_degrees"]["parameters"]["required"] == ["oven"]
     assert status["mcp/broken"] == "it ended with exit code 1: there is no such database"
-    assert not any(child.is_running() for child in children if str(KITCHEN) in str(child))
+    assert not kitchens[0].is_running()
+
+
+def serves(process: psutil.Process) -> bool:
+    """Whether it is the kitchen; the broken server comes and goes meanwhile."""
+    try:
+        return str(KITCHEN) in process.cmdline()
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_page_about_servers_works_as_written(
@@ -59,7 +67,7 @@ def test_page_about_servers_works_as_written(
     (empty_house.state / "mcp.yaml").write_text(there, encoding="utf-8")
 
     with empty_house.running(), empty_house.client() as client:
-        wait_for(lambda: _status(empty_house).get("mcp/oven") == "", "the oven is up", 60)
+        wait_for(lambda: _status(empty_house).get("mcp/oven") == "", "the oven is up", 240)
         run = _run(client, document)
 
     assert run["status"] == "done", run
@@ -75,5 +83,5 @@ def _run(client: httpx2.Client, document: str) -> dict[str, object]:
         run.update(client.get(f"/api/runs/{begun.json()['run']}").json())
         return run["status"] not in ("running", "waiting")
 
-    wait_for(ended, "the run has ended", 60)
+    wait_for(ended, "the run has ended", 120)
     return run

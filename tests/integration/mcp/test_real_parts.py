@@ -17,9 +17,10 @@ from pipecatapp.sandbox import Sandbox
 from pipecatapp.tools import TOOLS
 from pipecatapp.workflow import Engine, Ledger, load_document
 from tests.integration.expert.conftest import embedded, model_store
-from tests.integration.expert.running import KEY, Starter, free_port
+from tests.integration.expert.running import KEY, Starter
 from tests.integration.local.conftest import wait_for
 from tests.integration.mcp.conftest import Run, kitchen, until
+from tests.ports import free_port
 
 __all__ = ["embedded", "model_store"]
 DOCUMENT = """
@@ -61,11 +62,11 @@ def scripted(folder: Path) -> Iterator[tuple[str, int]]:
             return False
 
     try:
-        wait_for(answers, "the scripted server answers", 60)
+        wait_for(answers, "the scripted server answers", 120)
         yield address, process.pid
     finally:
         process.terminate()
-        process.wait(30)
+        process.wait(120)
 
 
 @pytest.mark.proves("001-02")
