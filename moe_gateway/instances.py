@@ -81,14 +81,14 @@ class Instance:
     @property
     def usable(self) -> bool:
         """It answers its checks, and has not failed again and again when it was asked."""
-        return self.healthy and self.circuit.state != "open"
+        return self.healthy and not (self.circuit.open_until and self.circuit.state == "open")
 
     @property
     def free(self) -> bool:
         """Whether it takes one more request now. What lists its models itself admits itself."""
-        if self.circuit.state == "half-open":
+        if self.circuit.open_until and self.circuit.state == "half-open":
             return self.in_flight == 0
-        return self.settings.lists_models or self.in_flight < self.slots
+        return self.in_flight < self.slots or self.settings.lists_models
 
     def answered(self, seconds: float) -> None:
         """It sent its first byte after so many seconds."""

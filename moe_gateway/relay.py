@@ -193,23 +193,21 @@ def request_head(
 ) -> bytes:
     """The head of the request to a server: the caller's headers, without what is not for it.
     `kind` is the content type of the body."""
-    named = {
-        token.strip().lower()
-        for name, value in headers
-        if name == b"connection"
-        for token in value.split(b",")
-    }
-    lines = [
-        b"%s: %s\r\n" % (name, value)
-        for name, value in headers
-        if name not in NOT_SENT_ON and name not in named and not name.startswith(b"x-hearth-")
+    lines, named = [], frozenset[bytes]()
+    for name, value in headers:
+        if name not in NOT_SENT_ON:
+            lines.append((name, value))
+        elif name == b"connection":
+            named |= {token.strip().lower() for token in value.split(b",")}
+    sent = [
+        b"%s: %s\r\n" % line
+        for line in lines
+        if line[0] not in named and not line[0].startswith(b"x-hearth-")
     ]
-    own = b"X-Request-Id: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n" % (
-        request_id,
-        kind,
-        length,
-    )
-    return b"POST %s HTTP/1.1\r\n%s%s%s" % (path, fixed, b"".join(lines), own)
+    return (
+        b"POST %s HTTP/1.1\r\n%s%s"
+        b"X-Request-Id: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n"
+    ) % (path, fixed, b"".join(sent), request_id, kind, length)
 
 
 def passed_back(connection: Connection) -> Headers:

@@ -3,8 +3,7 @@
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hearth.openai_api.sse import DONE, MAX_EVENT_BYTES, EventTooLong
 
@@ -16,8 +15,7 @@ _MARKS: Final = (b'"usage"', b'"error"', _DONE)
 """What an event must hold to be worth a look; in a text that a model says, quotes are escaped."""
 
 
-@dataclass(frozen=True)
-class TokenCount:
+class TokenCount(NamedTuple):
     """Tokens of one answer; `cached` are those of the prompt that were in the server's cache."""
 
     prompt: int
@@ -85,7 +83,7 @@ class StreamTap:
 
     def _look(self, event: bytes) -> bool:
         """Whether the caller shall get this event."""
-        data = b"\n".join(_DATA.findall(event))
+        data = _data_of(event)
         if data == _DONE:
             self.done = True
             return True
@@ -101,6 +99,14 @@ class StreamTap:
         count = count_of(chunk.get("usage"))
         self.usage = count or self.usage
         return not (self._strip and count and not chunk.get("choices"))
+
+
+def _data_of(event: bytes) -> bytes:
+    """What an event says; nearly all have one line, for which the expression is slow."""
+    line = event.strip(b"\r\n")
+    if line.startswith(b"data:") and b"\n" not in line:
+        return line[5:].removeprefix(b" ")
+    return b"\n".join(_DATA.findall(event))
 
 
 def _last_end(data: bytes) -> int:

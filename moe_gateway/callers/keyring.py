@@ -64,10 +64,15 @@ class Keyring:
 
     def used(self, caller: Caller, model: str, count: TokenCount | None) -> None:
         """One request of this caller was answered, and cost so much."""
-        usage = Usage(1, count.prompt, count.completion) if count else Usage(1)
         caller.used(count)
         where = (caller.name, today(), model)
-        self._used[where] = self._used.get(where, Usage()) + usage
+        used = self._used.get(where)
+        if used is None:
+            used = self._used[where] = Usage()
+        used.requests += 1
+        if count is not None:
+            used.prompt += count.prompt
+            used.completion += count.completion
 
     async def run(self) -> None:
         """Keep up with the store for ever; write down the rest when cancelled."""

@@ -17,18 +17,20 @@ class Bucket:
     """A token bucket: `per_minute` at most at once, filled evenly. It may be overdrawn, because
     what an answer costs is known only afterwards; then it has to fill up again first."""
 
-    __slots__ = ("_at", "_level", "per_minute")
+    __slots__ = ("_at", "_level", "_per_second", "per_minute")
 
     def __init__(self, per_minute: int) -> None:
-        self.per_minute = per_minute
+        self.per_minute, self._per_second = per_minute, per_minute / MINUTE
         self._level, self._at = float(per_minute), time.monotonic()
 
     def wait(self, amount: float) -> float:
         """Seconds until it holds so much; 0 when it does now."""
         now = time.monotonic()
-        filled = self._level + (now - self._at) * self.per_minute / MINUTE
-        self._level, self._at = min(filled, float(self.per_minute)), now
-        return max(0.0, (amount - self._level) * MINUTE / self.per_minute)
+        level = self._level + (now - self._at) * self._per_second
+        if level > self.per_minute:
+            level = float(self.per_minute)
+        self._level, self._at = level, now
+        return 0.0 if level >= amount else (amount - level) / self._per_second
 
     def take(self, amount: float) -> None:
         self._level -= amount
@@ -107,8 +109,9 @@ class Caller:
     @property
     def used_today(self) -> int:
         """Tokens since midnight, UTC."""
-        if self._day != today():
-            self._day, self._used_today = today(), 0
+        day = today()
+        if self._day != day:
+            self._day, self._used_today = day, 0
         return self._used_today
 
 

@@ -91,9 +91,9 @@ class StoredKey:
     limits: Limits
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class Usage:
-    """What one key used of one model on one day (UTC)."""
+    """What one key used of one model on one day (UTC); it grows."""
 
     requests: int = 0
     prompt: int = 0
@@ -224,7 +224,7 @@ def now() -> str:
 
 def today() -> str:
     """The day that budgets count by, in UTC: `2026-11-22`."""
-    return _day(int(time.time()) // 86_400)
+    return _day(int(time.time() // 86_400))
 
 
 @lru_cache(2)

@@ -88,7 +88,7 @@ class Candidate(Protocol):
 C = TypeVar("C", bound=Candidate)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Route(Generic[C]):
     """Instances to try, in this order, and why; the reason is told to the caller.
 
@@ -116,7 +116,8 @@ def choose(model: str, needs: Needs, instances: Sequence[C]) -> Route[C]:
     reason = "asked by name" if named[0].expert in (None, model) else f"alias of {named[0].expert}"
     spare = _spare(named[0].fallback, needs, instances) if named[0].fallback else []
     ready = _ready(model, named, needed=not spare)
-    ready.sort(key=_turn(needs, ready))
+    if len(ready) > 1:
+        ready.sort(key=_turn(needs, ready))
     if not ready:
         reason += f"; {named[0].expert} is not ready"
     home = _home(needs, ready)
@@ -208,6 +209,8 @@ def _turn(needs: Needs, ready: Sequence[C]) -> Callable[[C], tuple[bool, bool, f
     """Which instance of one expert comes first: one with room, among these the one that holds the
     beginning of this prompt in its cache, then the least busy, then the quickest."""
     homes = _homes(needs.affinity, ready)
+    if not homes:
+        return lambda one: (not one.free, True, one.load, one.first_byte)
     return lambda one: (not one.free, one.label not in homes, one.load, one.first_byte)
 
 
@@ -228,6 +231,8 @@ def _homes(affinity: bytes, ready: Sequence[C]) -> set[str]:
 
 def _home(needs: Needs, ready: Sequence[C]) -> C | None:
     """The first choice, if it was made for the prompt's beginning."""
+    if not needs.affinity:
+        return None
     return ready[0] if ready and ready[0].label in _homes(needs.affinity, ready) else None
 
 
