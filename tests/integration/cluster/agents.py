@@ -66,7 +66,7 @@ def write_files(folder: Path) -> Files:
 
 
 @contextmanager
-def consul_agent(folder: Path, *, acl: bool = True) -> Iterator[Agent]:
+def consul_agent(folder: Path, *, acl: bool = True, connect: bool = False) -> Iterator[Agent]:
     """One Consul server that has a leader."""
     https, server, lan = free_ports(3)
     files = write_files(folder)
@@ -79,6 +79,7 @@ def consul_agent(folder: Path, *, acl: bool = True) -> Iterator[Agent]:
         "verify_incoming": False, "verify_outgoing": True,
         "performance": {"raft_multiplier": 1}, "disable_update_check": True,
         "acl": {"enabled": acl, "default_policy": "deny" if acl else "allow"},
+        "connect": {"enabled": connect},
     }  # fmt: skip
     (folder / "consul.json").write_text(json.dumps(config))
     program = binaries.find("consul") or build_consul()
