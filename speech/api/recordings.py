@@ -9,7 +9,7 @@ import numpy as np
 from speech.audio import HEARING_RATE, Samples, decode
 from speech.errors import TooLong, UnreadableAudio
 
-CONTAINERS: Final = "mov,mp4,m4a,3gp,3g2,matroska,webm,ogg,mp3,aac,wav,flac,amr,aiff,caf,asf,avi"
+CONTAINERS: Final = "mov,mp4,m4a,3gp,3g2,matroska,webm,ogg,mp3,aac,wav,flac,amr,aiff,asf,avi"
 """What FFmpeg may take a file for. It also knows lists of other files, which it would open."""
 
 ALONE: Final = {"format_whitelist": CONTAINERS, "protocol_whitelist": "none"}

@@ -123,7 +123,7 @@ def test_edit_stays_in_the_file_that_a_person_gave_another_name(empty_house: Hou
         (None, 412),
         (b"steps: [", 422),
         (b"- just\n- a list\n", 422),
-        (b"about: caf\xe9\n", 422),
+        (b"about: \xe9\n", 422),
     ],
 )
 def test_file_that_somebody_has_broken_by_hand_is_told(
