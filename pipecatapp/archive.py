@@ -42,8 +42,12 @@ KEYS: Final = ("key", "service_key")
 STAYS: Final = (*KEYS, "version")
 """What an archive may lack: then that of the state stays."""
 
-LEFT_OUT: Final = ("models", "logs", "backups", "lock", "instance.json", "restored.json")
-"""Models can be fetched again; the rest is of this machine and this moment."""
+LEFT_OUT: Final = (
+    *("models", "packages", "logs", "backups", "lock", "instance.json", "restored.json"),
+)
+"""Models and packages can be fetched again; the rest is of this machine and this moment. Packages
+hold links to this machine's Python besides, which an archive does not.
+"""
 
 CHUNK: Final = 1 << 20
 

@@ -1,4 +1,7 @@
-"""A state of which no backup can be made."""
+"""What of a state no backup can be made of, or need be."""
+
+import io
+import tarfile
 
 from tests.integration.agent.conftest import House
 
@@ -12,3 +15,15 @@ def test_backup_that_cannot_be_made_says_why_and_leaves_nothing(house: House) ->
     assert answer.status_code == 500
     assert "broken.db cannot be read" in answer.json()["error"]["message"]
     assert [*house.state.glob(".archive-*")] == []
+
+
+def test_packages_of_programs_are_left_out_of_a_backup(house: House) -> None:
+    """They are gigabytes that can be fetched again, and without their links they do not work."""
+    place = house.state / "packages" / ("a" * 24) / "bin"
+    place.mkdir(parents=True)
+    (place / "pip").write_text("#!python", encoding="ascii")
+    with house.client() as client:
+        content = client.get("/api/backup").raise_for_status().content
+
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        assert [name for name in archive.getnames() if name.startswith("packages")] == []
