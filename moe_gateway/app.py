@@ -132,7 +132,7 @@ def build_app(settings: Settings, health: Health) -> Gateway:
         },
     )
     rest.include_router(model_routes(watch, entrance.scope_of))
-    rest.include_router(key_routes(store))
+    rest.include_router(key_routes(store, keys))
     rest.router.routes.extend(service_routes(health, registry))
     rest.add_route("/openapi.json", _shown(rest, health.version), include_in_schema=False)
     return Gateway(hot, rest, keys, settings.cors_origins)

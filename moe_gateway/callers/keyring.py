@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
 
@@ -34,6 +35,9 @@ class Keyring:
         self._made: dict[bytes, Caller] = {}
         self._names: dict[str, Caller] = {}
         self._used: dict[tuple[str, str, str], Usage] = {}
+        self.as_of = datetime.now(UTC)
+        """What people changed before this moment counts."""
+        self._looking = asyncio.Lock()
         self._learn_names()
         if store is not None:
             self._take(store.all(), store.usage(today()))
@@ -91,15 +95,26 @@ class Keyring:
         finally:
             self._store.use(self._used)
 
+    async def look(self) -> None:
+        """Take over now what was changed; what cannot be read now is read when it can be."""
+        if self._store is not None:
+            await self._keep_up(self._store)
+
     async def _keep_up(self, store: KeyStore) -> str:
-        """Write what was used, read what was changed; why not, when it cannot be done."""
-        used, self._used = self._used, {}
+        """Write what was used, read what was changed; why not, when it cannot be done. One at a
+        time: an older state must not come after a newer one."""
+        async with self._looking:
+            return await self._kept_up(store)
+
+    async def _kept_up(self, store: KeyStore) -> str:
+        (used, self._used), begun = (self._used, {}), datetime.now(UTC)
         try:
             if used:
                 await asyncio.to_thread(store.use, used)
                 used = {}
             keys = await asyncio.to_thread(store.all)
             self._take(keys, await asyncio.to_thread(store.usage, today()))
+            self.as_of = begun
         except SettingsError as error:
             return str(error)
         finally:

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from moe_gateway.callers.keyring import Keyring
 from moe_gateway.callers.store import (
     KeyStore,
     Limits,
@@ -50,8 +51,9 @@ class NewKey(KeyLimits):
     name: str = Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f\x7f]+$")
 
 
-def key_routes(store: KeyStore | None) -> APIRouter:
-    """Without a `store` there is nothing to manage, and the routes say so."""
+def key_routes(store: KeyStore | None, keyring: Keyring) -> APIRouter:
+    """What is changed here counts when it is answered, for the callers of `keyring`. Without a
+    `store` there is nothing to manage, and the routes say so."""
     router = APIRouter(prefix="/api/keys", tags=["keys"], dependencies=[Depends(_is_admin)])
 
     def kept() -> KeyStore:
@@ -63,7 +65,8 @@ def key_routes(store: KeyStore | None) -> APIRouter:
     @router.get("", summary="The keys, their limits, and what each has used today")
     async def list_keys() -> Json:
         keys, used = await asyncio.to_thread(lambda: (kept().all(), kept().usage(today())))
-        return {"keys": [row_of(key, used.get(key.name, Usage())) for key in keys]}
+        rows = [row_of(key, used.get(key.name, Usage())) for key in keys]
+        return {"keys": rows, "as_of": keyring.as_of.isoformat()}
 
     @router.post("", status_code=201, summary="Make a key; it is told this once")
     async def add_key(wanted: NewKey) -> Json:
@@ -71,16 +74,19 @@ def key_routes(store: KeyStore | None) -> APIRouter:
             key = await asyncio.to_thread(kept().add, wanted.name, wanted.limits)
         except NameTaken as error:
             raise Refused(409, "name_taken", str(error), param="name") from error
+        await keyring.look()
         return {"name": wanted.name, "key": key}
 
     @router.put("/{name:path}", summary="Give a key other limits")
     async def limit_key(name: str, wanted: KeyLimits) -> Json:
         await _known(kept().limit, name, wanted.limits)
+        await keyring.look()
         return {"name": name, **asdict(wanted.limits)}
 
     @router.delete("/{name:path}", summary="Close a key for good")
     async def revoke_key(name: str) -> Json:
         await _known(kept().revoke, name)
+        await keyring.look()
         return {"name": name, "revoked": True}
 
     return router
