@@ -9,7 +9,9 @@ import structlog
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from pipecatapp.foresight import Foreseen, Foresight
-from pipecatapp.library.comparing import RunDifference, compared
+from pipecatapp.library.pages.plan import plan_text
+from pipecatapp.library.runs import keeping
+from pipecatapp.library.runs.comparing import RunDifference, compared
 from pipecatapp.library.secrets import Secrets, missing
 from pipecatapp.library.usda import usda_text
 from pipecatapp.workflow import (
@@ -31,7 +33,6 @@ from pipecatapp.workflow import (
     Written,
     flat_text,
     granting,
-    plan_text,
     read_document,
     read_layer,
 )
@@ -335,15 +336,15 @@ class Runs:
         """Remove runs that ended more than `days` ago, but the `keep` newest; gives their ids."""
         moment = datetime.now(UTC) - timedelta(days=days)
         before = moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        return await self.engine.prune(before=before, keep=keep, look=look)
+        return await keeping.prune(self.engine, before=before, keep=keep, look=look)
 
     def export(self, run: str) -> str:
         """A run as JSON lines; raises `UnknownRun`."""
-        return "".join(f"{line}\n" for line in self.engine.export(run))
+        return "".join(f"{line}\n" for line in keeping.export(self.engine, run))
 
     async def take_in(self, lines: str) -> list[str]:
         """Import exported runs; raises `NotImported`."""
-        return await self.engine.take_in(lines.split("\n"))
+        return await keeping.take_in(self.engine, lines.split("\n"))
 
     def unfinished(self) -> list[str]:
         """Runs that have begun and not ended, in this process or one before it."""

@@ -15,6 +15,7 @@ from hearth.openai_api.client import ModelClient, Timeouts
 from hearth.service.names import SPEECH_STT, SPEECH_TTS
 from hearth.service.settings import SettingsError, read_key, trusting
 from pipecatapp.library.documents import Library
+from pipecatapp.library.runs.conversations import turns
 from pipecatapp.library.secrets import Secrets
 from pipecatapp.library.stored import StoredTasks
 from pipecatapp.runs import Runs
@@ -108,7 +109,7 @@ async def open_engine(settings: Settings) -> AsyncIterator[Assembly]:
                 CodePlaces: await open_code_places(settings, stack),
                 Workspaces: GitWorkspaces(settings.state_dir / "workspaces"),
                 Packages: Packages(settings.state_dir / "packages", sandbox),
-                Conversations: Conversations(lambda id, limit: engine.conversation(id, limit)),
+                Conversations: Conversations(lambda id, limit: turns(ledger.read, id, limit)),
             },
             roles=settings.model_roles,
         )

@@ -16,12 +16,12 @@ from llama_expert.settings import Settings as ExpertSettings
 from moe_gateway.admission import Admission
 from moe_gateway.metrics import GatewayMetrics
 from moe_gateway.settings import Settings as GatewaySettings
-from pipecatapp.library.page import projects_page
+from pipecatapp.library.pages.projects import projects_page
+from pipecatapp.library.pages.workflows import documents_page
 from pipecatapp.metrics import RunMetrics
 from pipecatapp.settings import Settings as AgentSettings
 from pipecatapp.tools.page import tools_page
 from pipecatapp.voice.metrics import VoiceMetrics
-from pipecatapp.workflow.document.page import documents_page
 from speech.metrics import SpeechMetrics
 from speech.settings import Settings as SpeechSettings
 from tests.ansible.page import variables_page

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.errors import Refused
 from pipecatapp.api.parts import WithParts
-from pipecatapp.workflow import ConversationSummary, Turn
+from pipecatapp.library.runs.conversations import ConversationSummary, Turn, conversations, turns
 
 router = APIRouter(prefix="/api/conversations", dependencies=[Depends(known_caller)])
 
@@ -27,7 +27,7 @@ async def list_conversations(
     parts: WithParts, limit: Annotated[int, Query(ge=1, le=500)] = 100
 ) -> ConversationList:
     """The latest first; a title is what was said first."""
-    return ConversationList(conversations=parts.runs.engine.conversations(limit=limit))
+    return ConversationList(conversations=conversations(parts.runs.engine.ledger.read, limit))
 
 
 @router.get("/{conversation}")
@@ -35,7 +35,7 @@ async def show_conversation(
     conversation: str, parts: WithParts, limit: Annotated[int, Query(ge=1, le=500)] = 100
 ) -> ConversationPage:
     """Its last turns, the oldest first."""
-    turns = parts.runs.engine.conversation(conversation, limit=limit)
-    if not turns:
+    found = turns(parts.runs.engine.ledger.read, conversation, limit)
+    if not found:
         raise Refused(404, "conversation_not_found", f"There is no conversation {conversation!r}.")
-    return ConversationPage(id=conversation, turns=turns)
+    return ConversationPage(id=conversation, turns=found)

@@ -9,7 +9,8 @@ from starlette.responses import PlainTextResponse
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.errors import Refused
 from pipecatapp.api.parts import WithParts
-from pipecatapp.library.comparing import RunDifference
+from pipecatapp.library.runs.comparing import RunDifference
+from pipecatapp.library.runs.steps import changes, pinned
 from pipecatapp.runs import Document, Fork, RunList
 from pipecatapp.workflow import RunView, Status
 
@@ -127,7 +128,7 @@ async def changes_of_run(
     run: str, parts: WithParts, path: Annotated[str | None, Query(max_length=1000)] = None
 ) -> PlainTextResponse:
     """What a step, or the whole run, changed in the run's workspace, as a unified diff."""
-    return PlainTextResponse(await parts.runs.engine.changes(run, path), media_type="text/x-diff")
+    return PlainTextResponse(await changes(parts.runs.engine, run, path), media_type="text/x-diff")
 
 
 @router.post("/{run}/cancel")
@@ -161,4 +162,4 @@ async def pin_step(
     run: str, path: Annotated[str, Query(max_length=1000)], parts: WithParts
 ) -> PlainTextResponse:
     """A layer, as YAML, in which the output of a step stands instead of its call."""
-    return PlainTextResponse(parts.runs.engine.pin(run, path), media_type="application/yaml")
+    return PlainTextResponse(pinned(parts.runs.engine, run, path), media_type="application/yaml")

@@ -11,6 +11,7 @@ from hearth.service.state import StateDir, ensure_state_dir, read_instance
 from hearth.settings import Settings as HearthSettings
 from pipecatapp.cli.remote import RemoteDesk
 from pipecatapp.cli.start import Start
+from pipecatapp.library.runs.steps import changes, pinned
 from pipecatapp.runs import Document, FlatForm, Fork, Runs
 from pipecatapp.settings import Settings
 from pipecatapp.wiring import Assembly, open_engine
@@ -123,7 +124,7 @@ class OwnDesk:
         return self._runs.export(run)
 
     async def pin(self, run: str, path: str) -> str:
-        return self._runs.engine.pin(run, path)
+        return pinned(self._runs.engine, run, path)
 
     async def take_in(self, lines: str) -> list[str]:
         return await self._runs.take_in(lines)
@@ -132,7 +133,7 @@ class OwnDesk:
         return self._runs.compare(run, other).model_dump(mode="json")
 
     async def changes(self, run: str, path: str | None) -> str:
-        return await self._runs.engine.changes(run, path)
+        return await changes(self._runs.engine, run, path)
 
 
 @asynccontextmanager

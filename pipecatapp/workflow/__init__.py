@@ -7,7 +7,6 @@ from pipecatapp.workflow.document.diagnostic import Diagnostic, InvalidDocument
 from pipecatapp.workflow.engine import Engine, UnknownWorkflow
 from pipecatapp.workflow.executor import InvalidInputs, UnknownRun, UnknownStep
 from pipecatapp.workflow.graph import Graph
-from pipecatapp.workflow.keeping import NotImported
 from pipecatapp.workflow.layers import Composition, Layer, Opinion, Written, flat_text, read_layer
 from pipecatapp.workflow.ledger import (
     Event,
@@ -15,11 +14,11 @@ from pipecatapp.workflow.ledger import (
     LedgerBusy,
     LedgerFailed,
     LedgerTooNew,
-    Note,
+    NotImported,
     Status,
 )
 from pipecatapp.workflow.loading import Documents, load_document, read_document
-from pipecatapp.workflow.plan import NotGranted, Plan, granting, plan_text
+from pipecatapp.workflow.plan import NotGranted, Plan, granting
 from pipecatapp.workflow.running.waiting import NotAsked, WrongAnswer
 from pipecatapp.workflow.tool import (
     Context,
@@ -34,21 +33,12 @@ from pipecatapp.workflow.tool import (
     ToolMistake,
     tool,
 )
-from pipecatapp.workflow.views import (
-    ConversationSummary,
-    RunResult,
-    RunSummary,
-    RunView,
-    StepView,
-    Tokens,
-    Turn,
-)
+from pipecatapp.workflow.views import RunResult, RunSummary, RunView, StepView, Tokens
 from pipecatapp.workflow.workspace import Workspaces, Worktree
 
 __all__ = [
     "Composition",
     "Context",
-    "ConversationSummary",
     "Delta",
     "Diagnostic",
     "Documents",
@@ -69,7 +59,6 @@ __all__ = [
     "NotAsked",
     "NotGranted",
     "NotImported",
-    "Note",
     "Opinion",
     "Plan",
     "Project",
@@ -86,7 +75,6 @@ __all__ = [
     "Tool",
     "ToolFailed",
     "ToolMistake",
-    "Turn",
     "UnknownRun",
     "UnknownStep",
     "UnknownWorkflow",
@@ -99,7 +87,6 @@ __all__ = [
     "flat_text",
     "granting",
     "load_document",
-    "plan_text",
     "read_document",
     "read_layer",
     "tool",

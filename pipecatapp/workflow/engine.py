@@ -1,25 +1,15 @@
 """The engine: starts runs, resumes them, and tells what happens in them."""
 
 import asyncio
-import json
-from collections.abc import (
-    AsyncIterator,
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from pipecatapp.workflow import keeping, views
+from pipecatapp.workflow import views
 from pipecatapp.workflow.channel import Delta, Listener
 from pipecatapp.workflow.compiling.compiler import compile_workflow
 from pipecatapp.workflow.document import Workflow
 from pipecatapp.workflow.document.diagnostic import did_you_mean
 from pipecatapp.workflow.executor import Executor, Given, Live, UnknownRun, UnknownStep
-from pipecatapp.workflow.layers.composing import yaml_of
 from pipecatapp.workflow.ledger import Event, Status, inbox
 from pipecatapp.workflow.ledger.clock import now
 from pipecatapp.workflow.ledger.journal import Fork
@@ -27,8 +17,7 @@ from pipecatapp.workflow.ledger.values import Statement
 from pipecatapp.workflow.plan import Plan, granting
 from pipecatapp.workflow.running.waiting import NotAsked, checked
 from pipecatapp.workflow.tool import Effect, Question, Reply
-from pipecatapp.workflow.trees import facts_of, state_in
-from pipecatapp.workflow.views import ConversationSummary, RunResult, RunSummary, RunView, Turn
+from pipecatapp.workflow.views import RunResult, RunSummary, RunView
 
 
 class UnknownWorkflow(LookupError):
@@ -243,74 +232,6 @@ class Engine(Executor):
     def run(self, run: str) -> RunView:
         """Everything about one run."""
         return views.view(self.ledger.read, self._row(run))
-
-    def conversation(self, id: str, limit: int = 20) -> list[Turn]:
-        """The last turns of a conversation, oldest first: its finished runs."""
-        return views.turns(self.ledger.read, id, limit)
-
-    def conversations(self, limit: int = 50) -> list[ConversationSummary]:
-        """Conversations, the one last spoken in first."""
-        return views.conversations(self.ledger.read, limit)
-
-    def pin(self, run: str, path: str) -> str:
-        """The YAML of a layer in which the output of a step stands instead of its call.
-
-        Raises `UnknownRun`, and `UnknownStep` for what is no call that is done.
-        """
-        layer = views.pinning(self.ledger.read, self._row(run), path)
-        if layer is None:
-            raise UnknownStep(f"The run {run} has no call at {path!r} that is done.")
-        return yaml_of(layer)
-
-    async def changes(self, run: str, path: str | None = None) -> str:
-        """What a step, or the whole run so far, changed in the run's folder, as a unified diff;
-        empty when it changed nothing. Raises `UnknownRun`, and `UnknownStep` for one that saw no
-        folder.
-        """
-        self._row(run)
-        read = self.ledger.read
-        kept = {step.path: state_in(read.value(step.facts)) for step in read.steps(run)}
-        own = [fact for fact in facts_of(read, run) if not fact["tree"]]
-        seen = own if path is None else [fact for fact in (kept.get(path),) if fact]
-        if not seen or self.workspaces is None:
-            where = "step" if path is None else f"step at {path!r}"
-            raise UnknownStep(f"The run {run} has no {where} that saw its workspace.")
-        worktree = await self.workspaces.open(run, None)
-        return await worktree.diff(seen[0]["before"], seen[-1]["after"])
-
-    async def prune(self, *, before: str, keep: int, look: bool = False) -> list[str]:
-        """Remove the runs that ended before a moment (ISO 8601, UTC) and are not among the `keep`
-        newest; gives their ids. With `look` they stay.
-        """
-        runs = keeping.doomed(self.ledger.read, before=before, keep=keep)
-        if not look:
-            await self.remove(runs)
-        return runs
-
-    async def remove(self, runs: Sequence[str]) -> None:
-        """Remove runs that have ended, with their workspaces."""
-        if runs:
-            await self.ledger.submit("", keeping.removing(runs))
-        if (workspaces := self.workspaces) is not None:
-            for run in runs:
-                await workspaces.prune(run)
-
-    async def timed(self, run: str, stages: Mapping[str, float]) -> None:
-        """Keep with a run how long each stage of its spoken turn took, in seconds."""
-        told = {stage: round(seconds, 4) for stage, seconds in stages.items()}
-        await self.ledger.submit(
-            "", [("UPDATE run SET spoken = ? WHERE id = ?", (json.dumps(told), run))]
-        )
-
-    def export(self, run: str) -> Iterator[str]:
-        """A run as JSON lines; raises `UnknownRun`."""
-        return keeping.lines_of(self.ledger.read, self._row(run).id)
-
-    async def take_in(self, lines: Iterable[str]) -> list[str]:
-        """Import exported runs that have ended, all or none; raises `NotImported`."""
-        runs, statements = keeping.importing(self.ledger.read, lines)
-        await self.ledger.submit("", statements)
-        return runs
 
     def _executed(self, run: str) -> Live:
         if (live := self._live.get(run)) is None:

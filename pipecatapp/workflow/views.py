@@ -9,7 +9,6 @@ from pipecatapp.workflow.graph import Graph
 from pipecatapp.workflow.ledger.clock import seconds_between
 from pipecatapp.workflow.ledger.event import Status
 from pipecatapp.workflow.ledger.reading import Reader, RunRow, StepRow
-from pipecatapp.workflow.ledger.values import canonical
 from pipecatapp.workflow.plan import Plan
 
 
@@ -96,23 +95,6 @@ class RunResult(BaseModel):
     error: str | None = None
 
 
-class Turn(BaseModel):
-    """One exchange of a conversation: a finished run's request and answer."""
-
-    run: str
-    at: str
-    user: str
-    assistant: str
-
-
-class ConversationSummary(BaseModel):
-    """One line in the list of conversations."""
-
-    id: str
-    title: str
-    updated: str
-
-
 def summary(row: RunRow) -> RunSummary:
     """The line of a run."""
     return RunSummary(
@@ -158,46 +140,6 @@ def view(reader: Reader, row: RunRow) -> RunView:
         graph=Plan.model_validate(reader.value(row.plan)).graph(),
         steps=[_step(reader, step, steps, why.get(step.path, "")) for step in steps],
     )
-
-
-def pinning(reader: Reader, row: RunRow, path: str) -> dict[str, Any] | None:
-    """A layer that lets the output of a step stand instead of its call; None without a done one."""
-    step = next((step for step in reader.steps(row.id) if step.path == path), None)
-    if step is None or step.status != "done" or step.tool is None:
-        return None
-    said = {f"{step.node}.cache": "pin", f"{step.node}.pinned": reader.value(step.output)}
-    name = f"pin-{step.node}".replace("/", "-").replace("_", "-")
-    about = f"What {path} of the run {row.id} gave."
-    return {"kind": "layer", "id": name, "of": row.workflow, "about": about, "set": said}
-
-
-def turns(reader: Reader, conversation: str, limit: int) -> list[Turn]:
-    """The last finished runs of a conversation, oldest first."""
-    sql = """SELECT id, ended, request, outputs FROM run WHERE conversation = ? AND status = 'done'
-        ORDER BY id DESC LIMIT ?"""
-    rows = reader.rows(sql, (conversation, limit))
-    return [
-        Turn(
-            run=row["id"],
-            at=row["ended"],
-            user=reader.value(row["request"]),
-            assistant=_answer(reader.value(row["outputs"])),
-        )
-        for row in reversed(rows)
-    ]
-
-
-def conversations(reader: Reader, limit: int) -> list[ConversationSummary]:
-    """The conversations, the newest first."""
-    rows = reader.rows(
-        "SELECT id, title, updated FROM conversation ORDER BY updated DESC, id LIMIT ?", (limit,)
-    )
-    return [ConversationSummary(**dict(row)) for row in rows]
-
-
-def _answer(outputs: dict[str, Any]) -> str:
-    text = outputs.get("text")
-    return text if isinstance(text, str) else canonical(outputs)
 
 
 def _step(reader: Reader, row: StepRow, all_rows: list[StepRow], why: str) -> StepView:

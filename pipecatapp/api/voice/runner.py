@@ -10,6 +10,7 @@ from pipecatapp.api.openai.chat import AgentRequest, inputs_for
 from pipecatapp.api.openai.offers import workflow_for
 from pipecatapp.api.parts import Parts
 from pipecatapp.catalogue import AGENT, AGENT_WORKFLOW
+from pipecatapp.library.runs.keeping import remove, timed
 from pipecatapp.runs import Document
 from pipecatapp.voice.talk import RunFailed
 from pipecatapp.workflow import InvalidDocument, InvalidInputs, Listener, RunResult, UnknownWorkflow
@@ -63,7 +64,7 @@ class Runner:
 
     async def timed(self, run: str, stages: dict[str, float]) -> None:
         """Keep with a run where the time of its turn went."""
-        await self.parts.runs.engine.timed(run, stages)
+        await timed(self.parts.runs.engine, run, stages)
 
     async def forget(self) -> None:
         """The conversation is over."""
@@ -76,14 +77,14 @@ async def forget(parts: Parts, runs: list[str]) -> None:
     for run in runs:
         await parts.runs.cancel(run)
         await parts.runs.engine.wait(run)
-    await parts.runs.engine.remove(runs)
+    await remove(parts.runs.engine, runs)
 
 
 async def forget_left(parts: Parts) -> None:
     """Remove what a stop in the middle of a conversation left of one that is not kept."""
     reader = parts.runs.engine.ledger.read
     left = reader.rows("SELECT id FROM run WHERE caller = ?", (UNKEPT,))
-    await parts.runs.engine.remove([row["id"] for row in left])
+    await remove(parts.runs.engine, [row["id"] for row in left])
 
 
 def asking(expert: str) -> str:

@@ -6,7 +6,8 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from pipecatapp.workflow import Context, Turn, tool
+from pipecatapp.library.runs.conversations import Turn
+from pipecatapp.workflow import Context, tool
 
 MOST_TURNS = 50
 

@@ -4,7 +4,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from pipecatapp.workflow import Context, Ledger, Note, tool
+from pipecatapp.library import notes
+from pipecatapp.library.notes import Note
+from pipecatapp.workflow import Context, Ledger, tool
 
 LONGEST = 4000
 """Characters. A note is a remark; longer texts are documents."""
@@ -40,7 +42,7 @@ async def save(
     ] = [],  # noqa: B006
 ) -> SavedNote:
     """Remember a fact for later conversations. Use it when the user asks to remember something."""
-    return saved_note(await ctx.service(Ledger).save_note(text, tags))
+    return saved_note(await notes.save(ctx.service(Ledger), text, tags))
 
 
 @tool("note.find", effect="read", version=1)
@@ -52,7 +54,7 @@ async def find(
     limit: Annotated[int, Field(description="How many at most.", ge=1, le=50)] = 10,
 ) -> FoundNotes:
     """Find notes that were saved earlier, also in other conversations."""
-    return FoundNotes(notes=[saved_note(n) for n in ctx.service(Ledger).find_notes(query, limit)])
+    return FoundNotes(notes=[saved_note(n) for n in notes.find(ctx.service(Ledger), query, limit)])
 
 
 def saved_note(note: Note) -> SavedNote:

@@ -1,8 +1,13 @@
 """The run ledger: one SQLite file that knows everything that has happened."""
 
-from pipecatapp.workflow.ledger.errors import LedgerBusy, LedgerError, LedgerFailed, LedgerTooNew
+from pipecatapp.workflow.ledger.errors import (
+    LedgerBusy,
+    LedgerError,
+    LedgerFailed,
+    LedgerTooNew,
+    NotImported,
+)
 from pipecatapp.workflow.ledger.event import Event, EventType, Status
-from pipecatapp.workflow.ledger.notes import Note
 from pipecatapp.workflow.ledger.store import Ledger
 
 __all__ = [
@@ -13,6 +18,6 @@ __all__ = [
     "LedgerError",
     "LedgerFailed",
     "LedgerTooNew",
-    "Note",
+    "NotImported",
     "Status",
 ]

@@ -13,6 +13,10 @@ class LedgerBusy(LedgerError):
     """Another process executes runs in this ledger. Stop it, or speak to it over HTTP."""
 
 
+class NotImported(LedgerError):
+    """The lines are no exported runs, or a run of them is here already. Nothing was imported."""
+
+
 class LedgerFailed(LedgerError):
     """The ledger could not be read or written.
 

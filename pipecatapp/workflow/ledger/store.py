@@ -9,13 +9,11 @@ from pathlib import Path
 
 import structlog
 
-from pipecatapp.workflow.ledger import notes
 from pipecatapp.workflow.ledger.clock import Names
 from pipecatapp.workflow.ledger.errors import LedgerBusy, LedgerError, LedgerFailed
 from pipecatapp.workflow.ledger.event import Event
 from pipecatapp.workflow.ledger.journal import Journal
 from pipecatapp.workflow.ledger.lease import Lease
-from pipecatapp.workflow.ledger.notes import Note
 from pipecatapp.workflow.ledger.reading import Reader
 from pipecatapp.workflow.ledger.schema import connect, prepare
 from pipecatapp.workflow.ledger.values import Statement
@@ -92,13 +90,3 @@ class Ledger:
     def journal(self, run: str) -> Journal:
         """What the run `run` writes through."""
         return Journal(self.submit, run)
-
-    async def save_note(self, text: str, tags: Sequence[str] = ()) -> Note:
-        """Keep a note; it is on the disk when this returns."""
-        note, statements = notes.saving(self.names.new(), text, tags)
-        await self.submit("", statements)
-        return note
-
-    def find_notes(self, query: str, limit: int = 10) -> list[Note]:
-        """The notes nearest to a query of plain words; the newest when it has none."""
-        return notes.find(self.read, query, limit)

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from pipecatapp.library.runs import keeping
+from pipecatapp.library.runs.steps import changes
 from pipecatapp.workflow import Engine, load_document
 from tests.integration.tools.conftest import Opened
 from tests.integration.tools.test_programs import eventually
@@ -106,7 +108,7 @@ async def test_calls_of_a_run_share_one_folder(opened: Opened) -> None:
         run = await engine.start("build", {"word": "tea"})
         outputs = await ended(engine, run)
         facts = {step.path: step.facts["workspace"] for step in engine.run(run).steps}
-        changed = await engine.changes(run, "shout")
+        changed = await changes(engine, run, "shout")
 
     assert outputs == {"loud": "TEA", "length": "3\n"}
     assert facts["shout"]["before"] == facts["write"]["after"] != facts["shout"]["after"]
@@ -240,6 +242,6 @@ async def test_pruned_run_leaves_no_folder(opened: Opened, tmp_path: Path) -> No
     """Retention is for the disk."""
     async with opened(BUILD) as engine:
         await ended(engine, await engine.start("build", {"word": "tea"}))
-        await engine.prune(before="2999-01-01T00:00:00.000Z", keep=0)
+        await keeping.prune(engine, before="2999-01-01T00:00:00.000Z", keep=0)
 
     assert list((tmp_path / "workspaces").iterdir()) == []

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from pipecatapp.library.runs import conversations
 from pipecatapp.workflow import Delta, Engine, Event, Listener, UnknownRun
 from tests.unit.workflow.conftest import OpenEngine
 from tests.unit.workflow.tools import Gates, Script
@@ -177,11 +178,13 @@ async def test_list_pages_and_filters(open_engine: OpenEngine) -> None:
     assert [run.id for run in (*first, *second)] == runs[::-1][:5]
     assert [run.id for run in engine.runs(workflow="other")] == [runs[5]]
     assert [run.title for run in engine.runs(conversation="c1")] == ["question 3", "question 1"]
-    assert [(turn.user, turn.assistant) for turn in engine.conversation("c0", 2)] == [
+    assert [
+        (turn.user, turn.assistant) for turn in conversations.turns(engine.ledger.read, "c0", 2)
+    ] == [
         ("question 2", "QUESTION 2"),
         ("question 4", "QUESTION 4"),
     ]
-    assert [(c.id, c.title) for c in engine.conversations()] == [
+    assert [(c.id, c.title) for c in conversations.conversations(engine.ledger.read, 50)] == [
         ("c0", "question 0"),
         ("c1", "question 1"),
     ]

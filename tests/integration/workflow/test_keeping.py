@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pipecatapp.library.runs import keeping
 from pipecatapp.workflow import Engine, NotImported
 from tests.integration.workflow.test_forks import called, start
 from tests.unit.workflow.conftest import OpenEngine
@@ -36,14 +37,14 @@ async def test_pruned_runs_are_gone_with_all_that_only_they_used(
     assert called(engine, taking) == {}
     before = count(tmp_path / "ledger.db", "blob")
 
-    looked = await engine.prune(before=LATER, keep=1, look=True)
-    removed = await engine.prune(before=LATER, keep=1)
+    looked = await keeping.prune(engine, before=LATER, keep=1, look=True)
+    removed = await keeping.prune(engine, before=LATER, keep=1)
 
     assert looked == removed == [first.run, other.run]
     assert [run.id for run in engine.runs()] == [taking.run]
     assert engine.run(taking.run).outputs == {"text": "A" * 20_000}
     assert count(tmp_path / "ledger.db", "blob") < before
-    assert await engine.prune(before="2000-01-01T00:00:00.000Z", keep=0) == []
+    assert await keeping.prune(engine, before="2000-01-01T00:00:00.000Z", keep=0) == []
     again = await start(engine, "large", text="b" * 20_000)
     assert list(called(engine, again)) == ["loud"]
 
@@ -53,10 +54,10 @@ async def test_exported_run_is_the_same_in_another_ledger(open_engine: OpenEngin
     """Every line is JSON; what is imported looks as it did, with all its events."""
     here: Engine = await open_engine(LARGE)
     run = await start(here, "large", text="x" * 20_000)
-    lines = list(here.export(run.run))
+    lines = list(keeping.export(here, run.run))
 
     there: Engine = await open_engine(file="other.db")
-    taken = await there.take_in(lines)
+    taken = await keeping.take_in(there, lines)
 
     assert taken == [run.run]
     assert [json.loads(line)["table"] for line in lines][:2] == ["run", "step"]
@@ -86,12 +87,12 @@ async def test_wrong_lines_import_nothing(
     """An import is whole or it is not; what stands in a file never becomes SQL."""
     here: Engine = await open_engine(LARGE)
     run = await start(here, "large", text="x")
-    lines = list(here.export(run.run))
+    lines = list(keeping.export(here, run.run))
     there: Engine = await open_engine(file="other.db")
 
     with pytest.raises(Exception if message is None else NotImported, match=message):
-        await there.take_in(change(lines))  # type: ignore[operator]
+        await keeping.take_in(there, change(lines))  # type: ignore[operator]
 
     assert there.runs() == []
     with pytest.raises(NotImported, match="is here already"):
-        await here.take_in(lines)
+        await keeping.take_in(here, lines)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from pipecatapp.library import notes
 from pipecatapp.workflow import (
     Engine,
     Ledger,
@@ -74,7 +75,7 @@ async def test_second_process_is_refused_and_told_who_is_there(tmp_path: Path) -
         with pytest.raises(LedgerBusy, match=rf"in use by process {other.pid} on .* since 20"):
             async with Engine(ledger, tools=TOOLS):
                 pass
-        assert ledger.find_notes("") == []
+        assert notes.find(ledger, "") == []
 
 
 async def test_lease_of_a_killed_process_ends_at_once(tmp_path: Path) -> None:
@@ -121,7 +122,7 @@ async def test_process_that_was_taken_over_writes_nothing_more(open_engine: Open
     assert (result.status, "taken the ledger over" in (result.error or "")) == ("failed", True)
     assert engine.run(run).status == "running"
     with pytest.raises(LedgerFailed, match="taken the ledger over"):
-        await engine.ledger.save_note("too late")
+        await notes.save(engine.ledger, "too late")
 
 
 async def test_ledger_of_a_newer_version_is_refused(tmp_path: Path) -> None:
@@ -251,9 +252,9 @@ async def test_locked_ledger_fails_the_run(tmp_path: Path) -> None:
         with closing(sqlite3.connect(path, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
             with pytest.raises(LedgerFailed, match="database is locked"):
-                await engine.ledger.save_note("x")
+                await notes.save(engine.ledger, "x")
             other.execute("ROLLBACK")
-        assert (await engine.ledger.save_note("y")).text == "y"
+        assert (await notes.save(engine.ledger, "y")).text == "y"
     ledger.close()
 
 
@@ -286,7 +287,7 @@ async def test_locked_file_does_not_hold_the_loop_up(
     monkeypatch.setattr(writer, "QUICK_ONES", 0)
     with closing(sqlite3.connect(engine.ledger.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        saving = asyncio.create_task(engine.ledger.save_note("x"))
+        saving = asyncio.create_task(notes.save(engine.ledger, "x"))
         for _ in range(10):
             await asyncio.sleep(0)
         waited = saving.done()
@@ -325,16 +326,16 @@ async def test_notes_are_found_by_their_words(open_engine: OpenEngine) -> None:
     """What a person told the assistant comes back by any of its words, best first."""
     engine: Engine = await open_engine()
     ledger = engine.ledger
-    milk = await ledger.save_note("Buy milk and bread", ["shopping"])
-    cafe = await ledger.save_note('The café is called "Zum Löwen"; it opens at 9', ["places"])
+    milk = await notes.save(ledger, "Buy milk and bread", ["shopping"])
+    cafe = await notes.save(ledger, 'The café is called "Zum Löwen"; it opens at 9', ["places"])
 
-    assert ledger.find_notes("MILK") == [milk]
-    assert ledger.find_notes("what do I shop for: shopp") == [milk]
-    assert ledger.find_notes("cafe lowen") == [cafe]
-    assert ledger.find_notes("bread cafe opens") == [cafe, milk]
-    assert ledger.find_notes("rain") == []
-    assert ledger.find_notes("") == [cafe, milk]
-    assert ledger.find_notes("", limit=1) == [cafe]
+    assert notes.find(ledger, "MILK") == [milk]
+    assert notes.find(ledger, "what do I shop for: shopp") == [milk]
+    assert notes.find(ledger, "cafe lowen") == [cafe]
+    assert notes.find(ledger, "bread cafe opens") == [cafe, milk]
+    assert notes.find(ledger, "rain") == []
+    assert notes.find(ledger, "") == [cafe, milk]
+    assert notes.find(ledger, "", limit=1) == [cafe]
 
 
 @pytest.mark.parametrize(
@@ -343,9 +344,9 @@ async def test_notes_are_found_by_their_words(open_engine: OpenEngine) -> None:
 async def test_no_query_is_an_error(open_engine: OpenEngine, query: str) -> None:
     """People and models write queries in words, never in the language of the index."""
     engine: Engine = await open_engine()
-    await engine.ledger.save_note("milk")
+    await notes.save(engine.ledger, "milk")
 
-    assert engine.ledger.find_notes(query) in ([], engine.ledger.find_notes("milk"))
+    assert notes.find(engine.ledger, query) in ([], notes.find(engine.ledger, "milk"))
 
 
 def _change(path: Path, sql: str, values: tuple[object, ...] = ()) -> None:

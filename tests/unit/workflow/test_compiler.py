@@ -4,13 +4,13 @@ import json
 
 import pytest
 
+from pipecatapp.library.pages.plan import plan_text
 from pipecatapp.workflow import (
     InvalidDocument,
     Plan,
     Tool,
     compile_workflow,
     load_document,
-    plan_text,
 )
 from pipecatapp.workflow.running.agent import agent
 from tests.unit.workflow.conftest import PROMPTS

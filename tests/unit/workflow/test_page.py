@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from pipecatapp.library.pages.workflows import documents_page
 from pipecatapp.workflow.document.model import (
     Defaults,
     Input,
@@ -10,7 +11,6 @@ from pipecatapp.workflow.document.model import (
     Output,
     WorkflowDocument,
 )
-from pipecatapp.workflow.document.page import documents_page
 from pipecatapp.workflow.document.shapes import SHORTHAND, shape
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "workflow-documents.md"

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from pipecatapp.library.runs.conversations import Turn
 from pipecatapp.tools import TOOLS
 from pipecatapp.tools.memory.conversation import Conversations
-from pipecatapp.workflow import Context, Turn
+from pipecatapp.workflow import Context
 
 RECALL = TOOLS["conversation.recall"]
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from pipecatapp.workflow.ledger.errors import LedgerError
+from pipecatapp.workflow import Engine, NotImported, UnknownRun
 from pipecatapp.workflow.ledger.reading import Reader
 from pipecatapp.workflow.ledger.values import Statement, pack
 
@@ -22,11 +22,47 @@ _LEFT_HERE = ("seq", "key")
 """Columns that mean something in one ledger only."""
 
 
-class NotImported(LedgerError):
-    """The lines are no exported runs, or a run of them is here already. Nothing was imported."""
+async def prune(engine: Engine, *, before: str, keep: int, look: bool = False) -> list[str]:
+    """Remove the runs that ended before a moment (ISO 8601, UTC) and are not among the `keep`
+    newest; gives their ids. With `look` they stay.
+    """
+    runs = _doomed(engine.ledger.read, before=before, keep=keep)
+    if not look:
+        await remove(engine, runs)
+    return runs
 
 
-def doomed(reader: Reader, *, before: str, keep: int) -> list[str]:
+async def remove(engine: Engine, runs: Sequence[str]) -> None:
+    """Remove runs that have ended, with their workspaces."""
+    if runs:
+        await engine.ledger.submit("", _removing(runs))
+    if (workspaces := engine.workspaces) is not None:
+        for run in runs:
+            await workspaces.prune(run)
+
+
+async def timed(engine: Engine, run: str, stages: Mapping[str, float]) -> None:
+    """Keep with a run how long each stage of its spoken turn took, in seconds."""
+    told = {stage: round(seconds, 4) for stage, seconds in stages.items()}
+    update = "UPDATE run SET spoken = ? WHERE id = ?"
+    await engine.ledger.submit("", [(update, (json.dumps(told), run))])
+
+
+def export(engine: Engine, run: str) -> Iterator[str]:
+    """A run as JSON lines: itself, its steps, its events, what came to it; raises `UnknownRun`."""
+    if engine.ledger.read.run(run) is None:
+        raise UnknownRun(f"There is no run {run!r}.")
+    return _lines_of(engine.ledger.read, run)
+
+
+async def take_in(engine: Engine, lines: Iterable[str]) -> list[str]:
+    """Import exported runs that have ended, all or none; raises `NotImported`."""
+    runs, statements = _importing(engine.ledger.read, lines)
+    await engine.ledger.submit("", statements)
+    return runs
+
+
+def _doomed(reader: Reader, *, before: str, keep: int) -> list[str]:
     """Runs that ended before a moment and are not among the newest, oldest first.
 
     The origin of an unfinished fork stays as long as the fork is unfinished.
@@ -38,7 +74,7 @@ def doomed(reader: Reader, *, before: str, keep: int) -> list[str]:
     return [row["id"] for row in reader.rows(sql, (before, keep))]
 
 
-def removing(runs: Sequence[str]) -> list[Statement]:
+def _removing(runs: Sequence[str]) -> list[Statement]:
     """Removes runs with everything that belongs only to them."""
     statements: list[Statement] = []
     for run in runs:
@@ -58,8 +94,7 @@ def removing(runs: Sequence[str]) -> list[Statement]:
     return statements
 
 
-def lines_of(reader: Reader, run: str) -> Iterator[str]:
-    """A run as JSON lines: itself, its steps, its events, what came to it."""
+def _lines_of(reader: Reader, run: str) -> Iterator[str]:
     for table, packed in _VALUES.items():
         name = "id" if table == "run" else "run"
         order = "seq" if table == "event" else "1, 2"
@@ -70,7 +105,7 @@ def lines_of(reader: Reader, run: str) -> Iterator[str]:
             yield json.dumps({"format": FORMAT, "table": table, **told}, ensure_ascii=False)
 
 
-def importing(reader: Reader, lines: Iterable[str]) -> tuple[list[str], list[Statement]]:
+def _importing(reader: Reader, lines: Iterable[str]) -> tuple[list[str], list[Statement]]:
     """The ids of the runs in these lines, and what writes them; raises `NotImported`."""
     runs: list[str] = []
     statements: list[Statement] = []

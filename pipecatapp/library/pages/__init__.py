@@ -1,0 +1,1 @@
+"""What the library shows of documents: reference pages, and plans for people."""

@@ -1,0 +1,1 @@
+"""What is kept of runs, and what is told of many: histories, exports, conversations."""
