@@ -78,6 +78,11 @@ class VoiceMetrics:
         self.memory = Gauge(
             "voice_worker_resident_bytes", "Memory of the voice worker.", registry=registry
         )
+        self.tasks = Gauge(
+            "voice_worker_tasks",
+            "Tasks of the voice worker when its last session began; more and more is a leak.",
+            registry=registry,
+        )
         self.recycled = Counter(
             "voice_workers_recycled_total",
             "Workers that were replaced because of their memory, or because they ended.",

@@ -72,6 +72,7 @@ class Talk:
             "interrupted": self._interrupted,
             "judged": self._judged,
             "lag": self._lag,
+            "tasks": self._tasks,
             "barge_in": self._barge_in,
             "idle": self._idle,
         }
@@ -188,6 +189,9 @@ class Talk:
 
     async def _lag(self, told: Json) -> None:
         self._metrics.lag.observe(told["seconds"])
+
+    async def _tasks(self, told: Json) -> None:
+        self._metrics.tasks.set(told["running"])
 
     async def _answer(self, turn: int, text: str) -> None:
         """One run; its words go to the worker, to be spoken, and to the page."""

@@ -6,6 +6,7 @@ It ends when its standard input does: with the service that started it, however 
 """
 
 import asyncio
+import gc
 import logging
 import sys
 from typing import TYPE_CHECKING
@@ -35,11 +36,16 @@ async def session(socket: WebSocket) -> None:
         logging.getLogger(__name__).warning("no call: %s", error)
         await socket.send_text('{"type": "unanswered"}')
         await socket.close()
+    finally:
+        # Processors refer to each other, and few objects hold much memory outside of Python.
+        gc.collect()
 
 
 async def serve(path: str) -> None:
     """Warm up, then listen until standard input ends."""
     await asyncio.to_thread(warm_up)
+    gc.collect()
+    gc.freeze()  # What is there now stays; looking through it at each end would be heard.
     app = Starlette(routes=[WebSocketRoute("/session", session)])
     server = uvicorn.Server(
         uvicorn.Config(app, uds=path, log_config=None, access_log=False, ws_max_size=1 << 20)

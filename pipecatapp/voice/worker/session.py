@@ -1,15 +1,17 @@
 """One conversation: pipecat's pipeline from the microphone to the loudspeaker."""
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import httpx2
 import numpy as np
+import numpy.typing as npt
 from pipecat.audio.turn.base_turn_analyzer import EndOfTurnState
-from pipecat.audio.turn.smart_turn.base_smart_turn import SmartTurnParams
+from pipecat.audio.turn.smart_turn.base_smart_turn import BaseSmartTurn, SmartTurnParams
 from pipecat.audio.turn.smart_turn.local_smart_turn_v3 import LocalSmartTurnAnalyzerV3
 from pipecat.audio.vad.silero import SileroVADAnalyzer
 from pipecat.audio.vad.vad_analyzer import VADParams
@@ -54,10 +56,19 @@ TURN_SECONDS: Final = 1.2
 ENGINE_SECONDS: Final = 30.0
 
 
-class TurnAnalyzer(LocalSmartTurnAnalyzerV3):
-    """smart-turn, which also tells what it found of each pause."""
+@functools.cache
+def smart_turn() -> LocalSmartTurnAnalyzerV3:
+    """The model that knows a finished sentence: once for all conversations, for it takes 37 MB."""
+    return LocalSmartTurnAnalyzerV3()
+
+
+class TurnAnalyzer(BaseSmartTurn):
+    """smart-turn for one conversation, which also tells what it found of each pause."""
 
     told: Callable[[bool], Awaitable[None]] | None = None
+
+    def _predict_endpoint(self, audio_array: npt.NDArray[np.float32]) -> dict[str, Any]:
+        return smart_turn()._predict_endpoint(audio_array)
 
     async def analyze_end_of_turn(self) -> tuple[EndOfTurnState, MetricsData | None]:
         state, result = await super().analyze_end_of_turn()
@@ -156,6 +167,7 @@ def working(processors: list[FrameProcessor], setup: Setup, line: Line) -> Pipel
 
     async def ready(*_: object) -> None:
         await line.tell(type="ready")
+        await line.tell(type="tasks", running=len(asyncio.all_tasks()))
 
     async def idle(*_: object) -> None:
         await line.tell(type="idle")

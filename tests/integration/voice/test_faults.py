@@ -29,8 +29,6 @@ PARIS = "It is Paris."
 STORY = " ".join(f"The dragon number {n} sat on a hill and looked at the sea." for n in range(8))
 
 WORKER = "pipecatapp.voice.worker"
-LARGEST_LEFTOVER = 10 * 1024 * 1024
-"""Bytes a session; before there was one heap for all threads it was twice of that."""
 
 
 @dataclass
@@ -302,29 +300,3 @@ async def test_forgotten_page_makes_room_and_what_was_said_stands_nowhere_else(
     assert not [word for word in ("secret", "elephant", "xylophone") if word in told]
     assert collector.raw == b""
     assert 'voice_sessions_total{ending="left"} 1.0' in figures
-
-
-def held(process: psutil.Process) -> tuple[int, int]:
-    """Open files and sockets, and threads."""
-    return process.num_fds(), process.num_threads()
-
-
-async def test_sessions_leave_neither_sockets_nor_threads_nor_memory_behind(home: Home) -> None:
-    """A house is spoken with for months; what each conversation leaves behind adds up."""
-
-    async def talks(times: int) -> None:
-        for _ in range(times):
-            async with home.caller() as caller:
-                await typed(caller, QUESTION)
-                await caller.hears("answered")
-        await home.empty()
-
-    await talks(3)
-    worker = next(c for c in psutil.Process().children() if WORKER in c.cmdline())
-    before, memory = held(worker), worker.memory_info().rss
-    await talks(8)
-    after, grown = held(worker), worker.memory_info().rss - memory
-
-    assert after[0] - before[0] <= 4
-    assert after[1] - before[1] <= 4
-    assert grown < 8 * LARGEST_LEFTOVER

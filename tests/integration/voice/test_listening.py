@@ -183,4 +183,4 @@ async def test_listening_is_told_when_all_of_it_listens() -> None:
         async with asyncio.timeout(60):
             await line.ready.wait()
 
-    assert line.told == ["started", "started", "ready"]
+    assert line.told[:3] == ["started", "started", "ready"]
