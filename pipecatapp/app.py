@@ -24,7 +24,7 @@ from pipecatapp.api.library import importing, projects, prompts, schedules, task
 from pipecatapp.api.mcp.endpoint import McpEndpoint, mcp_route
 from pipecatapp.api.openai import chat, models
 from pipecatapp.api.parts import Parts, Stop
-from pipecatapp.api.state import backup, errands
+from pipecatapp.api.state import backup, errands, logs
 from pipecatapp.api.static import static_routes
 from pipecatapp.api.voice import choices
 from pipecatapp.api.voice import socket as voice
@@ -68,6 +68,7 @@ ROUTERS: Final = (
     voice.router,
     choices.router,
     errands.router,
+    logs.router,
 )
 
 

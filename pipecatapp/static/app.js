@@ -2,6 +2,7 @@
 import "./components/theme-toggle.js"
 import "./pages/chat-page.js"
 import "./pages/login-page.js"
+import "./pages/logs-page.js"
 import "./pages/run-page.js"
 import "./pages/runs-page.js"
 import "./pages/status-page.js"
@@ -20,6 +21,7 @@ const SECTIONS = [
   ["runs", "Runs"],
   ["workflows", "Workflows"],
   ["status", "Status"],
+  ["logs", "Logs"],
 ]
 
 /** <hearth-app>: the sign-in while there is no session, then the page of the address. */

@@ -7,6 +7,7 @@ const STROKES = {
   runs: "M9.5 6H20M9.5 12H20M9.5 18H20M4 6l1 1 1.7-2M4 12l1 1 1.7-2M4 18l1 1 1.7-2",
   workflows: "M4 4h6v5H4zM14 15h6v5h-6zM7 9v5.5a3 3 0 0 0 3 3h4M14 6.5h3.5A2.5 2.5 0 0 1 20 9v2.5",
   status: "M3 12.5h4L9.5 5l5 14 2.5-6.5h4",
+  logs: "M4 5h16v14H4zM7.5 9.5l2.5 2.5-2.5 2.5M12.5 15h4",
   plus: "M12 5v14M5 12h14",
   minus: "M5 12h14",
   fit: "M4 9V4h5M20 9V4h-5M4 15v5h5M20 15v5h-5",

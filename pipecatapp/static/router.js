@@ -8,6 +8,7 @@ const ROUTES = [
   [/^#\/workflows$/, "workflows-page", "Workflows", []],
   [/^#\/workflows\/([^?]+)$/, "workflow-page", "Workflow", ["workflow"]],
   [/^#\/status$/, "status-page", "Status", []],
+  [/^#\/logs$/, "logs-page", "Logs", []],
 ]
 
 /** The route of a hash: {page, title, section, params}; null for an address that nobody serves. */

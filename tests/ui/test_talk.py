@@ -35,6 +35,17 @@ ANSWER = "The capital is Paris, and many people go there in the summer to see th
 STORY = " ".join(f"The dragon number {n} sat on a hill and looked at the sea." for n in range(40))
 INSECURE = "hearth.test"
 
+WATCHED = """figure => {
+  const running = () => figure.getAnimations({ subtree: true })
+  const moving = () => running().flatMap(({ animationName }) => animationName ?? [])
+  const name = () => figure.picture.getAttribute("aria-label")
+  const look = () => shown.push([figure.dataset.state, name(), moving()])
+  window.shown = []
+  new MutationObserver(look).observe(figure, { attributeFilter: ["data-state"] })
+  return moving()
+}"""
+"""Notes each state of the figure: its name, how it is read out, and which animations run."""
+
 STOP_SECONDS = 3 * 0.4
 """How soon an answer shall be silent that somebody speaks over, with slack for a busy machine."""
 
@@ -173,6 +184,30 @@ def test_typed_turn_is_answered_and_spoken(talking: Visitor) -> None:
     assert talking.house.model.requests[-1].body["model"] == "scripted"
     page.get_by_test_id("talk-clear").click()
     expect(page.get_by_test_id("talk-answer")).to_have_count(0)
+
+
+@pytest.mark.proves("004-40")
+def test_character_listens_thinks_and_speaks(talking: Visitor) -> None:
+    """People see whether it is their turn. It is one drawing, each state of it named for those who
+    do not see, and in each something of it moves."""
+    talking.house.model.when("hello").say(ANSWER, pause=0.02)
+    page = to_talk(talking.enter())
+    page.emulate_media(reduced_motion="no-preference")
+    figure = page.locator("talk-figure")
+    expect(figure.locator("svg[role=img] path")).not_to_have_count(0)
+    expect(figure.locator("pre, canvas, img")).to_have_count(0)
+    asleep = figure.evaluate(WATCHED)
+    page.get_by_test_id("talk-text").fill("hello")
+    page.get_by_test_id("talk-send").click()
+    becomes(page, "speaking")
+    becomes(page, "listening")
+    shown = {state: (name, set(moves)) for state, name, moves in page.evaluate("shown")}
+
+    always = {"figure-burn", "figure-blink"}
+    assert asleep == []
+    assert shown["listening"] == ("The agent is listening", always)
+    assert shown["thinking"] == ("The agent is thinking", always | {"figure-think"})
+    assert shown["speaking"] == ("The agent is speaking", always | {"figure-rise"})
 
 
 def test_page_without_a_microphone_says_what_to_do(talking: Visitor) -> None:

@@ -1,0 +1,81 @@
+import { get } from "../api.js"
+import { emptyState, problem } from "../components/notice.js"
+import { announce, h } from "../dom.js"
+import { every } from "../events.js"
+import { icon } from "../icons.js"
+
+/** Lines that the page keeps; the files keep more. */
+const MOST = 2000
+
+/** What the services write, as they write it: filter it, hold it still, clear it away. */
+class LogsPage extends HTMLElement {
+  #lines = []
+  #after = ""
+  #services = ""
+  #paused = false
+  #stop = () => {}
+
+  connectedCallback() {
+    this.search = h("input", { type: "search", "aria-label": "Only lines with", placeholder: "Only lines with", testid: "logs-filter", oninput: this.#show })
+    this.service = h("select", { "aria-label": "Service", testid: "logs-service", onchange: this.#show }, h("option", { value: "" }, "Any service"))
+    this.pause = h("button", { type: "button", class: "button", "aria-pressed": "false", testid: "logs-pause", onclick: this.#hold }, "Pause")
+    const clear = h("button", { type: "button", class: "button", testid: "logs-clear", onclick: this.#clear }, "Clear")
+    const filters = h("div", { class: "filters" }, h("div", { class: "search" }, icon("search"), this.search), this.service, this.pause, clear)
+    this.note = h("div", { class: "note-slot" })
+    this.list = h("ol", {})
+    this.view = h("div", { class: "logs", role: "log", "aria-label": "Lines", tabindex: "0", testid: "logs" }, this.list)
+    this.replaceChildren(h("header", { class: "page-head" }, h("h1", { tabindex: "-1" }, "Logs"), filters), this.note, this.view)
+    this.#stop = every(1, this.#load)
+  }
+
+  disconnectedCallback() {
+    this.#stop()
+  }
+
+  #load = async () => {
+    if (this.#paused) return
+    try {
+      const { services, lines } = await get(`/api/logs?after=${encodeURIComponent(this.#after)}`)
+      this.#offer(services)
+      this.note.replaceChildren(...(services.length ? [] : [emptyState("list", "No service writes its log here", "On a cluster Nomad keeps the logs: the status page leads to it.")]))
+      if (!lines.length || this.#paused) return
+      this.#after = lines.at(-1).moment
+      this.#lines = [...this.#lines, ...lines].slice(-MOST)
+      this.#show()
+    } catch (error) {
+      this.note.replaceChildren(problem("The logs cannot be read", error.message))
+    }
+  }
+
+  #offer(services) {
+    if (services.join() === this.#services) return
+    this.#services = services.join()
+    const chosen = this.service.value
+    this.service.replaceChildren(h("option", { value: "" }, "Any service"), ...services.map((name) => h("option", { value: name }, name)))
+    this.service.value = services.includes(chosen) ? chosen : ""
+  }
+
+  #show = () => {
+    const words = this.search.value.toLowerCase()
+    const shown = this.#lines.filter(({ service, text }) => (!this.service.value || service === this.service.value) && text.toLowerCase().includes(words))
+    const atEnd = this.view.scrollTop + this.view.clientHeight >= this.view.scrollHeight - 40
+    this.list.replaceChildren(...shown.map(line))
+    if (atEnd) this.view.scrollTo(0, this.view.scrollHeight)
+  }
+
+  #hold = () => {
+    this.#paused = !this.#paused
+    this.pause.setAttribute("aria-pressed", String(this.#paused))
+  }
+
+  /** From here on: what was written stays in the files. */
+  #clear = () => {
+    this.#lines = []
+    this.#show()
+    announce("The lines are cleared.")
+  }
+}
+
+const line = ({ moment, service, text }) => h("li", { testid: "log-line" }, h("time", { datetime: moment }, new Date(moment).toLocaleTimeString()), h("span", { class: "log-service" }, service), h("span", { class: "log-text" }, text))
+
+customElements.define("logs-page", LogsPage)

@@ -1,0 +1,78 @@
+"""The page of logs: what the services write, as they write it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from hearth.local.process.logfile import LogFile
+from tests.ui.conftest import Visitor, faults
+
+
+@pytest.fixture
+def gateway_log(visitor: Visitor) -> Iterator[LogFile]:
+    """The file in which `hearth up` keeps what the gateway writes."""
+    log = LogFile(visitor.house.state / "logs" / "moe-gateway.log")
+    yield log
+    log.close()
+
+
+@pytest.fixture
+def other_log(visitor: Visitor) -> Iterator[LogFile]:
+    """That of another service."""
+    log = LogFile(visitor.house.state / "logs" / "speech-stt.log")
+    yield log
+    log.close()
+
+
+@pytest.mark.proves("004-41")
+def test_button_clears_the_view_and_what_is_new_comes_after_it(
+    visitor: Visitor, gateway_log: LogFile
+) -> None:
+    """Who tries something again wants to see what that writes, and nothing from before; what was
+    cleared away does not come back, and stays in the file."""
+    gateway_log.write("first \x1b[31mline\x1b[0m")
+    gateway_log.write("second line")
+    page = visitor.enter()
+    page.get_by_test_id("nav-logs").click()
+    lines = page.get_by_test_id("log-line")
+    expect(lines.locator(".log-text")).to_have_text(["first line", "second line"])
+    assert faults(page) == []
+
+    page.get_by_test_id("logs-clear").click()
+    expect(lines).to_have_count(0)
+    gateway_log.write("third line")
+
+    expect(lines.locator(".log-text")).to_have_text(["third line"])
+    expect(lines.locator(".log-service")).to_have_text(["moe-gateway"])
+    assert "second line" in Path(gateway_log.path).read_text(encoding="utf-8")
+
+
+def test_lines_are_filtered_and_held_still(
+    visitor: Visitor, gateway_log: LogFile, other_log: LogFile
+) -> None:
+    """A hundred lines a second cannot be read."""
+    gateway_log.write("Alpha of the gateway")
+    other_log.write("alpha of the ears")
+    other_log.write("beta of the ears")
+    page = visitor.enter()
+    page.get_by_test_id("nav-logs").click()
+    lines = page.get_by_test_id("log-line").locator(".log-text")
+    expect(lines).to_have_count(3)
+
+    page.get_by_test_id("logs-filter").fill("alpha")
+    expect(lines).to_have_text(["Alpha of the gateway", "alpha of the ears"])
+    page.get_by_test_id("logs-service").select_option("speech-stt")
+    expect(lines).to_have_text(["alpha of the ears"])
+
+    page.get_by_test_id("logs-pause").click()
+    expect(page.get_by_test_id("logs-pause")).to_have_attribute("aria-pressed", "true")
+    other_log.write("alpha while it is held")
+    asked = "performance.getEntriesByType('resource').filter(e => e.name.includes('/api/logs'))"
+    before = len(page.evaluate(asked))
+    page.wait_for_timeout(2500)  # In which it would have looked twice.
+    assert len(page.evaluate(asked)) <= before + 1
+    expect(lines).to_have_count(1)
+    page.get_by_test_id("logs-pause").click()
+    expect(lines).to_have_text(["alpha of the ears", "alpha while it is held"])
