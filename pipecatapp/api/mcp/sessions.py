@@ -40,7 +40,10 @@ LOOKS: Final = frozenset[Effect](("pure", "llm", "read"))
 REFUSED: Final = (InvalidDocument, InvalidInputs, LedgerFailed)
 
 
-MOST_SESSIONS: Final = 100
+MOST_SESSIONS: Final = 1000
+"""Of 40 kB each. A client that begins anew with each call, and ends none, must not keep the others
+out for the half hour until its sessions are idle.
+"""
 IDLE_SECONDS: Final = 1800.0
 
 

@@ -201,6 +201,25 @@ async def test_nothing_is_offered_without_a_key(house: House) -> None:
     assert [answer.status_code for answer in answers] == [401, 401, 405, 401]
 
 
+def test_client_that_ends_no_session_keeps_nobody_out(house: House) -> None:
+    """A script that asks each minute and forgets to say good-bye must not lock the house."""
+    hello = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "forgetful", "version": "1"},
+        },
+    }
+    accepts = {"accept": "application/json, text/event-stream"}
+    with house.client() as client:
+        answers = [client.post("/mcp", json=hello, headers=accepts) for _ in range(120)]
+
+    assert {answer.status_code for answer in answers} == {200}
+
+
 def test_page_about_workflows_as_tools_works_as_written(
     house: House, shown: Shown, tmp_path: Path
 ) -> None:
