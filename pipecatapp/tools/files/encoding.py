@@ -2,24 +2,28 @@
 
 import base64
 import binascii
-from typing import Literal
+from typing import Final, Literal
 
 from pipecatapp.workflow import ToolFailed
 
 Encoding = Literal["utf-8", "utf-16", "latin-1", "cp1252", "base64"]
 """base64 is for files that are no text."""
 
+CUT: Final = {"utf-8": 4, "utf-16": 4}
+"""Bytes of the longest character, where one has several."""
 
-def to_text(data: bytes, encoding: Encoding, *, whole: bool = True) -> str:
-    """The text of `data`; where that is not the `whole` file, half a character at its end is
-    dropped.
+
+def to_text(data: bytes, encoding: Encoding, *, whole: bool = True) -> tuple[str, int]:
+    """The text of `data`, and how many bytes of it that is: where `data` is not the `whole` file,
+    a character that is cut at its end is left for the next part.
     """
     if encoding == "base64":
-        return base64.b64encode(data).decode("ascii")
+        return base64.b64encode(data).decode("ascii"), len(data)
     name = "utf-8-sig" if encoding == "utf-8" else encoding
-    for dropped in range(1 if whole else 4):
+    least = len(data) - (0 if whole else CUT.get(encoding, 1) - 1)
+    for end in range(len(data), max(least, min(1, len(data))) - 1, -1):
         try:
-            return data[: len(data) - dropped].decode(name)
+            return data[:end].decode(name), end
         except UnicodeDecodeError as error:
             reason = error
     raise ToolFailed(

@@ -42,11 +42,9 @@ async def read(
         raise ToolFailed(f"{path!r} cannot be read: {error}.") from error
     except OSError as error:
         raise ToolFailed(f"{path!r} cannot be read: {error.strerror}.") from error
-    end = offset + len(data)
-    whole = offset == 0 and end >= size
-    text = to_text(data, encoding, whole=whole)
-    if not whole and encoding == "utf-8":
-        end = offset + len(text.encode()) + (3 if data.startswith(b"\xef\xbb\xbf") else 0)
+    whole = offset == 0 and len(data) >= size
+    text, taken = to_text(data, encoding, whole=whole)
+    end = offset + taken
     return FileText(text=text, path=place, size=size, next=end if end < size else None)
 
 

@@ -103,3 +103,27 @@ async def test_run_without_a_workspace_has_no_files(given: dict[str, Any]) -> No
     """The service's own folder is none of a workflow's business."""
     with pytest.raises(ToolFailed, match="no workspace"):
         await READ.check(Context(), given)
+
+
+async def test_characters_of_two_bytes_survive_being_read_in_parts(ctx: Context) -> None:
+    """A part that ends within a character must not lose it, and the rest must not be garbage."""
+    text = "Grüße 😀 aus dem Hof, " * 3
+    put(ctx, "a", text.encode("utf-16"))
+    parts: list[str] = []
+    offset: int | None = 0
+
+    while offset is not None:
+        given = {"path": "a", "offset": offset, "limit": 17, "encoding": "utf-16"}
+        told = await READ.check(ctx, given)
+        parts.append(told["text"])
+        offset = told["next"]
+
+    assert "".join(parts) == text
+
+
+async def test_part_that_holds_no_whole_character_is_told(ctx: Context) -> None:
+    """Who reads on from where nothing was read would read for ever."""
+    put(ctx, "a", "😀😀".encode())
+
+    with pytest.raises(ToolFailed, match="no utf-8 text"):
+        await READ.check(ctx, {"path": "a", "limit": 2})
