@@ -69,9 +69,10 @@ class RetryBudget:
         """A request came: it earns a part of a failover."""
         self._left = min(RETRY_BURST, self._left + RETRY_SHARE)
 
-    def spend(self) -> bool:
-        """Whether one more failover is allowed."""
-        if self._left < 1:
+    def spend(self, slots: int = 0) -> bool:
+        """Whether one more failover is allowed. All that an instance of so many `slots` worked on
+        may go on when it dies; what that overdraws has to be earned first."""
+        if self._left < 1 - max(0, slots - RETRY_BURST):
             return False
         self._left -= 1
         return True

@@ -235,7 +235,9 @@ class HotRoutes:
                 instance.ill(str(error))
             else:
                 instance.failed(str(error))
-            if _may_be_asked_elsewhere(error, instance) and self._may_go_on(asked):
+            if _may_be_asked_elsewhere(error, instance) and self._may_go_on(
+                asked, instance, sent=not isinstance(error, Unreachable)
+            ):
                 return False
             raise asked.failure from error
         finally:
@@ -255,14 +257,17 @@ class HotRoutes:
         self.metrics.queued(asked.model, seconds)
         reply.facts.append((b"x-hearth-queued-ms", b"%d" % (asked.queued * 1000)))
 
-    def _may_go_on(self, asked: Asked) -> bool:
-        """Whether there is another instance to ask, and failovers are not too many already."""
+    def _may_go_on(self, asked: Asked, instance: Instance, *, sent: bool = True) -> bool:
+        """Whether there is another instance to ask, and failovers are not too many already; one
+        that was not sent is no load, so it does not count."""
         try:
             route = self._route(asked)
         except Refused:
             return False
         others = (*route.order, *route.spare)
-        return any(one.label not in asked.tried for one in others) and self.budget.spend()
+        if all(one.label in asked.tried for one in others):
+            return False
+        return not sent or self.budget.spend(instance.slots)
 
     async def _ask(self, asked: Asked, reply: Reply, instance: Instance) -> bool:
         """Ask this instance; False when it is too busy and there is another one to ask."""
@@ -290,7 +295,7 @@ class HotRoutes:
                 seconds = time.perf_counter() - sent
                 instance.answered(seconds)
                 self.metrics.of(asked.model, instance.label).upstream.observe(seconds)
-            if connection.status in BUSY and not final and self._may_go_on(asked):
+            if connection.status in BUSY and not final and self._may_go_on(asked, instance):
                 asked.failure = busy(instance.label, connection.status)
                 return False
             usage = await self._pass(asked, reply, instance, connection)

@@ -3,11 +3,14 @@
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from hearth.openai_api.testing import ScriptedModel
 from hearth.service.health import Health
 from moe_gateway.app import build_app
 from tests.integration.gateway.conftest import CHAT, Lab, caller, chat, instances_of, wait_until
+
+TIMES = ("first_byte", "duration", "upstream")
 
 
 def test_models_of_all_servers_are_listed(lab: Lab) -> None:
@@ -99,6 +102,26 @@ def test_labels_stay_bounded(lab: Lab) -> None:
     assert "invented" not in metrics
     counted = 'moe_gateway_requests_total{instance="none",model="unknown",status="4xx"} 5.0'
     assert counted in metrics
+
+
+def test_metrics_count_what_was_asked_and_how_long_it_took(lab: Lab) -> None:
+    """By model and instance: a figure that stays at zero is one that nobody can plan by."""
+    gateway = lab.gateway(lab.expert(ScriptedModel()))
+    for stream in (False, True):
+        gateway.post(CHAT, json=chat("one two three", stream=stream)).raise_for_status()
+
+    counted = {
+        (one.name.removeprefix("moe_gateway_"), one.labels.get("kind", "")): one.value
+        for family in text_string_to_metric_families(gateway.get("/metrics").text)
+        for one in family.samples
+        if one.labels.get("model") == "small" and "le" not in one.labels
+        and one.labels.get("status", "2xx") == "2xx"
+    }  # fmt: skip
+    assert counted["requests_total", ""] == 2
+    assert counted["tokens_total", "prompt"] == counted["tokens_total", "completion"] == 6
+    assert {counted[f"{name}_seconds_count", ""] for name in TIMES} == {2}
+    assert counted["inter_token_seconds_count", ""] == 1
+    assert all(counted[f"{name}_seconds_sum", ""] > 0 for name in (*TIMES, "inter_token"))
 
 
 def test_twenty_callers_each_get_their_own_answer(lab: Lab) -> None:

@@ -170,3 +170,14 @@ def test_failovers_are_a_tenth_of_the_requests_at_most() -> None:
 
     assert burst == 10
     assert 95 <= allowed <= 100
+
+
+def test_all_that_a_dying_instance_worked_on_may_go_on() -> None:
+    """However much that is; but then failovers have to be earned again."""
+    budget = RetryBudget()
+    burst = sum(budget.spend(64) for _ in range(100))
+    for _ in range(100):
+        budget.request()
+
+    assert burst == 64
+    assert not budget.spend()

@@ -172,10 +172,17 @@ async def test_interim_answer_is_passed_over(pool: Pool) -> None:
 
 @pytest.mark.parametrize(
     "answer",
-    [b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"],
+    [
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 4\r\n\r\nokok",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length : 2\r\n\r\nok",
+    ],
 )
 async def test_what_is_no_http_is_lost(pool: Pool, answer: bytes) -> None:
-    """A wrong port in the settings must not hang callers."""
+    """A wrong port in the settings must not hang callers; and an answer whose end can be read in
+    two ways (response splitting) ends nowhere."""
     async with serving(always(answer)) as server:
         with pytest.raises(Lost, match="no HTTP"):
             await ask(pool, server)

@@ -1,7 +1,11 @@
 """Every way in which a server can fail: what a caller gets, whole or streamed, and who is next."""
 
 import json
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
@@ -19,7 +23,17 @@ from tests.integration.gateway.conftest import (
     instances_of,
     wait_until,
 )
+from tests.ports import free_port
 
+UNDER_WAY = 16
+"""More than the failovers that may come at once for other reasons."""
+SILENT = """
+import sys, uvicorn
+from hearth.openai_api.testing import ScriptedModel
+model = ScriptedModel()
+model.when("wait").hang()
+uvicorn.run(model.app, port=int(sys.argv[1]), log_level="warning")
+"""
 PAGE = {"content-type": "text/html; charset=utf-8"}
 
 
@@ -147,9 +161,38 @@ def test_refused_connection_is_passed_over(lab: Lab) -> None:
     assert ask(gateway, "x", stream=True) == (200, None)
 
 
-def test_dead_server_is_out_within_a_second(lab: Lab) -> None:
-    """Of a hundred requests that come while an instance dies, those without a byte are answered by
-    the other one."""
+def test_server_that_is_killed_under_load_costs_no_request(lab: Lab) -> None:
+    """All that it worked on, and had not begun to answer, is answered by the other one; and it is
+    out before the last of that is said."""
+    model, held, port = ScriptedModel(), threading.Event(), free_port()
+    model.when("wait").say("one two", held=held)
+    with ExitStack() as running:
+        running.callback(held.set)
+        dying = subprocess.Popen([sys.executable, "-c", SILENT, str(port)])
+        running.callback(dying.wait)
+        running.callback(dying.kill)
+        gateway = lab.gateway(
+            lab.at(f"http://127.0.0.1:{port}", expert="small", slots=UNDER_WAY),
+            lab.expert(model, slots=UNDER_WAY),
+            check_interval=1,
+        )
+        threads = running.enter_context(ThreadPoolExecutor(2 * UNDER_WAY))
+        asked = [
+            threads.submit(ask, gateway, "wait", stream=n % 2 == 0) for n in range(2 * UNDER_WAY)
+        ]
+        wait_until(lambda: [one["in_flight"] for one in instances_of(gateway)] == [UNDER_WAY] * 2)
+        dying.kill()
+        wait_until(lambda: instances_of(gateway)[0]["in_flight"] == 0)
+        out = instances_of(gateway)[0]
+        held.set()
+        answers = [one.result() for one in asked]
+
+    assert answers == [(200, None)] * 2 * UNDER_WAY
+    assert out["circuit"] != "closed" or not out["healthy"]
+
+
+def test_server_that_is_gone_is_out_with_the_first_request(lab: Lab) -> None:
+    """Each of those that come after its death is answered by the other one."""
     with ExitStack() as dying:
         first = dying.enter_context(served(ScriptedModel().app))
         gateway = lab.gateway(
