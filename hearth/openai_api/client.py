@@ -143,6 +143,30 @@ class ModelClient:
         except (ValueError, KeyError, TypeError) as error:
             raise ModelLost("What came back is no list of models.") from error
 
+    async def speech(
+        self, text: str, *, voice: str, kind: str, headers: Mapping[str, str] | None = None
+    ) -> bytes:
+        """The text as a sound file, such as `wav`. Raises `ModelUnavailable` or `ModelRefused`."""
+        asked = {"model": "tts-1", "input": text, "voice": voice, "response_format": kind}
+        call = self._http.build_request(
+            "POST", f"{self.base_url}/audio/speech", json=asked, headers=headers
+        )
+        return (await self._send(call)).content
+
+    async def transcription(
+        self, sound: bytes, *, language: str | None, headers: Mapping[str, str] | None = None
+    ) -> str:
+        """The words of a sound file; raises like `complete`."""
+        spoken = {} if language is None else {"language": language}
+        call = self._http.build_request(
+            "POST", f"{self.base_url}/audio/transcriptions", headers=headers,
+            files={"file": ("sound", sound)}, data={"model": "whisper-1", **spoken},
+        )  # fmt: skip
+        try:
+            return str((await self._send(call)).json()["text"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise ModelLost("What came back is no transcription.") from error
+
     async def _send(self, call: httpx2.Request, *, stream: bool = False) -> httpx2.Response:
         try:
             answer = await self._http.send(call, stream=stream)

@@ -13,6 +13,7 @@ from pipecatapp.tools.model import llm, typed
 from pipecatapp.tools.people import ask
 from pipecatapp.tools.people import note as people_note
 from pipecatapp.tools.plain import value
+from pipecatapp.tools.speech import hear, say
 from pipecatapp.tools.workspace import deliver, reset, state
 from pipecatapp.workflow import Tool
 
@@ -36,6 +37,8 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             deliver.deliver,
             run.run,
             install.install,
+            say.say,
+            hear.hear,
             status.status,
             note.save,
             note.find,

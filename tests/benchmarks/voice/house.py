@@ -42,7 +42,10 @@ STORY: Final = "Tell me a long story about a dragon."
 HEARD_RATE: Final = 16_000
 FRAME: Final = HEARD_RATE // 50
 LOUD: Final = 0.02
-PATIENCE: Final = 120.0
+PATIENCE: Final = 240.0
+AGAIN_SECONDS: Final = 15.0
+"""After so long without an answer a question is said again: three at once may be too many for the
+peer, whose voice detector loses the beginning of what it comes to late."""
 
 
 @dataclass
@@ -105,22 +108,28 @@ class Caller:
             await asyncio.sleep(max(0.0, late))
         return time.monotonic()
 
-    async def silent_until_answered(self) -> float:
-        """The microphone goes on without a voice; when the answer could be heard first."""
-        async with asyncio.timeout(PATIENCE):
-            while not self.heard.is_set():
-                await self.speak(np.zeros(FRAME, np.float32))
-        return self.loud[0]
-
     async def silent_until(self, then: float) -> None:
         """The microphone goes on without a voice until that time of the monotonic clock."""
         while time.monotonic() < then:
             await self.speak(np.zeros(FRAME, np.float32))
 
     async def ask(self, voice: Samples) -> float:
-        """Seconds from the end of the question to the first sound of the answer."""
+        """Seconds from the end of the question to the first sound of the answer.
+
+        A person who is not answered says it again, and the time goes on.
+        """
         spoken = await self.speak(voice)
-        return await self.silent_until_answered() - spoken
+        async with asyncio.timeout(PATIENCE):
+            while not await self.answered_within(AGAIN_SECONDS):
+                await self.speak(voice)
+        return self.loud[0] - spoken
+
+    async def answered_within(self, seconds: float) -> bool:
+        """The microphone goes on without a voice until the answer is heard, or so long."""
+        end = time.monotonic() + seconds
+        while not self.heard.is_set() and time.monotonic() < end:
+            await self.speak(np.zeros(FRAME, np.float32))
+        return self.heard.is_set()
 
 
 @contextlib.contextmanager

@@ -28,6 +28,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "workspace.deliver": {"about": "x"},
     "code.run": {"code": "x"},
     "code.install": {"packages": ["x"]},
+    "speech.say": {"text": "x", "path": "x.wav"},
+    "speech.hear": {"path": "x.wav"},
     "cluster.status": {},
     "note.save": {"text": "x"},
     "note.find": {},

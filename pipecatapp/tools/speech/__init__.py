@@ -1,0 +1,1 @@
+"""A text, spoken into a file; a recording, written down."""

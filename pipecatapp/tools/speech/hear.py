@@ -1,0 +1,50 @@
+"""The words of a recording in the workspace."""
+
+import asyncio
+import os
+from typing import Annotated
+
+from pydantic import BaseModel, Field
+
+from hearth.openai_api.client import ModelClient
+from hearth.openai_api.errors import ModelError
+from pipecatapp.sandbox.tree import NotPlain, open_plain
+from pipecatapp.tools.files.place import inside, workspace
+from pipecatapp.tools.model.behalf import behalf_of
+from pipecatapp.workflow import Context, ToolFailed, tool
+
+LARGEST = 25 * 1024 * 1024
+"""Bytes of a recording: what OpenAI's audio API takes."""
+
+
+class Heard(BaseModel):
+    """What was said."""
+
+    text: str = Field(description="The words; empty where nobody spoke.")
+
+
+@tool("speech.hear", effect="read", version=1, workspace=True)
+async def hear(
+    ctx: Context,
+    path: Annotated[str, Field(description="WAV, MP3, Ogg, FLAC, MP4 or WebM.", min_length=1)],
+    language: Annotated[
+        str | None, Field(description="Its code, such as `de`; null is the set one.")
+    ] = None,
+) -> Heard:
+    """Write down what is said in a recording of the workspace."""
+    root, client = workspace(ctx), ctx.service(ModelClient)
+    place = inside(root, path)
+    try:
+        with os.fdopen(await asyncio.to_thread(open_plain, root, place), "rb") as stream:
+            sound = await asyncio.to_thread(stream.read, LARGEST + 1)
+    except NotPlain as error:
+        raise ToolFailed(f"{path!r} cannot be read: {error}.") from error
+    except OSError as error:
+        raise ToolFailed(f"{path!r} cannot be read: {error.strerror}.") from error
+    if len(sound) > LARGEST:
+        raise ToolFailed(f"{path!r} has more than {LARGEST} bytes: cut it into parts.")
+    try:
+        text = await client.transcription(sound, language=language, headers=behalf_of(ctx))
+    except ModelError as error:
+        raise ToolFailed(f"{path!r} cannot be heard: {error}") from error
+    return Heard(text=text)
