@@ -41,8 +41,9 @@ def served(
     """Run `app` in a thread, on a free loopback port where none is given; yield its address.
     `http`: as in `serve`."""
     config = uvicorn.Config(
-        app, port=port, http=http or "auto", log_level="warning", timeout_graceful_shutdown=1
-    )
+        app, port=port, http=http or "auto", log_level="warning", timeout_graceful_shutdown=1,
+        timeout_keep_alive=65,  # longer than clients keep a connection, as our services have it
+    )  # fmt: skip
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

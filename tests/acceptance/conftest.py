@@ -85,7 +85,10 @@ class Instance:
     def expert(self) -> httpx2.Client:
         """The expert itself, for its own metrics; the caller closes it."""
         headers = {"Authorization": f"Bearer {self.service_key}"}
-        return httpx2.Client(base_url="http://127.0.0.1:8081", headers=headers, timeout=120)
+        return httpx2.Client(
+            base_url="http://127.0.0.1:8081", headers=headers, timeout=120,
+            limits=httpx2.Limits(max_keepalive_connections=0),  # see `Starter.begin`
+        )  # fmt: skip
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,7 @@ import psutil
 
 from hearth.settings import Engine
 from tests.integration.expert import build_engines
+from tests.ports import free_port as free_port
 
 KEY = "sk-hearth-test"
 CHAT = "/v1/chat/completions"
@@ -89,14 +89,6 @@ def until(is_so: Callable[[], bool], within: float, what: str) -> None:
         time.sleep(0.1)
 
 
-def free_port() -> int:
-    """A TCP port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
 @dataclass
 class Starter:
     """Starts experts of one engine, with their keys and logs in one folder."""
@@ -132,8 +124,11 @@ class Starter:
         client = httpx2.Client(
             base_url=f"http://127.0.0.1:{port}",
             headers={"Authorization": f"Bearer {KEY}"},
-            timeout=120,
+            timeout=240,
             trust_env=False,
+            # The engine closes a connection after the same 5 s after which a client lets it go:
+            # a request that comes just then would be lost.
+            limits=httpx2.Limits(max_keepalive_connections=0),
         )
         return Expert(self.engine, process, client, log)
 
@@ -147,7 +142,7 @@ class Starter:
         finally:
             expert.client.close()
             expert.process.terminate()
-            expert.process.wait(60)
+            expert.process.wait(120)
 
     @property
     def python(self) -> str:

@@ -150,12 +150,12 @@ def test_answer_follows_the_schema_where_the_engine_can(expert: Expert, facts: E
 
 def test_hanging_up_on_a_stream_frees_the_engine(expert: Expert, facts: EngineFacts) -> None:
     """A closed tab must not make the next person wait."""
-    with expert.stream(LONG, max_tokens=3000) as events:
+    with expert.stream(LONG, max_tokens=3000, ignore_eos=True) as events:
         next(events)
         next(events)
         assert is_busy(expert, facts)()
 
-    until(lambda: not is_busy(expert, facts)(), 10, "the engine is free again")
+    until(lambda: not is_busy(expert, facts)(), 20, "the engine is free again")
 
 
 def test_hanging_up_on_an_answer_in_one_piece_frees_the_engine_at_last(
@@ -165,7 +165,7 @@ def test_hanging_up_on_an_answer_in_one_piece_frees_the_engine_at_last(
     hang_up(expert, question(LONG, max_tokens=200, ignore_eos=True), after=1)
 
     if facts.stops_unary:
-        until(lambda: not is_busy(expert, facts)(), 5, "the engine stopped")
+        until(lambda: not is_busy(expert, facts)(), 20, "the engine stopped")
     elif not facts.at_once:
         assert is_busy(expert, facts)()
     until(lambda: not is_busy(expert, facts)(), 120, "the engine is free again")
@@ -201,9 +201,16 @@ def test_killed_launcher_takes_its_engine_with_it(starter: Starter) -> None:
     with starter.running() as expert:
         engine = expert.engine_process()
         expert.process.kill()
-        psutil.wait_procs([engine], timeout=10)
+        until(lambda: has_ended(engine), 60, "the engine has ended")
+        assert has_ended(engine)
 
-        assert not engine.is_running() or engine.status() == psutil.STATUS_ZOMBIE
+
+def has_ended(process: psutil.Process) -> bool:
+    """Also where nobody has asked yet how it ended."""
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def test_prompt_never_stands_in_the_log(starter: Starter) -> None:
@@ -212,8 +219,8 @@ def test_prompt_never_stands_in_the_log(starter: Starter) -> None:
         expert.chat("My secret word is xylophone.", max_tokens=4)
         headers = {"Content-Type": "application/json"}
         broken = expert.client.post(CHAT, content='{"xylophone": xylophone', headers=headers)
+        until(lambda: "expert_ready" in expert.said(), 60, "the launcher saw it ready")
         said = expert.said()
 
     assert broken.status_code >= 400
-    assert "expert_ready" in said
     assert "xylophone" not in said

@@ -18,6 +18,7 @@ def served(starter: Starter, settings: dict[str, Any]) -> tuple[str, str]:
     with starter.running(["clever", "smollm2"], **settings) as expert:
         (model,) = expert.client.get("/v1/models").json()["data"]
         expert.chat("Hello", max_tokens=2)
+        until(lambda: "event=expert_ready" in expert.said(), 60, "the launcher saw it ready")
         return model["id"], expert.said()
 
 
@@ -107,7 +108,7 @@ def test_engine_that_is_not_installed_is_named(embedded: Starter, engine: str, w
 def test_engine_that_dies_while_it_serves_ends_the_expert(embedded: Starter) -> None:
     """Its supervisor starts it again; pretending to be there would leave the gateway waiting."""
     with embedded.running() as expert:
-        until(lambda: "expert_ready" in expert.said(), 30, "the launcher saw it ready")
+        until(lambda: "expert_ready" in expert.said(), 60, "the launcher saw it ready")
         expert.engine_process().send_signal(signal.SIGKILL)
 
         assert expert.ended() == 1
@@ -119,7 +120,9 @@ def test_engine_that_dies_while_it_serves_ends_the_expert(embedded: Starter) -> 
 def test_expert_that_is_stopped_while_it_loads_ends_cleanly(embedded: Starter) -> None:
     """Ctrl-C during the first seconds is the most usual moment for one."""
     expert = embedded.begin()
-    until(lambda: bool(psutil.Process(expert.process.pid).children()), 30, "the engine was started")
+    until(
+        lambda: bool(psutil.Process(expert.process.pid).children()), 120, "the engine was started"
+    )
     expert.process.send_signal(signal.SIGINT)
 
     assert expert.ended() == 0
