@@ -66,7 +66,7 @@ class Ears:
         return max(psutil.Process(self.process.pid).children(), key=lambda p: p.create_time())
 
     def figure(self, name: str) -> float:
-        told = httpx2.get(f"{self.url}/metrics").text
+        told = httpx2.get(f"{self.url}/metrics", timeout=60).text
         [line] = [line for line in told.splitlines() if line.startswith(f"{name} ")]
         return float(line.split()[1])
 
