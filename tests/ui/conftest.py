@@ -35,7 +35,7 @@ REPORT = Path(__file__).parent / "report.yaml"
 REFUSED = re.compile(r"Failed to load resource: .* (401|404|422|502)")
 """Chromium's own line about a refusal that the page itself shows to its reader."""
 
-PATIENCE = 30_000
+PATIENCE = 60_000
 """Milliseconds: a browser on a machine that also runs other tests takes its time."""
 expect.set_options(timeout=PATIENCE)
 
@@ -55,7 +55,9 @@ def browser() -> Iterator[Browser]:
             pytest.fail(reason)
         pytest.skip(reason)
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=list(QUIET))
+        chromium = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=list(QUIET), timeout=2 * PATIENCE
+        )
         yield chromium
         chromium.close()
 
