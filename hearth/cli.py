@@ -1,5 +1,6 @@
 """The `hearth` command. Its sub-commands come from the entry points `hearth.commands`."""
 
+import sys
 from importlib.metadata import entry_points
 
 import typer
@@ -26,4 +27,9 @@ def build_cli() -> typer.Typer:
 
 def main() -> None:
     """Run the command line; the exit code is the command's."""
-    build_cli()()
+    try:
+        build_cli()()
+    except UnicodeEncodeError as error:
+        # A word of the command line that is no UTF-8 came to where only text can be written.
+        told = error.object.encode(errors="replace").decode()
+        sys.exit(f"{told[:200]!r} is no UTF-8 text: look at the settings of the terminal.")

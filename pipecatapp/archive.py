@@ -101,16 +101,16 @@ def write_archive(state: StateDir, target: Path) -> Manifest:
     return manifest
 
 
-def stage(state: StateDir, archive: Path, *, keys: bool) -> Manifest:
+def stage(state: StateDir, archive: Path, *, keys: bool, called: str = "") -> Manifest:
     """Check an archive and unpack it beside the state, which it becomes at the next start.
 
     Nothing else is changed; a stage that was there is replaced. Without `keys`, those of the state
-    stay. Raises `ArchiveError`.
+    stay. `called` is what people call the file. Raises `ArchiveError`.
     """
     draft = state.root / f"{STAGED}-{uuid.uuid4().hex}"
     draft.mkdir(mode=0o700, parents=True)
     try:
-        manifest = _unpack(archive, draft)
+        manifest = _unpack(archive, draft, called or archive.name)
         _check(draft, manifest)
         if not keys:
             for name in KEYS:
@@ -216,20 +216,20 @@ def _manifest(copy: Path) -> Manifest:
     )
 
 
-def _unpack(archive: Path, folder: Path) -> Manifest:
+def _unpack(archive: Path, folder: Path, called: str) -> Manifest:
     try:
         with tarfile.open(archive, "r:gz") as tar:
             tar.extractall(folder, filter="data")
         manifest = json.loads((folder / MANIFEST).read_bytes())
         if manifest["format"] > FORMAT:
-            raise ArchiveTooNew(f"{archive.name} was written by Hearth {manifest['hearth']}.")
+            raise ArchiveTooNew(f"{called} was written by Hearth {manifest['hearth']}.")
         return Manifest.model_validate(manifest)
     except (EOFError, tarfile.ReadError, OSError) as error:
         if isinstance(error, OSError) and error.errno:
-            raise NotAnArchive(f"{archive.name} cannot be read: {error.strerror}.") from error
-        raise ArchiveDamaged(f"{archive.name} is damaged, or no archive: {error}.") from error
+            raise NotAnArchive(f"{called} cannot be read: {error.strerror}.") from error
+        raise ArchiveDamaged(f"{called} is damaged, or no archive: {error}.") from error
     except (tarfile.TarError, KeyError, TypeError, ValueError) as error:
-        raise NotAnArchive(f"{archive.name} is no backup of Hearth.") from error
+        raise NotAnArchive(f"{called} is no backup of Hearth.") from error
 
 
 def _check(folder: Path, manifest: Manifest) -> None:

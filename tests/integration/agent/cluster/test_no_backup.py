@@ -17,6 +17,15 @@ def test_backup_that_cannot_be_made_says_why_and_leaves_nothing(house: House) ->
     assert [*house.state.glob(".archive-*")] == []
 
 
+def test_archive_that_is_none_is_told_without_a_name_that_nobody_gave(house: House) -> None:
+    """The file in which the service keeps it for a moment means nothing to who has sent it."""
+    with house.client() as client:
+        answer = client.post("/api/restore", content=b"a letter")
+
+    assert answer.status_code == 422
+    assert answer.json()["error"]["message"].startswith("What was sent is damaged, or no archive")
+
+
 def test_packages_of_programs_are_left_out_of_a_backup(house: House) -> None:
     """They are gigabytes that can be fetched again, and without their links they do not work."""
     place = house.state / "packages" / ("a" * 24) / "bin"

@@ -1,8 +1,12 @@
 """Requests that say what cannot be said: they are refused in words, and nothing of them is kept."""
 
+import sys
+
 import pytest
 
+from hearth.cli import main
 from tests.integration.agent.conftest import House
+from tests.integration.agent.test_cli import announce
 
 
 @pytest.mark.parametrize(
@@ -59,3 +63,15 @@ def test_part_of_a_message_that_has_no_text_is_told(house: House, part: dict[str
         answer = client.post("/v1/chat/completions", json={"model": "agent", "messages": [message]})
 
     assert (answer.status_code, answer.json()["error"]["code"]) == (400, "no_user_message")
+
+
+def test_word_that_is_no_text_is_told_in_the_shell(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A terminal with other letters than UTF-8 must not show how we are built inside."""
+    announce(house)
+    words = ["hearth", "run", "gr\udcfcn", "--state-dir", str(house.state)]
+    monkeypatch.setattr(sys, "argv", words)
+
+    with pytest.raises(SystemExit, match="no UTF-8 text"):
+        main()
