@@ -85,10 +85,11 @@ def settings(cluster: Cluster, serve: Callable[[ASGIApp], str], tmp_path: Path) 
 
 @pytest.mark.proves("001-14")
 async def test_job_gives_what_the_sandbox_here_gives(
-    settings: dict[str, Any], tmp_path: Path
+    cluster: Cluster, settings: dict[str, Any], tmp_path: Path
 ) -> None:
     """The machine that a program runs on must not change what a workflow does with it."""
     (tmp_path / "local").mkdir()
+    before = cluster.dispatched()
     async with cluster_engine(tmp_path / "local", work("local"), own_url="") as engine:
         here = await outputs_of(engine, "work")
     async with cluster_engine(tmp_path, work("nomad"), **named(settings)) as engine:
@@ -96,6 +97,7 @@ async def test_job_gives_what_the_sandbox_here_gives(
 
     assert there == here
     assert here["work"]["exit_code"] == 3
+    assert len(set(cluster.dispatched()) - set(before)) == 1
 
 
 async def test_job_is_found_again_after_the_agent_was_killed(
