@@ -13,7 +13,8 @@ import pytest
 
 from hearth.cluster import binaries
 from hearth.cluster.consul import Consul
-from tests.integration.cluster.agents import Agent, consul_agent, free_ports, wait_for
+from tests.integration.cluster.agents import Agent, consul_agent, wait_for
+from tests.ports import free_ports
 
 
 class Hello(BaseHTTPRequestHandler):
@@ -60,6 +61,7 @@ def test_callers_of_a_mesh_are_let_in_by_their_name(mesh: tuple[Agent, str]) -> 
         wait_for(lambda: _answer(url) is None, agent)
         call("DELETE", "connect/intentions/exact", params=rule)
     wait_for(lambda: _answer(url) == "hello", agent)
+    assert _answer(url) == "hello"
 
 
 def _answer(url: str) -> str | None:

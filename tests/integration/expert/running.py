@@ -16,7 +16,7 @@ import psutil
 
 from hearth.settings import Engine
 from tests.integration.expert import build_engines
-from tests.ports import free_port as free_port
+from tests.ports import free_port
 
 KEY = "sk-hearth-test"
 CHAT = "/v1/chat/completions"

@@ -18,7 +18,8 @@ from hearth.models.store import ModelStore
 from tests.integration.cluster.agents import Agent, consul_agent
 from tests.integration.expert import build_engines
 from tests.integration.expert.clever import Clever
-from tests.integration.expert.running import Expert, Starter, free_port, until
+from tests.integration.expert.running import Expert, Starter, until
+from tests.ports import free_port
 
 TOKEN = "e0000000-1111-4222-8333-444444444444"
 SERVICE = "llama-expert-smollm2"

@@ -13,7 +13,7 @@ import pytest
 
 from hearth.cluster.binaries import find
 from hearth.settings import Settings
-from tests.ports import free_ports as free_ports
+from tests.ports import free_ports
 
 Json = dict[str, Any]
 ROOT_TOKEN = "5ec2e7b5-0000-4000-8000-000000000001"

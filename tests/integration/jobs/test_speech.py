@@ -8,10 +8,10 @@ import httpx2
 import pytest
 from openai import OpenAI
 
-from tests.integration.gateway.consul import free_ports
 from tests.integration.jobs.conftest import JOBS, KEYS, Cluster, Json
 from tests.integration.speech.conftest import speech_models
 from tests.integration.speech.golden import SENTENCES, word_errors
+from tests.ports import free_ports
 
 __all__ = ["speech_models"]
 pytestmark = [pytest.mark.nomad, pytest.mark.timeout(300)]
