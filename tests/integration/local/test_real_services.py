@@ -44,7 +44,7 @@ def test_real_services_answer_and_leave_nothing_behind(whole: Tiny) -> None:
             "model": "agent", "max_tokens": 8,
             "messages": [{"role": "user", "content": "Say hello."}],
         },
-        timeout=120,
+        timeout=240,
     )  # fmt: skip
     up.send(signal.SIGINT)
 

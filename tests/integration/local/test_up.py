@@ -139,11 +139,11 @@ def test_failing_service_ends_the_start_with_its_last_words(tiny: Tiny) -> None:
 
 def test_service_that_never_becomes_healthy_ends_the_start(tiny: Tiny) -> None:
     """A start that hangs must end with the reason that the service itself gives."""
-    tiny.be(llama_expert={"arguments": ["--ready-when", NEVER], "start_seconds": 1})
+    tiny.be(llama_expert={"arguments": ["--ready-when", NEVER], "start_seconds": 8})
     ended = tiny.up()
 
     assert ended.ended() == 1
-    assert "llama-expert did not start (not ready in 1 s: start: loading)" in ended.err
+    assert "llama-expert did not start (not ready in 8 s: start: loading)" in ended.err
     tiny.assert_nothing_left()
 
 
