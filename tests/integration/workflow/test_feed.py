@@ -3,9 +3,19 @@
 import asyncio
 
 import pytest
+from pydantic import BaseModel
 
 from pipecatapp.library.runs import conversations
-from pipecatapp.workflow import Delta, Engine, Event, Listener, UnknownRun
+from pipecatapp.workflow import (
+    Context,
+    Delta,
+    Engine,
+    Event,
+    Listener,
+    UnknownRun,
+    load_document,
+    tool,
+)
 from tests.unit.workflow.conftest import OpenEngine
 from tests.unit.workflow.tools import Gates, Script
 
@@ -26,7 +36,16 @@ steps:
       - {id: three, use: text.upper, with: {text: unheard}, stream: true}
 outputs: {text: "{{ one.text }}"}
 """
+WHISPERING = """
+id: whispering
+steps: [{id: said, use: word.whisper, stream: true}]
+outputs: {text: "{{ said.text }}"}
+"""
 UNGATED = GATED.replace("gate.pass, with: {name", "text.upper, with: {text")
+
+
+class Whispered(BaseModel):
+    text: str
 
 
 async def test_listener_from_the_start_hears_everything_in_order(open_engine: OpenEngine) -> None:
@@ -63,6 +82,30 @@ async def test_listener_from_the_start_hears_everything_in_order(open_engine: Op
         "run.done ",
     ]
     assert (await engine.wait(run)).status == "done"
+
+
+@tool("word.whisper", effect="pure")
+async def whisper(ctx: Context) -> Whispered:
+    """Say a word to those who listen, and give another."""
+    await ctx.say("".join(["to-be", "-forgotten"]))
+    return Whispered(text="to-be-kept")
+
+
+async def test_words_on_their_way_are_nowhere_in_the_ledger(open_engine: OpenEngine) -> None:
+    """Thousands of pieces of text would be thousands of writes, of what the output says anyway."""
+    engine: Engine = await open_engine()
+    engine.learn([whisper])
+    plan = engine.plan(load_document(WHISPERING, file="test.yaml"))
+    listener = Listener()
+
+    run = await engine.start(plan, {}, listener=listener)
+    said = [item.text async for item in listener if isinstance(item, Delta)]
+    await engine.wait(run)
+    kept = b"".join(one.read_bytes() for one in engine.ledger.path.parent.glob("ledger.db*"))
+
+    assert said == ["to-be-forgotten"]
+    assert b"to-be-kept" in kept
+    assert b"to-be-forgotten" not in kept
 
 
 async def test_followers_have_no_gap_and_no_duplicate(open_engine: OpenEngine) -> None:
