@@ -9,6 +9,7 @@ import httpx2
 from tests.benchmarks.entry import Benchmark, Pair
 from tests.benchmarks.gateway.field import (
     HOST,
+    RUNS_ON,
     Field,
     Way,
     field,
@@ -92,7 +93,7 @@ RSS = Benchmark(
     id="gateway.rss",
     about=(
         "Resident memory after some thousand whole answers and streams. Ours is one process;"
-        " nginx is its master and one worker; the LiteLLM proxy has one worker."
+        f" nginx is its master and one worker; the LiteLLM proxy has one worker. {RUNS_ON}"
     ),
     unit="MB",
     peer="nginx",

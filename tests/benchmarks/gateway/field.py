@@ -11,6 +11,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +19,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import httpx2
 import psutil
@@ -127,13 +128,31 @@ def _gateway(start: Start, folder: Path, ports: list[int]) -> Way:
         for p in ports
     ]
     process = start(
-        [sys.executable, "-m", "moe_gateway"],
+        [interpreter(), "-m", "moe_gateway"],
+        PYTHONPATH=sysconfig.get_path("purelib"),
+        PYTHONDONTWRITEBYTECODE="",
         MOE_GATEWAY_PORT=str(port),
         MOE_GATEWAY_KEY_FILES=json.dumps([str(folder / "key")]),
         MOE_GATEWAY_KEY_STORE=str(folder / "keys.db"),
         MOE_GATEWAY_INSTANCES=json.dumps(instances),
     )
     return Way("gateway", port, key, process)
+
+
+DEBIANS: Final = Path("/usr/bin/python3")
+RUNS_ON = "It runs on Debian's own Python where that is of our version, with bytecode in its place."
+
+
+def interpreter() -> Path:
+    """What our gateway runs on: what bootstrap.sh takes on a Debian machine that has no other
+    Python, with the packages of our environment; where that is another version, our own.
+    """
+    told = "import sys; print(*sys.version_info[:2])"
+    if not DEBIANS.exists():
+        return Path(sys.executable)
+    found = subprocess.run([DEBIANS, "-c", told], capture_output=True, text=True, check=True)
+    ours = f"{sys.version_info[0]} {sys.version_info[1]}"
+    return DEBIANS if found.stdout.strip() == ours else Path(sys.executable)
 
 
 NGINX = """
