@@ -132,10 +132,14 @@ class Home:
 
     async def empty(self) -> None:
         """Wait until nobody talks any more."""
-        async with asyncio.timeout(SECONDS), httpx2.AsyncClient() as http:
+        await self.tells("voice_sessions_running 0.0")
+
+    async def tells(self, figure: str) -> None:
+        """Wait until that stands in the metrics."""
+        async with asyncio.timeout(SECONDS), httpx2.AsyncClient(timeout=60) as http:
             while True:
                 figures = await http.get(f"{self.house.address}/metrics")
-                if "voice_sessions_running 0.0" in figures.text:
+                if figure in figures.text:
                     return
                 await asyncio.sleep(0.1)
 

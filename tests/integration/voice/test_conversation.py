@@ -1,6 +1,7 @@
 """Talking with the agent: real sound in real time, real engines; only the model is scripted."""
 
 import json
+import threading
 
 import httpx2
 import pytest
@@ -38,6 +39,20 @@ async def test_spoken_question_is_answered_with_speech(home: Home) -> None:
     assert all(seconds >= 0 for seconds in turn["stages"].values())
     assert "voice_v2v_seconds_count 1.0" in figures
     assert "france" not in figures.lower()
+
+
+async def test_answer_is_spoken_while_it_is_still_being_written(home: Home) -> None:
+    """Nobody waits for the end of a long answer to hear its beginning."""
+    goes_on = threading.Event()
+    home.house.model.when("France").say(ANSWER, held=goes_on, held_after=8)
+    async with home.caller() as caller, caller.quiet():
+        await caller.socket.send(json.dumps({"type": "text", "text": QUESTION}))
+        await caller.sounds()
+        before = caller.types()
+        goes_on.set()
+        await caller.hears("answered")
+
+    assert "answered" not in before
 
 
 async def test_who_speaks_over_the_answer_stops_it(home: Home) -> None:

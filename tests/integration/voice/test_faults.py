@@ -180,9 +180,36 @@ async def test_worker_that_dies_ends_its_conversations_and_a_new_one_begins(home
 
 
 def kill_worker() -> None:
-    for child in psutil.Process().children():
-        if WORKER in child.cmdline():
-            os.kill(child.pid, signal.SIGKILL)
+    for pid in workers():
+        os.kill(pid, signal.SIGKILL)
+
+
+def workers() -> set[int]:
+    """The process ids of all of them."""
+    return {each.pid for each in psutil.Process().children() if WORKER in each.cmdline()}
+
+
+async def test_worker_that_has_grown_too_large_finishes_what_it_has(home: Home) -> None:
+    """Memory that nobody gives back is given back by a new process, and nobody is cut off."""
+    others = workers()
+    with home.another({"voice_worker_bytes": 1}) as own:
+        async with own.caller() as first, first.quiet():
+            old = workers() - others
+            async with own.caller():
+                pass
+            await own.tells("voice_workers_recycled_total 1.0")
+            both = workers() - others
+            await typed(first, QUESTION)
+            await first.hears("answered")
+            async with own.caller() as later, later.quiet():
+                await goes_on(later)
+        _, left = await asyncio.to_thread(
+            psutil.wait_procs, [psutil.Process(pid) for pid in old if psutil.pid_exists(pid)], 60
+        )
+
+    assert len(old) == 1
+    assert len(both) == 2
+    assert left == []
 
 
 async def test_unfinished_sentence_does_not_end_the_turn(home: Home) -> None:
