@@ -89,7 +89,7 @@ async def edit_document(
     """Change fields, add, move and remove nodes; only the lines that are touched change."""
     if if_match is None:
         raise seen_missing()
-    told = workbench.edit(name, body.operations, seen=if_match, look=body.look)
+    told = await workbench.edit(name, body.operations, seen=if_match, look=body.look)
     response.headers["etag"] = told.etag
     return told
 

@@ -66,7 +66,8 @@ class OwnDocuments:
 
     async def edit(self, name: str, edits: Sequence[Json], *, seen: str, look: bool) -> Json:
         operations = OPERATIONS.validate_python(edits)
-        return self._bench.edit(name, operations, seen=seen, look=look).model_dump(mode="json")
+        told = await self._bench.edit(name, operations, seen=seen, look=look)
+        return told.model_dump(mode="json")
 
     async def put(self, name: str, text: str) -> Json:
         return self._bench.put(name, text, seen="*").model_dump(mode="json")

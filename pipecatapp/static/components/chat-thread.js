@@ -41,7 +41,7 @@ class ChatThread extends HTMLElement {
 
   #welcome() {
     const idea = (text) => h("button", { type: "button", class: "idea", onclick: () => this.dispatchEvent(new CustomEvent("idea", { detail: { text } })) }, text)
-    return h("div", { class: "welcome" }, h("div", { class: "welcome-mark" }, flame()), h("h2", {}, "What is on your mind?"), h("p", {}, "Everything you write stays on your own machines."), h("div", { class: "ideas" }, IDEAS.map(idea)))
+    return h("div", { class: "welcome" }, h("div", { class: "welcome-mark" }, flame()), h("h2", {}, "What is on your mind?"), h("p", {}, "What you write stays on your own machines, unless you ask a hosted model."), h("div", { class: "ideas" }, IDEAS.map(idea)))
   }
 
   #scrolled = () => {

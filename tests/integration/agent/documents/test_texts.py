@@ -1,6 +1,7 @@
 """Documents edited over HTTP and in the shell: kept, known at once, and never written blindly."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,29 @@ def test_edit_over_http_keeps_comments_and_is_known_at_once(house: House) -> Non
     assert (blind.status_code, blind.json()["error"]["code"]) == (428, "if_match_missing")
     assert outputs == {"zone": "Europe/Berlin"}
     assert "zones" in listed
+
+
+def test_no_edit_is_lost_to_one_of_the_same_moment(house: House) -> None:
+    """Two pages save at once: what both were told is kept must be there."""
+
+    def change(count: int) -> int:
+        edits = [{"op": "set", "path": f"said.with.value.by{count}", "value": n} for n in range(20)]
+        with house.client() as client:
+            answer = client.patch(
+                "/api/workflows/zones",
+                json={"operations": edits},
+                headers={"if-match": "*"},
+            )
+        return count if answer.status_code == 200 else 0
+
+    free = "id: zones\nsteps:\n- {id: said, use: value, with: {value: {by: nobody}}}\n"
+    with house.client() as client, ThreadPoolExecutor(4) as pool:
+        client.put("/api/workflows/zones/document", json={"document": free})
+        saved = {*pool.map(change, range(1, 5))} - {0}
+
+    kept = (house.state / "workflows" / "zones.yaml").read_text()
+    assert saved
+    assert {count for count in range(1, 5) if f"by{count}:" in kept} == saved
 
 
 def test_wrong_edit_is_told_and_not_kept(house: House) -> None:
