@@ -79,6 +79,10 @@ def test_spoken_question_goes_by_webrtc_and_is_answered_aloud(
     page.reload()
     page = to_talk(page)
     page.get_by_test_id("talk-start").click()
+    meter, deadline = page.get_by_test_id("talk-meter"), time.monotonic() + PATIENCE / 1000
+    while meter.evaluate("meter => meter.value") < 0.05:
+        assert time.monotonic() < deadline
+        page.wait_for_timeout(50)
 
     # A busy machine may miss the beginning of the first question; it comes again.
     turn = page.locator(".talk-turn").filter(has_text="capital of France").first
@@ -191,6 +195,7 @@ def test_character_listens_thinks_and_speaks(talking: Visitor) -> None:
     """People see whether it is their turn. It is one drawing, each state of it named for those who
     do not see, and in each something of it moves."""
     talking.house.model.when("hello").say(ANSWER, pause=0.02)
+    talking.house.model.when("trouble").refuse(500)
     page = to_talk(talking.enter())
     page.emulate_media(reduced_motion="no-preference")
     figure = page.locator("talk-figure")
@@ -201,6 +206,9 @@ def test_character_listens_thinks_and_speaks(talking: Visitor) -> None:
     page.get_by_test_id("talk-send").click()
     becomes(page, "speaking")
     becomes(page, "listening")
+    page.get_by_test_id("talk-text").fill("trouble")
+    page.get_by_test_id("talk-send").click()
+    expect(page.get_by_test_id("problem")).to_contain_text("The model gives no answer.")
     shown = {state: (name, set(moves)) for state, name, moves in page.evaluate("shown")}
 
     always = {"figure-burn", "figure-blink"}
@@ -208,6 +216,7 @@ def test_character_listens_thinks_and_speaks(talking: Visitor) -> None:
     assert shown["listening"] == ("The agent is listening", always)
     assert shown["thinking"] == ("The agent is thinking", always | {"figure-think"})
     assert shown["speaking"] == ("The agent is speaking", always | {"figure-rise"})
+    assert shown["trouble"] == ("The agent is in trouble", always)
 
 
 def test_page_without_a_microphone_says_what_to_do(talking: Visitor) -> None:
