@@ -5,7 +5,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -28,6 +28,7 @@ RECAP = re.compile(
 
 
 PASSWORD = "a password of the tests"
+Variables = Mapping[str, Mapping[str, object]]
 
 
 @cache
@@ -62,8 +63,13 @@ class Ran:
         return "".join(task for task in tasks if "changed: [" in task)
 
 
-def inventory_of(lab: Lab, nodes: int, **variables: object) -> Path:
-    """The lab's own inventory with so many of its machines, and variables of the cluster."""
+def inventory_of(
+    lab: Lab, nodes: int, *, of_hosts: Variables | None = None, **variables: object
+) -> Path:
+    """The lab's own inventory with so many of its machines, and variables of the cluster.
+
+    `of_hosts`: name of a machine -> variables of its own.
+    """
     yaml = YAML()
     document = yaml.load((ROOT / "inventory" / "lab.yaml").read_text(encoding="utf-8"))
     hosts = document["cluster"]["hosts"]
@@ -71,7 +77,8 @@ def inventory_of(lab: Lab, nodes: int, **variables: object) -> Path:
         del hosts[name]
     for name, host in hosts.items():
         host["ansible_host"] = str(lab.node(name).address)
-    document["cluster"]["vars"].update(cluster_secrets_file=str(vault()), **variables)
+        host.update((of_hosts or {}).get(name, {}))
+    document["cluster"]["vars"].update({"cluster_secrets_file": str(vault()), **variables})
     file = lab.folder / f"inventory-{nodes}.yaml"
     with file.open("w", encoding="utf-8") as stream:
         yaml.dump(document, stream)
@@ -80,7 +87,8 @@ def inventory_of(lab: Lab, nodes: int, **variables: object) -> Path:
 
 def play(
     lab: Lab, *options: str, nodes: int = 3, playbook: str = "playbook.yaml", check: bool = True,
-    variables: dict[str, object] | None = None, root: Path = ROOT,
+    variables: dict[str, object] | None = None, of_hosts: Variables | None = None,
+    root: Path = ROOT,
 ) -> Ran:  # fmt: skip
     """Run a playbook on the first machines of a lab; fails with the end of what it said.
 
@@ -93,11 +101,13 @@ def play(
     settings = {
         "ANSIBLE_VAULT_PASSWORD_FILE": str(password),
         "ANSIBLE_CONFIG": str(root / "ansible.cfg"),
+        # Its own modules and action plugins, whatever is installed here.
+        "PYTHONPATH": str(root),
     }
     for name in ("consul", "nomad"):
         found = binaries.find("consul" if name == "consul" else "nomad")
         settings[f"HEARTH_{name.upper()}_BINARY"] = str(found or "")
-    inventory = inventory_of(lab, nodes, **(variables or {}))
+    inventory = inventory_of(lab, nodes, of_hosts=of_hosts, **(variables or {}))
     words: Sequence[str] = [str(BIN / "ansible-playbook"), "-i", str(inventory), playbook, *options]
     ended = lab.run(list(words), cwd=root, settings=settings, check=False)
     if check and ended.returncode != 0:

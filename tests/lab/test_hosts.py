@@ -1,5 +1,6 @@
 """Bare Debian hosts brought to Consul, Docker and our own code; everything that needs no Nomad."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -27,11 +28,14 @@ def cluster(golden: Layer, boot: Boot) -> Iterator[Lab]:
 
 def test_check_of_bare_hosts_says_what_would_be_done(bare: Lab) -> None:
     """A person looks before the first run, too; nothing may be changed or missing for that."""
-    ran = play(bare, "--check", "--diff", "--tags", MACHINES, nodes=1)
+    ran = play(bare, "--check", "--diff", "--tags", MACHINES)
 
-    assert ran.changed["node1"] > 0
+    assert ran.changed.keys() == {"node1", "node2", "node3"}
+    for node in bare.nodes():
+        assert ran.changed[node.name] > 0
+        assert not node.ssh("ls /opt").strip()
+    assert ran.output.count("after: /etc/consul.d/consul.json") == 0
     assert '+    "datacenter": "dc1"' in ran.output or "consul.json" in ran.output
-    assert not bare.node("node1").ssh("ls /opt").strip()
 
 
 @pytest.mark.proves("004-45")
@@ -65,6 +69,19 @@ def test_tag_of_a_role_alone_changes_nothing(cluster: Lab, tag: str) -> None:
     ran = play(cluster, "--limit", "node1", "--tags", tag)
 
     assert ran.changed == {"node1": 0}, ran.changes
+
+
+@pytest.mark.proves("004-32")
+def test_machine_has_the_value_that_is_declared_nearest_to_it(cluster: Lab) -> None:
+    """What holds for all is said once; a cluster, and a machine of it, may differ by one line."""
+    ran = play(
+        cluster, "--check", "--diff", "--tags", "host_configure",
+        variables={"cluster_domain": "ours"}, of_hosts={"node2": {"cluster_domain": "mine"}},
+    )  # fmt: skip
+
+    shown = dict(re.findall(r"\+Domains=~(\w+)\n(?:.*\n)*?changed: \[(\w+)\]", ran.output))
+    assert ran.output.count("-Domains=~consul\n") == 3
+    assert (shown["mine"], ran.output.count("+Domains=~ours\n")) == ("node2", 2)
 
 
 def test_second_and_third_server_join_the_first(cluster: Lab) -> None:

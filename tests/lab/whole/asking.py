@@ -163,6 +163,19 @@ def _runs(nomad: Nomad, job: str) -> bool:
     return len(state.running) >= len([n for n in nomad.nodes() if n.status == "ready"])
 
 
+def run_of(client: httpx2.Client, document: str) -> dict[str, Any]:
+    """A run of a workflow, once it has ended."""
+    started = client.post("/api/runs", json={"document": document}).raise_for_status().json()
+
+    def ended() -> dict[str, Any]:
+        run: dict[str, Any] = client.get(f"/api/runs/{started['run']}").raise_for_status().json()
+        if run["status"] not in {"done", "failed", "cancelled"}:
+            raise Unsettled(f"the run is {run['status']}")
+        return run
+
+    return patiently(ended)
+
+
 def patiently(ask: Callable[[], Result], seconds: float = LONG) -> Result:
     """Ask again while the cluster finds itself; fails with the last reason."""
     deadline = time.monotonic() + seconds

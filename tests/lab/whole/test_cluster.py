@@ -2,7 +2,6 @@
 
 import json
 from datetime import datetime
-from typing import Any
 
 import pytest
 
@@ -10,7 +9,6 @@ from hearth.cluster.nomad import Nomad
 from hearth.lab.lab import Lab
 from tests.lab.playbooks import play
 from tests.lab.whole.asking import (
-    Unsettled,
     agent,
     agents,
     chat,
@@ -18,6 +16,7 @@ from tests.lab.whole.asking import (
     expert,
     gateway,
     patiently,
+    run_of,
     settle,
 )
 
@@ -139,9 +138,7 @@ def test_program_of_a_workflow_runs_on_a_machine_that_nomad_chooses(cluster: Lab
     for node in cluster.nodes():
         node.ssh(NAMESPACES)
     with agent(cluster, cluster.node("node1")) as client:
-        started = client.post("/api/runs", json={"document": ERRAND}).raise_for_status().json()
-        path = f"/api/runs/{started['run']}"
-        run = patiently(lambda: _ended(client.get(path).raise_for_status().json()), 180)
+        run = run_of(client, ERRAND)
 
     assert run["status"] == "done", run
     assert run["outputs"] == {"said": "42\n", "files": "made\n"}
@@ -191,12 +188,6 @@ def _errands(lab: Lab) -> set[str]:
     """The jobs that programs of workflows have become."""
     with agents(lab, lab.node("node1")) as (_, nomad):
         return {row.id for row in nomad.jobs("hearth-code/")}
-
-
-def _ended(run: dict[str, Any]) -> dict[str, Any]:
-    if run["status"] not in {"done", "failed", "cancelled"}:
-        raise Unsettled(f"the run is {run['status']}")
-    return run
 
 
 def _first_healthy(nomad: Nomad, job: str) -> float:
