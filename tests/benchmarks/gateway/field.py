@@ -139,7 +139,7 @@ def _gateway(start: Start, folder: Path, ports: list[int]) -> Way:
     return Way("gateway", port, key, process)
 
 
-DEBIANS: Final = Path("/usr/bin/python3")
+SYSTEMS_PYTHON: Final = Path("/usr/bin/python3")
 RUNS_ON = "It runs on Debian's own Python where that is of our version, with bytecode in its place."
 
 
@@ -148,11 +148,11 @@ def interpreter() -> Path:
     Python, with the packages of our environment; where that is another version, our own.
     """
     told = "import sys; print(*sys.version_info[:2])"
-    if not DEBIANS.exists():
+    if not SYSTEMS_PYTHON.exists():
         return Path(sys.executable)
-    found = subprocess.run([DEBIANS, "-c", told], capture_output=True, text=True, check=True)
+    found = subprocess.run([SYSTEMS_PYTHON, "-c", told], capture_output=True, text=True, check=True)
     ours = f"{sys.version_info[0]} {sys.version_info[1]}"
-    return DEBIANS if found.stdout.strip() == ours else Path(sys.executable)
+    return SYSTEMS_PYTHON if found.stdout.strip() == ours else Path(sys.executable)
 
 
 NGINX = """
