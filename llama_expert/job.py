@@ -52,7 +52,7 @@ class Job:
             key_file=settings.key_file,
             context=settings.context or model.context,
             slots=settings.slots,
-            threads=settings.threads or physical_cores(),
+            threads=settings.threads or threads_beside_others(),
             llama_server_binary=settings.llama_server_binary,
             workers=tuple(workers),
         )
@@ -61,6 +61,15 @@ class Job:
     def key(self) -> str:
         """The key that callers must show."""
         return read_key(self.key_file)
+
+
+def threads_beside_others() -> int:
+    """One less than there are cores, where there are several.
+
+    The threads of llama.cpp wait for each other many hundred times a word, and spin meanwhile. With
+    one on each core, a single other busy process makes an answer fifty times slower.
+    """
+    return max(1, physical_cores() - 1)
 
 
 def physical_cores() -> int:

@@ -45,7 +45,7 @@ class Settings(StrictSettings):
     )
     slots: int = Field(4, ge=1, le=64, description="How many callers are answered at once.")
     threads: int | None = Field(
-        None, ge=1, description="Processor threads; without it, one per physical core."
+        None, ge=1, description="Processor threads; without it, one less than physical cores."
     )
     load_timeout: float = Field(
         900, gt=0, description="Seconds that a model may take until it answers."

@@ -63,7 +63,7 @@ variable "slots" {
 variable "threads" {
   type        = number
   default     = 0
-  description = "Processor threads; 0: one per physical core."
+  description = "Processor threads; 0: one less than physical cores."
 }
 
 variable "rpc" {

@@ -100,12 +100,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(tree.ROOT / file, target, follow_symlinks=False)
     (root / "home").mkdir()
-    place = Place(root / "hearth", root / "home")
-    # Other tests run on the same processors. Two threads of a model that wait for each other there
-    # make one word in a second, one thread alone makes twelve.
-    place.state.mkdir(parents=True)
-    (place.state / "settings.env").write_text("LLAMA_EXPERT_THREADS=1\n", encoding="utf-8")
-    return place
+    return Place(root / "hearth", root / "home")
 
 
 @pytest.fixture(scope="session")
