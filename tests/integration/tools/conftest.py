@@ -1,6 +1,6 @@
 """The engine with the shipped tools, as pipecatapp puts it together, without its web server."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from pipecatapp.sandbox import Sandbox
 from pipecatapp.tools import TOOLS
 from pipecatapp.tools.code.elsewhere.places import Places
 from pipecatapp.tools.code.packages import Packages
-from pipecatapp.workflow import Engine, Ledger, Workspaces, load_document
+from pipecatapp.workflow import Engine, Ledger, Project, Workspaces, load_document
 from pipecatapp.workspace import GitWorkspaces
 
 OpenPlaces = Callable[[AsyncExitStack], Awaitable[Places]]
@@ -36,6 +36,7 @@ async def engine_in(
     *documents: str,
     places: OpenPlaces | None = None,
     services: Mapping[Any, object] | None = None,
+    projects: Iterable[Project] = (),
 ) -> AsyncIterator[Engine]:
     """An engine on the ledger, the workspaces and the packages of a folder."""
     sandbox, ledger = Sandbox(), Ledger(folder / "ledger.db")
@@ -52,6 +53,7 @@ async def engine_in(
             tools=TOOLS.values(),
             workflows=[load_document(text, file="test.yaml") for text in documents],
             services={**given, **(services or {})},
+            projects=projects,
             roles={"default": "auto"},
         ) as engine:
             yield engine

@@ -54,13 +54,22 @@ def work(where: str, image: str = "") -> str:
 
 
 @contextlib.asynccontextmanager
-async def cluster_engine(folder: Path, *documents: str, **settings: Any) -> AsyncIterator[Engine]:
+async def cluster_engine(
+    folder: Path,
+    *documents: str,
+    services: Any = None,
+    projects: Any = (),
+    **settings: Any,
+) -> AsyncIterator[Engine]:
     """An engine whose places are opened as the service opens them."""
 
     async def places(stack: AsyncExitStack) -> Places:
         return await open_elsewhere(stack, Errands(folder / "errands"), **settings)
 
-    async with engine_in(folder, *documents, places=partial(places)) as engine:
+    opened = engine_in(
+        folder, *documents, places=partial(places), services=services, projects=projects
+    )
+    async with opened as engine:
         yield engine
 
 

@@ -6,12 +6,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from pipecatapp.library.secrets import Secrets
 from pipecatapp.tools import TOOLS
 from pipecatapp.tools.code.elsewhere.places import Places
-from pipecatapp.workflow import Context, ToolFailed, load_document
+from pipecatapp.workflow import Context, Project, ToolFailed, load_document
 from tests.integration.tools.elsewhere import engine as docker
 from tests.integration.tools.elsewhere.documents import (
     LONG,
@@ -77,6 +79,29 @@ async def test_container_gives_a_program_no_more_than_the_sandbox(
         told = (await outputs_of(e, "one"))["work"]["stdout"].splitlines()
 
     assert told == ["1000", "CapEff:\t0000000000000000", "fixed", "written", "lo"]
+
+
+async def test_secret_reaches_a_container_and_not_what_is_told_of_it(
+    address: str, tmp_path: Path
+) -> None:
+    """Wherever a program runs it is given its keys, and they are hidden in what it prints."""
+    secrets = Secrets(tmp_path / "secrets", {})
+    secrets.keep("oven", "sk-oven-0123456789")
+    document = json.loads(one_program('case $KEY in sk-oven-*9) echo "it is $KEY";; esac'))
+    document["project"] = "bakery"
+    document["steps"][0]["with"]["secrets"] = {"KEY": "oven"}
+    given: dict[str, Any] = {
+        "services": {Secrets: secrets},
+        "projects": [Project("bakery", {"secrets": {"oven": "kept:oven"}}, {})],
+        "own_url": "",
+        "docker_url": address,
+    }
+    async with cluster_engine(tmp_path, json.dumps(document), **given) as engine:
+        told = (await outputs_of(engine, "one"))["work"]["stdout"]
+
+    assert told == "it is ***\n"
+    assert containers(address) == []
+    assert not [*(tmp_path / "errands").iterdir()]
 
 
 @pytest.mark.parametrize(
