@@ -277,7 +277,7 @@ def _keep(offered: Offered, ended: Outcome, work: Path) -> None:
     part = offered.place / ".result"
     with part.open("wb") as target:
         pack_outcome(target, ended, work)
-    part.rename(offered.result)
+    offered.came_back(part)
     subprocess.run(["rm", "-rf", "--", str(work)], check=True)
 
 

@@ -46,6 +46,11 @@ class Offered:
         return self.place / "given.tar"
 
     @property
+    def said(self) -> Path:
+        """The program alone, as data."""
+        return self.place / "errand.json"
+
+    @property
     def result(self) -> Path:
         """The bundle of what came of it; whole when it is there."""
         return self.place / "result.tar"
@@ -59,6 +64,12 @@ class Offered:
     def room(self) -> int:
         """Bytes that the result may have."""
         return self.errand.limits.disk * 2 + OVERHEAD
+
+    def came_back(self, bundle: Path) -> None:
+        """Keep what came of it, and nothing of what was given: secrets may be among that."""
+        bundle.rename(self.result)
+        self.given.unlink(missing_ok=True)
+        self.said.unlink(missing_ok=True)
 
     def note(self, name: str, text: str) -> None:
         """Keep a fact that a restart must not lose."""
@@ -107,13 +118,14 @@ class Errands:
         place = self._root / id
         if not id.isalnum() or not place.is_dir():
             raise NoErrand(f"There is no errand {id!r}.")
-        data = json.loads((place / "errand.json").read_bytes())
-        offered = Offered(id, place, Errand.of(data))
-        if not hmac.compare_digest(offered.token.encode(), token.encode(errors="replace")):
+        expected = (place / "token").read_text(encoding="ascii")
+        if not hmac.compare_digest(expected.encode(), token.encode(errors="replace")):
             raise NoErrand(f"There is no errand {id!r}.")
-        if offered.result.exists():
-            raise NoErrand(f"The errand {id!r} has come back already.")
-        return offered
+        try:
+            data = json.loads((place / "errand.json").read_bytes())
+        except FileNotFoundError as error:
+            raise NoErrand(f"The errand {id!r} has come back already.") from error
+        return Offered(id, place, Errand.of(data))
 
     async def keep(self, offered: Offered, content: AsyncIterator[bytes]) -> None:
         """Take the result as it comes; raises `ToolFailed` for one that is too large."""
@@ -125,7 +137,7 @@ class Errands:
                     if size > offered.room:
                         raise ToolFailed(f"The result has more than {offered.room} bytes.")
                     await asyncio.to_thread(target.write, data)
-            part.rename(offered.result)
+            await asyncio.to_thread(offered.came_back, part)
         finally:
             part.unlink(missing_ok=True)
 

@@ -48,6 +48,11 @@ def containers(address: str) -> list[str]:
     return [one["Id"] for one in found]
 
 
+def left_of_the_errand(folder: Path) -> set[str]:
+    (place,) = (folder / "errands").iterdir()
+    return {one.name for one in place.iterdir()}
+
+
 def one_program(code: str, image: str = docker.IMAGE, **limits: int) -> str:
     given = {"language": "sh", "image": image, "code": code, **limits}
     node = {"id": "work", "use": "code.run", "where": "docker", "with": given}
@@ -101,7 +106,10 @@ async def test_secret_reaches_a_container_and_not_what_is_told_of_it(
 
     assert told == "it is ***\n"
     assert containers(address) == []
-    assert not [*(tmp_path / "errands").iterdir()]
+    assert "sk-oven-0" not in (tmp_path / "ledger.db").read_bytes().decode(errors="replace")
+    kept = left_of_the_errand(tmp_path)
+    assert "result.tar" in kept
+    assert not {"errand.json", "given.tar", "work"} & kept
 
 
 @pytest.mark.parametrize(
