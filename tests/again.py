@@ -2,9 +2,9 @@
 
 Continuous integration (`.ci/run`) runs its tests in lanes, several at once on few processors. In
 `FOLDER`, each lane has left `LANE.json` (what it proves: `--proofs-part`) and `LANE.cache`, the
-cache of pytest. `python -m tests.again FOLDER LANE …` runs what failed there; its exit code is 0
-when all of it passes now, and then what the lanes prove is corrected. More than a few failures are
-no accident and are not asked again.
+cache of pytest. `python -m tests.again FOLDER LANE … -- COMMAND …` gives what failed there to the
+command; its exit code is 0 when all of it passes now, and then what the lanes prove is corrected.
+More than a few failures are no accident and are not asked again.
 """
 
 import json
@@ -19,14 +19,15 @@ MOST = 5
 
 def main() -> None:
     """The command."""
-    folder, lanes = Path(sys.argv[1]), sys.argv[2:]
+    end = sys.argv.index("--")
+    folder, lanes, command = Path(sys.argv[1]), sys.argv[2:end], sys.argv[end + 1 :]
     if unfinished := [lane for lane in lanes if not (folder / f"{lane}.json").exists()]:
         sys.exit(f"Not asked again, since not all was asked once: {', '.join(unfinished)}")
     failed = sorted({test for lane in lanes for test in failures(folder / f"{lane}.cache")})
     if not 0 < len(failed) <= MOST:
         sys.exit(f"Not asked again: {len(failed)} tests failed.")
     say("Failed beside others, asked again alone", failed)
-    ended = subprocess.run([sys.executable, "-m", "pytest", *failed], check=False)
+    ended = subprocess.run([*command, *failed], check=False)
     if ended.returncode:
         sys.exit(ended.returncode)
     for lane in lanes:
