@@ -1,6 +1,8 @@
 """Watching runs: every event once and in order, every word, to any number of listeners."""
 
 import asyncio
+import sqlite3
+from contextlib import closing
 
 import pytest
 from pydantic import BaseModel
@@ -300,22 +302,56 @@ outputs: {text: "{{ typed }} {{ inputs.data }}"}
     assert outputs == {"text": '{"zebra": "z", "apple": "a"} {"z": 1, "a": 2}'}
 
 
-async def test_limits_count_over_a_restart(open_engine: OpenEngine) -> None:
+SPENDING = """
+id: spending
+limits: {LIMIT}
+steps:
+  - {id: before, use: model.dear}
+  - {id: wait, use: gate.pass, with: {name: wait}}
+  - {id: after, use: model.dear}
+"""
+
+
+@tool("model.dear", effect="read")
+async def dear(ctx: Context) -> Whispered:
+    """Cost something."""
+    ctx.record(prompt_tokens=10, completion_tokens=5, cost=1.5)
+    return Whispered(text="x")
+
+
+@pytest.mark.parametrize(
+    ("limit", "error"),
+    [
+        ("nodes: 3", "after: limits.nodes is 3, and this would be 4"),
+        ("tokens: 20", "after: limits.tokens is 20, and this would be 30"),
+        ("cost: 2", "after: limits.cost is 2, and this would be 3"),
+        ("wall: 1h", "limits.wall is 3600 s, and they are over"),
+    ],
+)
+async def test_limits_count_over_a_restart(
+    open_engine: OpenEngine, limit: str, error: str
+) -> None:
     """A run that restarts every minute must not get its budget anew each time."""
     gates, after = Gates(), Gates()
-    document = GATED.replace("steps:\n  - {id: one", "limits: {nodes: 4}\nsteps:\n  - {id: one")
-    first: Engine = await open_engine(document, services={Gates: gates})
-    run = await first.start("gated", {})
+    first: Engine = await open_engine(services={Gates: gates})
+    first.learn([dear])
+    plan = first.plan(load_document(SPENDING.replace("LIMIT", limit), file="test.yaml"))
+    run = await first.start(plan, {})
     await gates.at("wait")[0].wait()
     await first.__aexit__()
+    if limit.startswith("wall"):
+        with closing(sqlite3.connect(first.ledger.path)) as ledger, ledger:
+            ledger.execute(
+                "UPDATE event SET at = '2026-01-01T00:00:00.000Z' WHERE type = 'run.started'"
+            )
+    else:  # The wall is to end the run while it is held.
+        after.at("wait")[1].set()
 
     second: Engine = await open_engine(services={Gates: after})
+    second.learn([dear])
     await second.resume_unfinished()
-    await after.at("wait")[0].wait()
-    after.at("wait")[1].set()
 
-    error = "nested: limits.nodes is 4, and this would be 5"
-    assert (await second.wait(run)).error == error
+    assert (await asyncio.wait_for(second.wait(run), 60)).error == error
 
 
 async def test_run_whose_tool_is_gone_fails_clearly(open_engine: OpenEngine) -> None:

@@ -1,10 +1,12 @@
 """What a run may do: effects are asked for in the document, granted at the start, never widened."""
 
+from pathlib import Path
+
 import pytest
 
-from pipecatapp.workflow import Engine, InvalidDocument, NotGranted, load_document
+from pipecatapp.workflow import Effect, Engine, InvalidDocument, NotGranted, load_document
 from tests.unit.workflow.conftest import OpenEngine
-from tests.unit.workflow.tools import Script
+from tests.unit.workflow.tools import Gates, Script
 
 SENDS = """
 id: sends
@@ -67,20 +69,74 @@ async def test_agent_is_refused_what_its_document_does_not_allow(open_engine: Op
     assert told == "Error: log.append has the effect `external`, which is not granted."
 
 
-async def test_children_only_narrow(open_engine: OpenEngine) -> None:
-    """A workflow that may do little stays so, whoever uses it; one that may much gains nothing."""
-    script = Script([("log_append", {"line": "x"})], "then not")
-    outer = """
+OUTER = """
 id: outer
+ALLOW
 steps: [{id: below, use: workflow/asks, with: {tools: [log.append]}}]
 outputs: {text: "{{ below.text }}"}
 """
-    engine: Engine = await open_engine(outer, ASKS, services={Script: script})
 
-    done = await engine.wait(await engine.start("outer", {}))
+
+@pytest.mark.parametrize("inner", ["allow: [llm, pure]", "allow: [llm, external]", ""])
+@pytest.mark.parametrize("outer", ["allow: [llm]", ""])
+@pytest.mark.parametrize("given", [["llm"], None])
+async def test_children_only_narrow(
+    open_engine: OpenEngine, tmp_path: Path, inner: str, outer: str, given: list[Effect] | None
+) -> None:
+    """A workflow that may do little stays so, whoever uses it; one that may much gains nothing."""
+    script = Script([("log_append", {"line": "x"})], "then")
+    engine: Engine = await open_engine(
+        OUTER.replace("ALLOW", outer),
+        ASKS.replace("allow: [llm, pure]", inner),
+        services={Script: script},
+    )
+
+    done = await engine.wait(await engine.start("outer", {}, grants=given))
+
+    assert done.outputs == {"text": "then"}
+    sent = "pure" not in inner and not outer and given is None
+    told = script.asked[1]["messages"][-1]["content"]
+    assert ("not granted" in told) is not sent
+    assert (tmp_path / "log").exists() is sent
+
+
+async def test_resumed_run_has_the_grants_that_it_was_started_with(open_engine: OpenEngine) -> None:
+    """A restart of the service is no way to more."""
+    free = ASKS.replace("allow: [llm, pure]", "")
+    gates, after = Gates(), Gates()
+    script = Script([("gate_pass", {"name": "g"})])
+    first: Engine = await open_engine(free, services={Script: script, Gates: gates})
+    tools = {"tools": ["gate.pass", "log.append"]}
+    run = await first.start("asks", tools, grants=["llm", "read"])
+    await gates.at("g")[0].wait()
+    await first.__aexit__()
+    later = Script([("log_append", {"line": "x"})], "then not")
+    after.at("g")[1].set()
+
+    second: Engine = await open_engine(free, services={Script: later, Gates: after})
+    await second.resume_unfinished()
+    done = await second.wait(run)
 
     assert done.outputs == {"text": "then not"}
-    assert "not granted" in script.asked[1]["messages"][-1]["content"]
+    assert "not granted" in later.asked[1]["messages"][-1]["content"]
+
+
+@pytest.mark.parametrize("edited", [False, True])
+async def test_fork_has_the_grants_of_its_origin(open_engine: OpenEngine, *, edited: bool) -> None:
+    """Running again, with an edited graph or without, is no way to more."""
+    free = ASKS.replace("allow: [llm, pure]", "")
+    script = Script("nothing", [("log_append", {"line": "x"})], "then not")
+    engine: Engine = await open_engine(free, SENDS, services={Script: script})
+    run = await engine.start("asks", {"tools": ["log.append"]}, grants=["llm"])
+    await engine.wait(run)
+    plan = engine.plan(load_document(f"{free}about: another", file="w.yaml")) if edited else None
+
+    again = await engine.wait(await engine.fork(run, plan=plan, at="reply"))
+
+    assert again.outputs == {"text": "then not"}
+    assert "not granted" in script.asked[2]["messages"][-1]["content"]
+    with pytest.raises(NotGranted, match="sent needs the effect `external`"):
+        await engine.fork(run, plan=engine.plan("sends"), inputs={"line": "x"})
 
 
 CHECKED = """
