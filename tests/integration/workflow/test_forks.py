@@ -5,10 +5,20 @@ from typing import Any
 
 import pytest
 
-from pipecatapp.workflow import Engine, InvalidInputs, RunResult, UnknownStep, load_document
+from pipecatapp.workflow import (
+    Context,
+    Effect,
+    Engine,
+    InvalidInputs,
+    RunResult,
+    UnknownStep,
+    load_document,
+    tool,
+)
+from pipecatapp.workflow.tool import EFFECTS
 from tests.integration.workflow.test_questions import waiting
 from tests.unit.workflow.conftest import OpenEngine
-from tests.unit.workflow.tools import Gates, Script
+from tests.unit.workflow.tools import Gates, Script, Text
 
 CHAIN = """
 id: chain
@@ -85,6 +95,28 @@ steps:
         await start(engine, name)
 
     assert len(script.asked) == 3
+
+
+@pytest.mark.parametrize("effect", sorted(EFFECTS - {"pure", "llm"}))
+async def test_what_looks_at_the_world_or_changes_it_is_done_in_each_run(
+    open_engine: OpenEngine, effect: Effect
+) -> None:
+    """Yesterday's weather is no weather."""
+    calls: list[str] = []
+
+    @tool("some.thing", effect=effect)
+    async def thing(ctx: Context) -> Text:
+        """Do something."""
+        calls.append(ctx.run)
+        return Text(text="x")
+
+    engine: Engine = await open_engine()
+    engine.learn([thing])
+    plan = engine.plan(load_document("id: w\nsteps: [{id: a, use: some.thing}]", file="w.yaml"))
+    ended = [await engine.wait(await engine.start(plan, {})) for _ in range(2)]
+
+    assert [run.status for run in ended] == ["done", "done"]
+    assert calls == [run.run for run in ended]
 
 
 @pytest.mark.proves("003-08")

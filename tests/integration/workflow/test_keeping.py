@@ -10,6 +10,7 @@ import pytest
 from pipecatapp.library.runs import keeping
 from pipecatapp.workflow import Engine, NotImported
 from tests.integration.workflow.test_forks import called, start
+from tests.integration.workflow.test_questions import ASK, waiting
 from tests.unit.workflow.conftest import OpenEngine
 
 LATER = "2999-01-01T00:00:00.000Z"
@@ -49,24 +50,57 @@ async def test_pruned_runs_are_gone_with_all_that_only_they_used(
     assert list(called(engine, again)) == ["loud"]
 
 
+async def test_run_that_waits_is_never_pruned_nor_what_it_came_from(
+    open_engine: OpenEngine, tmp_path: Path
+) -> None:
+    """A question over the holidays is no rubbish."""
+    engine: Engine = await open_engine(ASK)
+    first = await answered(engine, await engine.start("ask", {}), "no")
+    run = await engine.fork(first, at="sure")
+    await waiting(engine, run)
+
+    assert await keeping.prune(engine, before=LATER, keep=0) == []
+    await answered(engine, run, "yes")
+
+    assert (tmp_path / "log").read_text() == "before\nafter no\nafter yes\n"
+    assert await keeping.prune(engine, before=LATER, keep=0) == [first, run]
+
+
+async def answered(engine: Engine, run: str, said: str) -> str:
+    """The run, ended after its question was answered."""
+    await waiting(engine, run)
+    await engine.answer(run, "sure", said, by="anna")
+    assert (await engine.wait(run)).outputs == {"answer": said, "by": "anna"}
+    return run
+
+
 @pytest.mark.proves("002-33")
 async def test_exported_run_is_the_same_in_another_ledger(open_engine: OpenEngine) -> None:
-    """Every line is JSON; what is imported looks as it did, with all its events."""
-    here: Engine = await open_engine(LARGE)
-    run = await start(here, "large", text="x" * 20_000)
-    lines = list(keeping.export(here, run.run))
+    """Every line is JSON; what is imported looks as it did, with its events, answers and notes."""
+    here: Engine = await open_engine(LARGE, ASK)
+    large = (await start(here, "large", text="x" * 20_000)).run
+    asked = await here.start("ask", {})
+    await waiting(here, asked)
+    await here.note(asked, "be quick", by="bert")
+    await answered(here, asked, "yes")
+    lines = [line for run in (large, asked) for line in keeping.export(here, run)]
 
     there: Engine = await open_engine(file="other.db")
     taken = await keeping.take_in(there, lines)
 
-    assert taken == [run.run]
+    assert taken == [large, asked]
     assert [json.loads(line)["table"] for line in lines][:2] == ["run", "step"]
-    assert there.run(run.run) == here.run(run.run)
-    events = [
-        [(e.type, e.path, e.at, e.data) for e in engine.ledger.read.all_events(run.run, after=0)]
-        for engine in (here, there)
-    ]
-    assert events[0] == events[1]
+    assert [there.run(run) for run in taken] == [here.run(run) for run in taken]
+    assert told(there, taken) == told(here, taken)
+    assert [kind for *_, kind, _ in told(there, taken)[1]] == ["note", "answer"]
+
+
+def told(engine: Engine, runs: list[str]) -> tuple[list[object], list[tuple[object, ...]]]:
+    """What happened in runs, and what came to them from people."""
+    read = engine.ledger.read
+    events = [event for run in runs for event in read.all_events(run, after=0)]
+    came = read.rows("SELECT run, path, at, taken, kind, body FROM inbox ORDER BY id")
+    return [(e.run, e.type, e.path, e.at, e.data) for e in events], [tuple(row) for row in came]
 
 
 @pytest.mark.parametrize(

@@ -106,6 +106,20 @@ async def test_lease_from_elsewhere_ends_with_its_heartbeat(tmp_path: Path) -> N
             pass
 
 
+async def test_process_that_writes_nothing_keeps_its_lease_fresh(tmp_path: Path) -> None:
+    """A run that waits over the weekend must not look like a dead process to another host."""
+    path = tmp_path / "ledger.db"
+    with closing(Ledger(path, heartbeat=0.05)) as ledger, closing(Ledger(path)) as other:
+        async with Engine(ledger, tools=TOOLS):
+            _change(path, "UPDATE lease SET heartbeat = 0, place = 'elsewhere'")
+            async with asyncio.timeout(60):
+                while ledger.read.rows("SELECT heartbeat FROM lease")[0][0] == 0:
+                    await asyncio.sleep(0.01)
+            with pytest.raises(LedgerBusy):
+                async with Engine(other, tools=TOOLS):
+                    pass
+
+
 async def test_process_that_was_taken_over_writes_nothing_more(open_engine: OpenEngine) -> None:
     """One that slept too long (a suspended machine) must not write between the lines of another."""
     gates = Gates()

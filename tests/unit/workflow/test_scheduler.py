@@ -261,6 +261,31 @@ async def test_nested_workflow_has_typed_inputs_and_outputs(open_engine: OpenEng
     assert statuses(engine, result) == {"inner": "done", "inner/twice": "done"}
 
 
+@pytest.mark.parametrize(
+    ("given", "gives", "error"),
+    [
+        ("inputs.any", "twice.value", "inner: the input 'n' of inner: "),
+        ("1", "[twice.value]", "inner: the output 'value' of inner: "),
+    ],
+)
+async def test_nested_workflow_checks_what_it_is_given_and_gives(
+    open_engine: OpenEngine, given: str, gives: str, error: str
+) -> None:
+    """A type that holds only where it is written down is none: a model's answer may be anything."""
+    engine = await open_engine(
+        f"""
+id: outer
+inputs: {{any: any}}
+steps: [{{id: inner, use: workflow/inner, with: {{n: "{{{{ {given} }}}}"}}}}]
+""",
+        NESTING[1].replace("twice.value", gives),
+    )
+
+    result = await run(engine, "outer", any="many")
+
+    assert (result.status, (result.error or "")[: len(error)]) == ("failed", error)
+
+
 async def test_workflow_that_calls_itself_is_stopped(open_engine: OpenEngine) -> None:
     """The same inputs again would never end; other inputs are fine until it gets too deep."""
     engine = await open_engine(
