@@ -60,6 +60,16 @@ steps:
   - {id: after, use: code.run, with: {language: sh, code: "ls; cat base.txt"}}
 outputs: {after: "{{ after.stdout }}", seen: "{{ each.all | map(attribute='all') | map(attribute='stdout') }}"}
 """  # noqa: E501
+TURNS = """
+kind: workflow
+id: turns
+about: Two programs, each of which would find the other in the folder.
+graph:
+  - {id: one, use: code.run, with: {language: sh, code: "mkdir busy && sleep 0.3 && rmdir busy && echo 1 > one"}}
+  - {id: two, use: code.run, with: {language: sh, code: "mkdir busy && sleep 0.3 && rmdir busy && echo 2 > two"}}
+  - {id: both, use: code.run, needs: [one, two], with: {language: sh, code: "ls"}}
+outputs: {ok: "{{ one.ok and two.ok }}", both: "{{ both.stdout }}"}
+"""  # noqa: E501
 SOURCE = """
 kind: workflow
 id: source
@@ -124,6 +134,17 @@ async def test_folders_of_two_runs_are_apart(opened: Opened) -> None:
 
         assert (await ended(engine, one))["loud"] == "TEA"
         assert (await ended(engine, two))["loud"] == "MILK"
+
+
+async def test_folder_has_one_writer_at_a_time(opened: Opened) -> None:
+    """What one node has half done must never become the state after another."""
+    async with opened(TURNS) as engine:
+        run = await engine.start("turns", {})
+        outputs = await ended(engine, run)
+        one, two, _ = (step.facts["workspace"] for step in engine.run(run).steps)
+
+    assert outputs == {"ok": True, "both": "one\ntwo\n"}
+    assert one["after"] == two["before"] or two["after"] == one["before"]
 
 
 async def test_what_a_failed_call_did_to_the_folder_is_wound_back(opened: Opened) -> None:

@@ -186,6 +186,21 @@ async def test_programs_that_never_end_hold_nothing_up_and_leave_nothing(opened:
     await eventually(lambda: sleeping(seconds) == 0)
 
 
+async def test_cancelled_run_ends_its_programs(opened: Opened) -> None:
+    """Stop means stop, for what the program has started, too."""
+    seconds = str(20_000_000 + os.getpid())
+    program = SERVER.replace("SECONDS", seconds)
+    text = f'id: held\nsteps: [{{id: a, use: code.run, with: {{code: "{program}"}}}}]\n'
+    async with opened(text) as engine:
+        run = await engine.start("held", {})
+        await eventually(lambda: sleeping(seconds) == 2)
+        await engine.cancel(run)
+        left = sleeping(seconds)
+
+        assert engine.run(run).status == "cancelled"
+    assert left == 0
+
+
 def sleeping(seconds: str) -> int:
     """How many processes sleep for so long."""
     processes = (one.info["cmdline"] or [] for one in psutil.process_iter(["cmdline"]))

@@ -328,9 +328,7 @@ async def dear(ctx: Context) -> Whispered:
         ("wall: 1h", "limits.wall is 3600 s, and they are over"),
     ],
 )
-async def test_limits_count_over_a_restart(
-    open_engine: OpenEngine, limit: str, error: str
-) -> None:
+async def test_limits_count_over_a_restart(open_engine: OpenEngine, limit: str, error: str) -> None:
     """A run that restarts every minute must not get its budget anew each time."""
     gates, after = Gates(), Gates()
     first: Engine = await open_engine(services={Gates: gates})

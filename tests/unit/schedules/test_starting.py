@@ -1,11 +1,11 @@
-"""What one schedule that cannot be started does to the others."""
+"""What is started when it is due, and what is not."""
 
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from pipecatapp.schedules.starting import Starter
+from pipecatapp.schedules.starting import Beside, Starter
 from pipecatapp.schedules.store import NewSchedule, Schedules
 from pipecatapp.workflow import Ledger
 
@@ -37,6 +37,39 @@ async def test_zone_that_is_known_no_more_keeps_no_other_schedule_from_its_start
 
         assert begun == ["b"]
         assert "Europe/Nowhere" in (schedules.get("a").error or "")
+    finally:
+        await ledger.let_go()
+        ledger.close()
+
+
+async def test_cron_times_that_were_missed_are_one_start(tmp_path: Path) -> None:
+    """Two days without power are one run at once, and then the next full hour."""
+    ledger = Ledger(tmp_path / "ledger.db")
+    begun: list[str] = []
+
+    async def start(
+        workflow: str, inputs: Mapping[str, Any], *, caller: str, beside: Beside
+    ) -> str:
+        begun.append(f"{workflow} by {caller}")
+        await ledger.submit("", beside("run"))
+        return "run"
+
+    await ledger.hold(lambda _event: None)
+    try:
+        schedules = Schedules(ledger)
+        hourly = {"workflow": "a", "cron": "0 * * * *", "zone": "UTC"}
+        await schedules.put("b", NewSchedule.model_validate(hourly))
+        early = Starter(schedules, start, now=lambda: datetime.now(UTC) - timedelta(hours=1))
+        later = datetime.now(UTC) + timedelta(days=2)
+        late = Starter(schedules, start, now=lambda: later)
+
+        before = await early.start_due()
+        runs = await late.start_due(), await late.start_due()
+
+        due = datetime.fromisoformat(str(schedules.get("b").due))
+        assert (before, runs, begun) == ([], (["run"], []), ["a by schedule/b"])
+        assert (due.minute, due.second) == (0, 0)
+        assert timedelta(0) < due - later <= timedelta(hours=1)
     finally:
         await ledger.let_go()
         ledger.close()

@@ -131,6 +131,29 @@ def test_variant_is_selected_by_the_document_or_the_run() -> None:
     assert quick["steps"][0]["steps"][0]["model"] == "fast"
 
 
+@pytest.mark.parametrize("strongest", range(8))
+def test_order_of_strength(strongest: int) -> None:
+    """From what a base states to the last layer of a run: take the strongest away, the next holds."""
+
+    def document(head: str, first: int) -> str:
+        says = (
+            f"about: '{first}'",
+            f"variants: {{axis{first + 1}: {{x: {{set: {{.about: '{first + 1}'}}}}}}}}",
+            f"set: {{.about: '{first + 2}'}}",
+        )
+        return "\n".join([head, *says[: max(0, strongest - first + 1)]])
+
+    base, over = document("id: base\nsteps: []", 0), document("id: over\nextends: base", 3)
+    select = {f"axis{number}": "x" for number in (1, 4) if number <= strongest}
+    layers = [
+        f"kind: layer\nid: l{number}\nof: over\nset: {{.about: '{number}'}}"
+        for number in (6, 7)
+        if number <= strongest
+    ]
+
+    assert composed(over, layers, select, base)["about"] == str(strongest)
+
+
 def test_opinion_about_nothing_is_a_fault() -> None:
     """A layer for a document that has moved on says so, instead of doing half of what it should."""
     assert faults(
