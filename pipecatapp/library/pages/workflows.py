@@ -52,8 +52,9 @@ A document may say `extends: <id>`: it begins as that workflow, its own keys sta
 (`inputs`, `outputs`, `defaults` and `limits` key by key), and it may hold the opinions below.
 `variants:` holds opinions by axis and choice; `select: {axis: choice}` chooses, and so does who
 starts the run. A layer is a document of its own. The strongest first: layers, the last one named
-first; the opinions of the document; its variants; what it states; what it extends. An opinion about
-a node that is not there is a fault.
+first; the opinions of the document; its variants; what it states; what it extends. What only one
+run is to have is a layer, too: a file for `--layer`, or its text among the `layers` of the API. An
+opinion about a node that is not there is a fault.
 """
 _EXPRESSIONS = """## Expressions
 

@@ -133,7 +133,7 @@ def test_variant_is_selected_by_the_document_or_the_run() -> None:
 
 @pytest.mark.parametrize("strongest", range(8))
 def test_order_of_strength(strongest: int) -> None:
-    """From what a base states to the last layer of a run: take the strongest away, the next holds."""
+    """From what a base states to a run's last layer: without the strongest the next one holds."""
 
     def document(head: str, first: int) -> str:
         says = (
