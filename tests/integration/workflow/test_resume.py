@@ -27,7 +27,7 @@ LOGS = {
 
 @pytest.fixture(scope="module", params=["effects", "control"])
 def document(request: pytest.FixtureRequest) -> str:
-    """One document with every effect, one with every kind of control flow."""
+    """One document with an agent and calls inside of it, one with every kind of control flow."""
     return str(request.param)
 
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from pipecatapp.workflow import Engine, Question
+from pipecatapp.workflow import Context, Effect, Engine, Question, load_document, tool
+from pipecatapp.workflow.tool import EFFECTS
 from tests.unit.workflow.conftest import OpenEngine
-from tests.unit.workflow.tools import Gates
+from tests.unit.workflow.tools import Gates, Text
 
 DOCUMENT = """
 id: sends
@@ -78,3 +79,34 @@ async def test_answer_outlives_the_next_process(open_engine: OpenEngine, tmp_pat
     done = await asyncio.wait_for(between.wait(run), 60)
 
     assert done.outputs == {"text": "IT CAME"}
+
+
+@pytest.mark.parametrize("effect", sorted(EFFECTS - {"external", "human"}))
+async def test_call_that_changes_nothing_outside_is_made_again(
+    open_engine: OpenEngine, effect: Effect
+) -> None:
+    """A restart while a model thinks or a page is fetched is nothing to bother a person with."""
+
+    @tool("some.thing", effect=effect)
+    async def thing(ctx: Context) -> Text:
+        """Do something that takes its time."""
+        reached, opened = ctx.service(Gates).at("thing")
+        reached.set()
+        await opened.wait()
+        return Text(text=f"attempt {ctx.attempt}")
+
+    text = "id: w\nsteps: [{id: a, use: some.thing}]\noutputs: {text: '{{ a.text }}'}"
+    gates, after = Gates(), Gates()
+    first: Engine = await open_engine(services={Gates: gates})
+    first.learn([thing])
+    run = await first.start(first.plan(load_document(text, file="w.yaml")), {})
+    await gates.at("thing")[0].wait()
+    await first.__aexit__()
+    after.at("thing")[1].set()
+
+    second: Engine = await open_engine(services={Gates: after})
+    second.learn([thing])
+    await second.resume_unfinished()
+
+    done = await asyncio.wait_for(second.wait(run), 60)
+    assert (done.status, done.outputs) == ("done", {"text": "attempt 2"})
