@@ -340,7 +340,7 @@ async def test_limits_count_over_a_restart(open_engine: OpenEngine, limit: str, 
     if limit.startswith("wall"):
         with closing(sqlite3.connect(first.ledger.path)) as ledger, ledger:
             ledger.execute(
-                "UPDATE event SET at = '2026-01-01T00:00:00.000Z' WHERE type = 'run.started'"
+                "UPDATE event SET at = '2000-01-01T00:00:00.000Z' WHERE type = 'run.started'"
             )
     else:  # The wall is to end the run while it is held.
         after.at("wait")[1].set()
