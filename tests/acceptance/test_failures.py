@@ -66,8 +66,9 @@ def test_hanging_up_stops_the_generation(instance: Instance, model: str, *, stre
         with httpx2.Client(headers=headers, timeout=patience) as caller:
             if stream:
                 with caller.stream("POST", f"{instance.api}/chat/completions", json=body) as answer:
+                    assert answer.status_code == 200, answer.read()
                     next(answer.iter_lines())
-                    wait(lambda: busy_slots(expert) == 1, 60, "the expert works")
+                    wait(lambda: busy_slots(expert) > 0, 60, f"{model} works")
             else:
                 with pytest.raises(httpx2.ReadTimeout):
                     caller.post(f"{instance.api}/chat/completions", json=body)
