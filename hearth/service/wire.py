@@ -11,11 +11,14 @@ HEAD_BYTES: Final = 64 * 1024
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """Closes the connection of who opens it and says nothing, or sends a head without end.
+    """Closes the connection of who opens it and says nothing, sends a head without end, or sends on
+    after its answer what begins no request.
 
-    uvicorn itself bounds the silence between two requests only. Nothing is added to a request whose
-    head comes in one piece, as all but hostile ones do.
+    uvicorn itself bounds the silence between two requests only, until the first byte. Nothing is
+    added to a request whose head comes in one piece, as all but hostile ones do.
     """
+
+    head_seconds = HEAD_SECONDS
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -24,7 +27,7 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._late = self.loop.call_later(HEAD_SECONDS, self._give_up)
+        self._late = self.loop.call_later(self.head_seconds, self._give_up)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._no_longer_late()
@@ -43,16 +46,27 @@ class BoundedHttp(HttpToolsProtocol):
             self._give_up()
             return
         super().data_received(data)
-        if not self._in_head:
+        if self._in_head:
+            self._head_bytes += len(data)
+        elif not self._is_answered():
             self._no_longer_late()
             return
-        self._head_bytes += len(data)
         if self._late is None:
-            self._late = self.loop.call_later(HEAD_SECONDS, self._give_up)
+            self._late = self.loop.call_later(self.head_seconds, self._give_up)
+
+    def _is_answered(self) -> bool:
+        """Whether nothing is under way: what came is an empty line, or the rest of a body that was
+        not waited for. It has ended uvicorn's patience between two requests, and begun no other."""
+        answered = self.cycle is not None and self.cycle.response_complete
+        return answered and self in self.connections  # Else a WebSocket has taken it over.
 
     def _give_up(self) -> None:
-        if not self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        if self._in_head:
             self.send_400_response("The head of the request is too long, or came too slowly.")
+        else:
+            self.transport.close()
 
     def _no_longer_late(self) -> None:
         if self._late is not None:
