@@ -34,6 +34,8 @@ from moe_gateway.errors import (
 from moe_gateway.instances import Instance
 from moe_gateway.metrics import GONE, NOWHERE, UNKNOWN, GatewayMetrics
 from moe_gateway.relay import (
+    EXPERT,
+    ROUTE,
     TRACEPARENT,
     CallerGone,
     Reply,
@@ -246,8 +248,12 @@ class HotRoutes:
                 asked.attempted(begun)
 
     def _placed(self, asked: Asked, reply: Reply, place: Callable[[], int]) -> None:
-        """It waits in the queue, and its caller is told where."""
-        reply.place = place
+        """It waits in the queue, and its caller is told where. Who was asked before has failed."""
+        reply.place, reply.facts = place, []
+        reply.pending = [
+            (EXPERT, asked.model.encode()),
+            (ROUTE, f"queued{asked.passed_over}".encode()),
+        ]
         self.metrics.placed(asked.model, place())
 
     def _note_wait(self, asked: Asked, reply: Reply, seconds: float) -> None:
@@ -366,8 +372,8 @@ def _facts(asked: Asked, instance: Instance, route: Route[Instance]) -> Headers:
     if asked.by_default:
         reason += "; the default for a name that nobody has"
     facts = [
-        (b"x-hearth-expert", (instance.expert or instance.speech or asked.look.model).encode()),
-        (b"x-hearth-route", (reason + asked.passed_over).encode()),
+        (EXPERT, (instance.expert or instance.speech or asked.look.model).encode()),
+        (ROUTE, (reason + asked.passed_over).encode()),
     ]
     if instance.model is not None:
         facts.append((b"x-hearth-model", instance.model.encode()))

@@ -26,6 +26,9 @@ MAX_ANSWER_BYTES: Final = 256 * 1024 * 1024
 JSON: Final = b"application/json"
 EVENT_STREAM: Final = b"text/event-stream"
 WAITING: Final = b": waiting\n\n"
+EXPERT: Final = b"x-hearth-expert"
+ROUTE: Final = b"x-hearth-route"
+UNDECIDED: Final = [(EXPERT, b"none"), (ROUTE, b"being decided")]
 SANE_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
 HOP_BY_HOP: Final = frozenset(
@@ -61,6 +64,7 @@ class Reply:
     """What one caller gets: a head once, then the body; every answer carries the request's id."""
 
     __slots__ = (
+        "_early",
         "_line",
         "_send",
         "begun",
@@ -69,6 +73,7 @@ class Reply:
         "first_byte_at",
         "gone",
         "late",
+        "pending",
         "place",
         "request_id",
         "started_at",
@@ -83,6 +88,10 @@ class Reply:
         self.request_id = request_id(headers)
         self.facts: Headers = []
         """Headers that say where the answer comes from."""
+        self.pending: Headers = UNDECIDED
+        """The same, of an answer that nobody has been asked for yet."""
+        self._early = False
+        """The head went out before that was certain."""
         self.status = 0
         self.begun = False
         """A piece of the answer itself is out; signs of life are none."""
@@ -95,19 +104,22 @@ class Reply:
         self.late = False
         """The deadline passed before the end."""
 
-    def _head(self, status: int, content_type: bytes, headers: Headers) -> Headers:
+    def _head(self, status: int, content_type: bytes, headers: Headers, facts: Headers) -> Headers:
         self.status, self.first_byte_at = status, time.perf_counter()
         spent = b"%d" % ((self.first_byte_at - self.started_at) * 1000)
         return [
             (b"content-type", content_type),
             (b"x-request-id", self.request_id),
             (b"openai-processing-ms", spent),
-            *self.facts,
+            *facts,
             *headers,
         ]
 
-    async def start(self, status: int, content_type: bytes, headers: Headers) -> None:
-        head = self._head(status, content_type, headers)
+    async def start(
+        self, status: int, content_type: bytes, headers: Headers, facts: Headers | None = None
+    ) -> None:
+        """Send the head; with other `facts` than those of the answer, if they are given."""
+        head = self._head(status, content_type, headers, self.facts if facts is None else facts)
         await self._send({"type": "http.response.start", "status": status, "headers": head})
 
     @property
@@ -118,20 +130,47 @@ class Reply:
     async def sign_of_life(self) -> None:
         """Tell a caller who waits for a stream that it will come: a comment, which clients skip.
 
-        It commits the status; what fails from now on is told in the stream.
+        It commits the status; what fails from now on is told in the stream, and so is who answers.
         """
+        if self.begun or self.ended:
+            return
         if not self.status:
-            await self.start(200, EVENT_STREAM, [(b"cache-control", b"no-cache")])
+            await self._start_early()
         sign = WAITING if self.place is None else b": waiting, place %d\n\n" % self.place()
         await self._send({"type": "http.response.body", "body": sign, "more_body": True})
+
+    async def _start_early(self) -> None:
+        """A head with what is known while nobody has answered."""
+        self._early = True
+        known = [
+            (name, value + b"; not answered yet" if name == ROUTE else value)
+            for name, value in self.facts
+            if name in (EXPERT, ROUTE)
+        ]
+        headers = [(b"cache-control", b"no-cache")]
+        await self.start(200, EVENT_STREAM, headers, known or self.pending)
+
+    @property
+    def waited(self) -> bool:
+        """Whether the head went out early, and what it could not say is still to be told."""
+        return self._early
+
+    def _certain(self) -> bytes:
+        """What an early head could not say, as comments: the lines that it would have had."""
+        self._early = False
+        return b"".join(b": %s: %s\n" % fact for fact in self.facts) + b"\n"
 
     async def piece(self, data: bytes) -> None:
         if not self.begun:
             self.begun, self.first_byte_at = True, time.perf_counter()
+            if self._early:
+                data = self._certain() + data
         await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def end(self, data: bytes = b"") -> None:
         self.ended = True
+        if self._early:
+            data = self._certain() + data
         await self._send({"type": "http.response.body", "body": data})
 
     async def whole(
@@ -143,7 +182,8 @@ class Reply:
             return
         if status < 400 and self._line is not None and self._line.quick:
             self.ended = True
-            self._line.answer(status, self._head(status, content_type, headers), data)
+            head = self._head(status, content_type, headers, self.facts)
+            self._line.answer(status, head, data)
             return
         length = (b"content-length", b"%d" % len(data))
         await self.start(status, content_type, [length, *headers])
@@ -153,7 +193,7 @@ class Reply:
         """Tell what went wrong: as the answer, or, where one has begun, as its last event."""
         if not self.facts:
             reason = f"refused: {refused.code or refused.status}".encode()
-            self.facts = [(b"x-hearth-expert", b"none"), (b"x-hearth-route", reason)]
+            self.facts = [(EXPERT, b"none"), (ROUTE, reason)]
         await self.whole(refused.status, refused.body(), refused.headers)
 
 
@@ -282,9 +322,13 @@ async def pass_bytes(reply: Reply, connection: Connection, idle: float) -> None:
 
 
 async def _begun(reply: Reply, connection: Connection) -> None:
+    """The server has begun to answer, so its headers hold."""
     if not reply.status:
         headers = passed_back(connection)
         await reply.start(connection.status, connection.content_type, headers)
+    elif reply.waited:
+        told = passed_back(connection)
+        reply.facts += [one for one in told if one[0].startswith(b"x-hearth-")]
 
 
 async def pass_stream(
@@ -314,9 +358,8 @@ async def _copy(reply: Reply, connection: Connection, idle: float, tap: StreamTa
     try:
         while not tap.done and (data := await connection.piece(idle)):
             out = tap.feed(data)
-            if out and not reply.status:
-                headers = passed_back(connection)
-                await reply.start(connection.status, connection.content_type, headers)
+            if out and not reply.begun:
+                await _begun(reply, connection)
             if out and not tap.done:
                 await reply.piece(out)
                 if (line := reply.open_line) is not None:

@@ -83,6 +83,14 @@ def instances_of(client: httpx2.Client) -> list[Json]:
     return [*experts, *found["others"]]
 
 
+def gauge(gateway: httpx2.Client, name: str) -> float:
+    """The sum of a metric over its labels; 0 when it is not there."""
+    lines = gateway.get("/metrics").text.splitlines()
+    return sum(
+        float(line.split()[-1]) for line in lines if line.startswith((f"{name}{{", f"{name} "))
+    )
+
+
 def wait_until(happened: Callable[[], bool], timeout: float = 60) -> None:
     """Look again and again at what can only be asked for."""
     ends = time.monotonic() + timeout

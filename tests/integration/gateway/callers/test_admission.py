@@ -4,7 +4,6 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-import httpx2
 import pytest
 
 from hearth.openai_api.testing import ScriptedModel
@@ -16,19 +15,12 @@ from tests.integration.gateway.conftest import (
     caller,
     chat,
     events,
+    gauge,
     instances_of,
     send_raw,
     text_of,
     wait_until,
 )
-
-
-def gauge(gateway: httpx2.Client, name: str) -> float:
-    """The sum of a metric over its labels; 0 when it is not there."""
-    lines = gateway.get("/metrics").text.splitlines()
-    return sum(
-        float(line.split()[-1]) for line in lines if line.startswith((f"{name}{{", f"{name} "))
-    )
 
 
 def test_no_expert_is_asked_more_than_it_has_slots_for(lab: Lab) -> None:
