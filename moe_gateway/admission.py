@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
 
-from moe_gateway.errors import Refused, queue_full
+from moe_gateway.errors import MAX_RETRY_SECONDS, Refused, queue_full
 
 RETRY_SHARE: Final = 0.1
 """Failovers add at most this share of load, so that a failing house is not asked twice as much."""
@@ -170,7 +170,7 @@ class Admission(Generic[S]):
     ) -> S:
         own = len(self._turns.get(key, ()))
         if own >= self._per_key or len(self) >= self._total:
-            raise queue_full(own, round(min(max(self._mean_wait, 1), 60)))
+            raise queue_full(own, round(min(max(self._mean_wait, 1), MAX_RETRY_SECONDS)))
         granted: asyncio.Future[S] = asyncio.get_running_loop().create_future()
         waiting = Waiting(model, pick, granted)
         self._turns.setdefault(key, deque()).append(waiting)

@@ -14,6 +14,10 @@ NO_RETRY: Final = (b"x-should-retry", b"false")
 """Official clients send 408, 409, 429 and 5xx three times unless this header is there."""
 
 
+MAX_RETRY_SECONDS: Final = 60
+"""Official clients sleep what they are told: openai-node an hour, if it is told an hour."""
+
+
 class Refused(Exception):
     """Raise it anywhere before the first byte; the caller gets OpenAI's error body.
 
@@ -93,7 +97,8 @@ def too_deep(limit: int) -> Refused:
 def too_fast(what: str, limit: int, seconds: int) -> Refused:
     message = f"This key may use {limit} {what} a minute; ask again in {seconds} s."
     code = "requests_per_minute" if what == "requests" else "tokens_per_minute"
-    return Refused(429, code, message, headers=[(b"retry-after", b"%d" % seconds)])
+    wait = min(seconds, MAX_RETRY_SECONDS)
+    return Refused(429, code, message, headers=[(b"retry-after", b"%d" % wait)])
 
 
 def budget_spent(budget: int) -> Refused:

@@ -3,6 +3,9 @@
 import re
 import time
 from collections.abc import Callable
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from math import ceil, isfinite
 from random import getrandbits
 from typing import Any, Final
 
@@ -17,7 +20,7 @@ from hearth.openai_api.sse import DONE, EventTooLong, SseEvent, SseReader
 from hearth.openai_api.usage import StreamTap, TokenCount, count_of
 from moe_gateway.callers.corked import Line
 from moe_gateway.callers.pouring import Pouring
-from moe_gateway.errors import Headers, Refused, relayed, too_large
+from moe_gateway.errors import MAX_RETRY_SECONDS, Headers, Refused, relayed, too_large
 from moe_gateway.upstream.connection import Connection, Lost, UpstreamError
 
 log = structlog.get_logger()
@@ -45,8 +48,8 @@ NOT_SENT_ON: Final = HOP_BY_HOP | frozenset(
 `Accept-Encoding`: the gateway reads the usage off the answer. The rest it says itself."""
 
 NOT_PASSED_BACK: Final = HOP_BY_HOP | frozenset(
-    b"content-length content-type date server set-cookie x-request-id openai-processing-ms"
-    b" x-hearth-expert x-hearth-model x-hearth-route x-hearth-caller".split()
+    b"content-length content-type date retry-after retry-after-ms server set-cookie x-request-id"
+    b" openai-processing-ms x-hearth-expert x-hearth-model x-hearth-route x-hearth-caller".split()
 )
 
 
@@ -259,6 +262,36 @@ def passed_back(connection: Connection) -> Headers:
     ]
 
 
+def waits(headers: Headers) -> Headers:
+    """How long a server asks to wait, as seconds or as a date, but never longer than official
+    clients may be sent to sleep; what is neither is left out."""
+    told: Headers = []
+    for name, value in headers:
+        if name == b"retry-after" and (seconds := _seconds(value)) is not None:
+            told.append((name, b"%d" % ceil(min(max(seconds, 0), MAX_RETRY_SECONDS))))
+        elif name == b"retry-after-ms" and (number := _number(value)) is not None:
+            told.append((name, b"%d" % min(max(number, 0), MAX_RETRY_SECONDS * 1000)))
+    return told
+
+
+def _number(value: bytes) -> float | None:
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if isfinite(number) else None
+
+
+def _seconds(value: bytes) -> float | None:
+    if (number := _number(value)) is not None:
+        return number
+    try:
+        at = parsedate_to_datetime(value.decode("latin-1"))
+    except ValueError:
+        return None
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - time.time()
+
+
 class _Counted(msgspec.Struct):
     usage: msgspec.Raw = msgspec.Raw(b"null")
 
@@ -279,16 +312,16 @@ async def pass_whole(
     `Lost`, also when it is no JSON object, or `TimedOut`.
     """
     data = await connection.body(idle, MAX_ANSWER_BYTES)
-    usage = None
+    usage, headers = None, passed_back(connection)
     if connection.status >= 400:
-        data = relayed(connection.status, data)
+        data, headers = relayed(connection.status, data), headers + waits(connection.headers)
     else:
         try:
             usage = count_of(orjson.loads(bytes(_COUNTED.decode(data).usage)))
         except msgspec.DecodeError as error:
             raise no_answer(connection) from error
         data = finished(data)
-    await reply.whole(connection.status, data, passed_back(connection))
+    await reply.whole(connection.status, data, headers)
     return usage
 
 

@@ -36,6 +36,13 @@ def loading() -> ScriptedModel:
     return model
 
 
+def counted(gateway: httpx2.Client, name: str, instance: str) -> float:
+    """A metric of one instance, summed over its other labels."""
+    lines = gateway.get("/metrics").text.splitlines()
+    mine = [one for one in lines if one.startswith(f"{name}{{") and f'"{instance}"' in one]
+    return sum(float(line.split()[-1]) for line in mine)
+
+
 def test_fallback_that_cannot_is_not_asked(lab: Lab) -> None:
     """One expert that fails alone must not hand its tools to one that ignores them."""
     plain = ScriptedModel()
@@ -75,7 +82,9 @@ def test_next_instance_answers_when_the_first_fails_before_its_first_byte(
     assert answer.status_code == 200
     assert "second" in answer.text
     assert answer.headers["x-hearth-route"].endswith(f": {reason}")
-    assert "moe_gateway_failovers_total{" in gateway.get("/metrics").text
+    failed, answered = (one["instance"] for one in instances_of(gateway))
+    assert counted(gateway, "moe_gateway_failovers_total", failed) == 1
+    assert counted(gateway, "moe_gateway_failovers_total", answered) == 0
 
 
 def test_instance_that_went_away_is_out_at_once_and_back_when_it_answers(lab: Lab) -> None:
@@ -110,6 +119,21 @@ def test_last_instances_own_words_come_through(lab: Lab) -> None:
 
     assert answer.status_code == 503
     assert answer.json()["error"]["message"] == "Loading model"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_server_cannot_send_a_client_to_sleep(lab: Lab, *, stream: bool) -> None:
+    """Its wish to be left alone is passed back, but not for longer than a minute."""
+    model = ScriptedModel()
+    wait = {"retry-after": "3600", "retry-after-ms": "3600000"}
+    model.when("go").refuse(503, "Loading model", headers=wait)
+    gateway = lab.gateway(lab.expert(model))
+
+    answer = gateway.post(CHAT, json=chat("go", stream=stream))
+
+    assert answer.status_code == 503
+    assert answer.headers.get_list("retry-after") == ["60"]
+    assert answer.headers.get_list("retry-after-ms") == ["60000"]
 
 
 @pytest.mark.parametrize("status", [400, 404, 422, 500])

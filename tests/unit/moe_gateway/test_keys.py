@@ -171,3 +171,16 @@ def test_missing_key_file_is_named(tmp_path: Path) -> None:
     """The gateway never runs open because a file was not there."""
     with pytest.raises(SettingsError, match="gone"):
         Keyring.from_files([tmp_path / "gone"])
+
+
+def test_overdrawn_minute_does_not_send_its_owner_to_sleep() -> None:
+    """One long answer may cost hours of a small budget, and clients sleep what they are told."""
+    caller = Caller("tablet")
+    caller.limit(Limits(tokens_per_minute=10))
+    caller.used(TokenCount(prompt=5_000, completion=5_000))
+
+    with pytest.raises(Refused) as refused:
+        caller.admit("small", "chat")
+
+    assert refused.value.headers == [(b"retry-after", b"60")]
+    assert "ask again in 59" in refused.value.message, "people read how long it really is"
