@@ -191,6 +191,45 @@ def test_instance_that_fails_again_and_again_is_left_alone_and_tried_again(lab: 
     assert {one["circuit"] for one in instances_of(gateway)} == {"closed"}
 
 
+def test_one_request_tries_an_instance_that_was_left_alone(lab: Lab) -> None:
+    """It may be no better: the others wait for what the one finds, and go on when it is well."""
+    model, held = ScriptedModel(), threading.Event()
+    model.when("go").refuse(500, "broken").say("well again", held=held)
+    gateway = lab.gateway(lab.expert(model, slots=4), circuit_failures=1, circuit_seconds=1)
+
+    assert gateway.post(CHAT, json=chat("go")).status_code == 500
+    assert gauge(gateway, "moe_gateway_circuit_open") == 1
+    wait_until(lambda: instances_of(gateway)[0]["circuit"] == "half-open")
+    with ThreadPoolExecutor(4) as threads:
+        asked = [threads.submit(gateway.post, CHAT, json=chat("go")) for _ in range(4)]
+        try:
+            wait_until(lambda: gauge(gateway, "moe_gateway_waiting") == 3)
+            model.wait_until(lambda m: m.running == 1)
+        finally:
+            held.set()
+        answers = [one.result() for one in asked]
+
+    assert [answer.status_code for answer in answers] == [200] * 4
+    assert len(model.requests) == 1 + 4
+    assert gauge(gateway, "moe_gateway_circuit_open") == 0
+
+
+def test_failovers_add_a_tenth_of_the_load_at_most(lab: Lab) -> None:
+    """When all are overloaded, asking each request twice would keep them so."""
+    models = [ScriptedModel() for _ in range(2)]
+    for model in models:
+        model.when("go").refuse(503, "Loading model")
+    experts = (lab.expert(model, slots=4) for model in models)
+    gateway = lab.gateway(*experts, circuit_failures=1000)
+
+    statuses = {gateway.post(CHAT, json=chat("go")).status_code for _ in range(100)}
+
+    assert statuses == {503}
+    burst = earned = 10
+    asked = sum(len(model.requests) for model in models)
+    assert 100 + burst <= asked <= 100 + burst + earned
+
+
 def test_conversation_stays_with_its_instance(lab: Lab) -> None:
     """Its beginning is in that instance's cache; elsewhere it would be computed anew."""
     models = [ScriptedModel() for _ in range(3)]
