@@ -23,6 +23,27 @@ async function streamed(body) {
   return { words, completion: await stream.finalChatCompletion() };
 }
 
+// Without the helper, which takes a stream that merely ends for a broken one.
+async function broken(content) {
+  let words = 0;
+  const found = await failure(async () => {
+    const stream = await client.chat.completions.create(
+      { model: "small", messages: ask(content), stream: true });
+    for await (const chunk of stream) if (chunk.choices[0]?.delta?.content) words += 1;
+  });
+  return { ...found, words };
+}
+
+// How often the client of a program that sets nothing asks before it gives up.
+async function asked(content) {
+  let requests = 0;
+  const counting = (url, options) => { requests += 1; return fetch(url, options); };
+  const usual = new OpenAI({ timeout: 60_000, fetch: counting });
+  const { kind, status } = await failure(
+    () => usual.chat.completions.create({ model: "small", messages: ask(content) }));
+  return { kind, status, requests };
+}
+
 async function abandoned() {
   const stream = await client.chat.completions.create(
     { model: "small", messages: ask("a long story"), stream: true });
@@ -82,7 +103,15 @@ const cases = {
   unknownModel: () => failure(() => client.chat.completions.create({ model: "smal", messages: ask("x") })),
   wrongKey: () => failure(() => new OpenAI({ apiKey: "sk-wrong", maxRetries: 0 }).models.list()),
   refused: () => failure(() => client.chat.completions.create({ model: "small", messages: ask("refuse") })),
-  broken: () => failure(() => streamed({ model: "small", messages: ask("break") })),
+  broken: () => broken("break"),
+  brokenHelper: () => failure(() => streamed({ model: "small", messages: ask("break") })),
+  asked: async () => {
+    const found = {};
+    for (const status of [400, 401, 403, 404, 408, 409, 413, 422, 429, 500, 502, 503])
+      found[status] = await asked(`status ${status}`);
+    found.final = await asked("final");
+    return found;
+  },
   toolResults,
   responses,
   schema,

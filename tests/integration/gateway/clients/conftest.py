@@ -34,6 +34,10 @@ def scripted() -> ScriptedModel:
     model.when("refuse").refuse(429, "Too many.", type="rate_limit_error", code="rate_limited")
     model.when("wrong").refuse(400, "That is no request.", type="invalid_request_error")
     model.when("later").refuse(503, headers={"retry-after": "0"}).say("Now.")
+    for status in (400, 401, 403, 404, 408, 409, 413, 422, 429, 500, 502, 503):
+        model.when(f"status {status}").refuse(status, headers={"retry-after-ms": "1"})
+    final = {"retry-after-ms": "1", "x-should-retry": "false"}
+    model.when("final").refuse(500, headers=final)
     model.when("break").lose("one two three four", after=2)
     model.when("a long story").say("once " * 4000, pause=0.01)
     model.when("greet the town").say(EDIT)
@@ -103,5 +107,5 @@ def clients(real: Expert, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     with ExitStack() as stack:
         lab = Lab(stack, folder)
         small = lab.expert(model, stops_unary=False, embeddings=True)
-        gateway = lab.gateway(small, smollm2)
+        gateway = lab.gateway(small, smollm2, circuit_failures=1000)
         yield Clients(str(gateway.base_url).rstrip("/"), model)

@@ -77,7 +77,12 @@ def test_node_client_reads_responses(results: Results) -> None:
 
 def test_node_client_holds_the_real_model_to_a_schema(results: Results) -> None:
     """The grammar makes even the smallest model keep to it."""
-    assert results["schema"].keys() == {"name", "length_km"}
+    river = results["schema"]
+    assert river.keys() == {"name", "length_km"}
+    assert isinstance(river["name"], str)
+    assert 3 <= len(river["name"]) <= 12
+    assert isinstance(river["length_km"], int)
+    assert 1 <= river["length_km"] <= 9999
 
 
 def test_node_client_raises_its_class_for_each_failure(results: Results) -> None:
@@ -94,5 +99,43 @@ def test_node_client_raises_its_class_for_each_failure(results: Results) -> None
     }
     assert "Did you mean" in results["unknownModel"]["message"]
     assert results["unknownModel"]["request"]
-    # A stream that broke must not look like an answer that ended.
-    assert results["broken"]["kind"] != "none"
+
+
+def test_node_client_does_not_take_a_broken_stream_for_an_answer(results: Results) -> None:
+    """It takes one that merely ends for whole; ours says in an event what happened."""
+    broken = results["broken"]
+
+    assert broken["words"] == 2
+    assert broken["kind"] == "APIError"
+    assert broken["code"] == "upstream_lost"
+    assert "127.0.0.1" in broken["message"]
+    assert results["brokenHelper"]["kind"] == "APIError"
+
+
+def test_node_client_asks_again_what_may_go_better_and_nothing_else(results: Results) -> None:
+    """Three times what clients retry on; once what will not change, or what the gateway or a server
+    asks not to be asked again (`x-should-retry`)."""
+    kinds = {
+        "400": ("BadRequestError", 1),
+        "401": ("InternalServerError", 1),
+        "403": ("PermissionDeniedError", 1),
+        "404": ("NotFoundError", 1),
+        "408": ("APIError", 3),
+        "409": ("ConflictError", 3),
+        "413": ("APIError", 1),
+        "422": ("UnprocessableEntityError", 1),
+        "429": ("RateLimitError", 3),
+        "500": ("InternalServerError", 3),
+        "502": ("InternalServerError", 3),
+        "503": ("InternalServerError", 3),
+        "final": ("InternalServerError", 1),
+    }
+
+    found = {name: (one["kind"], one["requests"]) for name, one in results["asked"].items()}
+    assert found == kinds
+    # A server that refuses the gateway's own key is no matter of its caller's.
+    statuses = {name: one["status"] for name, one in results["asked"].items()}
+    assert statuses == {name: int(name) for name in kinds if name != "final"} | {
+        "401": 502,
+        "final": 500,
+    }
