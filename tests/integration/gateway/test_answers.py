@@ -2,7 +2,9 @@
 
 import gc
 import json
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import httpx2
@@ -10,7 +12,15 @@ import pytest
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from hearth.openai_api.testing import ScriptedModel
-from tests.integration.gateway.conftest import CHAT, Lab, chat, events, text_of
+from tests.integration.gateway.conftest import (
+    CHAT,
+    Lab,
+    chat,
+    events,
+    instances_of,
+    text_of,
+    wait_until,
+)
 
 
 @pytest.fixture
@@ -61,6 +71,7 @@ def test_stream_is_the_servers_own_with_done_at_its_end(gateway: httpx2.Client) 
 
     assert answer.headers["content-type"] == "text/event-stream"
     assert text_of(found) == "one two"
+    assert found[0]["choices"][0]["delta"]["role"] == "assistant"
     assert found[-2]["choices"][0]["finish_reason"] == "stop"
     assert found[-1] == "[DONE]"
     assert "moe_gateway_tokens_total{" in (metrics := gateway.get("/metrics").text)
@@ -114,6 +125,26 @@ def test_every_answer_says_who_answered_and_why(gateway: httpx2.Client) -> None:
     assert answer.headers["x-hearth-route"] == "auto: the only one that can"
     assert answer.headers["x-request-id"] == "mine-1"
     assert answer.headers["openai-processing-ms"].isdigit()
+
+
+def test_answer_names_the_model_of_the_instance_that_gave_it(lab: Lab) -> None:
+    """One machine has room for the first model of an expert's list, another one for the last."""
+    big, tiny, held = ScriptedModel("big-7b"), ScriptedModel("tiny-135m"), threading.Event()
+    big.when("long").say("big here", held=held)
+    gateway = lab.gateway(lab.expert(big, slots=1), lab.expert(tiny, slots=1))
+    wait_until(lambda: all(one["model"] for one in instances_of(gateway)))
+    with ThreadPoolExecutor(1) as threads:
+        long = threads.submit(gateway.post, CHAT, json=chat("long"))
+        try:
+            big.wait_until(lambda model: model.running == 1)
+            short = gateway.post(CHAT, json=chat("short"))
+        finally:
+            held.set()
+
+    told = [answer.headers["x-hearth-model"] for answer in (long.result(), short)]
+    assert told == ["big-7b", "tiny-135m"]
+    assert short.headers["x-hearth-expert"] == "small"
+    assert [one["model"] for one in instances_of(gateway)] == told
 
 
 def test_request_id_reaches_the_server(gateway: httpx2.Client, model: ScriptedModel) -> None:

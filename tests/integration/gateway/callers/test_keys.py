@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import openai
 import pytest
 import typer
 from typer.testing import CliRunner, Result
@@ -42,6 +43,13 @@ def gateway(lab: Lab, tmp_path: Path) -> httpx2.Client:
 def listed(hearth: Hearth) -> dict[str, Any]:
     rows = json.loads(hearth("list", "--json").output)["keys"]
     return {row["name"]: row for row in rows}
+
+
+def refusals(gateway: httpx2.Client) -> float:
+    """How many requests were refused for what they are."""
+    lines = gateway.get("/metrics").text.splitlines()
+    counts = [one for one in lines if one.startswith("moe_gateway_requests_total{")]
+    return sum(float(one.split()[-1]) for one in counts if 'status="4xx"' in one)
 
 
 def looked_again(gateway: httpx2.Client) -> None:
@@ -105,6 +113,39 @@ def test_what_a_key_used_is_counted_and_its_budget_ends_it(
     assert last.json()["error"]["code"] == "insufficient_quota"
     assert last.headers["x-should-retry"] == "false"
     assert "retry-after" not in last.headers
+
+
+def test_client_does_not_ask_again_when_the_budget_is_spent(
+    gateway: httpx2.Client, hearth: Hearth
+) -> None:
+    """It would sleep and ask three times what is refused until midnight."""
+    key = hearth("add", "tablet", "--tokens-per-day", "1").output.strip()
+    with (
+        caller(str(gateway.base_url), key) as tablet,
+        openai.OpenAI(base_url=f"{gateway.base_url}/v1", api_key=key) as client,
+    ):
+        wait_until(lambda: tablet.post(CHAT, json=chat("go")).status_code == 200)
+        before = refusals(gateway)
+        with pytest.raises(openai.RateLimitError) as refused:
+            client.chat.completions.create(
+                model="small", messages=[{"role": "user", "content": "go"}]
+            )
+
+    assert refused.value.code == "insufficient_quota"
+    assert refusals(gateway) == before + 1
+
+
+def test_requests_of_a_minute_are_counted(gateway: httpx2.Client, hearth: Hearth) -> None:
+    """A loop that got out of hand is slowed down, and told for how long."""
+    key = hearth("add", "tablet").output.strip()
+    hearth("limit", "tablet", "--requests-per-minute", "1")
+    with caller(str(gateway.base_url), key) as tablet:
+        looked_again(gateway)
+        answers = [tablet.post(CHAT, json=chat("go")) for _ in range(2)]
+
+    assert [answer.status_code for answer in answers] == [200, 429]
+    assert answers[1].json()["error"]["code"] == "requests_per_minute"
+    assert 1 <= int(answers[1].headers["retry-after"]) <= 60
 
 
 @pytest.fixture

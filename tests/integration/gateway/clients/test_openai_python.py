@@ -170,11 +170,21 @@ async def test_async_client_leaves_a_stream(clients: Clients) -> None:
     assert clients.model.words_sent < 4000
 
 
-@pytest.mark.parametrize(("status", "sent"), [(429, 3), (503, 3), (400, 1), (403, 1), (422, 1)])
-def test_client_sends_again_only_what_may_help(lab: Lab, status: int, sent: int) -> None:
-    """Its own retries: three times for "later", once for "no"."""
+@pytest.mark.parametrize(
+    ("status", "sent", "said_no"),
+    [
+        *((status, 3, False) for status in (408, 409, 429, 500, 503)),
+        *((status, 1, False) for status in (400, 403, 404, 413, 422)),
+        *((status, 1, True) for status in (429, 500)),
+    ],
+)
+def test_client_sends_again_only_what_may_help(
+    lab: Lab, status: int, sent: int, *, said_no: bool
+) -> None:
+    """Its own retries: three times for "later", once for "no", and for a server's "not again"."""
     model = ScriptedModel()
-    model.when("go").refuse(status, headers={"retry-after": "0"})
+    headers = {"x-should-retry": "false"} if said_no else {"retry-after-ms": "1"}
+    model.when("go").refuse(status, headers=headers)
     url = f"{lab.gateway(lab.expert(model)).base_url}/v1"
 
     with (
