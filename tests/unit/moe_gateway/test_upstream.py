@@ -178,6 +178,9 @@ async def test_interim_answer_is_passed_over(pool: Pool) -> None:
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 4\r\n\r\nokok",
         b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         b"HTTP/1.1 200 OK\r\nContent-Length : 2\r\n\r\nok",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 18446744073709551616\r\n\r\nok",
+        b"HTTP/1.1 200 OK\nContent-Length: 2\n\nok",
+        b"HTTP/1.1 200 OK\rContent-Length: 2\r\rok",
     ],
 )
 async def test_what_is_no_http_is_lost(pool: Pool, answer: bytes) -> None:
@@ -186,6 +189,40 @@ async def test_what_is_no_http_is_lost(pool: Pool, answer: bytes) -> None:
     async with serving(always(answer)) as server:
         with pytest.raises(Lost, match="no HTTP"):
             await ask(pool, server)
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        b"10000000000000000\r\nok\r\n0\r\n\r\n",
+        b"0x2\r\nok\r\n0\r\n\r\n",
+        b"-2\r\nok\r\n0\r\n\r\n",
+        b"1\r\nok\r\n0\r\n\r\n",
+        b"2\nok\n0\n\n",
+    ],
+)
+async def test_chunks_that_can_be_read_in_two_ways_are_lost(pool: Pool, chunks: bytes) -> None:
+    """Where one reader sees the end of an answer, another one sees more of it."""
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    async with serving(always(head + chunks)) as server:
+        with pytest.raises(Lost):
+            await answered(pool, server)
+
+
+@pytest.mark.parametrize("status", [b"204 No Content", b"304 Not Modified"])
+async def test_what_follows_an_answer_is_not_the_next_one(pool: Pool, status: bytes) -> None:
+    """A body where none may be is no answer to the request that comes next."""
+    stray = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nstray"
+    answers = [b"HTTP/1.1 %s\r\n\r\n%s" % (status, stray), OK]
+
+    async def one_more(number: int, writer: asyncio.StreamWriter) -> None:
+        writer.write(answers[number > 1])
+
+    async with serving(one_more) as server:
+        first = await ask(pool, server)
+        assert await first.body(5, 1000) == b""
+        pool.release(first)
+        assert await answered(pool, server) == b"ok"
 
 
 async def test_chunked_body_that_breaks_off_is_lost(pool: Pool) -> None:
