@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from moe_gateway.errors import Refused
+from moe_gateway.instances import Instance
 from moe_gateway.routing.body import Hints, Needs, changed, look_at, needs_of
 from moe_gateway.routing.choice import choose, choose_speech, known_models
+from moe_gateway.settings import InstanceSettings
 
 
 @dataclass(frozen=True)
@@ -202,6 +204,27 @@ def test_prompts_that_begin_alike_go_to_the_instance_whose_cache_holds_the_begin
     assert choose("small", Needs(affinity=b"7"), several).reason.endswith("of the prompt")
     assert choose("small", Needs(affinity=b"7"), busy).order[0].label != homes[b"7"]
     assert choose("auto", Needs(affinity=b"7"), several).order[0].label == homes[b"7"]
+
+
+def test_time_to_the_first_byte_is_smoothed_and_decides_between_equals() -> None:
+    """One slow answer is no slow machine; several are."""
+    slow, quick = (
+        Instance(InstanceSettings.model_validate({"url": f"http://{name}", "expert": "small"}))
+        for name in ("slow", "quick")
+    )
+    for instance in (slow, quick):
+        instance.healthy = True
+    seen = []
+    for _ in range(3):
+        slow.answered(1.0)
+        seen.append(round(slow.first_byte, 3))
+    quick.answered(0.1)
+
+    assert seen == [0.2, 0.36, 0.488]
+    assert choose("small", Needs(), [slow, quick]).order[0] is quick
+    for _ in range(30):
+        slow.answered(0.001)
+    assert choose("small", Needs(), [slow, quick]).order[0] is slow
 
 
 def turns(*texts: str, **fields: Any) -> bytes:

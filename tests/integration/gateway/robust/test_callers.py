@@ -292,6 +292,28 @@ def test_header_cannot_bring_another_one_along(house: House, name: str, value: s
         assert one.headers["x-request-id"].isascii()
 
 
+def test_text_of_a_body_becomes_no_line_of_a_head(house: House) -> None:
+    """Names in it choose servers, and come back in headers."""
+    before, evil = len(house.model.requests), "small\r\nX-Evil: 1\r\n\r\n"
+    fields: Json = {"user": evil, "prompt_cache_key": evil, "safety_identifier": evil}
+    metadata = {"domain": evil, "language": evil, evil: evil}
+
+    unknown = house.client.post(CHAT, json=chat("x", evil))
+    answers = [
+        house.client.post(CHAT, json=chat("x", model, **fields, metadata=metadata))
+        for model in ("small", "auto")
+    ]
+
+    assert unknown.status_code == 404
+    assert [answer.status_code for answer in answers] == [200, 200]
+    for answer in (unknown, *answers):
+        assert "x-evil" not in answer.headers
+        assert "Evil" not in str(answer.headers)
+    seen = house.model.requests[before:]
+    assert len(seen) == 2
+    assert all("evil" not in str(one.headers).lower() for one in seen)
+
+
 def test_no_address_of_a_caller_is_ever_asked(house: House) -> None:
     """Whatever is an address in a request: only those of settings and discovery are asked, and what
     an engine would fetch itself does not reach it."""
