@@ -44,7 +44,6 @@ from moe_gateway.relay import (
     pass_bytes,
     pass_stream,
     pass_whole,
-    request_head,
 )
 from moe_gateway.responses.reply import ResponsesReply
 from moe_gateway.routing.body import first_words
@@ -59,6 +58,7 @@ from moe_gateway.upstream.connection import (
     Unreachable,
     UpstreamError,
 )
+from moe_gateway.upstream.headers import request_head
 from moe_gateway.upstream.pool import Pool
 from moe_gateway.upstream.vectors import as_asked
 

@@ -1,7 +1,11 @@
 """Refusals: what the caller did not get, why, and whether asking again makes sense."""
 
+import time
 from collections.abc import Iterable, Mapping
+from datetime import UTC
 from difflib import get_close_matches
+from email.utils import parsedate_to_datetime
+from math import ceil, isfinite
 from typing import Any, Final
 
 import orjson
@@ -167,6 +171,36 @@ def none_healthy(model: str, reasons: Mapping[str, str]) -> Refused:
 def none_capable(need: str) -> Refused:
     message = f"No expert can do this: {need}. Ask a model by its name to send it anyway."
     return Refused(400, "no_capable_expert", message, param="model")
+
+
+def waits(headers: Headers) -> Headers:
+    """How long a server asks to wait, as seconds or as a date, but never longer than official
+    clients may be sent to sleep; what is neither is left out."""
+    told: Headers = []
+    for name, value in headers:
+        if name == b"retry-after" and (seconds := _seconds(value)) is not None:
+            told.append((name, b"%d" % ceil(min(max(seconds, 0), MAX_RETRY_SECONDS))))
+        elif name == b"retry-after-ms" and (number := _number(value)) is not None:
+            told.append((name, b"%d" % min(max(number, 0), MAX_RETRY_SECONDS * 1000)))
+    return told
+
+
+def _number(value: bytes) -> float | None:
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if isfinite(number) else None
+
+
+def _seconds(value: bytes) -> float | None:
+    if (number := _number(value)) is not None:
+        return number
+    try:
+        at = parsedate_to_datetime(value.decode("latin-1"))
+    except ValueError:
+        return None
+    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - time.time()
 
 
 def relayed(status: int, data: bytes) -> bytes:

@@ -1,12 +1,7 @@
 """The caller's side of one request: what goes out, and passing a server's answer on."""
 
-import re
 import time
 from collections.abc import Callable
-from datetime import UTC
-from email.utils import parsedate_to_datetime
-from math import ceil, isfinite
-from random import getrandbits
 from typing import Any, Final
 
 import msgspec
@@ -20,8 +15,9 @@ from hearth.openai_api.sse import DONE, EventTooLong, SseEvent, SseReader
 from hearth.openai_api.usage import StreamTap, TokenCount, count_of
 from moe_gateway.callers.corked import Line
 from moe_gateway.callers.pouring import Pouring
-from moe_gateway.errors import MAX_RETRY_SECONDS, Headers, Refused, relayed, too_large
+from moe_gateway.errors import Headers, Refused, relayed, too_large, waits
 from moe_gateway.upstream.connection import Connection, Lost, UpstreamError
+from moe_gateway.upstream.headers import passed_back, request_id
 
 log = structlog.get_logger()
 
@@ -32,26 +28,6 @@ WAITING: Final = b": waiting\n\n"
 EXPERT: Final = b"x-hearth-expert"
 ROUTE: Final = b"x-hearth-route"
 UNDECIDED: Final = [(EXPERT, b"none"), (ROUTE, b"being decided")]
-SANE_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
-
-HOP_BY_HOP: Final = frozenset(
-    b"connection keep-alive proxy-authenticate proxy-authorization proxy-connection trailer"
-    b" transfer-encoding upgrade te".split()  # codespell:ignore te
-)
-"""RFC 9110, section 7.6.1."""
-
-NOT_SENT_ON: Final = HOP_BY_HOP | frozenset(
-    b"host authorization cookie content-length content-type expect accept-encoding x-request-id"
-    b" x-conversation-id".split()
-)
-"""`X-Conversation-Id` makes llama-server go on generating when the caller has hung up.
-`Accept-Encoding`: the gateway reads the usage off the answer. The rest it says itself."""
-
-NOT_PASSED_BACK: Final = HOP_BY_HOP | frozenset(
-    b"content-length content-type date retry-after retry-after-ms server set-cookie x-request-id"
-    b" openai-processing-ms x-hearth-expert x-hearth-model x-hearth-route x-hearth-caller".split()
-)
-
 
 TRACEPARENT: Final = b"traceparent"
 
@@ -200,14 +176,6 @@ class Reply:
         await self.whole(refused.status, refused.body(), refused.headers)
 
 
-def request_id(headers: Headers) -> bytes:
-    """The caller's own, when it is a sane one."""
-    for name, value in headers:
-        if name == b"x-request-id" and SANE_ID.fullmatch(value):
-            return value
-    return b"req_%024x" % getrandbits(96)
-
-
 async def read_body(headers: Headers, receive: Receive, limit: int) -> bytes:
     """The whole request, piece by piece. Raises `Refused` (413) or `CallerGone`."""
     length = next((value for name, value in headers if name == b"content-length"), b"0")
@@ -229,67 +197,6 @@ def _body(message: Message) -> bytes:
         raise CallerGone
     data: bytes = message.get("body", b"")
     return data
-
-
-def request_head(
-    path: bytes, fixed: bytes, headers: Headers, request_id: bytes, kind: bytes, length: int
-) -> bytes:
-    """The head of the request to a server: the caller's headers, without what is not for it.
-    `kind` is the content type of the body."""
-    lines, named = [], frozenset[bytes]()
-    for name, value in headers:
-        if name not in NOT_SENT_ON:
-            lines.append((name, value))
-        elif name == b"connection":
-            named |= {token.strip().lower() for token in value.split(b",")}
-    sent = [
-        b"%s: %s\r\n" % line
-        for line in lines
-        if line[0] not in named and not line[0].startswith(b"x-hearth-")
-    ]
-    return (
-        b"POST %s HTTP/1.1\r\n%s%s"
-        b"X-Request-Id: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n"
-    ) % (path, fixed, b"".join(sent), request_id, kind, length)
-
-
-def passed_back(connection: Connection) -> Headers:
-    """The headers that the caller gets of a server's answer, without its content type."""
-    return [
-        (name, value)
-        for name, value in connection.headers
-        if name not in NOT_PASSED_BACK and not name.startswith(b"access-control-")
-    ]
-
-
-def waits(headers: Headers) -> Headers:
-    """How long a server asks to wait, as seconds or as a date, but never longer than official
-    clients may be sent to sleep; what is neither is left out."""
-    told: Headers = []
-    for name, value in headers:
-        if name == b"retry-after" and (seconds := _seconds(value)) is not None:
-            told.append((name, b"%d" % ceil(min(max(seconds, 0), MAX_RETRY_SECONDS))))
-        elif name == b"retry-after-ms" and (number := _number(value)) is not None:
-            told.append((name, b"%d" % min(max(number, 0), MAX_RETRY_SECONDS * 1000)))
-    return told
-
-
-def _number(value: bytes) -> float | None:
-    try:
-        number = float(value)
-    except ValueError:
-        return None
-    return number if isfinite(number) else None
-
-
-def _seconds(value: bytes) -> float | None:
-    if (number := _number(value)) is not None:
-        return number
-    try:
-        at = parsedate_to_datetime(value.decode("latin-1"))
-    except ValueError:
-        return None
-    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - time.time()
 
 
 class _Counted(msgspec.Struct):

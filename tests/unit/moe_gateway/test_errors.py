@@ -1,10 +1,12 @@
 """Errors in OpenAI's shape."""
 
 import json
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 
 import pytest
 
-from moe_gateway.errors import Refused, relayed
+from moe_gateway.errors import Refused, relayed, waits
 
 
 @pytest.mark.parametrize(
@@ -58,3 +60,34 @@ def test_fields_of_a_servers_error_survive() -> None:
 def test_type_follows_the_status(status: int, kind: str) -> None:
     """Programs tell a wrong request from a broken server by it."""
     assert json.loads(Refused(status, "c", "m").body())["error"]["type"] == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "passed"),
+    [
+        (b"retry-after", b"3", b"3"),
+        (b"retry-after", b"3600", b"60"),
+        (b"retry-after", b"1e30", b"60"),
+        (b"retry-after", b"0.2", b"1"),
+        (b"retry-after", b"-5", b"0"),
+        (b"retry-after-ms", b"2500", b"2500"),
+        (b"retry-after-ms", b"3600000", b"60000"),
+        (b"retry-after-ms", b"-1", b"0"),
+        (b"retry-after", b"Sun, 22 Nov 2020 10:00:00 GMT", b"0"),
+        (b"retry-after", b"nan", None),
+        (b"retry-after", b"inf", None),
+        (b"retry-after", b"soon", None),
+        (b"retry-after-ms", b"Sun, 22 Nov 2099 10:00:00 GMT", None),
+        (b"x-other", b"3600", None),
+    ],
+)
+def test_no_server_sends_a_client_to_sleep(name: bytes, told: bytes, passed: bytes | None) -> None:
+    """openai-node sleeps an hour, if it is told an hour, and its program looks dead."""
+    assert waits([(name, told)]) == ([] if passed is None else [(name, passed)])
+
+
+def test_date_to_wait_for_becomes_seconds() -> None:
+    """The server's clock and the client's need not agree."""
+    later = format_datetime(datetime.now(UTC) + timedelta(hours=1), usegmt=True).encode()
+
+    assert waits([(b"retry-after", later)]) == [(b"retry-after", b"60")]
