@@ -1,20 +1,15 @@
 """What a stream says of itself whose head goes out before anybody has answered."""
 
 import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
-import httpx2
 import pytest
 
 from hearth.openai_api.testing import ScriptedModel
 from tests.integration.gateway.conftest import (
     CHAT,
-    SERVICE_KEY,
     Json,
     Lab,
-    caller,
     chat,
     gauge,
     instances_of,
@@ -138,45 +133,3 @@ def test_answers_header_of_a_run_is_told_late_too(lab: Lab) -> None:
 
     assert "x-hearth-run" not in answer.headers
     assert told_late(text)["x-hearth-run"] == "run-7"
-
-
-def test_deadline_in_the_queue_ends_who_waits_there(lab: Lab) -> None:
-    """Streamed or not, they were sent to nobody, so nobody is named. The requests of one key expire
-    one after the other, the first ones at the model, while that of a person who came later has the
-    slot in its turn."""
-    model = ScriptedModel()
-    model.when("go").hang()
-    gateway = lab.gateway(lab.expert(model, slots=1), keepalive_seconds=0.05, deadline_seconds=5)
-
-    def waiting(count: int) -> None:
-        wait_until(lambda: gauge(gateway, "moe_gateway_waiting") == count)
-
-    def streamed(text: str) -> httpx2.Response:
-        return gateway.post(CHAT, json=chat(text, stream=True))
-
-    with (
-        caller(str(gateway.base_url), SERVICE_KEY) as person,
-        ThreadPoolExecutor(3) as threads,
-        send_raw(gateway, chat("go 1")),
-    ):
-        model.wait_until(lambda m: m.running == 1)
-        with send_raw(gateway, chat("go 2")):
-            waiting(1)
-            stream = threads.submit(streamed, "go 3")
-            waiting(2)
-            whole = threads.submit(gateway.post, CHAT, json=chat("go 4"))
-            waiting(3)
-            time.sleep(0.5)  # So much longer than theirs is the person's deadline.
-            threads.submit(person.post, CHAT, json=chat("go, says a person"))
-            text, refused = stream.result().text, whole.result()
-
-    assert refused.status_code == 504
-    assert refused.json()["error"]["code"] == "deadline_exceeded"
-    assert refused.headers["x-hearth-route"] == "refused: deadline_exceeded"
-    assert "deadline_exceeded" in text
-    assert "[DONE]" not in text
-    told = {"x-hearth-expert": "none", "x-hearth-route": "refused: deadline_exceeded"}
-    assert told_late(text) == told
-    asked = [one.body["messages"][0]["content"] for one in model.requests]
-    assert not {"go 3", "go 4"} & set(asked), asked
-    assert gauge(gateway, "moe_gateway_waiting") == 0
