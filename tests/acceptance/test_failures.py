@@ -67,7 +67,8 @@ def test_hanging_up_stops_the_generation(instance: Instance, model: str, *, stre
             if stream:
                 with caller.stream("POST", f"{instance.api}/chat/completions", json=body) as answer:
                     assert answer.status_code == 200, answer.read()
-                    next(answer.iter_lines())
+                    lines = answer.iter_lines()  # kept: its end would hang up
+                    next(lines)
                     wait(lambda: busy_slots(expert) > 0, 60, f"{model} works")
             else:
                 with pytest.raises(httpx2.ReadTimeout):

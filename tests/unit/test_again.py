@@ -39,8 +39,8 @@ def lane(folder: Path, name: str, failed: list[str], outcome: str) -> Path:
 def again(folder: Path, *lanes: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [
-            *(sys.executable, "-m", "tests.again", folder, *lanes),
-            *("--", sys.executable, "-m", "pytest"),
+            sys.executable, "-m", "tests.again", str(folder), *lanes,
+            "--", sys.executable, "-m", "pytest",
         ],
         cwd=tree.ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
