@@ -12,9 +12,11 @@ from pipecatapp.workflow.document.diagnostic import did_you_mean
 from pipecatapp.workflow.executor import Executor, Given, Live, UnknownRun, UnknownStep
 from pipecatapp.workflow.ledger import Event, Status, inbox
 from pipecatapp.workflow.ledger.clock import now
-from pipecatapp.workflow.ledger.journal import Fork
+from pipecatapp.workflow.ledger.journal import Ended, Fork
+from pipecatapp.workflow.ledger.reading import RunRow
 from pipecatapp.workflow.ledger.values import Statement
 from pipecatapp.workflow.plan import Plan, granting
+from pipecatapp.workflow.running.failing import CUT_SHORT
 from pipecatapp.workflow.running.waiting import NotAsked, checked
 from pipecatapp.workflow.tool import Effect, Question, Reply
 from pipecatapp.workflow.views import RunResult, RunSummary, RunView
@@ -156,13 +158,32 @@ class Engine(Executor):
     async def cancel(self, run: str) -> None:
         """End a run; returns when nothing of it runs any more.
 
-        One that has ended stays as it is.
+        One that rests, because the process that executed it is gone, ends where it was; one that
+        has ended stays as it is. Raises `UnknownRun`, also for one that rests while a program of
+        it may still run in another place: only who resumes it can end that.
         """
+        if run not in self._live:
+            async with self._waking:
+                row = self._row(run)
+                if run not in self._live and row.ended is None:
+                    await self._end_resting(row)
         if live := self._live.get(run):
             live.execution.cancel()
             await asyncio.shield(live.ended)
-        elif self._row(run).ended is None:
-            raise UnknownRun(f"The run {run} is not executed here.")
+
+    async def _end_resting(self, row: RunRow) -> None:
+        journal, read = self.ledger.journal(row.id), self.ledger.read
+        left = [step for step in read.steps(row.id) if step.ended is None]
+        away = [step.path for step in left if step.effect == "exec"]
+        if away and Plan.model_validate(read.value(row.plan)).leaves_home():
+            told = (
+                f"A program of {away[0]} may still run in another place; start Hearth, then cancel."
+            )
+            raise UnknownRun(f"The run {row.id} is not executed here. {told}")
+        for step in sorted(left, key=lambda step: len(step.path), reverse=True):
+            journal.ended(step.path, step.node, "cancelled", Ended(error=CUT_SHORT))
+        journal.end("cancelled")
+        await journal.durable()
 
     async def answer(self, run: str, path: str, value: Any, *, by: str = "") -> None:
         """Answer the question of the step at `path`; the answer is on the disk when this returns.

@@ -96,6 +96,8 @@ class Executor:
         self._services, self._roles = dict(services or {}), dict(roles or {})
         self._plans: dict[int, Plan] = {}
         self._live: dict[str, Live] = {}
+        self._waking = asyncio.Lock()
+        """A run that rests is resumed or ended, never both."""
 
     def learn(self, tools: Iterable[Tool]) -> None:
         """Have these tools from now on, too; one of a known name takes its place."""
@@ -185,9 +187,11 @@ class Executor:
         """Go on with every run that an earlier process left; gives their ids."""
         resumed = []
         for run in self.ledger.read.unfinished():
-            if run not in self._live:
-                resumed.append(run)
-                await self._resume(self._row(run))
+            async with self._waking:
+                row = self._row(run)
+                if run not in self._live and row.ended is None:
+                    resumed.append(run)
+                    await self._resume(row)
         return resumed
 
     def _row(self, run: str) -> RunRow:

@@ -215,6 +215,11 @@ class Plan(Frozen):
             if node.kind in ("use", "agent") and gone:
                 raise LookupError(f"the tool {node.use} (version {node.version}) is not there")
 
+    def leaves_home(self) -> bool:
+        """Whether programs of it run in other places."""
+        every = (node for body in self.bodies.values() for _, node in _all_nodes("", body.nodes))
+        return any(node.where != "local" for node in every)
+
     def graph(self) -> Graph:
         """The nodes of this workflow and of those it uses, each once on every way down."""
         graph = Graph(nodes=[], edges=[])

@@ -11,6 +11,10 @@ from pipecatapp.workflow.tool import Facts, ToolFailed
 _log = structlog.get_logger()
 
 
+CUT_SHORT = "cut off; what it did until then stands"
+"""What is said of an instance that ended because its run, or what it stood in, did."""
+
+
 class RunStopped(Exception):
     """The run cannot go on; `path` says where. Unlike `ToolFailed` it is never told to a model."""
 

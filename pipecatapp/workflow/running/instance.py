@@ -16,7 +16,7 @@ from pipecatapp.workflow.ledger.journal import Begun, Ended, Ending, Journal
 from pipecatapp.workflow.ledger.reading import Reader, Spent, StepRow
 from pipecatapp.workflow.ledger.values import Statement, canonical
 from pipecatapp.workflow.plan import Limits
-from pipecatapp.workflow.running.failing import RunStopped, TryAgain, holds, reason_of
+from pipecatapp.workflow.running.failing import CUT_SHORT, RunStopped, TryAgain, holds, reason_of
 from pipecatapp.workflow.running.known import Found, Known, Place
 from pipecatapp.workflow.running.prompting import remark_text
 from pipecatapp.workflow.running.waiting import LOOK, Waiting, cut_off, outcome, settled
@@ -335,9 +335,7 @@ class Instances:
                 self.failed(path, reason if path == failed else f"{failed}: {reason}")
             else:
                 node = self.open.pop(path)
-                self.journal.ended(
-                    path, node, "cancelled", Ended(error="cut off; what it did until then stands")
-                )
+                self.journal.ended(path, node, "cancelled", Ended(error=CUT_SHORT))
 
 
 class _Recording:

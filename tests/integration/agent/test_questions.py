@@ -7,6 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from hearth.service.state import StateDir
 from tests.integration.agent.conftest import House, follow
 from tests.integration.agent.test_cli import Hearth, announce, command, hearth
 
@@ -140,6 +141,31 @@ def test_question_of_a_resting_run_is_answered_before_it_goes_on(
     assert (taken.exit_code, twice.exit_code) == (0, 1)
     with empty_house.running(), empty_house.client() as client:
         assert ended(client, run)["outputs"] == {"count": 3}
+
+
+@pytest.mark.parametrize("place", ["instance", "ledger"])
+def test_waiting_run_is_cancelled_in_the_shell(
+    place: str, empty_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What nobody wants any more is ended where one is, also while the service is stopped."""
+    hearth = command(empty_house, monkeypatch)
+    with empty_house.running(), empty_house.client() as client:
+        run = ask(client)
+        if place == "instance":
+            announce(empty_house)
+            cancelled = hearth("runs", "cancel", run)
+    if place == "ledger":
+        cancelled = hearth("runs", "cancel", run)
+    StateDir(empty_house.state).instance_file.unlink(missing_ok=True)
+    again, late = hearth("runs", "cancel", run), hearth("runs", "answer", run, "look[2]/max", "1")
+
+    assert (cancelled.exit_code, cancelled.stdout) == (0, f"Run {run} is cancelled.\n")
+    assert (again.exit_code, late.exit_code) == (1, 1)
+    assert "had ended before: cancelled" in again.stderr
+    with empty_house.running(), empty_house.client() as client:
+        view = client.get(f"/api/runs/{run}").json()
+    steps = {step["path"]: step["status"] for step in view["steps"]}
+    assert (view["status"], steps["look[2]/max"]) == ("cancelled", "cancelled")
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -277,6 +277,47 @@ async def test_run_that_an_engine_left_goes_on_with_the_next(open_engine: OpenEn
     assert await second.resume_unfinished() == []
 
 
+@tool("program.run", effect="exec")
+async def program(ctx: Context) -> Whispered:
+    """Run until somebody ends it."""
+    reached, opened = ctx.service(Gates).at("program")
+    reached.set()
+    await opened.wait()
+    return Whispered(text="")
+
+
+@pytest.mark.parametrize("where", ["local", "nomad"])
+async def test_resting_run_is_cancelled_unless_a_program_may_run_elsewhere(
+    open_engine: OpenEngine, where: str
+) -> None:
+    """Nobody needs the service to end a run; but only the service can end a job of a cluster."""
+    gates = Gates()
+    first: Engine = await open_engine(services={Gates: gates})
+    first.learn([program])
+    document = f"id: held\nsteps: [{{id: b, steps: [{{id: a, use: program.run, where: {where}}}]}}]"
+    run = await first.start(first.plan(load_document(document, file="test.yaml")), {})
+    await gates.at("program")[0].wait()
+    await first.__aexit__()
+    second: Engine = await open_engine()
+
+    if where == "nomad":
+        with pytest.raises(UnknownRun, match="A program of b/a may still run in another place"):
+            await second.cancel(run)
+        assert second.run(run).status == "running"
+        return
+    *_, resumed = await asyncio.gather(
+        second.cancel(run), second.cancel(run), second.resume_unfinished()
+    )
+
+    assert (resumed, second.run(run).status) == ([], "cancelled")
+    assert {step.path: step.status for step in second.run(run).steps} == {
+        "b": "cancelled",
+        "b/a": "cancelled",
+    }
+    ends = [event.path async for event in second.follow(run) if "cancelled" in event.type]
+    assert ends == ["b/a", "b", ""]
+
+
 async def test_objects_keep_their_order_over_a_restart(open_engine: OpenEngine) -> None:
     """An object that is written into a text gives the same text, so the outputs are the same."""
     document = """
