@@ -158,15 +158,12 @@ class Engine(Executor):
     async def cancel(self, run: str) -> None:
         """End a run; returns when nothing of it runs any more.
 
-        One that rests, because the process that executed it is gone, ends where it was; one that
-        has ended stays as it is. Raises `UnknownRun`, also for one that rests while a program of
-        it may still run in another place: only who resumes it can end that.
+        One that rests ends where it was, one that has ended stays as it is. Raises `UnknownRun`,
+        also where a program may run in another place: only who resumes the run can end that.
         """
-        if run not in self._live:
-            async with self._waking:
-                row = self._row(run)
-                if run not in self._live and row.ended is None:
-                    await self._end_resting(row)
+        async with self._waking:
+            if run not in self._live and (row := self._row(run)).ended is None:
+                await self._end_resting(row)
         if live := self._live.get(run):
             live.execution.cancel()
             await asyncio.shield(live.ended)
@@ -176,10 +173,9 @@ class Engine(Executor):
         left = [step for step in read.steps(row.id) if step.ended is None]
         away = [step.path for step in left if step.effect == "exec"]
         if away and Plan.model_validate(read.value(row.plan)).leaves_home():
-            told = (
-                f"A program of {away[0]} may still run in another place; start Hearth, then cancel."
+            raise UnknownRun(
+                f"{away[0]} may still run in another place; cancel it with the service."
             )
-            raise UnknownRun(f"The run {row.id} is not executed here. {told}")
         for step in sorted(left, key=lambda step: len(step.path), reverse=True):
             journal.ended(step.path, step.node, "cancelled", Ended(error=CUT_SHORT))
         journal.end("cancelled")

@@ -207,18 +207,18 @@ class Plan(Frozen):
 
     def check_tools(self, tools: Mapping[str, Tool]) -> None:
         """Whether every tool is still what it was; raises LookupError naming one that is not."""
-        nodes = [node for body in self.bodies.values() for node in body.nodes]
-        while nodes:
-            node = nodes.pop()
-            nodes += node.nodes
+        for node in self._nodes():
             gone = node.use not in tools or tools[node.use].version != node.version
             if node.kind in ("use", "agent") and gone:
                 raise LookupError(f"the tool {node.use} (version {node.version}) is not there")
 
     def leaves_home(self) -> bool:
         """Whether programs of it run in other places."""
-        every = (node for body in self.bodies.values() for _, node in _all_nodes("", body.nodes))
-        return any(node.where != "local" for node in every)
+        return any(node.where != "local" for node in self._nodes())
+
+    def _nodes(self) -> Iterator[PlanNode]:
+        for body in self.bodies.values():
+            yield from (node for _, node in _all_nodes("", body.nodes))
 
     def graph(self) -> Graph:
         """The nodes of this workflow and of those it uses, each once on every way down."""
