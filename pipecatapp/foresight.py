@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from pipecatapp.library.pages.prompts import ForeseenPrompt, foreseen_prompts
 from pipecatapp.workflow.document.shapes import ShapeError
 from pipecatapp.workflow.expressions import (
     ExpressionError,
@@ -41,6 +42,13 @@ class Foreseen(BaseModel):
     why: str
 
 
+class Outlook(BaseModel):
+    """What a run would do: its steps, and what its models would be told."""
+
+    steps: list[Foreseen]
+    prompts: list[ForeseenPrompt]
+
+
 class _Stop(Exception):
     """Nothing is known of a step but its state, and why that is so."""
 
@@ -60,11 +68,11 @@ class Foresight:
         self._steps: list[Foreseen] = []
         self._depth = 0
 
-    def walk(self, inputs: Json) -> list[Foreseen]:
-        """The steps of a run with these inputs, which have been checked."""
+    def walk(self, inputs: Json) -> Outlook:
+        """What a run with these inputs, which have been checked, would do."""
         self._request = request_of(inputs)
         self._body(self._plan.body, "", inputs)
-        return self._steps
+        return Outlook(steps=self._steps, prompts=foreseen_prompts(self._plan, inputs))
 
     def _body(self, body: Body, path: str, inputs: Json) -> Json | None:
         run = {"id": "", "request": self._request}

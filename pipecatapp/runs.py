@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 import structlog
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from pipecatapp.foresight import Foreseen, Foresight
+from pipecatapp.foresight import Foresight, Outlook
 from pipecatapp.library.pages.plan import plan_text
 from pipecatapp.library.runs import keeping
 from pipecatapp.library.runs.comparing import RunDifference, compared
@@ -254,9 +254,9 @@ class Runs:
         *,
         run: str | None = None,
         at: str | None = None,
-    ) -> list[Foreseen]:
-        """What a run would call, and what is known: as a new run, or as a fork of `run`, whose
-        inputs it has where none are given. Raises `UnknownRun`, `InvalidInputs`, `InvalidDocument`.
+    ) -> Outlook:
+        """What a run would call and tell: as a new run, or as a fork of `run`, whose inputs it has
+        where none are given. Raises `UnknownRun`, `InvalidInputs`, `InvalidDocument`.
         """
         engine, read, family = self.engine, self.engine.ledger.read, ""
         plan = self._granted(document, engine.plan(self.workflow(document)))

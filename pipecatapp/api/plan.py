@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.parts import WithParts
-from pipecatapp.foresight import Foreseen
+from pipecatapp.foresight import Outlook
 from pipecatapp.runs import Document, Explained, FlatForm, Planned
 from pipecatapp.workflow.document.model import WorkflowDocument
 
@@ -52,16 +52,13 @@ class Look(Document):
     at: str | None = Field(None, max_length=1000)
 
 
-class ForeseenSteps(BaseModel):
-    steps: list[Foreseen]
-
-
 @router.post("/cache")
-async def foresee(body: Look, parts: WithParts) -> ForeseenSteps:
-    """Of each step whether it would be called or is known, and why; nothing is run."""
+async def foresee(body: Look, parts: WithParts) -> Outlook:
+    """Of each step whether it would be called or is known, and why, and what models would be told;
+    nothing is run.
+    """
     document = Document.model_validate(body.model_dump(exclude={"inputs", "run", "at"}))
-    steps = parts.runs.foreseen(document, body.inputs, run=body.run, at=body.at)
-    return ForeseenSteps(steps=steps)
+    return parts.runs.foreseen(document, body.inputs, run=body.run, at=body.at)
 
 
 @router.get("/schema")

@@ -24,7 +24,7 @@ class Desk(Protocol):
 
     async def plan(self, document: Document) -> Json: ...
 
-    async def foresee(self, document: Document, look: Json) -> list[Json]:
+    async def foresee(self, document: Document, look: Json) -> Json:
         """What would be called; `look` holds `inputs`, `run` and `at`."""
         ...
 
@@ -74,9 +74,9 @@ class OwnDesk:
     async def plan(self, document: Document) -> Json:
         return self._runs.planned(document).model_dump(mode="json")
 
-    async def foresee(self, document: Document, look: Json) -> list[Json]:
-        steps = self._runs.foreseen(document, look["inputs"], run=look["run"], at=look["at"])
-        return [one.model_dump(mode="json") for one in steps]
+    async def foresee(self, document: Document, look: Json) -> Json:
+        found = self._runs.foreseen(document, look["inputs"], run=look["run"], at=look["at"])
+        return found.model_dump(mode="json")
 
     async def explain(self, document: Document, path: str) -> list[Json]:
         return [one.model_dump(mode="json") for one in self._runs.explained(document, path)]

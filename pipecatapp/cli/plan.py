@@ -1,6 +1,7 @@
 """`hearth plan`, `explain`, `flatten`: what a workflow would do, and what it is made of."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -44,7 +45,8 @@ def plan_workflow(
     """Show the graph of a workflow without running it; exit code 2 when it is wrong.
 
     With inputs, or as a fork, it also shows of each step whether it would be called: `fresh` is
-    known, `dirty` is called, `maybe` depends on what is called before it; and why.
+    known, `dirty` is called, `maybe` depends on what is called before it; and why. Then what models
+    would be told, as far as the inputs say it.
     """
     named = Named(workflow, layers, select, allow)
     finish(_plan(named, _Look(given, fork, at), state_dir, as_json=as_json))
@@ -117,17 +119,29 @@ async def _plan(named: Named, look: _Look, state_dir: Path | None, *, as_json: b
         planned = await desk.plan(document)
         wrong = bool(planned["diagnostics"])
         body = None if wrong else look.body(planned["inputs"])
-        steps = None if body is None else await desk.foresee(document, body)
+        look_ahead = None if body is None else await desk.foresee(document, body)
     if as_json:
-        told = planned | ({} if steps is None else {"steps": steps})
+        told = planned | (look_ahead or {})
         typer.echo(json.dumps(told, indent=2, ensure_ascii=False))
         return INVALID if wrong else DONE
     typer.echo(planned["text"], err=wrong)
     for one in planned["warnings"]:
         typer.echo(f"warning: {one['said']}", err=True)
-    if steps is not None:
-        typer.echo("cache:")
-    wide = max((len(step["path"]) for step in steps or ()), default=0)
-    for step in steps or ():
-        typer.echo(f"  {step['path']:<{wide}}  {step['state']:<7}  {step['why']}")
+    if look_ahead is not None:
+        typer.echo("\n".join(_foreseen_lines(look_ahead)))
     return INVALID if wrong else DONE
+
+
+def _foreseen_lines(found: dict[str, Any]) -> Iterator[str]:
+    yield "cache:"
+    wide = max((len(step["path"]) for step in found["steps"]), default=0)
+    for step in found["steps"]:
+        yield f"  {step['path']:<{wide}}  {step['state']:<7}  {step['why']}"
+    if found["prompts"]:
+        yield "prompts:"
+    for prompt in found["prompts"]:
+        yield f"  {prompt['path']}"
+        for message in prompt["messages"]:
+            content = message.get("content")
+            text = content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
+            yield from (f"    {message['role']} | {line}".rstrip() for line in text.splitlines())

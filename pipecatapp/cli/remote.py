@@ -48,10 +48,9 @@ class RemoteDesk:
     async def plan(self, document: Document) -> Json:
         return await self.ask("POST", "/api/plan", document.model_dump(exclude_none=True))
 
-    async def foresee(self, document: Document, look: Json) -> list[Json]:
+    async def foresee(self, document: Document, look: Json) -> Json:
         body = document.model_dump(exclude_none=True) | look
-        steps: list[Json] = (await self.ask("POST", "/api/plan/cache", body))["steps"]
-        return steps
+        return await self.ask("POST", "/api/plan/cache", body)
 
     async def explain(self, document: Document, path: str) -> list[Json]:
         body = document.model_dump(exclude_none=True) | {"path": path}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from pipecatapp.library.pages.bounds import bound_text, bounds
 from pipecatapp.workflow import Plan
 from pipecatapp.workflow.expressions import is_expression
 from pipecatapp.workflow.plan import ModelChoice, PlanInput, PlanNode, loop_text
@@ -28,6 +29,9 @@ def plan_text(plan: Plan) -> str:
     granted = plan.granted()
     only = "" if granted == EFFECTS else f"; granted: {', '.join(sorted(granted)) or 'nothing'}"
     lines.append(f"effects: {effects}{only}")
+    worst = bounds(plan)
+    lines.append(f"worst case of steps: {bound_text(worst.steps)}")
+    lines.append(f"worst case of model calls: {bound_text(worst.models)}")
     return "\n".join([*lines, f"limits: {', '.join(limits) or 'none'}"]) + "\n"
 
 

@@ -12,6 +12,7 @@ from pipecatapp.workflow import (
     compile_workflow,
     load_document,
 )
+from pipecatapp.workflow.plan import granting
 from pipecatapp.workflow.running.agent import agent
 from tests.unit.workflow.conftest import PROMPTS
 from tests.unit.workflow.tools import TOOLS
@@ -232,6 +233,8 @@ workflow library (version 1)
   output value: integer = {{ twice.value }}
   output about: any = {{ inputs.word }}
 effects: external, llm, pure
+worst case of steps: 15 + 1 for each tool that think calls
+worst case of model calls: 8
 limits: nodes 50, depth 8, wall 300, tokens 1000
 """
     )
@@ -321,6 +324,16 @@ steps:
         if {{ loop.first }}
         back to a 2 times at most, then continue
 effects: pure
+worst case of steps: 21 + 6 for each further visit of b that a person allows + 9 for each item of a
+worst case of model calls: 0
 limits: nodes 1000, depth 8
 """
     )
+
+
+def test_plan_text_tells_what_is_granted() -> None:
+    """Who did not ask for an effect reads that the run has it not."""
+    few = plan("id: few\nallow: [pure, read]\nsteps: [{id: a, use: text.upper, with: {text: a}}]")
+
+    assert "\neffects: pure; granted: pure, read\n" in plan_text(few)
+    assert "\neffects: pure; granted: pure\n" in plan_text(granting(few, ["pure", "llm"]))

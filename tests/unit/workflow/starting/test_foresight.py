@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from pipecatapp.library.pages.plan import plan_text
 from pipecatapp.runs import Document, Runs
 from pipecatapp.workflow import Engine
 from tests.unit.workflow.conftest import OpenEngine
@@ -42,7 +43,7 @@ INPUTS: dict[str, Any] = {"text": "hi", "many": [1, 2]}
 def foreseen(engine: Engine, document: str = "", **more: Any) -> dict[str, str]:
     asked = Document(document=document) if document else Document(workflow="seen")
     inputs = None if "run" in more else INPUTS
-    steps = Runs(engine).foreseen(asked, inputs, **more)
+    steps = Runs(engine).foreseen(asked, inputs, **more).steps
     return {step.path: f"{step.state}: {step.why}" for step in steps}
 
 
@@ -118,3 +119,73 @@ async def test_fork_does_what_was_foreseen(open_engine: OpenEngine, edit: str) -
         "": f"fresh: known from {run}",
     }
     assert states["draft"] == reasons[edit]
+
+
+TELLING = """
+id: telling
+inputs: {text: text, many: list of text, style: {type: text, default: plain}}
+steps:
+  - id: draft
+    use: llm
+    prompt: [chat]
+    with: {text: "Write {{ inputs.style }}: {{ inputs.text }}"}
+  - id: each
+    for: "{{ inputs.many }}"
+    steps: [{id: judge, use: llm, with: {text: "{{ inputs.text }}, {{ item }}? {{ draft.text }}"}}]
+  - {id: below, use: workflow/below, with: {word: "{{ inputs.text }}", late: "{{ draft.text }}"}}
+"""
+BELOW = """
+id: below
+inputs: {word: text, late: text, kind: {type: text, default: odd}}
+steps:
+  - id: say
+    use: llm
+    with: {text: "{{ inputs.kind }} {{ inputs.word | upper }} {{ inputs.late | default('none') }}"}
+"""
+
+
+async def test_prompts_are_told_as_far_as_the_inputs_say_them(open_engine: OpenEngine) -> None:
+    """What a model would be told is read before it is paid for; what is open is seen as open."""
+    engine: Engine = await open_engine(TELLING, BELOW)
+
+    asked = Document(workflow="telling")
+    prompts = Runs(engine).foreseen(asked, {"text": "hi {{ now }}", "many": ["a"]}).prompts
+
+    told = {one.path: one.messages[-1]["content"] for one in prompts}
+    assert told == {
+        "draft": "Write plain: hi {{ now }}",
+        "each/judge": "hi {{ now }}, {{ item }}? {{ draft.text }}",
+        "below/say": "odd HI {{ NOW }} {{ inputs.late | default('none') }}",
+    }
+    system = prompts[0].messages[0]
+    assert system["role"] == "system"
+    assert "You are Hearth." in system["content"]
+    assert "hi {{ now }}" in system["content"]
+
+
+WORST = """
+id: worst
+defaults: {cache: never}
+inputs: {many: list of integer}
+steps:
+  - {id: each, for: {each: [1, 2, 3]}, steps: [{id: a, use: llm, with: {text: x}}]}
+  - {id: twice, use: number.double, with: {value: 1}, while: "{{ true }}", max: 2, on_max: continue}
+  - {id: used, use: workflow/inner, with: {n: 1}}
+  - {id: back, goto: twice, max: 2, on_max: continue}
+  - {id: fails, use: text.fail, with: {text: x}, retry: 2, on_error: continue}
+  - {id: some, for: "{{ inputs.many }}", use: llm, with: {text: x}}
+"""
+
+
+async def test_worst_case_is_what_a_run_comes_to_in_the_worst_case(open_engine: OpenEngine) -> None:
+    """Who sets a limit, or pays for it, knows what the document alone can come to."""
+    script = Script(*"abcdefg")
+    engine: Engine = await open_engine(WORST, INNER, services={Script: script})
+
+    run = await engine.wait(await engine.start("worst", {"many": [1, 2]}))
+
+    told = plan_text(engine.plan("worst"))
+    assert "\nworst case of steps: 26 + 1 for each item of some\n" in told
+    assert "\nworst case of model calls: 3 + 1 for each item of some\n" in told
+    assert run.status == "done"
+    assert (engine.ledger.read.spent(run.run).nodes, len(script.asked)) == (26 + 2, 3 + 2)
