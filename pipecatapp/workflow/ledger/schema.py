@@ -96,8 +96,9 @@ _BEHALF: Migration = (
 )
 
 _SPOKEN: Migration = ("ALTER TABLE run ADD COLUMN spoken TEXT",)
+_UNUSED: Migration = ("DROP TABLE fix",)
 
-MIGRATIONS: Sequence[Migration] = (_FIRST, _QUESTIONS, _LIBRARY, _BEHALF, _SPOKEN)
+MIGRATIONS: Sequence[Migration] = (_FIRST, _QUESTIONS, _LIBRARY, _BEHALF, _SPOKEN, _UNUSED)
 """Number n brings a file from format n to format n + 1.
 
 Never edit one that was released; append.
