@@ -82,3 +82,21 @@ def test_models_tell_what_a_key_must_open_for_them(empty_house: House) -> None:
     assert scopes["workflow/cook"] == scopes["workflow/summarize"] == "chat"
     assert scopes["agent"] == "workflows"
     assert scopes["workflow/build"] == one["scope"] == "exec"
+
+
+def test_workflow_that_is_no_conversation_is_no_model(empty_house: House) -> None:
+    """A chat program must not offer what cannot be talked to."""
+    (empty_house.state / "workflows").mkdir()
+    ends = {"add": ("n: integer", "text"), "mute": ("messages: messages", "n")}
+    for name, (takes, gives) in ends.items():
+        text = f"id: {name}\ninputs: {{{takes}}}\nsteps: []\noutputs: {{{gives}: x}}\n"
+        (empty_house.state / "workflows" / f"{name}.yaml").write_text(text, encoding="utf-8")
+
+    with empty_house.running(), empty_house.client() as client:
+        known = {one["id"] for one in client.get("/api/workflows").json()["workflows"]}
+        models = {model["id"] for model in client.get("/v1/models").json()["data"]}
+        answers = [empty_house.ask("x", model=f"workflow/{name}").status_code for name in ends]
+
+    assert known >= ends.keys()
+    assert models.isdisjoint({"workflow/add", "workflow/mute"})
+    assert answers == [404, 404]

@@ -292,6 +292,25 @@ outputs: {x: "{{ item }}"}
     ]
 
 
+def test_jump_leads_into_no_other_scope_and_out_of_none() -> None:
+    """A scope is one node to its parent: nobody enters it in the middle, or leaves it so."""
+    assert faults("""
+id: wrong
+steps:
+  - {id: a, use: text.upper, with: {text: x}}
+  - id: b
+    steps:
+      - {id: c, goto: a, max: 2}
+      - {id: d, use: text.upper, with: {text: x}}
+  - {id: e, use: text.fail, with: {text: x}, on_error: {goto: d, max: 2}}
+  - {id: f, goto: d, max: 2}
+""") == [
+        "6:23: there is no 'a' among these steps. Known: c, d",
+        "8:63: there is no 'd' among these steps. Known: a, b, e, f",
+        "9:19: there is no 'd' among these steps. Known: a, b, e, f",
+    ]
+
+
 def test_plan_text_tells_how_often_and_what_then() -> None:
     """Who reads a plan sees every loop with its bound, and where a failure leads."""
     text = plan_text(
