@@ -19,7 +19,7 @@ AWAY = {**HOME, "instances": [{"url": "https://api.example.com/v1", "healthy": T
 EXPERTS: list[dict[str, Any]] = [
     {**HOME, "name": "small", "cost": 0.5, "context": 4096, "tools": "none"},
     {**HOME, "name": "big", "cost": 4.0, "context": 32768, "vision": True},
-    {**AWAY, "name": "hosted", "cost": 20.0, "context": 200000, "vision": True},
+    {**AWAY, "name": "hosted", "cost": 20.0, "context": 200000, "vision": True, "embeddings": True},
 ]
 Json = dict[str, Any]
 
@@ -67,6 +67,8 @@ outputs: {{text: "{{{{ reply.text }}}}"}}
         ("[hosted, small]", "hosted"),
         ("{use: [hosted, small], privacy: local}", "small"),
         ("{use: [small, big], needs: [vision]}", "big"),
+        ("{use: [small, big], needs: [tools]}", "big"),
+        ("{use: [big, hosted, small], needs: [embeddings]}", "hosted"),
         ("{use: [small, big], context: 8000}", "big"),
         ("{use: [hosted, big, small], max_cost: 1}", "small"),
         ("{use: auto, needs: [vision], privacy: local}", "big"),

@@ -282,6 +282,7 @@ def test_workflow_reads_its_project_and_asks_the_models_of_it(empty_house: House
     (folder / "clock.yaml").write_text(PROJECT, encoding="utf-8")
     (folder / "leaking.yaml").write_text(LEAKING, encoding="utf-8")
     empty_house.model.when("A clock that children can read.").say("Yes.")
+    empty_house.more = {"model_roles": {"coder": ["small"]}}
     with empty_house.running(), empty_house.client() as client:
         view = ran(client, "/api/runs", {"document": OF_PROJECT})
         plans = [
