@@ -1,6 +1,7 @@
 """What a hostile program finds when it looks for a way out: nothing."""
 
 import socket
+import struct
 import sys
 import threading
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pipecatapp.sandbox import Mount, Sandbox
+from pipecatapp.sandbox import Mount, Sandbox, seccomp
 from pipecatapp.sandbox.bubblewrap import python
 from tests.integration.sandbox.conftest import Attack
 
@@ -214,6 +215,22 @@ async def test_program_cannot_call_what_opens_the_kernel(attack: Attack) -> None
 
     said = [line.split()[1] for line in ended.stdout.text.splitlines()]
     assert said == ["EPERM"] * len(numbers) + ["ENOSYS"] * 3 + ["EPERM"]
+
+
+async def test_program_makes_no_user_namespace_even_where_no_filter_refuses_it(
+    attack: Attack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Inside one it would be root before much of the kernel; a call that a filter has forgotten, or
+    a processor whose calls it does not know, must not be enough.
+    """
+    allows_all = struct.pack("HBBI", seccomp.RETURN, 0, 0, seccomp.ALLOW)
+    monkeypatch.setattr(seccomp, "program", lambda *_arguments, **_named: allows_all)
+
+    ended = await attack(
+        TRY + "print(libc.unshare(0x10000000), errno.errorcode.get(ctypes.get_errno()))"
+    )
+
+    assert ended.stdout.text == "-1 ENOSPC\n"
 
 
 async def test_program_has_no_power_and_can_get_none(attack: Attack) -> None:
