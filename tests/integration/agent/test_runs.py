@@ -86,6 +86,9 @@ def test_follower_who_comes_back_gets_what_it_missed_and_nothing_twice(house: Ho
         return [(e.id, e.event) for e in events if e.event not in ("delta", "end")]
 
     assert numbered(first) + numbered(second) == numbered(whole)
+    envelopes = [json.loads(e.data) for e in whole if e.event not in ("delta", "end")]
+    told = [(str(one["seq"]), one["v"]) for one in envelopes]
+    assert told == [(id, 1) for id, _ in numbered(whole)]
     said = ""
     for event in second:
         if event.event == "delta":
