@@ -20,7 +20,10 @@ class Bounds:
 
 
 def bounds(plan: Plan) -> Bounds:
-    """The worst case: every loop to its `max`, every retry needed, both sides of each `if`."""
+    """The worst case: every loop to its `max`, every retry needed, both sides of each `if`.
+
+    What a tool other than `agent` calls inside itself is not known, and not among them.
+    """
     return _Bounding(plan).scope(plan.body.nodes, "", (plan.workflow,))
 
 

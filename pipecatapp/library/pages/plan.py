@@ -30,8 +30,8 @@ def plan_text(plan: Plan) -> str:
     only = "" if granted == EFFECTS else f"; granted: {', '.join(sorted(granted)) or 'nothing'}"
     lines.append(f"effects: {effects}{only}")
     worst = bounds(plan)
-    lines.append(f"worst case of steps: {bound_text(worst.steps)}")
-    lines.append(f"worst case of model calls: {bound_text(worst.models)}")
+    lines.append(f"worst case of own steps: {bound_text(worst.steps)}")
+    lines.append(f"worst case of own model calls: {bound_text(worst.models)}")
     return "\n".join([*lines, f"limits: {', '.join(limits) or 'none'}"]) + "\n"
 
 

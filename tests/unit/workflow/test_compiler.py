@@ -233,8 +233,8 @@ workflow library (version 1)
   output value: integer = {{ twice.value }}
   output about: any = {{ inputs.word }}
 effects: external, llm, pure
-worst case of steps: 15 + 1 for each tool that think calls
-worst case of model calls: 8
+worst case of own steps: 15 + 1 for each tool that think calls
+worst case of own model calls: 8
 limits: nodes 50, depth 8, wall 300, tokens 1000
 """
     )
@@ -343,10 +343,10 @@ steps:
         if {{ loop.first }}
         back to a 2 times at most, then continue
 effects: pure
-worst case of steps: 21 + 6 for each further visit of b that a person allows + 9 for each item of a
-worst case of model calls: 0
+worst case of own steps: 21 + 6 for each further visit of b that a person allows + 9 for each item of a
+worst case of own model calls: 0
 limits: nodes 1000, depth 8
-"""
+"""  # noqa: E501
     )
 
 

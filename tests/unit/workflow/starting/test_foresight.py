@@ -185,7 +185,7 @@ async def test_worst_case_is_what_a_run_comes_to_in_the_worst_case(open_engine: 
     run = await engine.wait(await engine.start("worst", {"many": [1, 2]}))
 
     told = plan_text(engine.plan("worst"))
-    assert "\nworst case of steps: 26 + 1 for each item of some\n" in told
-    assert "\nworst case of model calls: 3 + 1 for each item of some\n" in told
+    assert "\nworst case of own steps: 26 + 1 for each item of some\n" in told
+    assert "\nworst case of own model calls: 3 + 1 for each item of some\n" in told
     assert run.status == "done"
     assert (engine.ledger.read.spent(run.run).nodes, len(script.asked)) == (26 + 2, 3 + 2)
