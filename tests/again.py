@@ -1,20 +1,27 @@
 """Tests that failed while others ran beside them, asked once more with the machine for themselves.
 
 Continuous integration (`.ci/run`) runs its tests in lanes, several at once on few processors. In
-`FOLDER`, each lane has left `LANE.json` (what it proves: `--proofs-part`) and `LANE.cache`, the
-cache of pytest. `python -m tests.again FOLDER LANE … -- COMMAND …` gives what failed there to the
-command; its exit code is 0 when all of it passes now, and then what the lanes prove is corrected.
-More than a few failures are no accident and are not asked again.
+`FOLDER`, each lane has left `LANE.json` (what it proves: `--proofs-part`), `LANE.xml` (how each
+test ended: `--junitxml`) and `LANE.cache`, the cache of pytest. `python -m tests.again FOLDER LANE
+… -- COMMAND …` says why tests failed, and gives them to the command; its exit code is 0 when all of
+them pass now, and then what the lanes prove is corrected. More than a few causes are no accident
+and are not asked again; what several tests share, such as a cluster, is one when it cannot be made.
 """
 
 import json
 import subprocess
 import sys
+from collections import defaultdict
+from collections.abc import Iterable
 from pathlib import Path
+from xml.etree import ElementTree
 
 from tests.proofs import Results
 
 MOST = 5
+TOLD = 40
+"""Lines of a cause: the end of what a playbook printed holds the task that failed."""
+WIDE = 200
 
 
 def main() -> None:
@@ -24,8 +31,11 @@ def main() -> None:
     if unfinished := [lane for lane in lanes if not (folder / f"{lane}.json").exists()]:
         sys.exit(f"Not asked again, since not all was asked once: {', '.join(unfinished)}")
     failed = sorted({test for lane in lanes for test in failures(folder / f"{lane}.cache")})
-    if not 0 < len(failed) <= MOST:
-        sys.exit(f"Not asked again: {len(failed)} tests failed.")
+    found = causes(folder / f"{lane}.xml" for lane in lanes)
+    for cause, tests in found.items():
+        say(f"Failed: {', '.join(tests)}", [line[:WIDE] for line in cause.splitlines()[-TOLD:]])
+    if not 0 < len(found) <= MOST:
+        sys.exit(f"Not asked again: {len(failed)} tests failed for {len(found)} causes.")
     say("Failed beside others, asked again alone", failed)
     ended = subprocess.run([*command, *failed], check=False)
     if ended.returncode:
@@ -41,6 +51,22 @@ def failures(cache: Path) -> list[str]:
     return list(json.loads(kept.read_text(encoding="utf-8"))) if kept.exists() else []
 
 
+def causes(reports: Iterable[Path]) -> dict[str, list[str]]:
+    """Cause -> names of the tests that failed of it.
+
+    A failure is a cause of its own; an error in what tests are given is one for all of them.
+    """
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for report in reports:
+        for case in ElementTree.parse(report).iter("testcase"):
+            name = f"{case.get('classname')}.{case.get('name')}"
+            for error in case.iterfind("error"):
+                found[error.get("message", "")].append(name)
+            for failure in case.iterfind("failure"):
+                found[f"{name}\n{failure.get('message', '')}"].append(name)
+    return dict(found)
+
+
 def correct(part: Path, passed: list[str]) -> None:
     """Say in the file what is proved now that these tests have passed."""
     names = {test.partition("[")[0] for test in passed}
@@ -50,9 +76,9 @@ def correct(part: Path, passed: list[str]) -> None:
     part.write_text(json.dumps(results), encoding="utf-8")
 
 
-def say(what: str, tests: list[str]) -> None:
-    """One line a test, where whoever reads the end of a log sees it."""
-    sys.stdout.write("\n".join([f"{what}:", *(f"  {test}" for test in tests), ""]))
+def say(what: str, lines: list[str]) -> None:
+    """What it is and its lines, where whoever reads the end of a log sees it."""
+    sys.stdout.write("\n".join([f"{what}:", *(f"  {line}" for line in lines), ""]))
     sys.stdout.flush()
 
 

@@ -116,7 +116,7 @@ def _download(lock: Path, folder: Path, *, arch: str, python: str) -> list[str]:
     abi = f"cp{python.replace('.', '')}"
     return [
         sys.executable, "-m", "pip", "download", "--disable-pip-version-check", "--no-input",
-        "--quiet", "--retries", "2", "--require-hashes", "--no-deps", "--only-binary", ":all:",
+        "--quiet", "--retries", "5", "--timeout", "60", "--require-hashes", "--no-deps", "--only-binary", ":all:",
         "--dest", str(folder),
         "--python-version", python, "--implementation", "cp",
         *[word for tag in (abi, "abi3", "none") for word in ("--abi", tag)],

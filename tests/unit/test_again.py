@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -25,14 +26,19 @@ def test_it():
 """
 
 
-def lane(folder: Path, name: str, failed: list[str], outcome: str) -> Path:
-    """What a run of some tests leaves behind."""
+def lane(folder: Path, name: str, failed: list[str], outcome: str, kind: str = "failure") -> Path:
+    """What a run of some tests leaves behind. `kind`: what the tests, or their set-up, met."""
     part = folder / f"{name}.json"
     named = {test.partition("[")[0]: outcome for test in failed}
     part.write_text(json.dumps({"001-01": named}), encoding="utf-8")
     kept = folder / f"{name}.cache" / "v" / "cache" / "lastfailed"
     kept.parent.mkdir(parents=True)
     kept.write_text(json.dumps(dict.fromkeys(failed, True)), encoding="utf-8")
+    suite = ElementTree.Element("testsuite")
+    for test in failed:
+        case = ElementTree.SubElement(suite, "testcase", classname="flaky", name=test)
+        ElementTree.SubElement(case, kind, message="first line\nNo cluster today")
+    ElementTree.ElementTree(suite).write(folder / f"{name}.xml")
     return part
 
 
@@ -83,8 +89,20 @@ def test_only_a_few_are_asked_again(tmp_path: Path, count: int) -> None:
     lane(tmp_path, "a", [f"tests/unit/none.py::test_{n}" for n in range(count)], "failed")
     ended = again(tmp_path, "a")
 
-    assert (ended.returncode, ended.stdout) == (1, "")
-    assert f"{count} tests failed" in ended.stderr
+    assert ended.returncode == 1
+    assert f"{count} tests failed for {count} causes" in ended.stderr
+    assert ended.stdout.count("No cluster today") == count
+
+
+def test_what_many_tests_share_is_one_cause_and_is_said_once(tmp_path: Path, flaky: str) -> None:
+    """A cluster that did not come up fails all its tests, and its last words tell why."""
+    (tmp_path / "asked").touch()
+    tests = [f"{flaky}[{n}]" for n in range(MOST)] + [flaky]
+    lane(tmp_path, "a", tests, "failed", "error")
+    ended = again(tmp_path, "a")
+
+    assert ended.stdout.count("No cluster today") == 1
+    assert "asked again alone" in ended.stdout
 
 
 def test_nothing_is_asked_again_when_a_lane_did_not_run(tmp_path: Path, flaky: str) -> None:
