@@ -1,8 +1,10 @@
 """Who may call."""
 
+import hmac
 import sqlite3
 import time
 from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,21 @@ def test_only_a_known_bearer_key_opens(header: bytes, name: str | None) -> None:
     caller = keys.caller_of(header)
 
     assert (caller.name if caller else None) == name
+
+
+def test_whole_digest_is_compared_in_constant_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """How long a refusal takes must not tell how much of a guess was right."""
+    keys = Keyring([("key", "sk-a")])
+    compared: list[tuple[bytes, bytes]] = []
+
+    def compare(kept: bytes, told: bytes) -> bool:
+        compared.append((kept, told))
+        return False
+
+    monkeypatch.setattr(hmac, "compare_digest", compare)
+
+    assert keys.caller_of(b"Bearer sk-a") is None
+    assert compared == [(sha256(b"sk-a").digest(),) * 2]
 
 
 def test_keys_come_from_files_and_are_not_kept(tmp_path: Path) -> None:
