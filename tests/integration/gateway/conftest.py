@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -60,10 +59,15 @@ class Lab:
         files = [self._folder / "key", self._folder / "service_key"]
         return Settings.model_validate({"key_files": files, "instances": instances, **fast})
 
-    def gateway(self, *instances: Json, ready: bool = True, **fields: Any) -> httpx2.Client:
-        """A client of a gateway with these instances; when `ready`, they have all been found."""
+    def gateway(
+        self, *instances: Json, ready: bool = True, taken: int = 0, **fields: Any
+    ) -> httpx2.Client:
+        """A client of a gateway with these instances; when `ready`, they have all been found. Of
+        each, so many slots are `taken` for as long as the gateway runs."""
         health = Health("moe-gateway", version="test")
         app = build_app(self.settings(*instances, **fields), health)
+        for instance in app.hot.instances:
+            instance.in_flight = taken
         url = self._stack.enter_context(served(app, CorkedProtocol))
         client = self._stack.enter_context(caller(url))
         if ready:
@@ -114,16 +118,21 @@ def text_of(found: list[Any]) -> str:
     return "".join(choice["delta"].get("content") or "" for one in choices for choice in one)
 
 
-def send_raw(client: httpx2.Client, body: Json, path: str = CHAT) -> socket.socket:
-    """Send a request and return its connection, so that a test can hang up at any moment."""
-    where = urlsplit(str(client.base_url))
+def raw(client: httpx2.Client, body: Json, path: str = CHAT) -> bytes:
+    """The bytes of a request."""
     data = json.dumps(body).encode()
     head = (
-        f"POST {path} HTTP/1.1\r\nHost: {where.netloc}\r\nAuthorization: Bearer {KEY}\r\n"
-        f"Content-Length: {len(data)}\r\n\r\n"
+        f"POST {path} HTTP/1.1\r\nHost: {client.base_url.netloc.decode()}\r\n"
+        f"Authorization: Bearer {KEY}\r\nContent-Length: {len(data)}\r\n\r\n"
     )
-    connection = socket.create_connection((where.hostname or "", where.port or 0), timeout=60)
-    connection.sendall(head.encode() + data)
+    return head.encode() + data
+
+
+def send_raw(client: httpx2.Client, body: Json, path: str = CHAT) -> socket.socket:
+    """Send a request and return its connection, so that a test can hang up at any moment."""
+    where = client.base_url
+    connection = socket.create_connection((where.host, where.port or 0), timeout=60)
+    connection.sendall(raw(client, body, path))
     return connection
 
 

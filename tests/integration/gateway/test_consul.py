@@ -1,10 +1,11 @@
 """Which servers there are, as a real Consul tells: used and dropped as their health changes."""
 
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -15,6 +16,7 @@ from hearth.openai_api.testing import ScriptedModel
 from tests.integration.gateway.conftest import (
     CHAT,
     SERVICE_KEY,
+    Json,
     Lab,
     chat,
     events,
@@ -48,15 +50,41 @@ def port_of(lab: Lab, model: ScriptedModel) -> int:
 
 def gateway_on(lab: Lab, consul: ConsulServer, tmp_path: Path, **more: object) -> httpx2.Client:
     key = tmp_path / "service_key"
-    return lab.gateway(
-        ready=False,
-        consul_url=consul.url,
-        expert_key_file=key,
-        agent_key_file=key,
-        check_interval=1,
-        models_interval=5,
+    fields: Json = {
+        "consul_url": consul.url,
+        "expert_key_file": key,
+        "agent_key_file": key,
+        "check_interval": 1,
+        "models_interval": 5,
         **more,
-    )
+    }
+    return lab.gateway(ready=False, **fields)
+
+
+@contextmanager
+def hanging_after(looks: int) -> Iterator[tuple[int, threading.Event]]:
+    """The port of a server that answers so many connections and then, when the event is set, takes
+    no more of them: its queue is full, as that of a machine which hangs."""
+    hangs = threading.Event()
+    with ExitStack() as sockets, ThreadPoolExecutor(1) as thread:
+        listener = sockets.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        listener.settimeout(60)
+
+        def answer() -> None:
+            for _ in range(looks):
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(65536)
+                    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+            for _ in range(4):
+                waiting = sockets.enter_context(socket.socket())
+                waiting.settimeout(0)
+                waiting.connect_ex(listener.getsockname())
+            hangs.set()
+
+        answering = thread.submit(answer)
+        yield listener.getsockname()[1], hangs
+        answering.result()
 
 
 def seconds_until(happened: Callable[[], bool]) -> float:
@@ -238,6 +266,34 @@ def test_expert_that_dies_while_consul_is_away_is_dropped(
     model.loading = True
 
     assert seconds_until(lambda: status_of(gateway, "small") == 503) < DEADLINE
+
+
+def test_machine_that_hangs_is_given_up_before_consul_notices(
+    lab: Lab, consul: ConsulServer, tmp_path: Path
+) -> None:
+    """It takes no connection, and is still called well. Alone it is 504, to be asked again; beside
+    another one the caller only waits a little longer."""
+    well, looks = ScriptedModel(key=SERVICE_KEY), 3
+    consul.register("llama-expert-well", port_of(lab, well), expert="well", cost="9")
+    with hanging_after(2 * looks) as (port, hangs):
+        for name in ("alone", "beside"):
+            auto = str(name == "beside").lower()
+            consul.register(f"llama-expert-{name}", port, expert=name, cost="1", auto=auto)
+        gateway = gateway_on(lab, consul, tmp_path, check_interval=3600, connect_timeout=1.5)
+        wait_until(lambda: sum(one["healthy"] for one in instances_of(gateway)) == 3)
+        assert hangs.wait(60)
+
+        alone = gateway.post(CHAT, json=chat("x", "alone"))
+        beside = gateway.post(CHAT, json=chat("x", "auto"))
+
+    assert alone.status_code == 504
+    assert alone.json()["error"]["code"] == "upstream_connect_timeout"
+    assert alone.headers["retry-after"] == "1"
+    assert "x-should-retry" not in alone.headers
+    assert beside.status_code == 200
+    assert beside.headers["x-hearth-expert"] == "well"
+    passed_over = f"; not beside@127.0.0.1:{port}: upstream_connect_timeout"
+    assert beside.headers["x-hearth-route"].endswith(passed_over)
 
 
 def test_token_opens_a_consul_that_is_closed(lab: Lab, tmp_path: Path) -> None:

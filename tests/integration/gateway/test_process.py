@@ -3,11 +3,12 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import httpx2
@@ -23,6 +24,8 @@ from tests.integration.gateway.conftest import (
     caller,
     chat,
     events,
+    gauge,
+    raw,
     send_raw,
     text_of,
     wait_until,
@@ -122,37 +125,59 @@ def test_stop_does_not_wait_for_ever(
 
     with client.stream("POST", CHAT, json=chat("go", stream=True)) as answer:
         model.wait_until(lambda m: m.running == 2 and m.words_sent >= 2)
+        queued = send_raw(client, chat("go"))
+        wait_until(lambda: gauge(client, "moe_gateway_waiting") == 1)
         process.child.send_signal(signal.SIGTERM)
         found = events(answer)
-    refused = whole.recv(65536)
-    whole.close()
+    refused = [read_all(whole), read_all(queued)]
 
     assert found[-1]["error"]["code"] == "stopping"
-    assert refused.startswith(b"HTTP/1.1 503")
+    assert [one.split(b"\r\n")[0] for one in refused] == [b"HTTP/1.1 503 Service Unavailable"] * 2
+    assert all(b'"code":"stopping"' in one for one in refused)
     assert process.child.wait(60) == 0
     model.wait_until(lambda m: m.aborted == 2)
+    assert len(model.requests) == 2
 
 
-def test_stop_refuses_what_is_new(
+def test_stop_answers_what_came_before_it_and_nothing_else(
     lab: Lab, start: Callable[..., tuple[Process, httpx2.Client]]
 ) -> None:
-    """A request on a connection that is open is told to go elsewhere, not left hanging."""
-    model = ScriptedModel()
-    model.when("go").say("word " * 20, pause=0.05)
-    process, client = start(lab.expert(model))
-    connection = send_raw(client, chat("go"))
+    """Who waits in the queue gets a slot in time; who comes later, on a new connection, on an idle
+    one or behind a request under way, is left without a byte or told to come again."""
+    model, held = ScriptedModel(), threading.Event()
+    model.when("go").say("done", held=held)
+    process, client = start(lab.expert(model, slots=1), MOE_GATEWAY_DRAIN_SECONDS="60")
+    idle = send_raw(client, chat("before"))
+    assert idle.recv(65536).startswith(b"HTTP/1.1 200")
+    busy = send_raw(client, chat("go 1"))
     model.wait_until(lambda m: m.running == 1)
+    queued = send_raw(client, chat("go 2"))
+    wait_until(lambda: gauge(client, "moe_gateway_waiting") == 1)
 
     process.child.send_signal(signal.SIGTERM)
     wait_until(lambda: "Shutting down" in process.log)
     wait_until(lambda: nobody_listens(client))
-    answer = b""
-    while data := connection.recv(65536):
-        answer += data
-    connection.close()
+    for connection, text in ((idle, "late 1"), (busy, "late 2")):
+        connection.sendall(raw(client, chat(text)))
+    held.set()
 
-    assert answer.startswith(b"HTTP/1.1 200")
+    for connection in (busy, queued):
+        answer = read_all(connection)
+        assert answer.count(b"HTTP/1.1 200 OK") == 1
+        assert b"late" not in answer
+    assert read_all(idle) == b""
     assert process.child.wait(60) == 0
+    asked = [one.body["messages"][0]["content"] for one in model.requests]
+    assert asked == ["before", "go 1", "go 2"]
+
+
+def read_all(connection: socket.socket) -> bytes:
+    """What comes until the other side closes the connection."""
+    answer = b""
+    with connection, suppress(ConnectionError):  # It was closed before it was read.
+        while data := connection.recv(65536):
+            answer += data
+    return answer
 
 
 def nobody_listens(client: httpx2.Client) -> bool:

@@ -148,7 +148,7 @@ def test_another_instance_is_asked_after_signs_of_life_too(lab: Lab) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_deadline_ends_a_request_wherever_it_is(lab: Lab, *, stream: bool) -> None:
-    """In the queue, before the first word, in the middle: its caller is told, its slot is free."""
+    """Before the first word and in the middle: its caller is told, its slot is free."""
     model = ScriptedModel()
     model.when("go").hang("one two three", after=2 if stream else 0)
     # It must have come to the model before its deadline, on a busy machine too.
@@ -162,6 +162,25 @@ def test_deadline_ends_a_request_wherever_it_is(lab: Lab, *, stream: bool) -> No
     assert answer.status_code == (200 if stream else 504)
     wait_until(lambda: instances_of(gateway)[0]["in_flight"] == 0)
     model.wait_until(lambda m: m.aborted == 1)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_deadline_ends_who_waits_in_the_queue(lab: Lab, *, stream: bool) -> None:
+    """It was sent to nobody, so nobody is named; and it is not sent when a slot is free again."""
+    model = ScriptedModel()
+    expert = lab.expert(model, slots=1)
+    gateway = lab.gateway(expert, taken=1, deadline_seconds=0.5, keepalive_seconds=0.05)
+
+    answer = gateway.post(CHAT, json=chat("go", stream=stream))
+
+    assert "deadline_exceeded" in answer.text
+    assert "[DONE]" not in answer.text
+    assert answer.status_code == (200 if stream else 504)
+    told = answer.text if stream else str(answer.headers)
+    assert "refused: deadline_exceeded" in told
+    assert gauge(gateway, "moe_gateway_queue_place_sum") == 1
+    assert gauge(gateway, "moe_gateway_waiting") == 0
+    assert model.requests == []
 
 
 def test_instance_that_fails_again_and_again_is_left_alone_and_tried_again(lab: Lab) -> None:

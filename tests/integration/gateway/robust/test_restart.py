@@ -9,7 +9,8 @@ from pathlib import Path
 import openai
 
 from hearth.openai_api.testing import ScriptedModel
-from tests.integration.gateway.conftest import KEY, Lab, wait_until
+from moe_gateway.callers.store import KeyStore, Limits, today
+from tests.integration.gateway.conftest import CHAT, KEY, Lab, caller, chat, wait_until
 from tests.integration.gateway.robust.process import Gateway
 from tests.ports import free_port
 
@@ -53,6 +54,27 @@ class Load:
             self.failed.append(f"{text}: {error!r}")
         else:
             self.done.append(text)
+
+
+def test_budget_outlives_the_gateway(lab: Lab, tmp_path: Path) -> None:
+    """A restart makes no new day: what was used is written down when the process ends."""
+    store = KeyStore(tmp_path / "keys.db")
+    key = store.add("tablet", Limits(tokens_per_day=4))
+    model = ScriptedModel()
+    model.when("go").say("one two three")
+    instance, statuses = lab.expert(model), []
+    for _ in range(2):
+        with (
+            Gateway(tmp_path, instance, KEY_STORE=str(store.path)) as gateway,
+            caller(str(gateway.client.base_url), key) as tablet,
+        ):
+            statuses.append(tablet.post(CHAT, json=chat("go")).status_code)
+            gateway.child.send_signal(signal.SIGTERM)
+            assert gateway.child.wait(60) == 0
+
+    assert statuses == [200, 429]
+    assert store.usage(today())["tablet"].tokens == 4
+    assert len(model.requests) == 1
 
 
 def test_restart_under_load_loses_no_request_and_asks_none_twice(lab: Lab, tmp_path: Path) -> None:
