@@ -1,8 +1,10 @@
 """Ansible on the hosts of a lab, as `bootstrap.sh -i` runs it there."""
 
 import atexit
+import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -113,6 +115,17 @@ def play(
     if check and ended.returncode != 0:
         raise AssertionError(ended.stdout[-8000:] + ended.stderr[-2000:])
     return Ran(ended.stdout, ended.returncode)
+
+
+def fetch(lab: Lab) -> None:
+    """Bring to the controller what nothing inside a lab can reach, as `bootstrap.sh -i` does."""
+    ended = subprocess.run(
+        [str(BIN / "ansible-playbook"), "-i", str(inventory_of(lab, 3)), "fetch.yaml"],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    if ended.returncode != 0:
+        raise AssertionError(ended.stdout[-8000:] + ended.stderr[-2000:])
 
 
 def converge(lab: Lab, *options: str, nodes: int = 3, tags: str = MACHINES) -> Ran:

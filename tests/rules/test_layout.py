@@ -12,8 +12,8 @@ from tests.rules import tree
 ROOT_PLACES = {
     ".ci", ".github", ".gitignore", ".dockerignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE",
     "Makefile", "README.md", "ansible", "ansible.cfg", "bootstrap.sh", "changelog.d",
-    "deploy_expert.yaml", "docs", "e2e-tests.yaml", "group_vars", "heal_cluster.yaml", "hearth",
-    "host_vars", "inventory", "llama_expert", "moe_gateway", "nomad_jobs", "pipecatapp",
+    "deploy_expert.yaml", "docs", "e2e-tests.yaml", "fetch.yaml", "group_vars", "heal_cluster.yaml",
+    "hearth", "host_vars", "inventory", "llama_expert", "moe_gateway", "nomad_jobs", "pipecatapp",
     "playbook.yaml", "prompt_engineering", "pyproject.toml", "requirements", "secrets.yaml",
     "speech", "tests", "uninstall.yaml", "upgrade.yaml",
 }  # fmt: skip

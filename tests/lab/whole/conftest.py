@@ -8,7 +8,7 @@ from hearth.lab.lab import Lab
 from hearth.release.wheelhouse import build
 from tests.lab.conftest import Boot, Layer
 from tests.lab.layers import three
-from tests.lab.playbooks import ROOT, play
+from tests.lab.playbooks import ROOT, fetch, play
 
 
 @pytest.fixture(scope="session")
@@ -16,6 +16,7 @@ def cluster(golden: Layer, boot: Boot) -> Iterator[Lab]:
     """Three hosts with everything that the playbook brings."""
     lab = boot("whole", 3, layer=golden("machines", three))
     build(ROOT, ROOT / ".cache" / "releases", arch="x86_64", python="3.11")
+    fetch(lab)
     play(lab)
     yield lab
     lab.down()
