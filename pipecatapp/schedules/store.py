@@ -6,10 +6,13 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
+import structlog
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipecatapp.schedules.timing import Timing
 from pipecatapp.workflow import Ledger, Status, Workflow
+
+log = structlog.get_logger()
 
 Statement = tuple[str, tuple[Any, ...]]
 Origin = Literal["document", "person"]
@@ -78,6 +81,7 @@ class Schedules:
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
+        self._told: set[str] = set()
 
     def all(self) -> list[Schedule]:
         """Every one, the next to start first."""
@@ -120,16 +124,23 @@ class Schedules:
         await self._write([(update, (reason[:1000], text_of(due), at, id))])
 
     async def follow(self, workflows: Iterable[Workflow]) -> None:
-        """Make the schedules what the documents say now; one that is as it was keeps its time."""
+        """Make the schedules what the documents say now; one that is as it was keeps its time.
+
+        One of a person stands until that person removes it, whatever a document of its id says.
+        """
         known = {one.id: one for one in self.all()}
         said = {one.id: one for one in workflows if one.document.schedule is not None}
+        own = {id for id, one in known.items() if one.origin == "person"} & said.keys()
+        if own - self._told:
+            log.warning("schedules_of_documents_not_followed", persons=sorted(own))
+        self._told = own
         statements: list[Statement] = [
             ("DELETE FROM schedule WHERE id = ?", (id,))
             for id, one in known.items()
             if one.origin == "document" and id not in said
         ]
-        for id, workflow in said.items():
-            statements += _following(workflow, known.get(id))
+        for id in said.keys() - own:
+            statements += _following(said[id], known.get(id))
         if statements:
             await self._write(statements)
 

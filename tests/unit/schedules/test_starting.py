@@ -7,7 +7,7 @@ from typing import Any
 
 from pipecatapp.schedules.starting import Beside, Starter
 from pipecatapp.schedules.store import NewSchedule, Schedules
-from pipecatapp.workflow import Ledger
+from pipecatapp.workflow import Ledger, load_document
 
 
 async def test_zone_that_is_known_no_more_keeps_no_other_schedule_from_its_start(
@@ -70,6 +70,31 @@ async def test_cron_times_that_were_missed_are_one_start(tmp_path: Path) -> None
         assert (before, runs, begun) == ([], (["run"], []), ["a by schedule/b"])
         assert (due.minute, due.second) == (0, 0)
         assert timedelta(0) < due - later <= timedelta(hours=1)
+    finally:
+        await ledger.let_go()
+        ledger.close()
+
+
+async def test_schedule_of_a_person_stands_until_that_person_removes_it(tmp_path: Path) -> None:
+    """A workflow that is put into the folder must not change when somebody's own task runs."""
+    said = load_document(
+        "id: a\nschedule: {every: 5m}\nsteps: [{id: v, use: value, with: {value: 1}}]\n",
+        file="a.yaml",
+    )
+    ledger = Ledger(tmp_path / "ledger.db")
+    await ledger.hold(lambda _event: None)
+    try:
+        schedules = Schedules(ledger)
+        own = await schedules.put("a", NewSchedule.model_validate({"workflow": "b", "every": 60}))
+        await schedules.follow([said])
+        stood = schedules.get("a")
+        await schedules.remove("a")
+
+        await schedules.follow([said])
+
+        taken = schedules.get("a")
+        assert stood == own
+        assert (taken.workflow, taken.origin, taken.every) == ("a", "document", 300)
     finally:
         await ledger.let_go()
         ledger.close()
