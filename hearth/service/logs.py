@@ -2,36 +2,68 @@
 
 import logging
 import sys
+import threading
 from collections.abc import MutableMapping
+from types import TracebackType
 from typing import Any
 
 import structlog
+from structlog.typing import Processor
 
 SECRET_WORDS = ("key", "secret", "token", "password", "authorization", "cookie")
 COUNTS = ("tokens", "key_file", "key_name", "prompt_tokens", "completion_tokens")
 
+_BREAKS = {n: f"\\x{n:02x}" for n in (*range(32), *range(127, 160))} | {
+    0x2028: "\\u2028", 0x2029: "\\u2029",
+}  # fmt: skip
+"""What would end a line, or act on the terminal that shows it."""
+
+_log = structlog.get_logger()
+
 
 def configure_logs(service: str, *, level: str = "info") -> None:
-    """Send structlog and the standard library's loggers to standard error in one format."""
+    """Send structlog, the standard library's loggers, warnings and what ends a thread or the
+    process unforeseen to standard error, all in one format: a traceback is a key of its event.
+    """
     number = logging.getLevelNamesMapping()[level.upper()]
-    logging.basicConfig(stream=sys.stderr, level=number, format="%(message)s", force=True)
+
+    def name_service(
+        logger: Any, method: str, event: MutableMapping[str, Any]
+    ) -> MutableMapping[str, Any]:
+        event["service"] = service
+        return event
+
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        name_service,
+        structlog.processors.add_log_level,
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+        hide_secrets,
+        structlog.processors.format_exc_info,
+    ]
+    last: list[Processor] = [
+        structlog.processors.LogfmtRenderer(
+            key_order=["timestamp", "level", "event"], drop_missing=True, bool_as_flag=False
+        ),
+        on_one_line,
+    ]
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[structlog.stdlib.add_logger_name, *shared],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        )
+    )
+    logging.basicConfig(handlers=[handler], level=number, force=True)
+    logging.captureWarnings(capture=True)
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     structlog.configure(
-        processors=[
-            structlog.contextvars.merge_contextvars,
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            hide_secrets,
-            structlog.processors.format_exc_info,
-            structlog.processors.LogfmtRenderer(
-                key_order=["timestamp", "level", "event"], drop_missing=True, bool_as_flag=False
-            ),
-        ],
+        processors=[*shared, *last],
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
-    structlog.contextvars.bind_contextvars(service=service)
+    _tell_what_ends()
 
 
 def hide_secrets(
@@ -42,3 +74,31 @@ def hide_secrets(
         if name not in COUNTS and any(word in name.lower() for word in SECRET_WORDS):
             event[name] = "***"
     return event
+
+
+def on_one_line(logger: Any, method: str, line: Any) -> str:
+    """Show what would end the line."""
+    return str(line).translate(_BREAKS)
+
+
+def _tell_what_ends() -> None:
+    """The command line and pytest have ways of their own, which stay."""
+    if sys.excepthook is sys.__excepthook__:
+        sys.excepthook = _process_ended
+    if threading.excepthook is threading.__excepthook__:
+        threading.excepthook = _thread_ended
+
+
+def _process_ended(
+    kind: type[BaseException], error: BaseException, trace: TracebackType | None
+) -> None:
+    if issubclass(kind, KeyboardInterrupt):
+        sys.__excepthook__(kind, error, trace)
+    else:
+        _log.critical("process_broke", exc_info=error)
+
+
+def _thread_ended(ended: threading.ExceptHookArgs) -> None:
+    if not issubclass(ended.exc_type, SystemExit):
+        name = None if ended.thread is None else ended.thread.name
+        _log.error("thread_broke", thread=name, exc_info=ended.exc_value)

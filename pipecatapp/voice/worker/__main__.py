@@ -17,13 +17,15 @@ from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket
 
+from hearth.service.logs import configure_logs
+from hearth.service.names import PIPECATAPP
 from pipecatapp.voice.messages import Setup
 from pipecatapp.voice.worker.calling import NoCall
 from pipecatapp.voice.worker.ports import Loop, ports_of
 from pipecatapp.voice.worker.session import converse, warm_up
 
 if TYPE_CHECKING:
-    from loguru import Record
+    from loguru import Message, Record
 
 
 async def session(socket: WebSocket) -> None:
@@ -61,10 +63,18 @@ def matters(record: "Record") -> bool:
     return "video transceiver" not in record["message"]
 
 
+def retold(message: "Message") -> None:
+    """A line of our log: loguru's own would show what each variable of a traceback held."""
+    said = message.record
+    error = None if said["exception"] is None else said["exception"].value
+    told = logging.getLogger(said["name"])
+    told.log(said["level"].no, "%s", said["message"], exc_info=error)
+
+
 def main() -> None:
-    """pipecat's own words go to standard error from warnings on: below them stand transcripts."""
-    logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(message)s")
-    logger.add(sys.stderr, level="WARNING", format="{level} {name}: {message}", filter=matters)
+    """pipecat's own words go to our log from warnings on: below them stand transcripts."""
+    configure_logs(PIPECATAPP, level="warning")
+    logger.add(retold, level="WARNING", filter=matters, diagnose=False)
     path, ports = sys.argv[1], ports_of("".join(sys.argv[2:]))
     with asyncio.Runner(loop_factory=lambda: Loop(ports)) as runner:
         runner.run(serve(path))

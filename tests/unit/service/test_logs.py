@@ -55,6 +55,44 @@ def test_loggers_of_libraries_write_to_the_same_place() -> None:
     assert "it is hot" in logged("logging.getLogger('library').warning('it is hot')")
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "try: 1 / 0\nexcept ZeroDivisionError: log.exception('broke')",
+        "try: 1 / 0\nexcept ZeroDivisionError: logging.getLogger('uvicorn').exception('broke')",
+        "import threading\none = threading.Thread(target=lambda: 1 / 0)\none.start()\none.join()",
+        "log.exception('broke', exc_info=ZeroDivisionError('a\\rb\\x1b[2J'))",
+    ],
+)
+def test_error_with_its_traceback_is_one_line(code: str) -> None:
+    """Whoever collects logs takes a line for an event; a traceback in pieces is nobody's."""
+    told = logged(code)
+
+    assert len(told.splitlines()) == 1, told
+    for part in ("timestamp=", "level=error", "service=oven", 'exception="', "ZeroDivisionError"):
+        assert part in told
+
+
+def test_error_that_ends_the_process_is_one_line() -> None:
+    """The last words of a service are what matters most of its log."""
+    ended = subprocess.run(
+        [sys.executable, "-c", SCRIPT.format(code="1 / 0")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+    assert (ended.returncode, len(ended.stderr.splitlines())) == (1, 1), ended.stderr
+    assert "event=process_broke" in ended.stderr
+    assert "division by zero" in ended.stderr
+
+
+def test_warning_of_a_library_is_one_line() -> None:
+    """Python itself shows a warning in two lines that say nothing of the service."""
+    told = logged("import warnings\nwarnings.warn('it will be cold')")
+
+    assert told.count("\n") == 1, told
+    assert "level=warning" in told
+
+
 def test_lower_level_is_left_out() -> None:
     """Debug lines are for whoever asked for them."""
     assert logged("log.debug('detail')") == ""
