@@ -121,6 +121,10 @@ class Connection:
             reason = life.why
         except* (OSError, MCPError, ValidationError) as errors:
             reason = self._failure(_leaf(errors), life)
+        except* Exception as errors:
+            reason = f"our part of it broke: {_leaf(errors)!r}"
+            if reason != self.reason:
+                log.exception("mcp_server_broke", server=self.name)
             self.tried.set()
         self._is_down(reason)
 

@@ -41,8 +41,6 @@ class Servers:
             learn([tool for tool in ours if tool is not None])
 
         keepers = [asyncio.create_task(one.keep(learned)) for one in self.connections.values()]
-        for keeper in keepers:
-            keeper.add_done_callback(_tell)
         tried = asyncio.gather(*(one.tried.wait() for one in self.connections.values()))
         try:
             with suppress(TimeoutError):
@@ -60,12 +58,6 @@ class Servers:
             for name, one in self.connections.items()
         ]
         return rows + [_row(name, self._started, why) for name, why in self._wrong.items()]
-
-
-def _tell(keeper: "asyncio.Task[None]") -> None:
-    """A keeper never ends by itself: where it did, the fault is ours and must be seen."""
-    if not keeper.cancelled() and (fault := keeper.exception()) is not None:
-        log.error("mcp_keeper_failed", exc_info=fault)
 
 
 def _row(name: str, since: datetime, reason: str, *, url: str = "") -> ServiceHealth:

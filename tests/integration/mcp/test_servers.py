@@ -1,12 +1,16 @@
 """Tools of MCP servers over stdio: offered as they are declared, bounded, and started again."""
 
+import asyncio
 import os
 import signal
 from pathlib import Path
 
 import psutil
 import pytest
+from mcp.types import Tool as McpTool
 
+from pipecatapp.tools.mcp.connection import Connection
+from pipecatapp.tools.mcp.servers import McpServer
 from pipecatapp.workflow import ToolFailed
 from tests.integration.mcp.conftest import Run, kitchen, until, wild
 
@@ -54,6 +58,27 @@ async def test_server_that_dies_between_calls_is_started_again(run: Run) -> None
         second = await there.say("mcp.wild.act")
 
     assert first != second
+
+
+async def test_error_that_nobody_foresaw_costs_one_start() -> None:
+    """A fault of ours with the tools of a server must not cost it until the next restart."""
+    told: list[int] = []
+
+    def learn(_connection: Connection, tools: list[McpTool]) -> None:
+        told.append(len(tools))
+        if len(told) == 1:
+            raise RuntimeError("a tool that cannot be")
+
+    connection = Connection("wild", McpServer.model_validate(wild("well")))
+    keeper = asyncio.create_task(connection.keep(learn))
+    await asyncio.wait_for(connection.tried.wait(), 60)
+    reason = connection.reason
+    await until(lambda: connection.up)
+    keeper.cancel()
+    await asyncio.wait([keeper])
+
+    assert reason == "our part of it broke: RuntimeError('a tool that cannot be')"
+    assert told == [1, 1]
 
 
 async def test_call_in_which_the_server_dies_says_why_and_the_next_one_works(run: Run) -> None:
