@@ -13,7 +13,14 @@ from pipecatapp.catalogue import AGENT, AGENT_WORKFLOW
 from pipecatapp.library.runs.keeping import remove, timed
 from pipecatapp.runs import Document
 from pipecatapp.voice.talk import RunFailed
-from pipecatapp.workflow import InvalidDocument, InvalidInputs, Listener, RunResult, UnknownWorkflow
+from pipecatapp.workflow import (
+    Engine,
+    InvalidDocument,
+    InvalidInputs,
+    Listener,
+    RunResult,
+    UnknownWorkflow,
+)
 
 EXPERT: Final = "expert/"
 """What comes before the name of an expert that the agent is to ask."""
@@ -69,15 +76,16 @@ class Runner:
     async def forget(self) -> None:
         """The conversation is over."""
         if not self.keeps:
-            await forget(self.parts, self.started)
+            await forget(self.parts.runs.engine, self.started)
 
 
-async def forget(parts: Parts, runs: list[str]) -> None:
+async def forget(engine: Engine, runs: list[str]) -> None:
     """Remove runs, with all that was said in them; those under way are stopped first."""
     for run in runs:
-        await parts.runs.cancel(run)
-        await parts.runs.engine.wait(run)
-    await remove(parts.runs.engine, runs)
+        if engine.ledger.read.run(run) is not None:  # somebody may have pruned it meanwhile
+            await engine.cancel(run)
+            await engine.wait(run)
+    await remove(engine, runs)
 
 
 async def forget_left(parts: Parts) -> None:
