@@ -360,7 +360,7 @@ class Runs:
         return self.view(run)
 
     async def note(self, run: str, text: str, *, by: str) -> None:
-        """Tell a running run something; raises `UnknownRun`."""
+        """Tell a run that has not ended something; raises `UnknownRun`."""
         await self.engine.note(run, text, by=by)
 
     async def cancel(self, run: str) -> RunView:

@@ -145,7 +145,7 @@ async def answer_run(run: str, body: Answer, parts: WithParts) -> RunView:
 
 @router.post("/{run}/notes", status_code=204)
 async def note_run(run: str, body: NewNote, parts: WithParts) -> None:
-    """Tell a running run something; every model that it asks from then on is told."""
+    """Tell a run that has not ended something; every model asked from then on is told."""
     await parts.runs.note(run, body.text, by=body.by)
 
 

@@ -89,7 +89,7 @@ def note_run(
     text: Annotated[str, typer.Argument(help="What every model asked from now on is told.")],
     state_dir: StateOption = None,
 ) -> None:
-    """Tell a running run something."""
+    """Tell a run that has not ended something."""
     finish(_note(run, text, state_dir))
 
 

@@ -9,7 +9,7 @@ from pipecatapp.workflow.channel import Delta, Listener
 from pipecatapp.workflow.compiling.compiler import compile_workflow
 from pipecatapp.workflow.document import Workflow
 from pipecatapp.workflow.document.diagnostic import did_you_mean
-from pipecatapp.workflow.executor import Executor, Given, Live, UnknownRun, UnknownStep
+from pipecatapp.workflow.executor import Executor, Given, UnknownRun, UnknownStep
 from pipecatapp.workflow.ledger import Event, Status, inbox
 from pipecatapp.workflow.ledger.clock import now
 from pipecatapp.workflow.ledger.journal import Ended, Fork
@@ -212,15 +212,20 @@ class Engine(Executor):
         return Question.model_validate(read.value(asked[path])["question"])
 
     async def note(self, run: str, text: str, *, by: str = "") -> None:
-        """Tell a run something: every model that it asks from now on is told.
+        """Tell a run something, also one that rests: every model asked from now on is told.
 
         Raises `UnknownRun` for one that has ended.
         """
-        live = self._executed(run)
-        remark = inbox.Remark(self.ledger.names.new(), text, by, now())
-        live.remarks.append(remark)
-        written = live.execution.note(inbox.remarked(remark.id, run, text, by), text, by)
-        await asyncio.shield(written)
+        async with self._waking:
+            live = self._live.get(run)
+            if live is None and self._row(run).ended is not None:
+                raise UnknownRun(f"The run {run} has ended.")
+            remark = inbox.Remark(self.ledger.names.new(), text, by, now())
+            statement = inbox.remarked(remark.id, run, text, by)
+            written = self.ledger.journal(run).note(statement, text, by)
+            if live is not None:
+                live.remarks.append(remark)
+            await asyncio.shield(written)
 
     def questions(self, run: str) -> dict[str, Question]:
         """The open questions of a run, by path; empty for one that is not executed here."""
@@ -249,10 +254,3 @@ class Engine(Executor):
     def run(self, run: str) -> RunView:
         """Everything about one run."""
         return views.view(self.ledger.read, self._row(run))
-
-    def _executed(self, run: str) -> Live:
-        if (live := self._live.get(run)) is None:
-            ended = self._row(run).ended is not None
-            why = "has ended" if ended else "is not executed here"
-            raise UnknownRun(f"The run {run} {why}.")
-        return live

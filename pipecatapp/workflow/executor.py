@@ -234,7 +234,7 @@ class Executor:
                 run,
                 _source(plan, inputs, fork.origin if fork else None),
             ),
-            remarks=inbox.remarks(self.ledger.read, run) if spent.nodes else [],
+            remarks=inbox.remarks(self.ledger.read, run),
         )
 
     def _launch(

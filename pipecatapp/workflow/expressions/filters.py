@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pipecatapp.workflow.document.diagnostic import did_you_mean
+from pipecatapp.workflow.ledger.values import read_json
 
 BUDGET = 1_000_000
 """Units one evaluation may use; a unit is about 64 characters or one item looked at.
@@ -206,7 +207,7 @@ def _to_int(_meter: Meter, value: Any) -> int:
 
 
 def _from_json(meter: Meter, value: Any) -> Any:
-    found = json.loads(_text(value), parse_constant=lambda word: _refuse(f"{word} is not JSON"))
+    found = read_json(_text(value), parse_constant=lambda word: _refuse(f"{word} is not JSON"))
     meter.weigh(found)
     return found
 

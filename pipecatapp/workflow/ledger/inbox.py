@@ -7,7 +7,7 @@ from typing import Any
 
 from pipecatapp.workflow.ledger.clock import now
 from pipecatapp.workflow.ledger.reading import Reader
-from pipecatapp.workflow.ledger.values import Statement, clean
+from pipecatapp.workflow.ledger.values import Statement, clean, read_json
 
 _INSERT = "INSERT INTO inbox (id, run, path, at, kind, body) VALUES (?, ?, ?, ?, ?, ?)"
 
@@ -48,13 +48,13 @@ def remarked(id: str, run: str, text: str, by: str) -> Statement:
 
 def presets(reader: Reader, run: str) -> Mapping[str, Any]:
     """The answers that came with the start, by path or id of a node."""
-    return {row["path"]: json.loads(row["body"]) for row in _rows(reader, run, "preset")}
+    return {row["path"]: read_json(row["body"]) for row in _rows(reader, run, "preset")}
 
 
 def answers(reader: Reader, run: str) -> Mapping[str, Answered]:
     """The answers that came later, by path."""
     return {
-        row["path"]: Answered(**json.loads(row["body"]), at=row["at"])
+        row["path"]: Answered(**read_json(row["body"]), at=row["at"])
         for row in _rows(reader, run, "answer")
     }
 
@@ -62,7 +62,7 @@ def answers(reader: Reader, run: str) -> Mapping[str, Answered]:
 def remarks(reader: Reader, run: str) -> list[Remark]:
     """The notes, oldest first."""
     return [
-        Remark(row["id"], **json.loads(row["body"]), at=row["at"])
+        Remark(row["id"], **read_json(row["body"]), at=row["at"])
         for row in _rows(reader, run, "note")
     ]
 

@@ -1,6 +1,5 @@
 """Reading a ledger, beside whoever writes it."""
 
-import json
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +10,7 @@ from typing import Any
 from pipecatapp.workflow.ledger.errors import LedgerFailed
 from pipecatapp.workflow.ledger.event import Event, Status
 from pipecatapp.workflow.ledger.schema import connect
-from pipecatapp.workflow.ledger.values import unpack
+from pipecatapp.workflow.ledger.values import read_json, unpack
 
 _RUN = """id, workflow, status, conversation, caller, started, ended, title, error,
     request, plan, inputs, outputs, interactive, forked, rerun, spoken,
@@ -170,7 +169,7 @@ class Reader:
         """The next events of a run."""
         sql = "SELECT * FROM event WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?"
         rows = self.rows(sql, (run, after, limit))
-        return [Event(**{**dict(row), "data": json.loads(row["data"])}) for row in rows]
+        return [Event(**{**dict(row), "data": read_json(row["data"])}) for row in rows]
 
     def all_events(self, run: str, *, after: int) -> Iterator[Event]:
         """All events of a run after one, read page by page."""

@@ -42,11 +42,19 @@ def unpack(text: str | None, blob: Callable[[str], bytes]) -> Any:
     """The value again; None for an empty column."""
     if text is None:
         return None
-    return json.loads(blob(text.removeprefix(_BLOB)) if text.startswith(_BLOB) else text)
+    return read_json(blob(text.removeprefix(_BLOB)).decode() if text.startswith(_BLOB) else text)
+
+
+def read_json(text: str, **how: Any) -> Any:
+    """The value of a JSON text. A half character (a lone surrogate, which ledgers hold that were
+    written before such were refused, and nobody could be sent) becomes a question mark.
+    """
+    value = json.loads(text, **how)
+    if "\\u" not in text:
+        return value
+    return json.loads(clean(json.dumps(value, ensure_ascii=False)))
 
 
 def clean(text: str) -> str:
-    """Text that a text column can hold: lone surrogates, which models do write, become question
-    marks.
-    """
+    """Text that a text column can hold: lone surrogates, which models do write, become `?`."""
     return text.encode("utf-8", "replace").decode()

@@ -9,9 +9,7 @@ import structlog
 
 from pipecatapp.workflow.channel import Channel
 from pipecatapp.workflow.ledger.errors import LedgerFailed
-from pipecatapp.workflow.ledger.event import Event
 from pipecatapp.workflow.ledger.journal import Ending
-from pipecatapp.workflow.ledger.values import Statement
 from pipecatapp.workflow.plan import Plan
 from pipecatapp.workflow.running.failing import log_bug
 from pipecatapp.workflow.running.frames import GRACE
@@ -93,10 +91,6 @@ class Execution:
         except LedgerFailed as error:
             _log.error("run_end_not_written", run=self.run, error=str(error))
         return RunResult(run=self.run, status="failed", error=reason)
-
-    def note(self, statement: Statement, text: str, by: str) -> "asyncio.Future[Event | None]":
-        """A person tells the run something; done when it is on the disk."""
-        return self._journal.note(statement, text, by)
 
     def cancel(self) -> None:
         """End the run as cancelled."""

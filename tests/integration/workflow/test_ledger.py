@@ -342,14 +342,22 @@ async def test_large_values_lie_beside_the_rows_and_once(open_engine: OpenEngine
     assert engine.ledger.read.rows("SELECT max(length(output)) FROM step")[0][0] < 100
 
 
-async def test_text_that_unicode_forbids_is_kept(open_engine: OpenEngine) -> None:
-    """Models write lone surrogates and nulls; a run does not die of them."""
+async def test_text_that_unicode_forbids_ends_neither_run_nor_view(
+    open_engine: OpenEngine,
+) -> None:
+    """Models write lone surrogates and nulls; a ledger that holds one from older times is shown
+    with a question mark, because nobody can be sent half a character.
+    """
     engine: Engine = await open_engine(ECHO)
 
     result = await engine.wait(await engine.start("echo", {"text": "a\ud800b\x00c"}))
 
     assert result.outputs == {"text": "A\ud800B\x00C"}
     assert engine.runs()[0].title == "a?b\x00c"
+    assert "\\ud800" in engine.ledger.read.rows("SELECT outputs FROM run")[0][0]
+    view = engine.run(result.run)
+    assert (view.inputs, view.outputs) == ({"text": "a?b\x00c"}, {"text": "A?B\x00C"})
+    view.model_dump_json().encode()
 
 
 async def test_notes_are_found_by_their_words(open_engine: OpenEngine) -> None:

@@ -276,6 +276,32 @@ steps:
         await engine.note(run, "too late")
 
 
+async def test_note_to_a_resting_run_reaches_the_next_model(open_engine: OpenEngine) -> None:
+    """With the service stopped a person can still say something to what goes on later."""
+    document = """
+id: talk
+steps:
+  - {id: sure, use: person.ask, with: {text: "Now?"}}
+  - {id: reply, use: llm, with: {text: go}}
+"""
+    first: Engine = await open_engine(document)
+    run = await first.start("talk", {})
+    await waiting(first, run)
+    await first.__aexit__()
+    script = Script("Done.")
+    second: Engine = await open_engine(services={Script: script})
+
+    await second.note(run, "Mind the gap.", by="anna")
+    await second.answer(run, "sure", "yes")
+    await second.resume_unfinished()
+    await second.wait(run)
+
+    assert "Note from anna while this runs: Mind the gap." in str(script.asked[0]["messages"])
+    assert [event.data["by"] for event in events(second, run) if event.type == "run.note"] == [
+        "anna"
+    ]
+
+
 @pytest.mark.proves("000-18")
 async def test_note_reaches_a_working_agent_and_its_resume(open_engine: OpenEngine) -> None:
     """An agent is told between its turns, once, and after a restart it is told the same."""
