@@ -5,12 +5,10 @@ while new ones go to the next.
 """
 
 import asyncio
-import shutil
 import sys
-import tempfile
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final, Self
 
@@ -19,6 +17,7 @@ import structlog
 from websockets.asyncio.client import ClientConnection, unix_connect
 from websockets.exceptions import WebSocketException
 
+from hearth.service.scratch import scratch
 from pipecatapp.voice.metrics import VoiceMetrics
 
 log = structlog.get_logger()
@@ -101,6 +100,7 @@ class Workers:
         self._environment, self._metrics, self._most = environment, metrics, most_bytes
         self._ports = udp_ports
         self._folder: Path | None = None
+        self._scratch = ExitStack()
         self._current: Worker | None = None
         self._number = 0
         self._starting = asyncio.Lock()
@@ -118,8 +118,7 @@ class Workers:
         await asyncio.gather(*self._leaving, return_exceptions=True)
         if self._current is not None:
             await self._current.stop()
-        if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        self._scratch.close()
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[ClientConnection]:
@@ -163,7 +162,7 @@ class Workers:
 
     async def _next(self) -> Worker:
         if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="hearth-voice-"))
+            self._folder = self._scratch.enter_context(scratch("hearth-voice"))
         self._number += 1
         path = self._folder / str(self._number)
         return await Worker.start(path, self._environment, self._ports)

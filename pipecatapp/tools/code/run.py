@@ -1,13 +1,13 @@
 """A program in the sandbox, on the run's workspace."""
 
 import contextlib
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
+from hearth.service.scratch import scratch
 from pipecatapp.sandbox import Limits, Mount, Outcome, Sandbox, SandboxUnusable, Stopped
 from pipecatapp.sandbox.errand import Errand, carry_out
 from pipecatapp.sandbox.tree import TooLarge, remove
@@ -147,11 +147,8 @@ def folder_of(ctx: Context) -> Iterator[Path]:
     if ctx.workspace is not None:
         yield ctx.workspace
         return
-    folder = Path(tempfile.mkdtemp(prefix="hearth-run-"))
-    try:
+    with scratch("hearth-run", remove) as folder:
         yield folder
-    finally:
-        remove(folder)
 
 
 def ran(ended: Outcome) -> Ran:
