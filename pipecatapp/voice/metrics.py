@@ -37,7 +37,9 @@ class VoiceMetrics:
             registry, "voice_turns_total", "Turns of people, spoken or typed.", kind=KINDS
         )
         self.interruptions = Counter(
-            "voice_interruptions_total", "Answers that people spoke over.", registry=registry
+            "voice_interruptions_total",
+            "Answers that people spoke or typed over.",
+            registry=registry,
         )
         self.errors = _counter(
             registry, "voice_errors_total", "Troubles in a turn, by part.", part=TROUBLES

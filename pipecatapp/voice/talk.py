@@ -172,15 +172,16 @@ class Talk:
         await self._tell(type="trouble", part=told["part"], text=REASONS[told["part"]])
 
     async def _interrupted(self, told: Json) -> None:
-        if self._answering:
-            self._metrics.interruptions.inc()
         await self._tell(type="interrupted")
 
     async def _judged(self, told: Json) -> None:
         self._metrics.judged.labels("complete" if told["complete"] else "incomplete").inc()
 
     async def _barge_in(self, told: Json) -> None:
-        self._metrics.barge_in.observe(told["seconds"])
+        """An answer was ended, while it was written or spoken; by a voice if that took time."""
+        self._metrics.interruptions.inc()
+        if told["seconds"] is not None:
+            self._metrics.barge_in.observe(told["seconds"])
 
     async def _idle(self, told: Json) -> None:
         """Nobody has said a word for long: others may want the place."""

@@ -105,6 +105,11 @@ class Workers:
         self._number = 0
         self._starting = asyncio.Lock()
         self._leaving: set[asyncio.Task[None]] = set()
+        metrics.memory.set_function(self._resident)
+
+    def _resident(self) -> int:
+        """Bytes, now, of the worker that takes new sessions."""
+        return 0 if self._current is None else self._current.memory
 
     async def open(self) -> None:
         """Start the first worker before somebody waits for it."""
@@ -130,7 +135,6 @@ class Workers:
                 yield connection
         finally:
             worker.sessions -= 1
-            self._metrics.memory.set(worker.memory)
             if worker is self._current and worker.memory > self._most:
                 await self._replace(worker, "memory")
             elif worker is not self._current and worker.sessions == 0:

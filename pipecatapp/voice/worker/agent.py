@@ -34,10 +34,11 @@ class Agent(FrameProcessor):
     def __init__(self, line: Line, window: Window) -> None:
         super().__init__()
         self._line, self._window = line, window
-        self._speaking = False
+        self._writing = self._speaking = False
         self._began = 0.0
 
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
+        answering = self._writing or self._speaking  # An interruption ends the one at once.
         await super().process_frame(frame, direction)
         match frame:
             case LLMContextFrame():
@@ -51,7 +52,7 @@ class Agent(FrameProcessor):
             case VADUserStartedSpeakingFrame():
                 self._began = time.monotonic() - frame.start_secs
             case InterruptionFrame():
-                await self._interrupted()
+                await self._interrupted(answering=answering)
             case BotStartedSpeakingFrame():
                 self._speaking = True
                 await self._spoken()
@@ -62,9 +63,11 @@ class Agent(FrameProcessor):
                 pass
         await self.push_frame(frame, direction)
 
-    async def _interrupted(self) -> None:
-        if self._speaking and self._began:
-            await self._line.tell(type="barge_in", seconds=time.monotonic() - self._began)
+    async def _interrupted(self, *, answering: bool) -> None:
+        if answering:
+            heard = self._speaking and self._began
+            seconds = time.monotonic() - self._began if heard else None
+            await self._line.tell(type="barge_in", seconds=seconds)
         self._began = 0.0
         await self._line.tell(type="state", state="listening")
 
@@ -76,9 +79,11 @@ class Agent(FrameProcessor):
             await self._line.tell(type="dismissed", text=text)
             return
         self._window.hold("answer")
+        self._writing = True
         try:
             await self._speak(text)
         finally:
+            self._writing = False
             self._window.release("answer")
 
     async def _speak(self, text: str) -> None:

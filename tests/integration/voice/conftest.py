@@ -143,6 +143,18 @@ class Home:
                     return
                 await asyncio.sleep(0.1)
 
+    def figure(self, name: str) -> float:
+        """What stands in the metrics now, by its name and labels."""
+        told = httpx2.get(f"{self.house.address}/metrics", timeout=60).text
+        [line] = [line for line in told.splitlines() if line.startswith(f"{name} ")]
+        return float(line.split()[-1])
+
+    def figures(self, name: str) -> list[float]:
+        """The same for all labels."""
+        told = httpx2.get(f"{self.house.address}/metrics", timeout=60).text
+        lines = [line for line in told.splitlines() if line.startswith((f"{name}{{", f"{name} "))]
+        return [float(line.split()[-1]) for line in lines]
+
     @contextmanager
     def another(self, more: dict[str, Any]) -> Iterator["Home"]:
         """A second house with the same model and engines, and other settings."""

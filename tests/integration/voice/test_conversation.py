@@ -8,7 +8,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from tests.integration.voice.conftest import Home
+from tests.integration.voice.conftest import SECONDS, Home
 
 QUESTION = "What is the capital of France?"
 ANSWER = "It is Paris, and many people go there in the summer to see the river."
@@ -30,6 +30,7 @@ async def test_spoken_question_is_answered_with_speech(home: Home) -> None:
     with home.house.client() as client:
         run = client.get(f"/api/runs/{asked['run']}").json()
         figures = client.get("/metrics").text
+    [whole] = home.figures("voice_v2v_seconds_sum")
 
     assert "capital" in heard["text"].lower()
     assert said == ANSWER
@@ -38,6 +39,10 @@ async def test_spoken_question_is_answered_with_speech(home: Home) -> None:
     assert run["inputs"]["text"] == asked["text"]
     assert all(seconds >= 0 for seconds in turn["stages"].values())
     assert "voice_v2v_seconds_count 1.0" in figures
+    assert 'voice_turns_total{kind="spoken"} 1.0' in figures
+    assert sum(home.figures("voice_stage_seconds_sum")) == pytest.approx(whole)
+    assert home.figure("voice_worker_lag_seconds_count") >= 1
+    assert home.figure("voice_worker_resident_bytes") > 50_000_000
     assert "france" not in figures.lower()
 
 
@@ -73,14 +78,18 @@ async def test_who_speaks_over_the_answer_stops_it(home: Home) -> None:
     with home.house.client() as client:
         stopped = client.get(f"/api/runs/{first['run']}").json()
 
+    assert home.figure("voice_interruptions_total") == 1
+    assert home.figure("voice_barge_in_seconds_count") == 1
+    assert 0 < home.figure("voice_barge_in_seconds_sum") < SECONDS
     assert first["run"] != second["run"]
     assert stopped["status"] in ("cancelled", "done")
     assert "capital" in second["text"].lower()
 
 
 async def test_typed_turn_is_spoken_too_and_goes_on_with_the_conversation(home: Home) -> None:
-    """Who cannot speak now types, and is answered as before."""
-    home.house.model.when("Ann").say("Hello Ann.")
+    """Who cannot speak now types, and is answered as before. What was being spoken stops, although
+    it had been written to its end: models write faster than voices speak."""
+    home.house.model.when("Ann").say(f"Hello Ann. {STORY}")
     home.house.model.when("name").say("Your name is Ann.")
     async with home.caller() as caller, caller.quiet():
         for number, text in enumerate(["I am Ann.", "What is my name?"]):
@@ -92,6 +101,9 @@ async def test_typed_turn_is_spoken_too_and_goes_on_with_the_conversation(home: 
     last = home.house.model.requests[-1].body["messages"]
 
     assert [m["content"] for m in last if m["role"] == "user"] == ["I am Ann.", "What is my name?"]
+    assert home.figure('voice_turns_total{kind="typed"}') == 2
+    assert home.figure("voice_interruptions_total") == 1
+    assert home.figure("voice_barge_in_seconds_count") == 0  # Nobody's voice stopped it.
 
 
 async def test_full_house_says_so(home: Home) -> None:
