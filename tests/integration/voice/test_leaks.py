@@ -4,23 +4,33 @@ import asyncio
 import gc
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 import httpx2
 import numpy as np
 import psutil
+import pytest
 
-from tests.integration.voice.conftest import Home
+from tests.integration.agent.conftest import House
+from tests.integration.speech.conftest import Speech
+from tests.integration.voice.call import calling
+from tests.integration.voice.conftest import Home, furnished
+from tests.ports import free_base
 
 WORKER = "pipecatapp.voice.worker"
 SESSIONS = 100
+UDP_PORTS = 20
 WARM_UP = 10
 """Sessions in which threads, caches and pools come to their size."""
+
+SPOKEN = 40
+"""Each so many-th session somebody speaks in: detector, turn, ears and all are used."""
 
 SPREAD = 4
 """What may be open or running at one moment and not at another."""
 
-SLOPE_BYTES = 512 * 1024
+SLOPE_BYTES = 128 * 1024
 """Memory that a session may leave; without a collection at its end it was nine times of that."""
 
 
@@ -57,33 +67,81 @@ def held(home: Home, worker: psutil.Process) -> Held:
     )
 
 
-async def test_sessions_leave_nothing_behind(home: Home) -> None:
-    """Neither memory, nor tasks, nor ports, nor processes; every fifth session has a turn."""
-    home.house.model.when(lambda request: True).say("Yes.")
-    memory = []
+@pytest.fixture
+def ports() -> range:
+    """The only ports of UDP that calls may use."""
+    first = free_base(range(UDP_PORTS))
+    return range(first, first + UDP_PORTS)
 
-    async def talks(times: int) -> None:
+
+@pytest.fixture
+def home(empty_house: House, speech: Speech, ports: range) -> Iterator[Home]:
+    """A house whose calls go by these ports."""
+    more = {"voice_udp_ports": f"{ports[0]}-{ports[-1]}", "voice_sessions": 2}
+    home = furnished(empty_house, speech, more)
+    with empty_house.running():
+        yield home
+
+
+class People:
+    """Come and go, one after the other. Every second one calls by WebRTC, which opens ports of UDP,
+    and some of those speak; of the others every second one types."""
+
+    def __init__(self, home: Home) -> None:
+        self._home = home
+        self._question = home.voice_of("What is the capital of France?")
+        self.memory: list[int] = []
+        """Resident bytes of the worker after each of them."""
+        self.candidates: set[tuple[int, str]] = set()
+        """The ports of calls, and of which kind they were."""
+
+    async def come(self, times: int) -> None:
         for number in range(times):
-            async with home.caller() as caller:
-                if number % 5 == 0:
-                    await caller.socket.send(json.dumps({"type": "text", "text": "Hello?"}))
-                    await caller.hears("answered")
-            await home.empty()
-            memory.append(worker().memory_info().rss)
+            async with asyncio.timeout(120):
+                if number % 2:
+                    await self._sits(types=number % 4 == 1)
+                else:
+                    await self._calls(speaks=number % SPOKEN == 0)
+            await self._home.empty()
+            self.memory.append(worker().memory_info().rss)
 
-    def worker() -> psutil.Process:
-        return next(c for c in psutil.Process().children() if WORKER in c.cmdline())
+    async def _calls(self, *, speaks: bool) -> None:
+        async with calling(self._home) as call:
+            self.candidates.update(call.candidates)
+            if speaks:
+                call.microphone.say(self._question)
+                await call.caller.hears("answered")
+                await call.loud.wait()
 
+    async def _sits(self, *, types: bool) -> None:
+        async with self._home.caller() as caller:
+            if types:
+                await caller.socket.send(json.dumps({"type": "text", "text": "Hello?"}))
+                await caller.hears("answered")
+
+
+def worker() -> psutil.Process:
+    """The only one."""
+    return next(c for c in psutil.Process().children() if WORKER in c.cmdline())
+
+
+async def test_sessions_leave_nothing_behind(home: Home, ports: range) -> None:
+    """Neither memory, nor tasks, nor ports, nor processes; and no call goes beside its ports, or
+    asks anybody else where it is."""
+    home.house.model.when(lambda request: True).say("Yes.")
+    people = People(home)
     async with home.caller():
         pass
-    await talks(WARM_UP)
+    await people.come(WARM_UP)
     before, process = await asyncio.to_thread(held, home, worker()), worker().pid
-    await talks(SESSIONS)
+    await people.come(SESSIONS)
     after = await asyncio.to_thread(held, home, worker())
-    slope, _ = np.polyfit(range(SESSIONS), memory[-SESSIONS:], 1)
+    slope, _ = np.polyfit(range(SESSIONS), people.memory[-SESSIONS:], 1)
 
     grown = {name: value - getattr(before, name) for name, value in asdict(after).items()}
 
     assert worker().pid == process
     assert {name: more for name, more in grown.items() if more > SPREAD} == {}
     assert slope < SLOPE_BYTES
+    assert {port for port, _ in people.candidates} <= {*ports}
+    assert {kind for _, kind in people.candidates} == {"host"}
