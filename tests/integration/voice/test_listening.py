@@ -117,6 +117,14 @@ class AlwaysFound(WakeWords):
         return "alexa"
 
 
+class FirstFound(AlwaysFound):
+    """The first piece is the wake word, and no other."""
+
+    def found(self, audio: bytes) -> str | None:
+        word, self.found = "alexa", lambda audio: None  # type: ignore[method-assign]
+        return word
+
+
 @asynccontextmanager
 async def running(processors: list[FrameProcessor], line: Line) -> AsyncIterator[PipelineWorker]:
     worker = working(processors, SETUP, line)
@@ -173,6 +181,26 @@ async def test_wake_word_stops_an_answer_although_the_microphone_hears_it() -> N
 
     assert isinstance(first, InterruptionFrame)
     assert "woken" in line.told
+
+
+async def test_window_closes_by_itself_when_nobody_goes_on() -> None:
+    """A word in the morning must not open the room to the house for the whole day."""
+    line, behind = Notes(), Behind()
+    window = Window(Manners(wake_words=("alexa",), window_seconds=0.2))
+    gate = Gate(line, window, FirstFound(), half_duplex=False)
+    async with running([gate, behind], line) as worker:
+        heard = []
+        async with asyncio.timeout(60):
+            while line.told.count("asleep") == 0:
+                await worker.queue_frame(piece(SPEECH))
+                heard.append(await behind.sound())
+                await asyncio.sleep(0.01)
+
+    silence = bytes(len(SPEECH))
+    assert heard[0] == silence  # The wake word itself.
+    assert heard[1] == SPEECH
+    assert heard[-1] == silence
+    assert not window.opened
 
 
 async def test_listening_is_told_when_all_of_it_listens() -> None:

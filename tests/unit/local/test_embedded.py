@@ -186,3 +186,4 @@ def test_speech_has_the_models_and_the_language_of_the_settings(tmp_path: Path) 
     assert told["speech-stt"]["SPEECH_MODEL"] == "whisper-base"
     assert told["speech-tts"]["SPEECH_MODEL"] == "de-de-thorsten"
     assert {one["SPEECH_LANGUAGE"] for one in told.values()} == {"de"}
+    assert {one["MALLOC_ARENA_MAX"] for one in told.values()} == {"2"}
