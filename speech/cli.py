@@ -134,4 +134,9 @@ def play(sound: bytes) -> None:
     with tempfile.NamedTemporaryFile(suffix=".wav") as file:
         file.write(sound)
         file.flush()
-        subprocess.run([*player, file.name], check=True)
+        ended = subprocess.run([*player, file.name], check=False)
+    if ended.returncode:
+        raise SpeechFailed(
+            f"{player[0]} played nothing (it ended with {ended.returncode}): write a file with"
+            " -o FILE.wav."
+        )

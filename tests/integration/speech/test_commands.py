@@ -55,6 +55,29 @@ def test_what_is_said_into_a_file_is_written_down_again(state: StateDir) -> None
     assert word_errors(SENTENCES[0], heard.stdout) <= 0.2
 
 
+def test_what_is_said_comes_out_of_the_loudspeaker(
+    state: StateDir, monkeypatch: pytest.MonkeyPatch, speech: Speech
+) -> None:
+    """It is played by what the machine has; where there is nothing, that is told. The player here
+    keeps what it is given."""
+    programs = state.root / "bin"
+    programs.mkdir()
+    monkeypatch.setenv("PATH", str(programs))
+    silent = hearth(state, "say", SENTENCES[0])
+    player = programs / "aplay"
+    player.write_text('#!/bin/sh\n/bin/cp "$2" "$0.wav" && /bin/echo "$1" >"$0.words"\n')
+    player.chmod(0o755)
+    played = hearth(state, "say", SENTENCES[0])
+    player.write_text("#!/bin/sh\nexit 1\n")
+    broken = hearth(state, "say", SENTENCES[0])
+
+    assert (silent.exit_code, played.exit_code, broken.exit_code) == (1, 0, 1)
+    assert "There is no player here (pw-play, paplay, aplay, afplay)" in silent.stderr
+    assert (programs / "aplay.words").read_text() == "-q\n"
+    assert word_errors(SENTENCES[0], speech.heard((programs / "aplay.wav").read_bytes())) <= 0.2
+    assert "aplay played nothing (it ended with 1)" in broken.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
