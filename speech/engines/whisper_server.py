@@ -3,15 +3,16 @@
 import asyncio
 import io
 import shutil
-import socket
 import sys
 from asyncio.subprocess import DEVNULL, Process
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
 import httpx2
 import numpy as np
+import psutil
 import soundfile
 
 from speech.audio import HEARING_RATE, Samples
@@ -87,22 +88,20 @@ def found(binary: Path | None) -> str:
 class ServerProcess:
     """One process of whisper.cpp's server."""
 
-    def __init__(self, name: str, process: Process, port: int) -> None:
-        self._name, self._process = name, process
-        self._url = f"http://{HOST}:{port}"
+    def __init__(self, name: str, process: Process) -> None:
+        self._name, self._process, self._url = name, process, ""
         self._http = httpx2.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False)
 
     @classmethod
     async def start(cls, name: str, binary: str, model: Path, threads: int) -> Self:
         """Raises `EngineFailed` when it does not hear a second of silence."""
-        port = _free_port()
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-P", "-m", "hearth.service.lifeline", binary,
-            "--model", str(model), "--host", HOST, "--port", str(port),
+            "--model", str(model), "--host", HOST, "--port", "0",
             "--threads", str(threads), "--suppress-nst",
             stdin=DEVNULL, stdout=DEVNULL, env=engine_environment(),
         )  # fmt: skip
-        server = cls(name, process, port)
+        server = cls(name, process)
         try:
             await server._answers()
             await server.ask(np.zeros(HEARING_RATE, np.float32), "en")
@@ -152,13 +151,11 @@ class ServerProcess:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + START_SECONDS
         while loop.time() < deadline and self.runs:
-            try:
-                answer = await self._http.get(f"{self._url}/health")
-            except httpx2.TransportError:
-                await asyncio.sleep(0.05)
-                continue
-            if answer.status_code == 200:
-                return
+            if (port := port_of(self.pid)) is not None:
+                self._url = f"http://{HOST}:{port}"
+                with suppress(httpx2.TransportError):
+                    if (await self._http.get(f"{self._url}/health")).status_code == 200:
+                        return
             await asyncio.sleep(0.05)
         raise EngineFailed(f"The whisper-server of {self._name} did not start; see the log.")
 
@@ -169,7 +166,14 @@ def context_for(seconds: float) -> int:
     return min(WHOLE_CONTEXT, max(LEAST_CONTEXT, needed))
 
 
-def _free_port() -> int:
-    with socket.create_server((HOST, 0)) as probe:
-        port: int = probe.getsockname()[1]
-    return port
+def port_of(pid: int) -> int | None:
+    """Where a process listens; None before it does.
+
+    The server takes a port that the kernel gives it, and tells nobody which. One that was chosen
+    before could be another's by then; whisper.cpp would even share it, and neither would notice.
+    """
+    with suppress(psutil.Error):
+        for end in psutil.Process(pid).net_connections("tcp4"):
+            if end.status == psutil.CONN_LISTEN:
+                return int(end.laddr.port)
+    return None
