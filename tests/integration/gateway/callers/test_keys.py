@@ -135,16 +135,19 @@ def test_client_does_not_ask_again_when_the_budget_is_spent(
     assert refusals(gateway) == before + 1
 
 
-def test_requests_of_a_minute_are_counted(gateway: httpx2.Client, hearth: Hearth) -> None:
+@pytest.mark.parametrize("counted", ["requests", "tokens"])
+def test_what_is_used_in_a_minute_is_counted(
+    gateway: httpx2.Client, hearth: Hearth, counted: str
+) -> None:
     """A loop that got out of hand is slowed down, and told for how long."""
     key = hearth("add", "tablet").output.strip()
-    hearth("limit", "tablet", "--requests-per-minute", "1")
+    hearth("limit", "tablet", f"--{counted}-per-minute", "1")
     with caller(str(gateway.base_url), key) as tablet:
         looked_again(gateway)
         answers = [tablet.post(CHAT, json=chat("go")) for _ in range(2)]
 
     assert [answer.status_code for answer in answers] == [200, 429]
-    assert answers[1].json()["error"]["code"] == "requests_per_minute"
+    assert answers[1].json()["error"]["code"] == f"{counted}_per_minute"
     assert 1 <= int(answers[1].headers["retry-after"]) <= 60
 
 
