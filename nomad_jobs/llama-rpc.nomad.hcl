@@ -92,8 +92,10 @@ job "llama-rpc" {
       delay    = "2s"
       mode     = "delay"
     }
+    # What is cut off goes on, and is known again when the cable is back: nothing could run in its place,
+    # and what Nomad placed anew while that machine's Consul had no leader would have failed for good.
     disconnect {
-      lost_after = "1m"
+      lost_after = "24h"
       replace    = false
     }
 

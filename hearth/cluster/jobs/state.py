@@ -56,11 +56,17 @@ class State:
 
     def _all_run(self) -> bool:
         wished = [
-            a for a in self.allocations if a.desired_status == "run" and not self._replaced(a)
+            a
+            for a in self.allocations
+            if a.desired_status == "run" and not self._replaced(a) and not self._is_away(a)
         ]
         if any(a.client_status not in {"running", "complete"} for a in wished):
             return False
         return self.wanted is None or len(wished) >= self.wanted
+
+    def _is_away(self, one: Allocation) -> bool:
+        """Whether its machine is cut off or asleep: a system job has nobody to take its place."""
+        return self.wanted is None and one.client_status == "unknown"
 
     def _replaced(self, one: Allocation) -> bool:
         """Whether another one took its place; those of system jobs do not name their successor."""

@@ -29,3 +29,11 @@ def test_job_whose_last_allocation_failed_is_not_done() -> None:
     """What ran before does not run now."""
     assert not state("system", allocation(1, "complete"), allocation(2, "failed")).done
     assert not state("service", allocation(1, "failed", NextAllocation="2")).done
+
+
+def test_system_job_is_done_without_the_machine_that_is_away() -> None:
+    """A playbook must not wait for a machine that sleeps; a service would have moved elsewhere."""
+    away = allocation(1, "unknown")
+
+    assert state("system", away, allocation(2, "running", NodeID="2")).done
+    assert not state("service", away).done
