@@ -16,6 +16,7 @@ from hearth.service.names import SPEECH_STT, SPEECH_TTS
 from hearth.service.settings import SettingsError, read_key, trusting
 from pipecatapp.library.documents import Library
 from pipecatapp.library.runs.conversations import turns
+from pipecatapp.library.runs.steps import packages_of_unfinished
 from pipecatapp.library.secrets import Secrets
 from pipecatapp.library.stored import StoredTasks
 from pipecatapp.runs import Runs
@@ -108,7 +109,11 @@ async def open_engine(settings: Settings) -> AsyncIterator[Assembly]:
                 Secrets: secrets,
                 CodePlaces: await open_code_places(settings, stack),
                 Workspaces: GitWorkspaces(settings.state_dir / "workspaces"),
-                Packages: Packages(settings.state_dir / "packages", sandbox),
+                Packages: Packages(
+                    settings.state_dir / "packages",
+                    sandbox,
+                    needed=lambda: packages_of_unfinished(ledger.read),
+                ),
                 Conversations: Conversations(lambda id, limit: turns(ledger.read, id, limit)),
             },
             roles=settings.model_roles,

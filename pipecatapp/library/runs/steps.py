@@ -2,6 +2,7 @@
 
 from pipecatapp.workflow import Engine, UnknownStep
 from pipecatapp.workflow.layers.composing import yaml_of
+from pipecatapp.workflow.ledger.reading import Reader
 from pipecatapp.workflow.trees import facts_of, state_in
 
 
@@ -32,3 +33,10 @@ async def changes(engine: Engine, run: str, path: str | None = None) -> str:
         raise UnknownStep(f"The run {run} has no {where} that saw its workspace.")
     worktree = await engine.workspaces.open(run, None)
     return await worktree.diff(seen[0]["before"], seen[-1]["after"])
+
+
+def packages_of_unfinished(reader: Reader) -> set[str]:
+    """The environments that unfinished runs have from `code.install`."""
+    sql = """SELECT output FROM step JOIN run ON run.id = step.run WHERE run.ended IS NULL
+        AND step.tool = 'code.install' AND step.output IS NOT NULL"""
+    return {reader.value(row["output"])["id"] for row in reader.rows(sql)}

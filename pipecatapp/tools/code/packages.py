@@ -7,10 +7,12 @@ is used by pip alone, before; the environment is made in the sandbox, from the w
 import asyncio
 import hashlib
 import json
+import os
 import platform
 import re
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,6 +32,8 @@ REQUIREMENT: Final = re.compile(
 """A name and versions, as in PEP 508; no address, no path, no option of pip."""
 ID: Final = re.compile(r"[0-9a-f]{24}")
 FETCH_SECONDS: Final = 600.0
+UNUSED_SECONDS: Final = 90 * 86400.0
+"""An environment that no program has had for so long is removed when the next one is made."""
 MIB: Final = 1 << 20
 ROOM: Final = Limits(
     seconds=900, memory=2048 * MIB, disk=8192 * MIB, file=4096 * MIB, files=400_000
@@ -53,11 +57,20 @@ class Installed:
 class Packages:
     """The environments below `root`.
 
-    With `wheels` the packages come from that folder, and no network is used.
+    With `wheels` the packages come from that folder, and no network is used. `needed` gives the ids
+    of those that unfinished runs count on.
     """
 
-    def __init__(self, root: Path, sandbox: Sandbox, *, wheels: Path | None = None) -> None:
+    def __init__(
+        self,
+        root: Path,
+        sandbox: Sandbox,
+        *,
+        wheels: Path | None = None,
+        needed: Callable[[], Collection[str]] = tuple,
+    ) -> None:
         self._root, self._sandbox, self._wheels = root, sandbox, wheels
+        self._needed = needed
         self._one = asyncio.Lock()
 
     def place(self, id: str) -> Path:
@@ -65,6 +78,7 @@ class Packages:
         place = self._root / id
         if not ID.fullmatch(id) or not (place / "bin").is_dir():
             raise ToolFailed(f"There are no packages {id!r} here: code.install makes them.")
+        os.utime(place)
         return place
 
     async def install(self, wanted: Sequence[str]) -> Installed:
@@ -82,7 +96,9 @@ class Packages:
             if pinned and asked.exists():
                 found = Installed(**json.loads(asked.read_bytes()))
                 if (self._root / found.id / "bin").is_dir():
+                    os.utime(self._root / found.id)
                     return found
+            await asyncio.to_thread(self.sweep)
             made = await self._make(lines)
             asked.parent.mkdir(exist_ok=True)
             # Whole or not at all: half of it would keep these packages from ever being found again.
@@ -90,6 +106,17 @@ class Packages:
             part.write_text(json.dumps({"id": made.id, "packages": made.packages}))
             part.replace(asked)
             return made
+
+    def sweep(self) -> None:
+        """Remove what nobody uses any more, and what a process that was killed had begun."""
+        needed, oldest = self._needed(), time.time() - UNUSED_SECONDS
+        for place in self._root.glob("*"):
+            unused = ID.fullmatch(place.name) and place.name not in needed
+            if place.name.startswith(".") or (unused and place.stat().st_mtime < oldest):
+                files.remove(place)
+        for asked in self._root.glob("asked/*.json"):
+            if not (self._root / json.loads(asked.read_bytes())["id"]).is_dir():
+                asked.unlink()
 
     async def _make(self, lines: list[str]) -> Installed:
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -104,6 +131,7 @@ class Packages:
             if not (self._root / id / "bin").is_dir():
                 await self._unpack(build, wheels, self._root / id)
                 build.rename(self._root / id)
+            os.utime(self._root / id)
             return Installed(id, ["==".join(name.split("-")[:2]) for name in names])
         finally:
             await asyncio.to_thread(files.remove, aside)

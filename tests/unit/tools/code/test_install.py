@@ -2,6 +2,9 @@
 
 import base64
 import hashlib
+import json
+import os
+import time
 import zipfile
 from pathlib import Path
 
@@ -82,6 +85,28 @@ async def test_same_packages_are_made_once_and_need_nobody_later(
     remove(wheels)
 
     assert await INSTALL.check(ctx, {"packages": ["lamp==2.1"]}) == first
+
+
+async def test_packages_that_nobody_uses_any_more_are_swept(tmp_path: Path, wheels: Path) -> None:
+    """A machine that tries out libraries must not fill up; a run that waits keeps what it has."""
+    root, long_ago = tmp_path / "packages", time.time() - 91 * 86400
+    waited_for, used, unused = (root / (letter * 24) for letter in "abc")
+    for folder in (waited_for, used, unused, root / ".begun"):
+        (folder / "bin").mkdir(parents=True)
+        os.utime(folder, (long_ago, long_ago))
+    (root / "asked").mkdir()
+    for place in (used, unused):
+        told = json.dumps({"id": place.name, "packages": []})
+        (root / "asked" / f"{place.name}.json").write_text(told, encoding="ascii")
+    packages = Packages(root, Sandbox(), wheels=wheels, needed=lambda: [waited_for.name])
+    packages.place(used.name)
+
+    made = await packages.install(["lamp==2.1"])
+
+    left = {place.name for place in root.iterdir()}
+    assert left == {waited_for.name, used.name, made.id, "asked"}
+    assert (root / "asked" / f"{used.name}.json").exists()
+    assert len(list(root.glob("asked/*"))) == 2
 
 
 async def test_package_that_has_to_be_built_is_refused(ctx: Context, wheels: Path) -> None:
