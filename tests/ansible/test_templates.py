@@ -20,6 +20,14 @@ pytestmark = pytest.mark.timeout(600)
 BIN = Path(sys.executable).parent
 RENDER = Path(__file__).with_name("render.yaml")
 RENDER_ROLE = Path(__file__).with_name("render_role.yaml")
+MAIN = tree.load(tree.ROOT / "group_vars/all/main.yaml")
+PORTS = {name: port + 1000 for name, port in MAIN["cluster_ports"].items()}
+LOOPBACK = "127.0.0.2"
+LITERAL = re.compile(
+    r"\b(?!0\.0\.0\.0)\d{1,3}(?:\.\d{1,3}){3}\b|:[1-9]\d{3,4}\b|/var/log/|"
+    rf"\b(?:{'|'.join(map(str, MAIN['cluster_ports'].values()))})\b"
+)
+"""An address, a port, or the place of a log."""
 SET_FILTER = r"\|\s*(difference|intersect|symmetric_difference|union)\b"
 REGISTERED: dict[str, Any] = {
     "__nomad_probe": {"gpu": {"vendor": "none", "backend": "cpu", "vram_mb": 0}},
@@ -74,10 +82,11 @@ def rendered(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
 
 
 def _variables(folder: Path) -> dict[str, Any]:
-    kinds = tree.load(tree.ROOT / "group_vars/all/main.yaml")["cluster_secret_kinds"]
-    made = SecretFile(folder / "vault.yaml", "a password").ensure(kinds)
+    made = SecretFile(folder / "vault.yaml", "a password").ensure(MAIN["cluster_secret_kinds"])
     roles = {file.relative_to(tree.ROLES).parts[0] for file in tree.templates()}
     return REGISTERED | {
+        "cluster_loopback": LOOPBACK,
+        "cluster_ports": PORTS,
         "cluster_secrets_made": {"secrets": made.values},
         "render_roles": sorted(roles),
     }
@@ -150,7 +159,21 @@ def test_consul_denies_by_default_and_talks_encrypted(rendered: Rendered) -> Non
         assert config["acl"]["default_policy"] == "deny"
         assert config["tls"]["internal_rpc"]["verify_server_hostname"]
         assert len(config["encrypt"]) == 44
-        assert config["client_addr"] == "127.0.0.1"
+        assert config["client_addr"] == LOOPBACK
+
+
+@pytest.mark.proves("004-30")
+def test_addresses_and_ports_are_those_that_were_set(rendered: Rendered) -> None:
+    """Where a port is taken one sets another, once: no file keeps the one that was taken."""
+    before = {str(port) for port in MAIN["cluster_ports"].values()} | {MAIN["cluster_loopback"]}
+
+    texts = {file.name: file.read_text() for file in rendered.files("*")}
+    kept = [(name, value) for name, text in texts.items() for value in before if value in text]
+    said = [name for name, port in PORTS.items() if any(str(port) in t for t in texts.values())]
+
+    assert kept == []
+    assert said == list(PORTS)
+    assert [str(file) for file in _that_do() if LITERAL.search(_read(file))] == []
 
 
 def test_docker_configuration_is_json(rendered: Rendered) -> None:
@@ -176,3 +199,22 @@ def test_lists_are_in_the_order_of_the_inventory(rendered: Rendered) -> None:
         str(file) for file in tree.templates() if re.search(SET_FILTER, file.read_text("utf-8"))
     ]
     assert shuffled == []
+
+
+def _that_do() -> list[Path]:
+    """What acts, instead of saying what may be set: those say it beside a name and a sentence."""
+    kinds = ("tasks", "handlers", "vars", "templates")
+    roles = [file for kind in kinds for file in tree.ROLES.glob(f"*/{kind}/**/*") if file.is_file()]
+    patterns = (
+        "*.yaml",
+        "ansible/playbooks/**/*.yaml",
+        "ansible/molecule/*.yml",
+        "nomad_jobs/*.hcl",
+    )
+    return [*roles, *(file for pattern in patterns for file in tree.ROOT.glob(pattern))]
+
+
+def _read(file: Path) -> str:
+    """Without what is said to people, and without what a job declares as settable."""
+    text = re.sub(r'(?ms)^variable "\w+" \{.*?^\}', "", file.read_text(encoding="utf-8"))
+    return re.sub(r"(?m)#.*$|^.*fail_msg.*$", "", text)

@@ -1,5 +1,7 @@
-"""The role `llama_cpp` compiles once and shares: a small real project, two machines on this one."""
+"""The role `llama_cpp` fetches, compiles once and shares: a small project, two machines here."""
 
+import hashlib
+import http.server
 import json
 import os
 import re
@@ -7,6 +9,10 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +56,7 @@ class Machines:
         with tarfile.open(self.archive, "w:gz") as packed:
             packed.add(source, source.name)
         self.variables: dict[str, Any] = {
-            "sources": {"llama.cpp": {"ref": "1234abcd" * 5, "url": "", "sha256": ""}},
+            "sources": {"llama.cpp": self.source("http://127.0.0.1:9/source.tar.gz")},
             "llama_cpp_archive": str(self.archive),
             "llama_cpp_packages": [],
             "llama_cpp_runtime_packages": [],
@@ -59,6 +65,24 @@ class Machines:
         }
         (folder / "play.json").write_text(json.dumps(PLAY))
 
+    def source(self, url: str) -> dict[str, str]:
+        """An entry of group_vars/all/sources.yaml: what is compiled, pinned by its sum."""
+        digest = hashlib.sha256(self.archive.read_bytes()).hexdigest()
+        return {"version": "b1234", "ref": "1234abcd" * 5, "url": url, "sha256": digest}
+
+    @contextmanager
+    def published(self) -> Iterator[str]:
+        """The address of the archive on a web server, as its project publishes it."""
+        serve = partial(http.server.SimpleHTTPRequestHandler, directory=str(self.folder))
+        with http.server.ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
+            thread = threading.Thread(target=server.serve_forever)
+            thread.start()
+            try:
+                yield f"http://127.0.0.1:{server.server_port}/{self.archive.name}"
+            finally:
+                server.shutdown()
+                thread.join()
+
     def root(self, machine: str) -> Path:
         return self.folder / machine / "llama.cpp"
 
@@ -66,7 +90,7 @@ class Machines:
         """The name of the result that the machine uses."""
         return (self.root(machine) / "current").resolve().name
 
-    def play(self, *options: str, **variables: Any) -> "Outcome":
+    def play(self, *options: str, fails: bool = False, **variables: Any) -> "Outcome":
         """Run the role on both machines."""
         hosts = {
             name: {
@@ -88,15 +112,15 @@ class Machines:
             cwd=build_engines.REPOSITORY, capture_output=True, text=True, check=False,
             env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "NO_COLOR": "1"},
         )  # fmt: skip
-        return Outcome(ended)
+        return Outcome(ended, fails=fails)
 
 
 class Outcome:
     """What ansible-playbook said."""
 
-    def __init__(self, ended: subprocess.CompletedProcess[str]) -> None:
+    def __init__(self, ended: subprocess.CompletedProcess[str], *, fails: bool) -> None:
         self.output = ended.stdout + ended.stderr
-        assert ended.returncode == 0, self.output
+        assert (ended.returncode != 0) == fails, self.output
 
     @property
     def changed(self) -> list[int]:
@@ -124,7 +148,11 @@ def test_one_builder_compiles_and_the_others_copy(machines: Machines) -> None:
     assert not machines.root("one").exists()
     assert looked.did("Say what a check leaves out") == ["one"]
 
-    first = machines.play()
+    # The source comes from where its project publishes it, as it does at home.
+    with machines.published() as url:
+        source = {"llama.cpp": machines.source(url)}
+        first = machines.play(llama_cpp_archive="", sources=source)
+    assert first.did("Fetch the source") == ["one"]
     assert first.did("Compile, which takes ten minutes to an hour") == ["one"]
     assert first.did("Unpack") == ["two"]
     for name in ("one", "two"):
@@ -141,6 +169,17 @@ def test_one_builder_compiles_and_the_others_copy(machines: Machines) -> None:
     later = machines.play()
     assert later.did("Compile, which takes ten minutes to an hour") == []
     assert later.did("Unpack") == ["two"]
+
+
+def test_source_that_is_not_the_pinned_one_is_refused(machines: Machines) -> None:
+    """A machine at home compiles what was looked at, not what the network has made of it."""
+    with machines.published() as url:
+        wrong = {"llama.cpp": machines.source(url) | {"sha256": "0" * 64}}
+        refused = machines.play(fails=True, llama_cpp_archive="", sources=wrong)
+
+    assert "checksum" in refused.output
+    assert refused.did("Unpack the source") == []
+    assert not (machines.root("one") / "current").exists()
 
 
 def test_prebuilt_tree_replaces_compiling_and_the_last_result_is_kept(machines: Machines) -> None:
