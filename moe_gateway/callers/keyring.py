@@ -92,7 +92,8 @@ class Keyring:
         try:
             while True:
                 await asyncio.sleep(LOOK_SECONDS)
-                failure = await self._keep_up(self._store)
+                # What is being written when the service stops must not be written twice.
+                failure = await asyncio.shield(self._keep_up(self._store))
                 if failure and not away:
                     log.error("keys_unreadable", reason=failure)
                 if away and not failure:

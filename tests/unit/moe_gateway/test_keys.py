@@ -1,8 +1,11 @@
 """Who may call."""
 
+import asyncio
 import hmac
 import sqlite3
+import threading
 import time
+from collections.abc import Mapping
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
@@ -11,10 +14,47 @@ import pytest
 
 from hearth.openai_api.usage import TokenCount
 from hearth.service.settings import SettingsError
+from moe_gateway.callers import keyring
 from moe_gateway.callers.keyring import Keyring
 from moe_gateway.callers.limits import Bucket, Caller
-from moe_gateway.callers.store import KeyStore, Limits, NameTaken, UnknownKey
+from moe_gateway.callers.store import KeyStore, Limits, NameTaken, UnknownKey, Usage, today
 from moe_gateway.errors import Refused
+
+
+class Slow(KeyStore):
+    """Holds what is written until it may go on."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path)
+        self.writing, self.go_on = threading.Event(), threading.Event()
+
+    def use(self, used: Mapping[tuple[str, str, str], Usage]) -> None:
+        self.writing.set()
+        self.go_on.wait(60)
+        super().use(used)
+
+
+async def test_stop_while_usage_is_written_counts_it_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Budgets are of a day, and each restart would take from them."""
+    monkeypatch.setattr(keyring, "LOOK_SECONDS", 0.01)
+    store = Slow(tmp_path / "keys.db")
+    key = store.add("tablet", Limits())
+    keys = Keyring([], store)
+    caller = keys.caller_of(b"Bearer " + key.encode())
+    assert caller is not None
+    keys.used(caller, "small", TokenCount(3, 4))
+
+    running = asyncio.create_task(keys.run())
+    assert await asyncio.to_thread(store.writing.wait, 60)
+    running.cancel()
+    store.go_on.set()
+    await asyncio.gather(running, return_exceptions=True)
+    await keys.look()  # One at a time: what was under way is over.
+    await asyncio.get_running_loop().shutdown_default_executor()
+
+    assert store.usage(today())["tablet"].tokens == 7
 
 
 @pytest.mark.parametrize(
