@@ -11,6 +11,7 @@ from ruamel.yaml import YAML
 from tests.acceptance.conftest import Instance
 from tests.acceptance.fences import Fence, fences
 from tests.rules import tree
+from tests.shown import Shown
 
 PAGES = [page for page in tree.markdown() if any(f.language in {"bash", "python", "yaml", "json"}
          for f in fences(page))]  # fmt: skip
@@ -23,6 +24,21 @@ def test_blocks_of_a_page_work_as_written(instance: Instance, page: Path) -> Non
     ran = [fence for fence in fences(page) if not fence.elsewhere and _held_true(instance, fence)]
 
     assert ran or all(fence.elsewhere or fence.language == "text" for fence in fences(page))
+
+
+def test_headers_of_the_page_are_those_of_an_answer(instance: Instance, shown: Shown) -> None:
+    """Whoever compares theirs with the page's finds the same lines, and why it was this expert."""
+    command = shown.take("docs/howto/routing.md")
+    ended = instance.place.run("bash", "-euo", "pipefail", "-c", command)
+
+    assert ended.returncode == 0, ended.stderr
+    assert _kinds(ended.stdout) == _kinds(shown.take("docs/howto/routing.md"))
+
+
+def _kinds(head: str) -> list[str]:
+    """The lines of a head without what differs between two answers: ids, dates, figures."""
+    lines = (re.sub("^date: .*|req_[0-9a-f]+", "…", line.strip()) for line in head.splitlines())
+    return [re.sub("[0-9]+", "0", line) for line in lines if line]
 
 
 def _held_true(instance: Instance, fence: Fence) -> bool:
