@@ -11,6 +11,7 @@ from hearth.cluster.watch import ConsulAgent
 from hearth.models.catalogue import Catalogue
 from hearth.models.errors import ModelError
 from hearth.models.store import ModelStore
+from hearth.service.logs import lasting
 from llama_expert.engine import check
 from llama_expert.memory import free_memory, too_big
 from llama_expert.metrics import ExpertMetrics, measured
@@ -137,21 +138,13 @@ class Launcher:
     @asynccontextmanager
     async def _followed(self) -> AsyncIterator[None]:
         """Inside the block the workers are followed."""
-        following = asyncio.create_task(self.workers.run()) if self.workers else None
-        if following is not None:
-            following.add_done_callback(_tell_why)
+        following = asyncio.create_task(lasting(self.workers.run)) if self.workers else None
         try:
             yield
         finally:
             if following is not None:
                 following.cancel()
                 await asyncio.wait([following])
-
-
-def _tell_why(following: "asyncio.Task[None]") -> None:
-    """An expert goes on with the workers that it has when nobody looks for others any more."""
-    if not following.cancelled() and (error := following.exception()) is not None:
-        log.error("rpc_workers_not_followed", exc_info=error)
 
 
 def consul_agent(settings: Settings) -> ConsulAgent | None:

@@ -12,6 +12,7 @@ import structlog
 from hearth.cluster.watch import ConsulAgent, ConsulAway
 from hearth.models.catalogue import Model
 from hearth.models.engines import slots_of, stops_unary
+from hearth.service.logs import lasting
 from hearth.service.names import expert_service
 from hearth.service.version import hearth_version
 from llama_expert.process import address
@@ -83,7 +84,7 @@ class Registration:
     @asynccontextmanager
     async def kept(self) -> AsyncIterator[None]:
         """Inside the block the entry is there as soon as Consul can be reached; then no more."""
-        keeping = asyncio.create_task(self._keep())
+        keeping = asyncio.create_task(lasting(self._keep))
         try:
             yield
         finally:

@@ -10,6 +10,7 @@ from fastapi import Depends, FastAPI
 from prometheus_client import CollectorRegistry
 
 from hearth.service.health import Health
+from hearth.service.logs import lasting
 from hearth.service.metrics import new_registry
 from hearth.service.names import PIPECATAPP
 from hearth.service.server import service_routes
@@ -101,7 +102,7 @@ def build_app(
             parts = Parts(assembly.runs, assembly.directory, metrics, stop, assembly.schedules)
             app.state.parts = parts
             parts.spawn(resume(parts, assembly.facts))
-            parts.spawn(parts.starter.run())
+            parts.spawn(lasting(parts.starter.run))
             app.state.studio = studio = studio_of(settings, assembly.directory, voice_metrics)
             async with talking(settings, studio, parts), mcp.serving():
                 health.started()

@@ -12,6 +12,7 @@ import structlog
 
 from hearth.cluster.watch import ConsulAgent, ServiceWatch
 from hearth.openai_api.client import ModelClient, Timeouts
+from hearth.service.logs import lasting
 from hearth.service.names import SPEECH_STT, SPEECH_TTS
 from hearth.service.settings import SettingsError, read_key, trusting
 from pipecatapp.library.documents import Library
@@ -126,7 +127,7 @@ async def open_engine(settings: Settings) -> AsyncIterator[Assembly]:
         schedules = Schedules(ledger)
         await schedules.follow(engine.workflows.values())
         await facts.refresh()
-        refreshing = asyncio.create_task(facts.keep_fresh())
+        refreshing = asyncio.create_task(lasting(facts.keep_fresh))
         stack.callback(refreshing.cancel)
         runs = Runs(engine, library.documents, secrets)
         shelf = Shelf(runs, settings.state_dir)
@@ -190,7 +191,7 @@ async def open_places(
     places = ConsulPlaces(nomad, links)
     agent = ConsulAgent(str(settings.consul_url), settings.consul_token_file, settings.tls_ca_file)
     places.watch = ServiceWatch(agent, wanted=lambda name: True, changed=places.changed)
-    watching = asyncio.create_task(places.watch.run())
+    watching = asyncio.create_task(lasting(places.watch.run))
     stack.callback(watching.cancel)
     return places
 

@@ -130,8 +130,9 @@ class ServiceWatch:
         async with self.agent.client() as http, asyncio.TaskGroup() as group:
             async for listed in self._follow(http, CATALOGUE):
                 names = {name for name in listed if self._wanted(name)}
-                for name in following.keys() - names:
-                    following.pop(name).cancel()
+                for name in (following.keys() | self.services.keys()) - names:
+                    if gone := following.pop(name, None):
+                        gone.cancel()
                     self._forget(name)
                 for name in sorted(names - following.keys()):
                     following[name] = group.create_task(self._service(http, name))

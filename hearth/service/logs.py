@@ -1,9 +1,10 @@
 """Logs: one event with its keys per line, on standard error, never a secret or a prompt."""
 
+import asyncio
 import logging
 import sys
 import threading
-from collections.abc import MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from types import TracebackType
 from typing import Any
 
@@ -18,7 +19,7 @@ _BREAKS = {n: f"\\x{n:02x}" for n in (*range(32), *range(127, 160))} | {
 }  # fmt: skip
 """What would end a line, or act on the terminal that shows it."""
 
-_log = structlog.get_logger()
+log = structlog.get_logger()
 
 
 def configure_logs(service: str, *, level: str = "info") -> None:
@@ -66,6 +67,18 @@ def configure_logs(service: str, *, level: str = "info") -> None:
     _tell_what_ends()
 
 
+async def lasting(work: Callable[[], Awaitable[None]], *, pause: float = 10.0) -> None:
+    """Do what lasts as long as the service, until cancelled: an error that nobody foresaw is told,
+    and `pause` seconds later it begins anew.
+    """
+    while True:
+        try:
+            await work()
+        except Exception:
+            log.exception("work_broke", work=getattr(work, "__qualname__", repr(work)))
+        await asyncio.sleep(pause)
+
+
 def hide_secrets(
     logger: Any, method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
@@ -95,10 +108,10 @@ def _process_ended(
     if issubclass(kind, KeyboardInterrupt):
         sys.__excepthook__(kind, error, trace)
     else:
-        _log.critical("process_broke", exc_info=error)
+        log.critical("process_broke", exc_info=error)
 
 
 def _thread_ended(ended: threading.ExceptHookArgs) -> None:
     if not issubclass(ended.exc_type, SystemExit):
         name = None if ended.thread is None else ended.thread.name
-        _log.error("thread_broke", thread=name, exc_info=ended.exc_value)
+        log.error("thread_broke", thread=name, exc_info=ended.exc_value)

@@ -141,7 +141,7 @@ class Parts:
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("background_work_failed", error=repr(error))
+            log.error("background_work_failed", exc_info=error)
 
 
 def parts_of(request: Request) -> Parts:
