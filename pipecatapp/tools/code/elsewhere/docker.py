@@ -53,17 +53,7 @@ class DockerPlace:
         if not errand.image:
             raise ToolFailed("`where: docker` needs the `image` to run the program in.")
         offered = await self.errands.offer(call, errand, folder)
-        try:
-            if not offered.result.exists():
-                await self._carry_out(offered)
-            return await asyncio.to_thread(offered.take, folder)
-        except ToolFailed:
-            await self._end(offered)
-            raise
-        except asyncio.CancelledError:
-            if not leaving():
-                await asyncio.shield(self._end(offered))
-            raise
+        return await offered.carried(self._carry_out, self._end, folder, leaving=leaving)
 
     async def _carry_out(self, offered: Offered) -> None:
         """Start the container, or find it as it was left; keep what came of it; remove it."""

@@ -10,11 +10,11 @@ import hashlib
 import hmac
 import json
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex, token_urlsafe
-from typing import Final
+from typing import Any, Final
 
 from pipecatapp.sandbox import Outcome, SandboxUnusable, bundle
 from pipecatapp.sandbox import tree as files
@@ -26,6 +26,9 @@ KEPT_SECONDS: Final = 7 * 24 * 3600.0
 """How long an errand is kept that nobody asks for again."""
 OVERHEAD: Final = 64 << 20
 """Bytes that a result may have beside the files: what was printed, and names."""
+
+
+Work = Callable[["Offered"], Coroutine[Any, Any, None]]
 
 
 class NoErrand(LookupError):
@@ -82,6 +85,25 @@ class Offered:
             return (self.place / name).read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
+
+    async def carried(
+        self, carry: Work, end: Work, folder: Path, *, leaving: Callable[[], bool]
+    ) -> Outcome:
+        """What came of it, which `carry` waits for; where that fails, or nobody wants it any more,
+        `end` is called. One that is left for the next start (`leaving`) goes on. Raises
+        `ToolFailed`.
+        """
+        try:
+            if not self.result.exists():
+                await carry(self)
+            return await asyncio.to_thread(self.take, folder)
+        except ToolFailed:
+            await end(self)
+            raise
+        except asyncio.CancelledError:
+            if not leaving():
+                await asyncio.shield(end(self))
+            raise
 
     def take(self, folder: Path) -> Outcome:
         """Bring the result into the folder of the run; raises `ToolFailed`."""

@@ -46,21 +46,10 @@ class NomadPlace:
     ) -> Outcome:
         """As `Elsewhere.run`."""
         offered = await self.errands.offer(call, errand, folder)
-        try:
-            await self._came(offered)
-            return await asyncio.to_thread(offered.take, folder)
-        except ToolFailed:
-            await self._end(offered)
-            raise
-        except asyncio.CancelledError:
-            if not leaving():
-                await asyncio.shield(self._end(offered))
-            raise
+        return await offered.carried(self._came, self._end, folder, leaving=leaving)
 
     async def _came(self, offered: Offered) -> None:
         """Wait for the result; raises `ToolFailed` when the job has ended and nothing comes."""
-        if offered.result.exists():
-            return
         job = offered.noted(JOB) or await self._dispatch(offered)
         look = since = time.monotonic()
         while not offered.result.exists():
