@@ -241,7 +241,7 @@ find_binary() {
 
 # enter_lab ARGUMENT…: what needs a network is fetched first; then this script goes on inside.
 enter_lab() {
-    quietly "Putting together what the hosts get" "$venv/bin/python" -m hearth.release wheelhouse --arch "$(uname -m)"
+    quietly "Putting together what the hosts get" "$venv/bin/python" -m hearth.release archives --arch "$(uname -m)"
     cd "$root"
     quietly "Fetching the models" "$venv/bin/ansible-playbook" -i "$inventory" fetch.yaml
     HEARTH_NOMAD_BINARY=${HEARTH_NOMAD_BINARY:-$(find_binary nomad)}

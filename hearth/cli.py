@@ -8,10 +8,12 @@ import typer
 GROUP = "hearth.commands"
 
 
-def build_cli() -> typer.Typer:
+def build_cli(word: str = "") -> typer.Typer:
     """Collect the sub-commands of every installed package.
 
-    Each entry point is a function that takes the application and adds its commands to it.
+    Each entry point is a function that takes the application and adds its commands to it. Where
+    one carries the name of the command that is asked for, the others are not loaded: they bring
+    half of Hearth along.
     """
     app = typer.Typer(
         name="hearth",
@@ -20,7 +22,8 @@ def build_cli() -> typer.Typer:
         pretty_exceptions_enable=False,
         add_completion=False,
     )
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+    found = entry_points(group=GROUP)
+    for entry in sorted(found.select(name=word) or found, key=lambda entry: entry.name):
         entry.load()(app)
     return app
 
@@ -28,7 +31,7 @@ def build_cli() -> typer.Typer:
 def main() -> None:
     """Run the command line; the exit code is the command's."""
     try:
-        build_cli()()
+        build_cli(next(iter(sys.argv[1:]), ""))()
     except UnicodeEncodeError as error:
         # A word of the command line that is no UTF-8 came to where only text can be written.
         told = error.object.encode(errors="replace").decode()

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+from hearth.release.environment import LOCKS, build, stamp
 from hearth.release.errors import ReleaseError
 from hearth.release.pins import pin
-from hearth.release.wheelhouse import build, stamp
 
 ROOT = Path(__file__).parents[2]
 app = typer.Typer(add_completion=False, no_args_is_help=True, help=__doc__)
@@ -21,14 +21,18 @@ def version_command() -> None:
     typer.echo(stamp(ROOT))
 
 
-@app.command("wheelhouse")
-def wheelhouse_command(
+@app.command("archives")
+def archives_command(
     arch: Annotated[str, typer.Option(help="x86_64 or aarch64.")] = "x86_64",
     python: Annotated[str, typer.Option(help="Python of the machines.")] = "3.11",
+    sets: Annotated[
+        list[str] | None, typer.Option("--set", help=f"One of {', '.join(LOCKS)}; all of them.")
+    ] = None,
 ) -> None:
-    """Put the archive for machines together, unless it is there; print where it is, as JSON."""
-    archive = build(ROOT, ROOT / ".cache" / "releases", arch=arch, python=python)
-    typer.echo(json.dumps({"version": stamp(ROOT), "archive": str(archive)}))
+    """Put what machines unpack together, unless it is there; print where it is, as JSON."""
+    folder = ROOT / ".cache" / "releases"
+    archives = build(ROOT, folder, arch=arch, python=python, sets=sets or list(LOCKS))
+    typer.echo(json.dumps({"version": stamp(ROOT), "archives": [str(path) for path in archives]}))
 
 
 @app.command("pin")

@@ -1,27 +1,32 @@
 """What is shipped to machines is our own code, named by its content."""
 
+import hashlib
 import shutil
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
 import pytest
 
+from hearth.release.environment import CATALOGUE, LOCKS, PACKAGES, build, stamp
 from hearth.release.errors import CommandFailed
-from hearth.release.wheelhouse import CATALOGUE, LOCK, PACKAGES, build, stamp
 from tests.ansible import tree
 
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    """A copy of what goes into a release, with a lock that needs no index."""
+    """A copy of what goes into a release, with locks that need no index."""
     root = tmp_path / "checkout"
     for package in PACKAGES:
         skip = shutil.ignore_patterns("__pycache__")
         shutil.copytree(tree.ROOT / package, root / package, ignore=skip)
-    for name in ("pyproject.toml", "README.md", "LICENSE", CATALOGUE, LOCK):
+    for name in ("pyproject.toml", "README.md", "LICENSE", CATALOGUE):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(tree.ROOT / name, root / name)
-    (root / LOCK).write_text("")
+    (root / "requirements").mkdir()
+    for lock in LOCKS.values():
+        (root / lock).write_text("")
     return root
 
 
@@ -36,34 +41,55 @@ def test_version_follows_the_content(checkout: Path) -> None:
     assert before.startswith("0.")
 
 
-def test_archive_holds_our_wheel_pinned_by_its_sum(checkout: Path, tmp_path: Path) -> None:
-    """A machine installs nothing that was not checked."""
-    archive = build(checkout, tmp_path / "out", arch="x86_64", python="3.11")
+def test_same_checkout_gives_the_same_bytes(checkout: Path, tmp_path: Path) -> None:
+    """Two controllers ship one thing, and what a machine unpacked can be compared to it."""
+    sums = [
+        [
+            hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in build(
+                checkout, tmp_path / folder, arch="x86_64", python="3.11", sets=["host"]
+            )
+        ]
+        for folder in ("one", "other")
+    ]
 
-    with tarfile.open(archive) as tar:
-        names = tar.getnames()
-        requirements = tar.extractfile("requirements.txt")
-        assert requirements is not None
-        text = requirements.read().decode()
-    assert any(name.startswith("hearth-") and name.endswith(".whl") for name in names)
-    assert "hearth==" in text
-    assert "--hash=sha256:" in text
-    assert build(checkout, tmp_path / "out", arch="x86_64", python="3.11") == archive
+    assert sums[0] == sums[1]
+    assert len(sums[0]) == 2
+
+
+def test_what_is_unpacked_runs(checkout: Path, tmp_path: Path) -> None:
+    """A machine needs neither pip nor an index, and the environment may lie anywhere."""
+    *theirs, ours = build(checkout, tmp_path / "out", arch="x86_64", python="3.11", sets=["host"])
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
+    with tarfile.open(ours) as tar:
+        owners = {(member.uid, member.uname, member.mtime) for member in tar}
+        tar.extractall(tmp_path / "env", filter="tar")
+
+    imported = subprocess.run(
+        [tmp_path / "env" / "bin" / "python", "-I", "-c", "import hearth; print(hearth.__file__)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+    assert len(theirs) == len(owners) == 1
+    assert imported.stdout.startswith(str(tmp_path / "env"))
+    assert (tmp_path / "env" / "bin" / "hearth").stat().st_mode & 0o777 == 0o755
 
 
 def test_wheel_that_cannot_be_had_is_told(checkout: Path, tmp_path: Path) -> None:
     """The controller says what is missing before any machine is touched."""
-    (checkout / LOCK).write_text(f"no-such-thing==1 --hash=sha256:{'0' * 64}\n")
+    (checkout / LOCKS["host"]).write_text(f"no-such-thing==1 --hash=sha256:{'0' * 64}\n")
 
-    with pytest.raises(CommandFailed, match="pip download"):
-        build(checkout, tmp_path / "out", arch="x86_64", python="3.11")
+    with pytest.raises(CommandFailed, match="pip install"):
+        build(checkout, tmp_path / "out", arch="x86_64", python="3.11", sets=["host"])
+
+    assert not list((tmp_path / "out").glob("packages-host-*"))
 
 
-def test_controller_keeps_two_releases_and_their_wheels(checkout: Path, tmp_path: Path) -> None:
+def test_controller_keeps_two_of_each(checkout: Path, tmp_path: Path) -> None:
     """A controller that is updated every week must not fill its disk with what nobody installs."""
     for lock in ("# first", "# second", "# third"):
-        (checkout / LOCK).write_text(lock)
-        build(checkout, tmp_path / "out", arch="x86_64", python="3.11")
+        (checkout / LOCKS["speech"]).write_text(lock)
+        build(checkout, tmp_path / "out", arch="x86_64", python="3.11", sets=["speech"])
 
-    assert len(list((tmp_path / "out").glob("hearth-*.tar"))) == 2
-    assert len(list((tmp_path / "out").glob("wheels-*"))) == 2
+    assert len(list((tmp_path / "out").glob("hearth-*"))) == 2
+    assert len(list((tmp_path / "out").glob("packages-speech-*"))) == 2

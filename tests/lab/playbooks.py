@@ -18,7 +18,7 @@ from ruamel.yaml import YAML
 from hearth.cluster import binaries
 from hearth.cluster.secrets import SecretFile
 from hearth.lab.lab import Lab
-from hearth.release.wheelhouse import build
+from hearth.release.environment import build
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from hearth.lab.lab import Lab
-from hearth.release.wheelhouse import build
+from hearth.release.environment import build
 from tests.lab.conftest import Boot, Layer
 from tests.lab.layers import three
 from tests.lab.playbooks import ROOT, fetch, play
