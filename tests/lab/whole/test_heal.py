@@ -52,6 +52,7 @@ FOUND = {
     "job:stray",
     "stale:node3:llama-expert-ghost",
 }
+MOVED = "10.231.7.33"
 GHOST = {"ID": "llama-expert-ghost", "Name": "llama-expert-ghost", "Port": 20001}
 
 
@@ -104,6 +105,33 @@ def test_servers_were_never_down_together_for_that(cluster: Lab) -> None:
     started = sorted(float(node.ssh(STARTED)) for node in cluster.nodes())
 
     assert all(later - earlier > 1e6 for earlier, later in itertools.pairwise(started))
+
+
+def test_server_that_got_another_address_is_one_of_them_again(cluster: Lab) -> None:
+    """A router hands out another address: the inventory is corrected, and the cluster healed."""
+    third = cluster.node("node3")
+    old = str(third.address)
+    cluster.move("node3", MOVED)
+    # It may have been the leader; the others elect another one first.
+    with agents(cluster, cluster.node("node1")) as (consul, nomad):
+        patiently(consul.peers)
+        patiently(nomad.jobs)
+
+    play(cluster, "-e", "heal=all", playbook="heal_cluster.yaml")
+
+    settle(cluster)
+    addresses = {str(node.address) for node in cluster.nodes()}
+    # By the certificate that it has now: the old one is not for this address.
+    with agents(cluster, third) as (consul, nomad):
+        for peers in (consul.peers(), nomad.peers()):
+            assert {peer.address.rpartition(":")[0] for peer in peers} == addresses
+        for service in consul.services():
+            assert {one.address for one in consul.instances(service)} <= addresses
+        assert {node.address for node in nomad.nodes()} == addresses
+    for node in cluster.nodes():
+        admitted = node.ssh("nft list set inet hearth peers4")
+        assert MOVED in admitted
+        assert old not in admitted
 
 
 def _haunt(lab: Lab, node: Node) -> None:
