@@ -61,6 +61,32 @@ def shown(text: str) -> str:
     return said.getvalue()
 
 
+def broken() -> dict[str, Any]:
+    """The answer breaks off in the middle of an edit, and the next one is refused."""
+    Path("hello.py").write_text('print("hello")\n')
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said):
+        session("hello.py", stream=True).run("break the town")
+    return {"screen": said.getvalue(), "file": Path("hello.py").read_text()}
+
+
+class Impatient(io.StringIO):
+    """The screen of a person who presses Ctrl-C at the first word."""
+
+    def write(self, text: str) -> int:
+        if "once" in text:
+            raise KeyboardInterrupt
+        return super().write(text)
+
+
+def interrupted() -> list[str]:
+    """What the session remembers of the answer."""
+    with contextlib.redirect_stdout(Impatient()):
+        coder = session(stream=True)
+        coder.run("a story without end")
+    return [str(one["content"]) for one in coder.cur_messages + coder.done_messages]
+
+
 def asked(text: str) -> Any:
     """The way of commit messages and summaries: whole answers, with aider's own retries."""
     return Model("openai/small").simple_send_with_retries([{"role": "user", "content": text}])
@@ -81,5 +107,7 @@ if __name__ == "__main__":
         "called": run(called),
         "retried": run(lambda: asked("later")),
         "wrong": shown("wrong"),
+        "broken": broken(),
+        "interrupted": interrupted(),
     }
     json.dump(results, sys.stdout)

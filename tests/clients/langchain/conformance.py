@@ -70,6 +70,16 @@ def tools() -> dict[str, Any]:
     }
 
 
+def responses() -> dict[str, Any]:
+    """The newer endpoint, which LangChain takes for models that think."""
+    newer = chat(use_responses_api=True)
+    return {
+        "whole": newer.invoke("good day").text,
+        "streamed": "".join(piece.text for piece in newer.stream("good day")),
+        "calls": [call["args"] for call in newer.bind_tools([TIME]).invoke("what time").tool_calls],
+    }
+
+
 def broken() -> str:
     """A stream that breaks must not pass for an answer."""
     try:
@@ -105,6 +115,7 @@ CASES = {
     "river": river,
     "embeddings": vectors,
     "completion": lambda: OpenAI(model="small", max_retries=0).invoke("good day"),
+    "responses": responses,
     "retried": lambda: chat(retries=2).invoke("later").content,
     "refused": lambda: failure("refuse"),
     "unknownModel": lambda: failure("x", model="smal"),

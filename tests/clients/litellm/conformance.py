@@ -7,6 +7,7 @@ OPENAI_API_KEY, and LITELLM_LOCAL_MODEL_COST_MAP so that it asks nobody else.
 # mypy: disable-error-code="import-not-found"
 
 import json
+import os
 import sys
 from importlib.metadata import version
 from typing import Any, Literal
@@ -107,6 +108,24 @@ def completion() -> str:
     return str(found.choices[0].text)
 
 
+def responses() -> dict[str, Any]:
+    """The newer endpoint, whole and as events."""
+    whole = litellm.responses(model="openai/small", input="good day")
+    events = list(litellm.responses(model="openai/small", input="good day", stream=True))
+    deltas = [one.delta for one in events if one.type == "response.output_text.delta"]
+    return {"whole": whole.output[-1].content[0].text, "streamed": "".join(deltas)}
+
+
+def models() -> list[str]:
+    """Its address has to be given here; else it asks OpenAI."""
+    return sorted(
+        litellm.get_valid_models(
+            check_provider_endpoint=True, custom_llm_provider="openai",
+            api_base=os.environ["OPENAI_BASE_URL"],
+        )
+    )  # fmt: skip
+
+
 CASES = {
     "whole": lambda: ask("good day").choices[0].message.content,
     "streamed": streamed,
@@ -114,6 +133,8 @@ CASES = {
     "river": river,
     "embeddings": vectors,
     "completion": completion,
+    "responses": responses,
+    "models": models,
     "retried": lambda: ask("later", num_retries=2).choices[0].message.content,
     "refused": lambda: failure("refuse"),
     "unknownModel": lambda: failure("x", "smal"),

@@ -38,7 +38,9 @@ def scripted() -> ScriptedModel:
         model.when(f"status {status}").refuse(status, headers={"retry-after-ms": "1"})
     final = {"retry-after-ms": "1", "x-should-retry": "false"}
     model.when("final").refuse(500, headers=final)
+    model.when("break the town").lose(EDIT, after=6).refuse(400, "Enough.")
     model.when("break").lose("one two three four", after=2)
+    model.when("a story without end").hang("once upon", after=1)
     model.when("a long story").say("once " * 4000, pause=0.01)
     model.when("greet the town").say(EDIT)
     return model

@@ -38,6 +38,19 @@ def test_aider_shows_why_a_request_was_refused(results: Json) -> None:
     assert "That is no request." in results["wrong"]
 
 
+def test_aider_applies_no_half_of_an_edit(results: Json) -> None:
+    """It shows why the answer ended, asks again by itself, and leaves the file alone."""
+    assert "the connection was reset" in results["broken"]["screen"]
+    assert "Enough." in results["broken"]["screen"]
+    assert results["broken"]["file"] == 'print("hello")\n'
+
+
+def test_aider_stops_the_model_that_a_person_interrupts(results: Json, clients: Clients) -> None:
+    """Ctrl-C at the first word: nobody waits for the others."""
+    assert any("KeyboardInterrupt" in one for one in results["interrupted"])
+    clients.model.wait_until(lambda model: model.aborted == 1, timeout=60)
+
+
 def test_how_to_is_true(clients: Clients, shown: Shown, tmp_path: Path) -> None:
     """The command line that a user copies from docs/howto/connect-programs.md edits the file."""
     (tmp_path / "hello.py").write_text('print("hello")\n')

@@ -27,6 +27,13 @@ def test_langchain_understands_every_answer(results: Json, clients: Clients) -> 
     clients.model.wait_until(lambda model: model.aborted == 1, timeout=60)
 
 
+def test_langchain_reads_responses(results: Json) -> None:
+    """The newer endpoint, whole, as events and with tools."""
+    assert results["responses"] == {
+        "whole": "Good day to you.", "streamed": "Good day to you.", "calls": ZONES,
+    }  # fmt: skip
+
+
 def test_langchain_holds_the_real_model_to_a_schema(results: Json) -> None:
     """`with_structured_output` is why many use it: the grammar makes a small model keep to it."""
     assert results["river"].keys() == {"name", "continent", "length_km"}

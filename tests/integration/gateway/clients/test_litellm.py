@@ -27,6 +27,12 @@ def test_litellm_understands_every_answer(results: Json, clients: Clients) -> No
     clients.model.wait_until(lambda model: model.aborted == 1, timeout=60)
 
 
+def test_litellm_reads_responses_and_models(results: Json) -> None:
+    """The newer endpoint, and what it may be asked for."""
+    assert results["responses"] == {"whole": "Good day to you.", "streamed": "Good day to you."}
+    assert results["models"] == ["auto", "small", "smollm2"]
+
+
 def test_litellm_holds_the_real_model_to_a_schema(results: Json) -> None:
     """It sends the schema of a class and the answer can be read into that class."""
     assert results["river"].keys() == {"name", "continent", "length_km"}
@@ -36,13 +42,14 @@ def test_litellm_raises_its_class_for_each_failure(results: Json) -> None:
     """Its fallbacks are chosen by these classes."""
     names = ("refused", "unknownModel", "wrongKey", "broken")
 
-    assert {name: results[name]["kind"] for name in names[:3]} == {
+    assert {name: results[name]["kind"] for name in names} == {
         "refused": "RateLimitError",
         "unknownModel": "NotFoundError",
         "wrongKey": "AuthenticationError",
+        "broken": "MidStreamFallbackError",
     }
     assert "Did you mean 'small'" in results["unknownModel"]["message"]
-    assert results["broken"]["kind"] != "none"
+    assert "the connection was reset" in results["broken"]["message"]
 
 
 def test_how_to_is_true(clients: Clients, shown: Shown, tmp_path: Path) -> None:

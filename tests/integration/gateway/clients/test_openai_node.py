@@ -10,6 +10,7 @@ import pytest
 
 from tests.integration.gateway.clients.conftest import Clients
 from tests.rules import tree
+from tests.shown import Shown
 
 SOURCE = tree.ROOT / "tests" / "clients" / "node"
 INSTALLED = tree.ROOT / ".cache" / "clients" / "node"
@@ -139,3 +140,14 @@ def test_node_client_asks_again_what_may_go_better_and_nothing_else(results: Res
         "401": 502,
         "final": 500,
     }
+
+
+def test_how_to_is_true(clients: Clients, node_client: Path, shown: Shown) -> None:
+    """What a user copies from docs/howto/connect-programs.md works as it stands."""
+    ended = subprocess.run(
+        ["bash", "-euc", shown.take("docs/howto/connect-programs.md")], cwd=node_client,
+        env=clients.environment(node_client), capture_output=True, text=True, timeout=240,
+        check=False,
+    )  # fmt: skip
+
+    assert ended.stdout == "Good day to you.\n", ended.stderr

@@ -15,8 +15,9 @@ import httpx2
 import openai
 import pytest
 
+from tests.integration.gateway.api.speech import SOUND, Speech
 from tests.integration.gateway.clients.conftest import Clients
-from tests.integration.gateway.conftest import CHAT, KEY, Json, caller, events, text_of
+from tests.integration.gateway.conftest import CHAT, KEY, Json, Lab, caller, events, text_of
 
 LIGHT: Json = {
     "type": "function",
@@ -162,6 +163,71 @@ def test_open_webui_streams_a_chat(http: httpx2.Client) -> None:
     assert found[-1] == "[DONE]"
 
 
+def test_open_webui_puts_tool_calls_together(http: httpx2.Client) -> None:
+    """By their index, from as many pieces as there are."""
+    function = {key: LIGHT[key] for key in ("name", "description", "parameters")}
+    body = {
+        "stream": True,
+        "model": "small",
+        "messages": [{"role": "user", "content": "what time"}],
+        "tools": [{"type": "function", "function": function}],
+    }
+    with http.stream("POST", CHAT, json=body, headers=WEBUI_HEADERS) as answer:
+        found = events(answer)
+
+    assert zones_of(found) == ["UTC", "CET"]
+    assert found[-1] == "[DONE]"
+
+
+def zones_of(found: list[Any]) -> list[str]:
+    """The arguments of streamed calls, put together by index as both programs do it."""
+    calls: dict[int, str] = {}
+    for chunk in found[:-1]:
+        for choice in chunk["choices"]:
+            for call in choice["delta"].get("tool_calls") or []:
+                calls.setdefault(call["index"], "")
+                calls[call["index"]] += call["function"].get("arguments", "")
+    return [json.loads(arguments)["zone"] for arguments in calls.values()]
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/completions"])
+def test_button_that_stops_an_answer_stops_the_model(
+    http: httpx2.Client, clients: Clients, path: str
+) -> None:
+    """Open WebUI's, under a chat; Continue leaves a completion as soon as one types on."""
+    before = clients.model.aborted
+    text = "a story without end"
+    words: Json = {"messages": [{"role": "user", "content": text}]} if path == CHAT else {}
+    body = {"model": "small", "stream": True, "prompt": text, **words}
+    with http.stream("POST", path, json=body, headers=WEBUI_HEADERS) as answer:
+        next(line for line in answer.iter_lines() if "once" in line)
+
+    clients.model.wait_until(lambda model: model.aborted == before + 1, timeout=60)
+
+
+def test_open_webui_hears_and_speaks(lab: Lab) -> None:
+    """A form with the file and the model; a text whose sound it keeps; the message of an error."""
+    ears, voice = (lab.at(lab.serve(Speech(kind)), speech=kind) for kind in ("stt", "tts"))
+    http = lab.gateway(ears, voice)
+    heard = http.post(
+        "/v1/audio/transcriptions",
+        files={"file": ("1f3c.wav", SOUND, "audio/wav")},
+        data={"model": "whisper-1"},
+        headers=WEBUI_HEADERS,
+    )
+    spoken = http.post(
+        "/v1/audio/speech",
+        json={"input": "Good day.", "voice": "alloy", "model": "tts-1"},
+        headers=WEBUI_HEADERS,
+    )
+    wrong = http.post("/v1/audio/speech", json={"input": "x", "voice": "alloy", "model": "tts-9"})
+
+    assert heard.json()["text"] == "hello house"
+    assert spoken.content == SOUND
+    assert wrong.status_code == 404
+    assert "tts-9" in wrong.json()["error"]["message"]
+
+
 def test_open_webui_makes_a_title(http: httpx2.Client) -> None:
     """Its tasks ask once more, whole, with `max_completion_tokens` and a JSON answer in mind."""
     body = {
@@ -213,19 +279,21 @@ def test_continue_chats_with_tools(http: httpx2.Client) -> None:
     body = continued("what time", tools=[{"type": "function", "function": function}])
     with http.stream("POST", CHAT, json=body, headers={"x-api-key": KEY}) as answer:
         found = events(answer)
-    calls: dict[int, str] = {}
-    for chunk in found[:-1]:
-        for choice in chunk["choices"]:
-            for call in choice["delta"].get("tool_calls") or []:
-                calls.setdefault(call["index"], "")
-                calls[call["index"]] += call["function"].get("arguments", "")
 
-    assert [json.loads(arguments)["zone"] for arguments in calls.values()] == ["UTC", "CET"]
+    assert zones_of(found) == ["UTC", "CET"]
     assert found[-2]["usage"]["total_tokens"] > 0
 
 
+def test_continue_shows_the_message_of_an_error(http: httpx2.Client) -> None:
+    """Also where a stream was asked for: by its status, before anything else."""
+    answer = http.post(CHAT, json=continued("refuse"), headers={"x-api-key": KEY})
+
+    assert answer.status_code == 429
+    assert answer.json()["error"]["message"] == "Too many."
+
+
 def test_continue_completes_code(http: httpx2.Client) -> None:
-    """Autocompletion: the legacy endpoint, streamed, with stop words and often left early."""
+    """Autocompletion: the legacy endpoint, streamed, with stop words."""
     body = {
         "model": "small",
         "prompt": "<fim_prefix>good day<fim_suffix>",
