@@ -4,11 +4,20 @@ import base64
 from typing import Any
 
 import nomad
-from pydantic import Field, field_validator
+from pydantic import Field, model_validator
 
 from hearth.cluster.client import Client, Model
 from hearth.cluster.endpoint import Endpoint, Json
 from hearth.cluster.errors import ClusterError
+
+
+class Row(Model):
+    """Nomad writes null for what is empty; the field has its default then."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_nulls(cls, value: dict[str, Any]) -> dict[str, Any]:
+        return {name: said for name, said in value.items() if said is not None}
 
 
 class JobRow(Model):
@@ -21,20 +30,15 @@ class JobRow(Model):
     modify_index: int = Field(alias="JobModifyIndex")
 
 
-class Event(Model):
+class Event(Row):
     """What happened to a task; `details` has the parts of the message by name."""
 
     type: str = Field(alias="Type")
     message: str = Field("", alias="DisplayMessage")
     details: dict[str, str] = Field(default_factory=dict, alias="Details")
 
-    @field_validator("details", mode="before")
-    @classmethod
-    def _none_is_empty(cls, value: Any) -> Any:
-        return value or {}
 
-
-class Task(Model):
+class Task(Row):
     """`state` is pending, running or dead."""
 
     state: str = Field(alias="State")
@@ -42,13 +46,8 @@ class Task(Model):
     restarts: int = Field(0, alias="Restarts")
     events: list[Event] = Field(default_factory=list, alias="Events")
 
-    @field_validator("events", mode="before")
-    @classmethod
-    def _none_is_empty(cls, value: Any) -> Any:
-        return value or []
 
-
-class Allocation(Model):
+class Allocation(Row):
     """A group that was placed on a machine. `client_status`: pending, running, complete, failed,
     lost or unknown; `healthy` is None until a deployment has decided."""
 
@@ -65,11 +64,6 @@ class Allocation(Model):
     next_allocation: str = Field("", alias="NextAllocation")
     create_index: int = Field(0, alias="CreateIndex")
     tasks: dict[str, Task] = Field(default_factory=dict, alias="TaskStates")
-
-    @field_validator("tasks", mode="before")
-    @classmethod
-    def _none_is_empty(cls, value: Any) -> Any:
-        return value or {}
 
     @property
     def runs(self) -> bool:
@@ -91,7 +85,7 @@ class Deployment(Model):
         return self.status in {"successful", "failed", "cancelled"}
 
 
-class Evaluation(Model):
+class Evaluation(Row):
     """What the scheduler decided; `failed_groups`: group -> why it found no machine."""
 
     id: str = Field(alias="ID")
@@ -102,11 +96,6 @@ class Evaluation(Model):
     deployment: str = Field("", alias="DeploymentID")
     next: str = Field("", alias="NextEval")
     failed_groups: dict[str, Json] = Field(default_factory=dict, alias="FailedTGAllocs")
-
-    @field_validator("failed_groups", mode="before")
-    @classmethod
-    def _none_is_empty(cls, value: Any) -> Any:
-        return value or {}
 
 
 class Node(Model):
