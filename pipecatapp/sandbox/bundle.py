@@ -123,7 +123,12 @@ def _write(archive: tarfile.TarFile, about: tarfile.TarInfo, name: str, inside: 
 
 
 def drop(folder: Path, paths: Collection[str]) -> None:
-    """Remove files and links of a folder, and the folders that are empty then."""
-    for path in sorted(paths, key=len, reverse=True):
-        with contextlib.suppress(OSError), parent_of(folder, path) as (inside, name):
+    """Remove files and links of a folder; what is gone already, with its folder or because a link
+    stands in that one's place, is well. Raises `OSError` for what stays.
+    """
+    for path in paths:
+        with (
+            contextlib.suppress(FileNotFoundError, NotPlain),
+            parent_of(folder, path) as (inside, name),
+        ):
             os.unlink(name, dir_fd=inside)

@@ -88,3 +88,19 @@ def test_what_is_no_bundle_is_told(folder: Path, data: bytes) -> None:
     """A transfer that was cut off must be a reason, not a half result."""
     with pytest.raises(ValueError, match="not a bundle"):
         bundle.unpack(io.BytesIO(data), folder, **ROOM)
+
+
+def test_what_was_removed_goes_and_what_cannot_go_is_told(folder: Path, tmp_path: Path) -> None:
+    """A file that stays in silence would be in the next commit, though the program removed it."""
+    for name in ("here", "folder/inside", "other/outside"):
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).touch()
+    (folder / "other").rename(tmp_path / "other")
+    (folder / "other").symlink_to(tmp_path / "other")
+
+    bundle.drop(folder, ["here", "never/there", "other/outside"])
+    with pytest.raises(OSError, match="folder"):
+        bundle.drop(folder, ["folder"])
+
+    assert sorted(path.name for path in folder.iterdir()) == ["folder", "other"]
+    assert (tmp_path / "other" / "outside").exists()
