@@ -1,6 +1,5 @@
 """Each panel of each dashboard, against a real Prometheus that watches a real Hearth."""
 
-import json
 import re
 import time
 from dataclasses import dataclass, field
@@ -8,9 +7,11 @@ from dataclasses import dataclass, field
 import pytest
 
 from hearth.service.names import LLAMA_EXPERT, MOE_GATEWAY, PIPECATAPP
-from tests.dashboards.__main__ import BOARDS, FOLDER
+from tests.dashboards.__main__ import BOARDS
+from tests.dashboards.queries import queries
 from tests.integration.monitoring.house import CONSUL, LAUNCHER, NODE_EXPORTER, House
 from tests.integration.monitoring.prometheus import Prometheus, Values
+from tests.rules.tree import ROOT
 
 PREFIXES = {
     "consul_": CONSUL,
@@ -45,6 +46,20 @@ ELSEWHERE = re.compile(r"nomad_|ALERTS|process_resident|voice_")
 """Panels with a test of their own."""
 
 
+PAGE = re.findall(
+    r"^\| .+ \| `(.*moe_gateway_.*)` \|$",
+    (ROOT / "docs" / "howto" / "routing.md").read_text(encoding="utf-8"),
+    re.MULTILINE,
+)
+"""The queries that the page on routing offers."""
+
+
+def asked(expression: str) -> list[str]:
+    """The parts of such a query that have a value whenever people chat: each side of a share, and
+    of what only speaks in trouble all but its condition."""
+    return [part for part in expression.partition(" == ")[0].split(" / ") if "moe_" in part]
+
+
 @dataclass
 class Seen:
     """What one query said, before, while there was traffic, and when its service was stopped."""
@@ -56,17 +71,6 @@ class Seen:
     @property
     def has_moved(self) -> bool:
         return bool(self.during) and self.during != self.before
-
-
-def queries() -> list[tuple[str, str]]:
-    """Every query of the committed dashboards, with the title of its panel."""
-    return [
-        (f"{board['title']}: {panel['title']}", target["expr"])
-        for file in sorted(FOLDER.glob("*.json"))
-        for board in [json.loads(file.read_text(encoding="utf-8"))]
-        for panel in board["panels"]
-        for target in panel["targets"]
-    ]
 
 
 HERE = [
@@ -82,7 +86,13 @@ def service_of(expression: str) -> str | None:
 
 
 @pytest.fixture(scope="module")
-def seen(house: House, prometheus: Prometheus) -> dict[str, Seen]:
+def answers() -> dict[str, Values]:
+    """What the queries of the page on routing said, part by part, while there was traffic."""
+    return {part: {} for expression in PAGE for part in asked(expression)}
+
+
+@pytest.fixture(scope="module")
+def seen(house: House, prometheus: Prometheus, answers: dict[str, Values]) -> dict[str, Seen]:
     """The whole story: quiet, traffic, then one service after the other is stopped."""
     house.say_once()
     time.sleep(prometheus.window + 1)
@@ -90,7 +100,9 @@ def seen(house: House, prometheus: Prometheus) -> dict[str, Seen]:
     awaited = [str(one.values[0]) for one in HERE if one.values[0] not in STEADY]
     with house.traffic():
         ends = time.monotonic() + PATIENCE
-        while awaited and time.monotonic() < ends:
+        while (awaited or not all(answers.values())) and time.monotonic() < ends:
+            for expression in [text for text, rows in answers.items() if not rows]:
+                answers[expression] = prometheus.ask(expression)
             for expression in list(awaited):
                 one = found[expression]
                 one.during = prometheus.ask(at_home(expression))
@@ -146,6 +158,22 @@ def test_panel_is_empty_when_its_service_is_stopped(seen: dict[str, Seen], expre
 
     assert one.before or one.during, "it had something to show"
     assert one.after_stop == {}
+
+
+@pytest.mark.parametrize("expression", PAGE)
+def test_query_of_the_page_on_routing_has_an_answer(
+    seen: dict[str, Seen], answers: dict[str, Values], prometheus: Prometheus, expression: str
+) -> None:
+    """Each is copied as it stands; one with a label or a value that is not there draws nothing."""
+    for part in asked(expression):
+        labels = re.findall(r"by \(([^)]*)\)", part)
+        wanted = {label for one in labels for label in one.split(", ")} - {"le"}
+        rows = answers[part]
+
+        assert rows
+        assert "instance" not in wanted, "in Hearth's Prometheus that is the gateway itself"
+        assert all({name for name, _ in row} >= wanted for row in rows), rows
+    prometheus.ask(expression)  # It fails when this is no query.
 
 
 def test_steady_panels_say_what_is_there(seen: dict[str, Seen], house: House) -> None:
