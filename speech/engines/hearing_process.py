@@ -14,12 +14,15 @@ from pathlib import Path
 
 import numpy as np
 
+from hearth.service.logs import configure_logs
+from hearth.service.names import SPEECH_STT
 from speech.audio import HEARING_RATE
 from speech.blocks import read, standard_pipe, write
 
 
 def main() -> None:
     """Hear what is sent until standard input ends."""
+    configure_logs(SPEECH_STT)
     source, out = standard_pipe()
     engine, folder, threads = sys.argv[1:]
     # Only this one: the other one may not be installed.

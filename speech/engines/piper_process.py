@@ -8,15 +8,24 @@ nothing else of ours is loaded but `speech.blocks`. Each request is a block with
 
 import json
 import sys
+import traceback
 from pathlib import Path
+from types import TracebackType
 
 from piper import PiperVoice, SynthesisConfig
 
 from speech.blocks import read, standard_pipe, write
 
 
+def tell(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """One line of the service's log, as `hearth.service.logs` writes them."""
+    told = json.dumps("".join(traceback.format_exception(error)))
+    sys.stderr.write(f"level=critical event=process_broke engine=piper exception={told}\n")
+
+
 def main() -> None:
     """Say what is asked for until standard input ends."""
+    sys.excepthook = tell
     source, out = standard_pipe()
     voice = PiperVoice.load(Path(sys.argv[1]))
     for _ in voice.synthesize("Ready."):
