@@ -110,12 +110,14 @@ def _environment(times: Path, mitogen: bool) -> Iterator[None]:  # noqa: FBT001
     told = {
         "ANSIBLE_CALLBACK_PLUGINS": str(HERE / "callbacks"),
         "ANSIBLE_CALLBACKS_ENABLED": "task_times",
-        "HEARTH_TASK_TIMES": str(times),
+        "TASK_TIMES_FILE": str(times),
     }
     if mitogen:
         told |= {
             "ANSIBLE_STRATEGY_PLUGINS": str(strategies()),
             "ANSIBLE_STRATEGY": "mitogen_linear",
+            # It overrides what the inventory of the lab says of them.
+            "ANSIBLE_HOST_KEY_CHECKING": "False",
         }
     before = dict(os.environ)
     os.environ.update(told)

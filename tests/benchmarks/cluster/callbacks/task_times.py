@@ -13,7 +13,7 @@ DOCUMENTATION = """
 name: task_times
 type: aggregate
 short_description: time of each task
-description: Adds up the seconds of tasks of one name and writes them to the file HEARTH_TASK_TIMES.
+description: Adds up the seconds of tasks of one name and writes them to the file TASK_TIMES_FILE.
 """
 
 
@@ -45,7 +45,7 @@ class CallbackModule(CallbackBase):  # type: ignore[misc]
     def v2_playbook_on_stats(self, stats: Any) -> None:
         self._next("the end")
         told = {"tasks": self._tasks, "seconds": dict(self._seconds)}
-        Path(os.environ["HEARTH_TASK_TIMES"]).write_text(json.dumps(told), encoding="utf-8")
+        Path(os.environ["TASK_TIMES_FILE"]).write_text(json.dumps(told), encoding="utf-8")
 
     def _next(self, name: str) -> None:
         now = time.monotonic()
