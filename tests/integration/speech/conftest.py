@@ -5,8 +5,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx2
 import psutil
@@ -34,6 +36,7 @@ class Speech:
     stt: str
     tts: str
     key_file: Path
+    models: Path
     processes: dict[str, "subprocess.Popen[bytes]"]
 
     @property
@@ -57,6 +60,20 @@ class Speech:
         )  # fmt: skip
         assert answer.status_code == 200, answer.text
         return str(answer.json()["text"])
+
+    def kill(self, name: str) -> None:
+        """End a service as a machine does that is out of memory; its engine ends with it."""
+        engines = psutil.Process(self.processes[name].pid).children(recursive=True)
+        self.processes[name].kill()
+        self.processes[name].wait(60)
+        wait_for(lambda: not any(map(is_at_work, engines)), f"{engines} are gone", 60)
+
+    def start_again(self, name: str) -> None:
+        """The same service at the same place, warm when this returns."""
+        url, log = self.stt if name == SPEECH_STT else self.tts, self.key_file.parent / "again.log"
+        port = urlsplit(url).port or 0
+        self.processes[name] = start(name, port, self.key_file, self.models, log)
+        wait_for(lambda: is_ready(url), f"{name} is ready: {log}", 240)
 
 
 @pytest.fixture(scope="session")
@@ -85,7 +102,7 @@ def speech(speech_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         for name, url in urls.items():
             log = folder / f"{name}.log"
             wait_for(lambda url=url: is_ready(url), f"{name} is ready: {log}", 240)  # type: ignore[misc]
-        yield Speech(urls[SPEECH_STT], urls[SPEECH_TTS], key_file, processes)
+        yield Speech(urls[SPEECH_STT], urls[SPEECH_TTS], key_file, speech_models, processes)
     finally:
         for process in processes.values():
             end(process)
@@ -119,6 +136,13 @@ def end(process: "subprocess.Popen[bytes]") -> None:
     process.wait(60)
     _, left = psutil.wait_procs(children, timeout=60)
     assert left == []
+
+
+def is_at_work(process: psutil.Process) -> bool:
+    """Whether it holds anything still: what has ended, and nobody has waited for, does not."""
+    with suppress(psutil.NoSuchProcess):
+        return process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def is_ready(url: str) -> bool:

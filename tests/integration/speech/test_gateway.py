@@ -1,9 +1,11 @@
 """The real speech services behind the real gateway, found by a real Consul: one address for all."""
 
+import base64
+import json
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import httpx2
@@ -16,6 +18,9 @@ from tests.integration.gateway.conftest import KEY as PEOPLE
 from tests.integration.gateway.conftest import Lab, instances_of, wait_until
 from tests.integration.gateway.consul import running
 from tests.integration.speech.conftest import SENTENCES, Speech, word_errors
+
+STT, TTS = "/v1/audio/transcriptions", "/v1/audio/speech"
+KINDS = {"mp3": "audio/mpeg", "opus": "audio/ogg"}
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +70,39 @@ def test_text_is_spoken_piece_by_piece_and_heard_again(client: openai.OpenAI) ->
     assert told["x-hearth-route"] == "speech: the house's tts"
     assert told["content-type"] == "audio/wav"
     assert word_errors(" ".join(SENTENCES[:2]), heard.text) <= 0.4
+
+
+@pytest.mark.parametrize("kind", ["mp3", "opus"])
+def test_file_of_each_kind_goes_both_ways(
+    client: openai.OpenAI, kind: Literal["mp3", "opus"]
+) -> None:
+    """Bytes that are no text pass through as they are, in answers and in forms."""
+    answer = client.audio.speech.create(
+        model="tts-1", voice="alloy", input=SENTENCES[0], response_format=kind
+    )
+    heard = client.audio.transcriptions.create(
+        model="whisper-1", file=(f"speech.{kind}", answer.content)
+    )
+
+    assert answer.response.headers["content-type"] == KINDS[kind]
+    assert word_errors(SENTENCES[0], heard.text) <= 0.4
+
+
+def test_raw_samples_and_events_are_the_same_sound(
+    client: openai.OpenAI, gateway: httpx2.Client
+) -> None:
+    """Programs play `pcm` as 24 kHz; browsers read the same as events."""
+    asked = {"model": "tts-1", "voice": "alloy", "input": SENTENCES[0], "response_format": "pcm"}
+    raw = gateway.post(TTS, json=asked)
+    events = gateway.post(TTS, json={**asked, "stream_format": "sse"})
+    told = [json.loads(line[6:]) for line in events.text.splitlines() if line]
+    sound = b"".join(base64.b64decode(one["audio"]) for one in told[:-1])
+
+    assert events.headers["content-type"].startswith("text/event-stream")
+    assert {one["type"] for one in told[:-1]} == {"speech.audio.delta"}
+    assert told[-1] == {"type": "speech.audio.done"}
+    for samples in (raw.content, sound):
+        assert 1 < len(samples) / 2 / 24_000 < 4
 
 
 def test_parts_of_a_transcription_have_their_times(client: openai.OpenAI, speech: Speech) -> None:
@@ -122,3 +160,45 @@ def test_refusal_of_the_service_is_the_clients_error(
     assert answer.status_code == status, answer.text
     assert answer.json()["error"]["message"]
     assert answer.headers["x-hearth-route"]
+
+
+@pytest.mark.timeout(400)  # It waits for a service to start.
+def test_voice_that_is_killed_breaks_one_answer_and_speaks_again(
+    gateway: httpx2.Client, speech: Speech
+) -> None:
+    """Half a sound must not look whole; who asks meanwhile is told that there is no voice."""
+    asked = {"model": "tts-1", "voice": "alloy", "response_format": "wav"}
+    long = " ".join(SENTENCES * 20)[:4000]
+    with gateway.stream("POST", TTS, json={**asked, "input": long}) as answer:
+        pieces = answer.iter_raw(10_000)
+        next(pieces)
+        speech.kill(SPEECH_TTS)
+        with pytest.raises(httpx2.RemoteProtocolError):
+            list(pieces)
+    gone = gateway.post(TTS, json={**asked, "input": "Hello."})
+    speech.start_again(SPEECH_TTS)
+    wait_until(lambda: gateway.post(TTS, json={**asked, "input": "Hello."}).status_code == 200)
+
+    assert answer.status_code == 200
+    assert gone.status_code == 503, gone.text
+    assert gone.json()["error"]["message"]
+    assert gone.headers["x-hearth-route"]
+
+
+@pytest.mark.timeout(400)  # It waits for a service to start.
+def test_ears_that_are_killed_are_missed_and_hear_again(
+    gateway: httpx2.Client, speech: Speech
+) -> None:
+    """The gateway finds out by itself, whatever Consul believes, and takes them back, too."""
+    form: Any = {
+        "files": {"file": ("a.wav", speech.spoken(SENTENCES[0]))},
+        "data": {"model": "whisper-1"},
+    }
+    speech.kill(SPEECH_STT)
+    gone = gateway.post(STT, **form)
+    speech.start_again(SPEECH_STT)
+    wait_until(lambda: gateway.post(STT, **form).status_code == 200)
+
+    assert gone.status_code == 503, gone.text
+    assert gone.json()["error"]["message"]
+    assert word_errors(SENTENCES[0], gateway.post(STT, **form).json()["text"]) <= 0.4
