@@ -50,7 +50,14 @@ async def serve(path: str) -> None:
     gc.freeze()  # What is there now stays; looking through it at each end would be heard.
     app = Starlette(routes=[WebSocketRoute("/session", session)])
     server = uvicorn.Server(
-        uvicorn.Config(app, uds=path, log_config=None, access_log=False, ws_max_size=1 << 20)
+        uvicorn.Config(
+            app,
+            uds=path,
+            lifespan="off",  # It has none, and its end would be told as an error at each stop.
+            log_config=None,
+            access_log=False,
+            ws_max_size=1 << 20,
+        )
     )
     serving = asyncio.create_task(server.serve())
     await asyncio.get_running_loop().run_in_executor(None, sys.stdin.read)
