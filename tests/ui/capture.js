@@ -19,6 +19,8 @@ window.captured = {
   },
   /** The loudest samples of each hundredth of a second, of both by the same clock: [[microphone, what is played], …]. */
   loudness: () => frames,
+  /** Servers that the browser would ask for its own address. */
+  helpers: () => peers.flatMap((peer) => peer.getConfiguration().iceServers),
   /** The addresses of both ends. */
   async peers() {
     const reports = [...(await peers.at(-1).getStats()).values()]

@@ -15,7 +15,7 @@ import soundfile
 from playwright.sync_api import Browser, Page, expect
 
 from tests.integration.speech.conftest import Speech
-from tests.ui.conftest import CHROMIUM, Visitor, faults, sign_in
+from tests.ui.conftest import CHROMIUM, QUIET, Visitor, faults, sign_in
 from tests.ui.talking import (
     CAPTURE,
     PATIENCE,
@@ -96,14 +96,20 @@ def test_spoken_question_goes_by_webrtc_and_is_answered_aloud(
     assert page.locator("talk-page").get_attribute("data-way") == "webrtc"
     said_aloud(ANSWER, page, speech)
     expect(page.get_by_test_id("talk-time")).to_have_text(re.compile(r"\d"))
-    ours = {each.address for found in psutil.net_if_addrs().values() for each in found}
-    assert set(page.evaluate("captured.peers()")) <= ours
+    nobody_else_is_asked(page)
 
     turn.get_by_test_id("talk-run").click()
     times = page.get_by_test_id("spoken").locator("dd")
     expect(times).to_have_count(8)
     seconds = [in_seconds(text) for text in times.all_inner_texts()]
     assert sum(seconds[:-1]) == pytest.approx(seconds[-1], abs=0.1)
+
+
+def nobody_else_is_asked(page: Page) -> None:
+    """The browser knows of no server that would tell it its address, and both ends are here."""
+    ours = {each.address for found in psutil.net_if_addrs().values() for each in found}
+    assert page.evaluate("captured.helpers()") == []
+    assert set(page.evaluate("captured.peers()")) <= ours
 
 
 def said_aloud(text: str, page: Page, speech: Speech) -> None:
@@ -172,12 +178,14 @@ def test_without_a_way_for_webrtc_sound_goes_by_the_websocket(speaking: Visitor)
 
 
 def test_typed_turn_is_answered_and_spoken(talking: Visitor) -> None:
-    """The same conversation for whoever has no microphone."""
+    """The same conversation for whoever has no microphone; after Clear it is another one, and who
+    comes when nobody else can be heard is told."""
     talking.house.model.when("hello").say("Good day to you, and welcome.", pause=0.02)
+    talking.house.more["voice_sessions"] = 1
+    talking.restart()
     page = to_talk(talking.enter())
     page.get_by_test_id("talk-model").select_option("expert/scripted")
-    page.get_by_test_id("talk-text").fill("hello")
-    page.get_by_test_id("talk-send").click()
+    types(page, "hello")
 
     becomes(page, "speaking")
     expect(page.get_by_role("img", name="The agent is speaking")).to_be_visible()
@@ -188,6 +196,21 @@ def test_typed_turn_is_answered_and_spoken(talking: Visitor) -> None:
     assert talking.house.model.requests[-1].body["model"] == "scripted"
     page.get_by_test_id("talk-clear").click()
     expect(page.get_by_test_id("talk-answer")).to_have_count(0)
+    types(page, "again")
+    expect(page.get_by_test_id("talk-answer")).to_have_text("again")
+    asked = talking.house.model.requests[-1].body["messages"]
+    assert [one["content"] for one in asked if one["role"] == "user"] == ["again"]
+
+    busy = to_talk(talking.enter())
+    types(busy, "hello")
+    expect(busy.get_by_test_id("problem")).to_contain_text("Everybody is talking")
+    becomes(busy, "trouble")
+
+
+def types(page: Page, text: str) -> None:
+    """Say it without a microphone."""
+    page.get_by_test_id("talk-text").fill(text)
+    page.get_by_test_id("talk-send").click()
 
 
 @pytest.mark.proves("004-40")
@@ -202,12 +225,10 @@ def test_character_listens_thinks_and_speaks(talking: Visitor) -> None:
     expect(figure.locator("svg[role=img] path")).not_to_have_count(0)
     expect(figure.locator("pre, canvas, img")).to_have_count(0)
     asleep = figure.evaluate(WATCHED)
-    page.get_by_test_id("talk-text").fill("hello")
-    page.get_by_test_id("talk-send").click()
+    types(page, "hello")
     becomes(page, "speaking")
     becomes(page, "listening")
-    page.get_by_test_id("talk-text").fill("trouble")
-    page.get_by_test_id("talk-send").click()
+    types(page, "trouble")
     expect(page.get_by_test_id("problem")).to_contain_text("The model gives no answer.")
     shown = {state: (name, set(moves)) for state, name, moves in page.evaluate("shown")}
 
@@ -220,12 +241,28 @@ def test_character_listens_thinks_and_speaks(talking: Visitor) -> None:
 
 
 def test_page_without_a_microphone_says_what_to_do(talking: Visitor) -> None:
-    """A button that does nothing is the worst answer; typing still works."""
+    """A button that does nothing is the worst answer: there is none, or the page may not use it,
+    and each is mended in another way. Typing still works."""
     page = to_talk(talking.enter())
     page.get_by_test_id("talk-start").click()
 
-    expect(page.get_by_test_id("problem")).to_contain_text("You can type meanwhile")
+    expect(page.get_by_test_id("problem")).to_contain_text("No microphone was found. Plug one in")
     expect(page.get_by_test_id("talk-text")).to_be_enabled()
+
+    chromium = talking.browser.browser_type.launch(
+        executable_path=CHROMIUM,
+        args=[*QUIET, "--use-fake-device-for-media-stream"],
+        timeout=2 * PATIENCE,
+    )
+    talking.closing.callback(chromium.close)
+    talking.browser = chromium
+    talking.house.model.when("hello").say("Good day.")
+    page = to_talk(talking.enter())
+    page.get_by_test_id("talk-start").click()
+
+    expect(page.get_by_test_id("problem")).to_contain_text("may not use the microphone. Allow it")
+    types(page, "hello")
+    expect(page.get_by_test_id("talk-answer")).to_have_text("Good day.")
 
 
 def test_page_that_came_in_clear_says_how_to_get_a_microphone(speaking: Visitor) -> None:

@@ -44,7 +44,8 @@ def address_of_this_machine() -> str:
 
 @pytest.fixture
 def authority(house: House, speech: Speech, tmp_path: Path) -> Iterator[tuple[str, Path]]:
-    """Where the agent speaks TLS for the whole network, and the file of its authority."""
+    """Where the agent speaks TLS for the whole network, and the file of its authority as the guide
+    says that people fetch it."""
     host, port = address_of_this_machine(), free_port_base()
     home = make_authority("Hearth home")
     pair = issue(home, "machine1", [host])
@@ -62,7 +63,11 @@ def authority(house: House, speech: Speech, tmp_path: Path) -> Iterator[tuple[st
     agent = subprocess.Popen([sys.executable, "-P", "-m", "pipecatapp"], env=environment)
     try:
         wait_for(lambda: answers(port), "the agent answers", 120)
-        yield f"https://{host}:{port}", tmp_path / "ca.pem"
+        file = tmp_path / "fetched.crt"
+        told = httpx2.get(f"https://127.0.0.1:{port}/ca.crt", verify=False, trust_env=False)
+        file.write_bytes(told.raise_for_status().content)
+        assert file.read_text(encoding="ascii") == home.certificate
+        yield f"https://{host}:{port}", file
     finally:
         end(agent)
 
