@@ -13,7 +13,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import httpx2
 import numpy as np
@@ -43,9 +43,12 @@ HEARD_RATE: Final = 16_000
 FRAME: Final = HEARD_RATE // 50
 LOUD: Final = 0.02
 PATIENCE: Final = 240.0
-AGAIN_SECONDS: Final = 15.0
-"""After so long without an answer a question is said again: three at once may be too many for the
+AGAIN_SECONDS: Final = 10.0
+"""After so long a question that was not heard is said again: three at once may be too many for the
 peer, whose voice detector loses the beginning of what it comes to late."""
+
+LONGEST_SECONDS: Final = 20.0
+"""Nobody waits longer for an answer; one that does not come counts as much as this."""
 
 
 @dataclass
@@ -82,6 +85,8 @@ class Caller:
 
     socket: ClientConnection
     ready: asyncio.Event = field(default_factory=asyncio.Event)
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+    """The question was heard: who says it again now interrupts the answer."""
     heard: asyncio.Event = field(default_factory=asyncio.Event)
     loud: list[float] = field(default_factory=list)
     """When a piece of sound came that can be heard."""
@@ -94,10 +99,17 @@ class Caller:
                 if abs(sound).max(initial=0) > LOUD:
                     self.loud.append(time.monotonic())
                     self.heard.set()
-            elif message == "ready" or json.loads(message)["type"] == "ready":
+            else:
+                self._told(json.loads(message))
+
+    def _told(self, message: dict[str, Any]) -> None:
+        match message["type"]:
+            case "ready":
                 self.ready.set()
-            elif json.loads(message)["type"] == "turn":
-                self.stages = json.loads(message)["stages"]
+            case "asked":
+                self.asked.set()
+            case "turn":
+                self.stages = message["stages"]
 
     async def speak(self, sound: Samples) -> float:
         """At the pace of speech; when its last sample was sent."""
@@ -113,23 +125,18 @@ class Caller:
         while time.monotonic() < then:
             await self.speak(np.zeros(FRAME, np.float32))
 
-    async def ask(self, voice: Samples) -> float:
-        """Seconds from the end of the question to the first sound of the answer.
+    async def ask(self, voice: Samples, longest: float = LONGEST_SECONDS) -> float:
+        """Seconds from the end of the question to the first sound of the answer, or `longest`.
 
-        A person who is not answered says it again, and the time goes on.
+        A person who was not heard says it again, and the time goes on.
         """
         spoken = await self.speak(voice)
-        async with asyncio.timeout(PATIENCE):
-            while not await self.answered_within(AGAIN_SECONDS):
-                await self.speak(voice)
-        return self.loud[0] - spoken
-
-    async def answered_within(self, seconds: float) -> bool:
-        """The microphone goes on without a voice until the answer is heard, or so long."""
-        end = time.monotonic() + seconds
+        again, end = spoken + AGAIN_SECONDS, spoken + longest
         while not self.heard.is_set() and time.monotonic() < end:
             await self.speak(np.zeros(FRAME, np.float32))
-        return self.heard.is_set()
+            if time.monotonic() > again and not self.asked.is_set():
+                again = await self.speak(voice) + AGAIN_SECONDS
+        return min(longest, self.loud[0] - spoken) if self.loud else longest
 
 
 @contextlib.contextmanager
@@ -161,7 +168,7 @@ async def warm(found: House) -> None:
     sides: tuple[Side, ...] = ("ours", "peer")
     for side in sides:
         async with found.caller(side) as caller:
-            await caller.ask(found.voices[QUESTIONS[0]])
+            await caller.ask(found.voices[QUESTIONS[0]], PATIENCE)
 
 
 def lay_models(state: Path) -> None:

@@ -1,6 +1,7 @@
 """Talking with Hearth against a plain pipeline of pipecat, with the same engines, in turns."""
 
 import asyncio
+import contextlib
 import functools
 import statistics
 import sys
@@ -10,7 +11,7 @@ from importlib.metadata import version
 from itertools import pairwise
 
 from tests.benchmarks.entry import Benchmark, Pair
-from tests.benchmarks.voice.house import QUESTIONS, STORY, House, Side, house
+from tests.benchmarks.voice.house import PATIENCE, QUESTIONS, STORY, House, Side, house
 
 ROUNDS = 5
 SIDES: tuple[Side, ...] = ("ours", "peer")
@@ -23,6 +24,19 @@ SILENCE_SECONDS = 0.8
 
 PIECE_SECONDS = 0.1
 """With a sound in so much time the answer is being spoken."""
+
+LEAST_SECONDS = 0.0001
+"""Less than this is not told apart."""
+
+STAGE = {
+    "endpointing": "from the last sound of the question until the voice detector is sure",
+    "hearing": "until its words are there",
+    "turn": "until the turn is over, and the agent or the model is asked",
+    "model": "until the first words of the answer",
+    "clause": "until there is enough of it to be spoken",
+    "speaking": "until its first sound is made",
+    "sending": "until that goes out",
+}
 
 GOAL = 0.8
 """The peer's seconds against ours: at most 1.25 times as long as the plain pipeline."""
@@ -51,8 +65,7 @@ async def one_round(found: House, number: int) -> dict[Side, list[Turn]]:
 async def turn(found: House, side: Side, question: str) -> Turn:
     async with found.caller(side) as caller:
         seconds = await caller.ask(found.voices[question])
-        if side == "ours":
-            await asyncio.sleep(0.1)  # The stages come behind the sound.
+        await asyncio.sleep(0.1)  # The stages come behind the sound.
         return seconds, caller.stages
 
 
@@ -69,13 +82,27 @@ def middle(told: list[Turn]) -> float:
 
 def slowest() -> list[Pair]:
     """The 95th percentile of all turns but one round's, for each round."""
-    found = turns()
 
     def percentile(side: Side, without: int) -> float:
-        kept = [s for n, told in enumerate(found) if n != without for s, _ in told[side]]
+        kept = [seconds for seconds, _ in turns_without(side, without)]
         return statistics.quantiles(kept, n=20, method="inclusive")[-1]
 
-    return [Pair(percentile("ours", n), percentile("peer", n)) for n in range(len(found))]
+    return [Pair(percentile("ours", n), percentile("peer", n)) for n in range(ROUNDS)]
+
+
+def stage(name: str) -> list[Pair]:
+    """The median of a stage in all turns but one round's, for each round."""
+
+    def middle_of(side: Side, without: int) -> float:
+        kept = [stages[name] for _, stages in turns_without(side, without) if stages]
+        return max(LEAST_SECONDS, statistics.median(kept))
+
+    return [Pair(middle_of("ours", n), middle_of("peer", n)) for n in range(ROUNDS)]
+
+
+def turns_without(side: Side, round_left_out: int) -> list[Turn]:
+    """Those of the other rounds."""
+    return [each for n, told in enumerate(turns()) if n != round_left_out for each in told[side]]
 
 
 def interruptions() -> list[Pair]:
@@ -96,7 +123,7 @@ async def interrupt(found: House, side: Side) -> float:
     The question that interrupts is longer than any answer needs to stop.
     """
     async with found.caller(side) as caller:
-        await caller.ask(found.voices[STORY])
+        await caller.ask(found.voices[STORY], PATIENCE)
         listening = time.monotonic() + SPOKEN_SECONDS
         await caller.silent_until(listening)
         while time.monotonic() - caller.loud[-1] > PIECE_SECONDS:  # Between two sentences.
@@ -121,8 +148,11 @@ def crowds() -> list[Pair]:
 
 
 async def crowd(found: House, side: Side) -> float:
-    asked = [turn(found, side, question) for question in QUESTIONS[:TALKERS]]
-    return statistics.median(seconds for seconds, _ in await asyncio.gather(*asked))
+    """All are connected before one of them speaks."""
+    async with contextlib.AsyncExitStack() as stack:
+        people = [await stack.enter_async_context(found.caller(side)) for _ in range(TALKERS)]
+        asked = (one.ask(found.voices[q]) for one, q in zip(people, QUESTIONS, strict=False))
+        return statistics.median(await asyncio.gather(*asked))
 
 
 def _benchmark(
@@ -170,6 +200,16 @@ BENCHMARKS = (
         "sessions",
         f"{TALKERS} people ask at the same time: seconds from voice to voice, the median of them.",
         crowds,
-        None,
+        2.0,
+    ),
+    *(
+        _benchmark(
+            f"stage_{name}",
+            f"The turns of voice.v2v_p50: seconds {until}, the median, leaving out one round after"
+            " the other.",
+            functools.partial(stage, name),
+            None,
+        )
+        for name, until in STAGE.items()
     ),
 )
