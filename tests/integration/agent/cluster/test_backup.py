@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from hearth.cli import build_cli
 from hearth.service.state import StateDir
-from pipecatapp.archive import COMING, STAGED, apply_staged, stage, write_archive
+from pipecatapp.archive import COMING, STAGED, ArchiveDamaged, apply_staged, stage, write_archive
 from tests.integration.agent.conftest import House
 from tests.ports import free_ports
 
@@ -132,6 +132,22 @@ def test_unusable_archive_changes_nothing(kept: Kept, tmp_path: Path, damage: st
     assert runs(house) == 1
     assert kept.starts == 1
     assert [p.name for p in house.state.iterdir() if p.name.startswith(".")] == []
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.FIFOTYPE, tarfile.REGTYPE])
+def test_archive_that_would_write_elsewhere_is_refused(tmp_path: Path, kind: bytes) -> None:
+    """An archive that comes by mail must not become a file of the system, or a way to one."""
+    file, state = tmp_path / "odd.tar.gz", StateDir(tmp_path / "mine")
+    state.root.mkdir()
+    with tarfile.open(file, "w:gz") as tar:
+        odd = tarfile.TarInfo("../elsewhere" if kind == tarfile.REGTYPE else "within")
+        odd.type, odd.linkname = kind, "/etc"
+        tar.addfile(odd)
+
+    with pytest.raises(ArchiveDamaged, match=r"elsewhere lies outside|within is neither"):
+        stage(state, file, keys=False)
+
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def test_archive_of_a_newer_hearth_is_refused(house: House, tmp_path: Path) -> None:
