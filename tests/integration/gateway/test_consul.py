@@ -67,7 +67,7 @@ def hanging_after(looks: int) -> Iterator[tuple[int, threading.Event]]:
     no more of them: its queue is full, as that of a machine which hangs."""
     hangs = threading.Event()
     with ExitStack() as sockets, ThreadPoolExecutor(1) as thread:
-        listener = sockets.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        listener = sockets.enter_context(socket.create_server(("127.0.0.1", 0)))
         listener.settimeout(60)
 
         def answer() -> None:
@@ -76,6 +76,7 @@ def hanging_after(looks: int) -> Iterator[tuple[int, threading.Event]]:
                 with connection:
                     connection.recv(65536)
                     connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
+            listener.listen(0)
             for _ in range(4):
                 waiting = sockets.enter_context(socket.socket())
                 waiting.settimeout(0)
