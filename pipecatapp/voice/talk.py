@@ -4,6 +4,7 @@ import asyncio
 import json
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final, Protocol
 
 import structlog
@@ -92,7 +93,9 @@ class Talk:
             await asyncio.gather(*tasks, return_exceptions=True)
         for side in sides:
             if side.done() and not side.cancelled():
-                side.result()
+                # Of a worker that died both sides learn, in any order; it is one end.
+                with suppress(ConnectionClosed):
+                    side.result()
 
     async def _listen(self) -> None:
         """What comes from the person."""
