@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -52,6 +53,7 @@ class Ran:
 
     output: str
     returncode: int
+    errors: str = ""
 
     @property
     def changed(self) -> dict[str, int]:
@@ -82,8 +84,10 @@ def inventory_of(
         host.update((of_hosts or {}).get(name, {}))
     document["cluster"]["vars"].update({"cluster_secrets_file": str(vault()), **variables})
     file = lab.folder / f"inventory-{nodes}.yaml"
-    with file.open("w", encoding="utf-8") as stream:
+    draft = file.with_suffix(f".{threading.get_ident()}")
+    with draft.open("w", encoding="utf-8") as stream:
         yaml.dump(document, stream)
+    draft.rename(file)  # several may read it at a time
     return file
 
 
@@ -96,25 +100,39 @@ def play(
 
     `root`: the checkout that it is of.
     """
+    inventory = inventory_of(lab, nodes, of_hosts=of_hosts, **(variables or {}))
+    words = [str(BIN / "ansible-playbook"), "-i", str(inventory), playbook, *options]
+    return told(lab, words, check=check, root=root)
+
+
+def told(
+    lab: Lab, words: Sequence[str], *, check: bool = True, root: Path = ROOT, **more: str
+) -> Ran:
+    """What a command inside a lab says that works on its hosts.
+
+    It finds the secrets by its environment, to which `more` is added.
+    """
     password = vault().with_name("password")
     if not password.exists():
         password.write_text(f"{PASSWORD}\n", encoding="utf-8")
         password.chmod(0o600)
     settings = {
         "ANSIBLE_VAULT_PASSWORD_FILE": str(password),
+        "HEARTH_VAULT_PASSWORD_FILE": str(password),
+        # As wide as a terminal that shows whole addresses.
+        "COLUMNS": "250",
         "ANSIBLE_CONFIG": str(root / "ansible.cfg"),
         # Its own modules and action plugins, whatever is installed here.
         "PYTHONPATH": str(root),
+        **more,
     }
     for name in ("consul", "nomad"):
         found = binaries.find("consul" if name == "consul" else "nomad")
         settings[f"HEARTH_{name.upper()}_BINARY"] = str(found or "")
-    inventory = inventory_of(lab, nodes, of_hosts=of_hosts, **(variables or {}))
-    words: Sequence[str] = [str(BIN / "ansible-playbook"), "-i", str(inventory), playbook, *options]
-    ended = lab.run(list(words), cwd=root, settings=settings, check=False)
+    ended = lab.run(words, cwd=root, settings=settings, check=False)
     if check and ended.returncode != 0:
         raise AssertionError(ended.stdout[-8000:] + ended.stderr[-2000:])
-    return Ran(ended.stdout, ended.returncode)
+    return Ran(ended.stdout, ended.returncode, ended.stderr)
 
 
 def fetch(lab: Lab) -> None:

@@ -46,6 +46,13 @@ def agent(lab: Lab, asked: Node) -> Iterator[httpx2.Client]:
 
 
 @contextmanager
+def figures(lab: Lab, asked: Node) -> Iterator[httpx2.Client]:
+    """Prometheus, found in the same way."""
+    with _service(lab, asked, "prometheus", 9090) as client:
+        yield client
+
+
+@contextmanager
 def _service(lab: Lab, asked: Node, name: str, port: int) -> Iterator[httpx2.Client]:
     address = asked.ssh(f"getent ahostsv4 {name}.service.consul").split()[0]
     headers = {"authorization": f"Bearer {secrets()['api_key']}"}

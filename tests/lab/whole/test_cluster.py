@@ -1,19 +1,26 @@
 """The whole of Hearth on three hosts: it answers, and it stays as it was declared."""
 
 import json
+import re
 from datetime import datetime
+from pathlib import Path
+from typing import Any
 
+import httpx2
 import pytest
 
 from hearth.cluster.nomad import Nomad
 from hearth.lab.lab import Lab
-from tests.lab.playbooks import play
+from tests.dashboards.queries import queries
+from tests.lab.playbooks import BIN, inventory_of, play, secrets, told
 from tests.lab.whole.asking import (
+    Unsettled,
     agent,
     agents,
     chat,
     complete,
     expert,
+    figures,
     gateway,
     patiently,
     run_of,
@@ -44,6 +51,16 @@ NAMESPACES = "mount --bind /proc/sys/user /proc/sys/user && mount -o remount,bin
 """systemd-nspawn mounts read-only what bubblewrap sets a limit in, which a machine does not."""
 ROLES = ["nomad", "llama_cpp", "bootstrap_agent", "pipecatapp", "prometheus"]
 """One of each kind beside those of tests/lab/test_hosts.py: each run takes ten seconds."""
+KEPT = "{kind: workflow, id: kept, steps: [{id: one, use: value, with: {value: 1}}]}"
+QUIET = {
+    "Hearth: cluster: Alerts",  # nothing is wrong
+    "Hearth: experts and gateway: Failovers",
+    "Hearth: experts and gateway: Queue",  # nobody has to wait
+    "Hearth: experts and gateway: Time in the queue",
+    "Hearth: hosts: Disk in use",  # hosts of the lab have overlays, and no clock of their own
+    "Hearth: hosts: Clock",
+}
+"""What has nothing to show here. That they fill is shown in tests/integration/monitoring."""
 OURS = (
     "consul agent", "nomad ", "llama-server", "ggml-rpc-server", "prometheus", "-m llama_expert",
     "-m moe_gateway", "-m pipecatapp", "-m speech",
@@ -112,6 +129,25 @@ def test_second_run_changes_nothing_and_restarts_nothing(cluster: Lab) -> None:
         assert {row.id: row.modify_index for row in nomad.jobs()} == jobs
 
 
+def test_status_says_where_everything_is_and_with_which_key(cluster: Lab) -> None:
+    """The end of `./bootstrap.sh -i` is this command, and all that a new user needs to begin."""
+    words = [str(BIN / "python"), "-m", "hearth", "status", "-i", str(inventory_of(cluster, 3))]
+
+    # It ends with 1 where a service is not healthy at that moment.
+    said = told(cluster, [*words, "--key"], check=False).output
+
+    with agents(cluster, cluster.nodes()[0]) as (_, nomad):
+        places = {name: _place(nomad, name) for name in ("pipecatapp", "moe-gateway")}
+    for name, port in (("pipecatapp", 8000), ("moe-gateway", 8080)):
+        address = f"https://{cluster.node(places[name]).address}:{port}"
+        assert re.search(rf"(?m)^{name} +healthy +{places[name]} +{address}\b", said), said
+    assert f"Web page  https://{cluster.node(places['pipecatapp']).address}:8000\n" in said
+    assert f"Key       {secrets()['api_key']}\n" in said
+    assert re.search(r"(?m)^general +healthy +smollm2 +node", said), said
+    for node in cluster.nodes():
+        assert re.search(rf"(?m)^{node.name} +ready +{node.address} ", said), said
+
+
 def test_check_of_the_converged_cluster_shows_what_would_change_and_nothing_else(
     cluster: Lab,
 ) -> None:
@@ -130,6 +166,46 @@ def test_tag_of_a_role_alone_changes_nothing(cluster: Lab, role: str) -> None:
     ran = play(cluster, "--limit", "node1", "--tags", role)
 
     assert ran.changed == {"node1": 0}, ran.changes
+
+
+def test_backup_of_the_cluster_is_restored(cluster: Lab, tmp_path: Path) -> None:
+    """What was said lies on one machine, and its disk may die; a command from a desk keeps it."""
+    file, inventory = str(tmp_path / "monday.tar.gz"), str(inventory_of(cluster, 3))
+    hearth = [str(BIN / "python"), "-m", "hearth"]
+    with agent(cluster, cluster.node("node1")) as client:
+        before = run_of(client, KEPT)["id"]
+    told(cluster, [*hearth, "backup", "-i", inventory, file])
+    with agent(cluster, cluster.node("node1")) as client:
+        after = run_of(client, KEPT)["id"]
+
+    ran = told(cluster, [*hearth, "restore", "-i", inventory, file])
+
+    assert ran.output.startswith("Restored, as it was at ")
+
+    def known() -> list[bool]:
+        with agent(cluster, cluster.node("node1")) as client:
+            client.get("/api/status").raise_for_status()
+            return [client.get(f"/api/runs/{run}").is_success for run in (before, after)]
+
+    # It starts again with what was restored, and its name is known once it answers.
+    assert patiently(known) == [True, False]
+    settle(cluster)
+
+
+def test_panels_show_this_cluster(cluster: Lab) -> None:
+    """A dashboard that was drawn for other names than this cluster's would stay empty at home."""
+    begun = _asked(cluster)
+    assert chat(cluster, cluster.node("node1"))
+
+    def look() -> bool:
+        with figures(cluster, cluster.node("node1")) as client:
+            empty = {title for title, text in queries() if not _series(client, text)} - QUIET
+        if empty or _asked(cluster) <= begun:
+            raise Unsettled(f"empty: {sorted(empty)}")
+        return True
+
+    # A rate is known from the second answer on.
+    assert patiently(look)
 
 
 def test_program_of_a_workflow_runs_on_a_machine_that_nomad_chooses(cluster: Lab) -> None:
@@ -182,6 +258,27 @@ def test_damaged_model_is_passed_over_and_that_is_said(cluster: Lab) -> None:
     (frail,) = [one for one in shown if one["name"] == "frail"]
     assert frail["model"] == "smollm2"
     assert "qwen2.5-0.5b" in frail["model_reason"]
+
+
+def _place(nomad: Nomad, job: str) -> str:
+    """The machine that a job runs on."""
+    (place,) = [one.node for one in nomad.allocations(job) if one.runs]
+    return place
+
+
+def _series(client: httpx2.Client, expression: str) -> list[dict[str, Any]]:
+    """What Prometheus says now; its window is four times as long as the pause between questions."""
+    query = expression.replace("$__rate_interval", "60s")
+    answer = client.get("/api/v1/query", params={"query": query}).raise_for_status().json()
+    found: list[dict[str, Any]] = answer["data"]["result"]
+    return found
+
+
+def _asked(lab: Lab) -> float:
+    """The answers of the gateway, as Prometheus knows them."""
+    with figures(lab, lab.node("node1")) as client:
+        found = _series(client, "sum(moe_gateway_requests_total)")
+    return float(found[0]["value"][1]) if found else 0.0
 
 
 def _errands(lab: Lab) -> set[str]:
