@@ -146,8 +146,12 @@ class Admission(Generic[S]):
         instance = pick()
         if instance is None:
             return await self._wait(key, model, pick, told)
-        instance.in_flight += 1
+        self.take(instance)
         return instance
+
+    def take(self, instance: S) -> None:
+        """Take a slot of an instance that has one free."""
+        instance.in_flight += 1
 
     def leave(self, instance: S) -> None:
         """Give a slot back; the next one in turn that can use it gets it."""

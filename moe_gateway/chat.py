@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from math import inf
 from typing import Final, Protocol
 
 import structlog
@@ -120,7 +121,7 @@ class HotRoutes:
         self, asked: Asked, reply: Reply, receive: Receive, line: Line | None
     ) -> None:
         """Answer; when the caller hangs up or the deadline passes, drop everything at once."""
-        task = asyncio.current_task()
+        task = asyncio.current_task() if line is None else line.task
         assert task is not None
         watch = watched(line, receive, reply, task)
         clock = Clock(
@@ -128,7 +129,7 @@ class HotRoutes:
             task,
             self.pool.deadlines,
             deadline=self.settings.deadline_seconds,
-            every=self.settings.keepalive_seconds if asked.look.stream else None,
+            every=self.settings.keepalive_seconds if asked.look.stream else inf,
         )
         try:
             await self._answer(asked, reply)
@@ -148,8 +149,16 @@ class HotRoutes:
             self._count(asked, reply)
 
     async def _answer(self, asked: Asked, reply: Reply) -> None:
+        """Ask one instance after the other, as long as the caller has got no byte."""
         try:
-            await self._first_that_can(asked, reply)
+            if self.classifier is not None and asked.look.model == AUTO and asked.kind == "chat":
+                await self._classify(asked, self.classifier)
+            asked.route = self._route(asked)
+            self.budget.request()
+            while not await self._served(asked, reply):
+                asked.passed_over += f"; not {asked.instance}: {_code(asked.failure)}"
+                self.metrics.failed_over(asked.model, asked.instance)
+                log.warning("failed_over", instance=asked.instance, reason=_code(asked.failure))
         except Refused as refused:
             if refused.status >= 500:
                 log.warning(
@@ -198,17 +207,6 @@ class HotRoutes:
             reply.facts = _facts(asked, chosen, route)
         return chosen
 
-    async def _first_that_can(self, asked: Asked, reply: Reply) -> None:
-        """Ask one instance after the other, as long as the caller has got no byte."""
-        if self.classifier is not None and asked.look.model == AUTO and asked.kind == "chat":
-            await self._classify(asked, self.classifier)
-        asked.route = self._route(asked)
-        self.budget.request()
-        while not await self._served(asked, reply):
-            asked.passed_over += f"; not {asked.instance}: {_code(asked.failure)}"
-            self.metrics.failed_over(asked.model, asked.instance)
-            log.warning("failed_over", instance=asked.instance, reason=_code(asked.failure))
-
     async def _classify(self, asked: Asked, classifier: Classifier) -> None:
         needs = asked.needed()
         if not needs.domain:
@@ -217,15 +215,11 @@ class HotRoutes:
 
     async def _served(self, asked: Asked, reply: Reply) -> bool:
         """Wait for an instance and ask it; False when another one should be asked."""
-        since = time.perf_counter()
-        instance = await self.admission.enter(
-            asked.caller.name,
-            asked.model,
-            partial(self._pick, asked, reply),
-            partial(self._placed, asked, reply),
-        )
-        reply.place = None
-        self._note_wait(asked, reply, time.perf_counter() - since)
+        instance = self._pick(asked, reply)
+        if instance is None:
+            instance = await self._its_turn(asked, reply)
+        else:
+            self.admission.take(instance)
         asked.instance = instance.label
         asked.tried.add(instance.label)
         asked.failure, begun = None, time.perf_counter()
@@ -247,6 +241,22 @@ class HotRoutes:
             if self.traces is not None:
                 asked.attempted(begun)
 
+    async def _its_turn(self, asked: Asked, reply: Reply) -> Instance:
+        """Wait for a slot, and say how long that took."""
+        since = time.perf_counter()
+        instance = await self.admission.enter(
+            asked.caller.name,
+            asked.model,
+            partial(self._pick, asked, reply),
+            partial(self._placed, asked, reply),
+        )
+        reply.place, seconds = None, time.perf_counter() - since
+        if seconds >= QUEUED_SECONDS:
+            asked.queued += seconds
+            self.metrics.queued(asked.model, seconds)
+            reply.facts.append((b"x-hearth-queued-ms", b"%d" % (asked.queued * 1000)))
+        return instance
+
     def _placed(self, asked: Asked, reply: Reply, place: Callable[[], int]) -> None:
         """It waits in the queue, and its caller is told where. Who was asked before has failed."""
         reply.place, reply.facts = place, []
@@ -255,13 +265,6 @@ class HotRoutes:
             (ROUTE, f"queued{asked.passed_over}".encode()),
         ]
         self.metrics.placed(asked.model, place())
-
-    def _note_wait(self, asked: Asked, reply: Reply, seconds: float) -> None:
-        if seconds < QUEUED_SECONDS:
-            return
-        asked.queued += seconds
-        self.metrics.queued(asked.model, seconds)
-        reply.facts.append((b"x-hearth-queued-ms", b"%d" % (asked.queued * 1000)))
 
     def _may_go_on(self, asked: Asked, instance: Instance, *, sent: bool = True) -> bool:
         """Whether there is another instance to ask, and failovers are not too many already; one

@@ -17,6 +17,7 @@ from moe_gateway.callers.corked import Line
 from moe_gateway.callers.pouring import Pouring
 from moe_gateway.errors import Headers, Refused, relayed, too_large, waits
 from moe_gateway.upstream.connection import Connection, Lost, UpstreamError
+from moe_gateway.upstream.cost import cost_of
 from moe_gateway.upstream.headers import passed_back, request_id
 
 log = structlog.get_logger()
@@ -97,8 +98,15 @@ class Reply:
     async def start(
         self, status: int, content_type: bytes, headers: Headers, facts: Headers | None = None
     ) -> None:
-        """Send the head; with other `facts` than those of the answer, if they are given."""
+        """Send the head of an answer whose length nobody knows; with other `facts` than those of
+        the answer, if they are given."""
         head = self._head(status, content_type, headers, self.facts if facts is None else facts)
+        if self._line is not None and self._line.quick:
+            self._line.begin(status, head)
+        else:
+            await self._begin(status, head)
+
+    async def _begin(self, status: int, head: Headers) -> None:
         await self._send({"type": "http.response.start", "status": status, "headers": head})
 
     @property
@@ -116,7 +124,7 @@ class Reply:
         if not self.status:
             await self._start_early()
         sign = WAITING if self.place is None else b": waiting, place %d\n\n" % self.place()
-        await self._send({"type": "http.response.body", "body": sign, "more_body": True})
+        await self._more(sign)
 
     async def _start_early(self) -> None:
         """A head with what is known while nobody has answered."""
@@ -144,13 +152,22 @@ class Reply:
             self.begun, self.first_byte_at = True, time.perf_counter()
             if self._early:
                 data = self._certain() + data
-        await self._send({"type": "http.response.body", "body": data, "more_body": True})
+        await self._more(data)
+
+    async def _more(self, data: bytes) -> None:
+        if self._line is not None and self._line.streams:
+            self._line.piece(data)
+        else:
+            await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def end(self, data: bytes = b"") -> None:
         self.ended = True
         if self._early:
             data = self._certain() + data
-        await self._send({"type": "http.response.body", "body": data})
+        if self._line is not None and self._line.streams:
+            self._line.end(data)
+        else:
+            await self._send({"type": "http.response.body", "body": data})
 
     async def whole(
         self, status: int, data: bytes, headers: Headers, content_type: bytes = JSON
@@ -165,7 +182,7 @@ class Reply:
             self._line.answer(status, head, data)
             return
         length = (b"content-length", b"%d" % len(data))
-        await self.start(status, content_type, [length, *headers])
+        await self._begin(status, self._head(status, content_type, [length, *headers], self.facts))
         await self.end(data)
 
     async def refuse(self, refused: Refused) -> None:
@@ -199,13 +216,6 @@ def _body(message: Message) -> bytes:
     return data
 
 
-class _Counted(msgspec.Struct):
-    usage: msgspec.Raw = msgspec.Raw(b"null")
-
-
-_COUNTED = msgspec.json.Decoder(_Counted)
-
-
 async def pass_whole(
     reply: Reply,
     connection: Connection,
@@ -224,7 +234,7 @@ async def pass_whole(
         data, headers = relayed(connection.status, data), headers + waits(connection.headers)
     else:
         try:
-            usage = count_of(orjson.loads(bytes(_COUNTED.decode(data).usage)))
+            usage = cost_of(data)
         except msgspec.DecodeError as error:
             raise no_answer(connection) from error
         data = finished(data)

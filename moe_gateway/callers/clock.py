@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from math import inf
 
 from starlette.types import Receive
 
@@ -13,7 +14,9 @@ from moe_gateway.upstream.deadlines import Deadlines
 class Clock:
     """What time does to one request: signs of life to who waits for a stream, and its deadline."""
 
-    __slots__ = ("_deadlines", "_every", "_reply", "_task", "_telling")
+    __slots__ = ("_deadlines", "_ends", "_every", "_reply", "_task", "_telling", "due")
+
+    due: float
 
     def __init__(
         self,
@@ -22,30 +25,34 @@ class Clock:
         deadlines: Deadlines,
         *,
         deadline: float,
-        every: float | None,
+        every: float = inf,
     ) -> None:
-        """`deadline` in seconds from now; `every` so many seconds a sign, None for no signs."""
-        self._reply, self._task, self._deadlines = reply, task, deadlines
-        self._every = every
+        """`deadline` in seconds from now; `every` so many seconds a sign."""
+        self._reply, self._task, self._deadlines, self._every = reply, task, deadlines, every
         self._telling: asyncio.Task[None] | None = None
-        deadlines.set(self, deadline, self._end)
-        if every is not None:
-            deadlines.set(reply, every, self._tell)
+        deadlines.add(self)
+        self._ends = deadlines.within(self, deadline)
+        if every < deadline:
+            deadlines.within(self, every)
 
     def stop(self) -> None:
-        self._deadlines.drop(self)
-        if self._every is not None:
-            self._deadlines.drop(self._reply)
+        self._deadlines.remove(self)
 
-    def _end(self) -> None:
-        if not self._reply.ended:
+    def late(self) -> None:
+        """It is time for a sign of life, or for the end."""
+        left = self._ends - asyncio.get_running_loop().time()
+        if left > 0:
+            self._tell(left)
+        elif not self._reply.ended:
             self._reply.late = True
             self._task.cancel()
 
-    def _tell(self) -> None:
-        if self._every is not None and not (self._reply.begun or self._reply.ended):
+    def _tell(self, left: float) -> None:
+        if self._reply.begun or self._reply.ended:
+            self._deadlines.within(self, left)
+        else:
             self._telling = asyncio.create_task(self._reply.sign_of_life())
-            self._deadlines.set(self._reply, self._every, self._tell)
+            self._deadlines.within(self, min(self._every, left))
 
 
 def watched(

@@ -7,8 +7,8 @@ no messages of ASGI to read, to watch and to answer on it (decision 0155).
 """
 
 import asyncio
-import re
 from collections.abc import Callable
+from math import inf
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -26,7 +26,7 @@ EXTENSION: Final = "hearth.line"
 _IDLE: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, Deadlines]] = WeakKeyDictionary()
 """How long connections may be silent between two requests, by their loop."""
 
-_NO_HEAD: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+NO_HEAD: Final = bytes((*range(9), *range(10, 32), 127))
 """What may stand in no name and no value of a header."""
 
 
@@ -65,11 +65,13 @@ class Cork:
 class Line:
     """The connection of one request, while it is answered."""
 
-    __slots__ = ("_cork", "_cycle", "_watching")
+    __slots__ = ("_cork", "_cycle", "_watching", "task")
 
     def __init__(self, cycle: RequestResponseCycle, cork: Cork) -> None:
         self._cycle, self._cork = cycle, cork
         self._watching: Callable[[], None] | None = None
+        self.task: asyncio.Task[None] | None = None
+        """Answers it."""
 
     def watch(self, hung_up: Callable[[], None]) -> Callable[[], None]:
         """Call `hung_up` when the caller leaves, at once if it has left; gives what ends that."""
@@ -104,7 +106,7 @@ class Line:
 
     @property
     def quick(self) -> bool:
-        """Whether an answer can go out whole in one write: none has begun, and none waits."""
+        """Whether an answer can go out now: none has begun, and none waits."""
         cycle = self._cycle
         return not (cycle.response_started or cycle.disconnected or cycle.flow.write_paused)
 
@@ -113,15 +115,30 @@ class Line:
 
         Raises `RuntimeError` for a header that would be another line.
         """
+        head = self._head(status, headers, b"content-length: %d\r\n\r\n" % len(data))
+        self._cork.write_whole(head + data)
+        self._over()
+
+    def begin(self, status: int, headers: Headers) -> None:
+        """The head of an answer whose length nobody knows, as uvicorn would write it; it leaves
+        with the first piece. Raises like `answer`."""
+        self._cork.write(self._head(status, headers, b"transfer-encoding: chunked\r\n\r\n"))
+        self._cycle.chunked_encoding = True
+
+    def _head(self, status: int, headers: Headers, last: bytes) -> bytes:
         cycle = self._cycle
-        lines = [b"%s: %s" % header for header in headers]
-        if _NO_HEAD.search(b"".join(lines)):
+        lines = [b"%s: %s" % header for header in cycle.default_headers + headers]
+        told = b"".join(lines)
+        if len(told.translate(None, NO_HEAD)) != len(told):
             raise RuntimeError("A header holds what no header may hold.")
         if not cycle.keep_alive:
             lines.append(b"connection: close")
-        lines.append(b"content-length: %d\r\n\r\n" % len(data))
-        cycle.response_started = True
-        self._cork.write_whole(STATUS_LINE[status] + b"\r\n".join(lines) + data)
+        lines.append(last)
+        cycle.response_started, cycle.waiting_for_100_continue = True, False
+        return STATUS_LINE[status] + b"\r\n".join(lines)
+
+    def _over(self) -> None:
+        cycle = self._cycle
         cycle.response_complete = True
         cycle.message_event.set()
         if not cycle.keep_alive:
@@ -138,9 +155,16 @@ class Line:
     def piece(self, data: bytes) -> bool:
         """A piece of a streamed answer, as uvicorn would write it; whether more can go out now."""
         cycle = self._cycle
-        if not cycle.disconnected:
+        if data and not cycle.disconnected:
             self._cork.write(b"%x\r\n%s\r\n" % (len(data), data))
         return not cycle.flow.write_paused
+
+    def end(self, data: bytes) -> None:
+        """The last piece, which may be empty, and the end."""
+        if not self._cycle.disconnected:
+            last = b"%x\r\n%s\r\n0\r\n\r\n" % (len(data), data) if data else b"0\r\n\r\n"
+            self._cork.write(last)
+            self._over()
 
 
 def line_of(scope: Scope) -> Line | None:
@@ -155,16 +179,18 @@ class CorkedProtocol(BoundedHttp):
     _cork: Cork
     _idle: Deadlines
     _line: Line | None = None
+    due = inf
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._idle = _IDLE.setdefault(self.loop, Deadlines())
+        self._idle.add(self)
         self._cork = Cork(transport)
         self.transport = self._cork  # type: ignore[assignment]
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._idle.drop(self)
+        self._idle.remove(self)
         if self._line is not None:
             self._line.lost()
 
@@ -180,12 +206,19 @@ class CorkedProtocol(BoundedHttp):
             cycle, app = self.pipeline.pop()
             self._start_asgi_task(cycle, app)
         else:
-            self._idle.set(self, self.timeout_keep_alive, self.timeout_keep_alive_handler)
+            self._idle.within(self, self.timeout_keep_alive)
+
+    def late(self) -> None:
+        """It was silent for too long after an answer."""
+        self.timeout_keep_alive_handler()
 
     def _unset_keepalive_if_required(self) -> None:
-        self._idle.drop(self)
+        self.due = inf
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        self._line = Line(cycle, self._cork)
-        cycle.scope["extensions"] = {EXTENSION: self._line}  # type: ignore[dict-item]
-        super()._start_asgi_task(cycle, app)
+        """As uvicorn's, and the line knows its task."""
+        self._line = line = Line(cycle, self._cork)
+        cycle.scope["extensions"] = {EXTENSION: line}  # type: ignore[dict-item]
+        line.task = task = self.loop.create_task(cycle.run_asgi(app))
+        task.add_done_callback(self.tasks.discard)
+        self.tasks.add(task)

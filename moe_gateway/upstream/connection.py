@@ -16,6 +16,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -133,31 +134,42 @@ class Connection(asyncio.Protocol):
         self._error: UpstreamError | None = None
         self._waiter: asyncio.Future[bool] | None = None
         self._loop = asyncio.get_running_loop()
+        self.now = self._loop.time
+        """The clock of `idle_since`."""
         self._sent_at = 0.0
+        self.due = inf
 
     # What the gateway does with it.
 
-    def send(self, head: bytes, body: bytes) -> None:
-        """Begin an exchange; the head ends with its blank line."""
+    async def ask(self, head: bytes, body: bytes, seconds: float) -> None:
+        """Send a request, whose head ends with its blank line, and wait for status and headers.
+
+        Raises `Lost` or `TimedOut`; the connection is closed then.
+        """
+        try:
+            self._send(head, body)
+            ends = self.now() + seconds
+            while not self._head:
+                if self._error is not None:
+                    raise self._error
+                if not await self._event(ends - self.now()):
+                    raise first_byte_timeout(self.address, seconds)
+        except BaseException:
+            self.abort()
+            raise
+
+    def _send(self, head: bytes, body: bytes) -> None:
         assert self._transport is not None
-        self._parser = httptools.HttpResponseParser(self)
+        if self._parser is None:
+            self._parser = httptools.HttpResponseParser(self)
         self._pieces.clear()
         self._waiting_bytes = 0
         self._head = self._framed = self._heard = self._keep_alive = self.complete = False
-        self._sent_at = self._loop.time()
+        self._sent_at = self.now()
         if len(body) < COPIED:
             self._transport.write(head + body)
         else:
             self._transport.writelines((head, body))
-
-    async def answer(self, seconds: float) -> None:
-        """Wait for status and headers. Raises `Lost` or `TimedOut`."""
-        ends = self._loop.time() + seconds
-        while not self._head:
-            if self._error is not None:
-                raise self._error
-            if not await self._event(ends - self._loop.time()):
-                raise first_byte_timeout(self.address, seconds)
 
     async def piece(self, seconds: float) -> bytes:
         """What has come of the body since the last time; empty at its end.
@@ -179,6 +191,8 @@ class Connection(asyncio.Protocol):
 
     async def body(self, seconds: float, limit: int) -> bytes:
         """The whole body. Raises `Lost`, also when it is longer than `limit`, or `TimedOut`."""
+        if self.complete and self._waiting_bytes <= limit and not self._paused:
+            return self._taken()
         pieces, size = [], 0
         while data := await self.piece(seconds):
             pieces.append(data)
@@ -213,7 +227,7 @@ class Connection(asyncio.Protocol):
                 return False
         if self.complete:
             return False
-        self._deadlines.set(self, self._idle, self._late)
+        self.due = self.now() + self._idle
         return True
 
     def _taken(self) -> bytes:
@@ -250,26 +264,22 @@ class Connection(asyncio.Protocol):
     @property
     def was_stale(self) -> bool:
         """Whether it broke right after sending, before any answer: it was closed while idle."""
-        return not self._heard and self._loop.time() - self._sent_at < STALE_SECONDS
+        return not self._heard and self.now() - self._sent_at < STALE_SECONDS
 
-    async def _event(self, seconds: float) -> bool:
-        """Wait until something happens; False when nothing did."""
-        waiter: asyncio.Future[bool] = self._loop.create_future()
-        self._waiter = waiter
-        self._deadlines.set(self, seconds, self._late)
-        try:
-            return await waiter
-        finally:
-            self._deadlines.drop(self)
-            self._waiter = None
+    def _event(self, seconds: float) -> "asyncio.Future[bool]":
+        """Is told when something happens: True; or False when nothing did for so long."""
+        self._waiter = waiter = self._loop.create_future()
+        self._deadlines.within(self, seconds)
+        return waiter
 
-    def _late(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(False)
+    def late(self) -> None:
+        """Nothing happened in time."""
+        self._wake(happened=False)
 
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(True)
+    def _wake(self, *, happened: bool = True) -> None:
+        waiter, self._waiter, self.due = self._waiter, None, inf
+        if waiter is not None and not waiter.done():
+            waiter.set_result(happened)
 
     def _fail(self, reason: str) -> None:
         if not self.complete and self._error is None:
@@ -280,6 +290,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
+        self._deadlines.add(self)
 
     def data_received(self, data: bytes) -> None:
         self._heard = True
@@ -301,7 +312,8 @@ class Connection(asyncio.Protocol):
         self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._closed = True
+        self._closed, self._parser = True, None
+        self._deadlines.remove(self)
         if self._head and not self._framed and exc is None:
             self.complete = True
         self._fail("the connection was reset" if exc else "the connection was closed")

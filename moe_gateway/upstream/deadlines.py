@@ -1,39 +1,61 @@
 """Time limits of everything that waits, on one timer of the event loop."""
 
 import asyncio
-from collections.abc import Callable, Hashable
 from math import inf
-from operator import itemgetter
-from typing import Final
+from operator import attrgetter
+from typing import Final, Protocol
 
 TOGETHER: Final = 0.02
 """Seconds between two looks at least; limits that end in between end together, so much too late."""
 
 
+class Limited(Protocol):
+    """What may wait too long."""
+
+    due: float
+    """When it is too late, on the event loop's clock; `inf`: nothing is waited for."""
+
+    def late(self) -> None:
+        """It has waited as long as it may."""
+
+
 class Deadlines:
-    """Many limits that hardly ever come true: each is an entry of a dict, and one timer, set for
-    the earliest of them, looks at all (decision 0155).
+    """Many limits that hardly ever come true: each is a number of who waits, and one timer, set for
+    the earliest of them, looks at all (decision 0155). To set a limit anew, or to drop it, costs
+    as much as to set a number (decision 0240).
     """
 
-    __slots__ = ("_due", "_looks_at", "_timer")
+    __slots__ = ("_known", "_looks_at", "_loop", "_timer")
 
     def __init__(self) -> None:
-        self._due: dict[Hashable, tuple[float, Callable[[], None]]] = {}
+        self._known: set[Limited] = set()
         self._looks_at = inf
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._timer: asyncio.TimerHandle | None = None
 
-    def set(self, who: Hashable, seconds: float, late: Callable[[], None]) -> None:
-        """Call `late` in so many seconds, unless it is dropped before; a second limit of the same
-        `who` takes the place of the first."""
-        loop = asyncio.get_running_loop()
-        when = loop.time() + seconds
-        self._due[who] = when, late
-        if when < self._looks_at:
-            self._look_at(loop, when)
+    def add(self, one: Limited) -> None:
+        """From now on its limits are looked at, until it is removed."""
+        self._known.add(one)
 
-    def drop(self, who: Hashable) -> None:
-        """There is no limit any more."""
-        self._due.pop(who, None)
+    def remove(self, one: Limited) -> None:
+        """It is over, whether it was added or not."""
+        one.due = inf
+        self._known.discard(one)
+        if not self._known:
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer, self._loop, self._looks_at = None, None, inf
+
+    def within(self, one: Limited, seconds: float) -> float:
+        """Call its `late` in so many seconds, unless its `due` is set otherwise before; gives that
+        time. Never early, and up to `TOGETHER` too late."""
+        loop = self._loop
+        if loop is None:
+            loop = self._loop = asyncio.get_running_loop()
+        one.due = due = loop.time() + seconds
+        if due < self._looks_at:
+            self._look_at(loop, due)
+        return due
 
     def _look_at(self, loop: asyncio.AbstractEventLoop, when: float) -> None:
         if self._timer is not None:
@@ -44,11 +66,11 @@ class Deadlines:
     def _look(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer, self._looks_at = None, inf
         now = loop.time()
-        over = [(when, who) for who, (when, _) in self._due.items() if when <= now]
-        for _, who in sorted(over, key=itemgetter(0)):
-            if (found := self._due.get(who)) is not None and found[0] <= now:
-                del self._due[who]
-                found[1]()
-        if self._due:
-            earliest = min(when for when, _ in self._due.values())
+        over = [one for one in self._known if one.due <= now]
+        for one in sorted(over, key=attrgetter("due")):
+            if one.due <= now:
+                one.due = inf
+                one.late()
+        earliest = min((one.due for one in self._known), default=inf)
+        if earliest < self._looks_at:
             self._look_at(loop, max(earliest, now + TOGETHER))

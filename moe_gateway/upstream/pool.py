@@ -39,14 +39,18 @@ class Pool:
         sent twice: a kept connection may have been closed by the server in the same moment.
         Raises `Unreachable`, `Lost` or `TimedOut`.
         """
-        connection = self._take(address) if reuse else None
-        if connection is not None:
+        kept = self._take(address) if reuse else None
+        if kept is not None:
             try:
-                return await self._answered(connection, head, body, seconds)
+                await kept.ask(head, body, seconds)
             except Lost:
-                if not connection.was_stale:
+                if not kept.was_stale:
                     raise
-        return await self._answered(await self._connect(address), head, body, seconds)
+            else:
+                return kept
+        connection = await self._connect(address)
+        await connection.ask(head, body, seconds)
+        return connection
 
     async def get(
         self, address: Address, path: str, *, key: bytes, seconds: float
@@ -85,7 +89,7 @@ class Pool:
     def release(self, connection: Connection) -> None:
         """Keep the connection when its answer is complete, else close it at once."""
         if connection.reusable:
-            connection.idle_since = asyncio.get_running_loop().time()
+            connection.idle_since = connection.now()
             self._idle[connection.address].append(connection)
         else:
             connection.abort()
@@ -97,25 +101,12 @@ class Pool:
                 connection.abort()
         self._idle.clear()
 
-    async def _answered(
-        self, connection: Connection, head: bytes, body: bytes, seconds: float
-    ) -> Connection:
-        done = False
-        try:
-            connection.send(head, body)
-            await connection.answer(seconds)
-            done = True
-        finally:
-            if not done:
-                connection.abort()
-        return connection
-
     def _take(self, address: Address) -> Connection | None:
         """The connection that was used last; those before it that are too old are closed."""
-        idle, oldest = self._idle[address], asyncio.get_running_loop().time() - MAX_IDLE_SECONDS
+        idle = self._idle[address]
         while idle:
             connection = idle.pop()
-            if connection.reusable and connection.idle_since > oldest:
+            if connection.reusable and connection.now() - connection.idle_since < MAX_IDLE_SECONDS:
                 return connection
             connection.abort()
         return None

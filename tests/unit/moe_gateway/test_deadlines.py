@@ -1,8 +1,21 @@
 """Time limits of everything that waits, kept by one timer."""
 
 import asyncio
+from collections.abc import Callable
+from math import inf
 
 from moe_gateway.upstream.deadlines import Deadlines
+
+
+class Waiting:
+    """Says when it has waited too long."""
+
+    def __init__(self, deadlines: Deadlines, told: Callable[[], object]) -> None:
+        self.due, self._told = inf, told
+        deadlines.add(self)
+
+    def late(self) -> None:
+        self._told()
 
 
 async def test_limits_end_in_their_order_and_never_early() -> None:
@@ -16,8 +29,8 @@ async def test_limits_end_in_their_order_and_never_early() -> None:
         if len(told) == 2:
             ended.set_result(None)
 
-    deadlines.set("second", 0.1, lambda: late("second"))
-    deadlines.set("first", 0.05, lambda: late("first"))
+    deadlines.within(Waiting(deadlines, lambda: late("second")), 0.1)
+    deadlines.within(Waiting(deadlines, lambda: late("first")), 0.05)
     await asyncio.wait_for(ended, 60)
 
     assert list(told) == ["first", "second"]
@@ -25,16 +38,34 @@ async def test_limits_end_in_their_order_and_never_early() -> None:
     assert told["second"] >= 0.099
 
 
-async def test_what_was_dropped_or_set_anew_does_not_end() -> None:
+async def test_what_is_over_or_has_another_limit_does_not_end() -> None:
     """Nearly all answers come in time."""
     deadlines, told = Deadlines(), list[str]()
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    deadlines.set("dropped", 0.01, lambda: told.append("dropped"))
-    deadlines.set("later", 0.01, lambda: told.append("too soon"))
+    removed = Waiting(deadlines, lambda: told.append("removed"))
+    dropped = Waiting(deadlines, lambda: told.append("dropped"))
+    longer = Waiting(deadlines, lambda: told.append("too soon"))
+    later = Waiting(deadlines, lambda: ended.set_result(None))
 
-    deadlines.drop("dropped")
-    deadlines.drop("never set")
-    deadlines.set("later", 0.03, lambda: ended.set_result(None))
+    for one in (removed, dropped, longer):
+        deadlines.within(one, 0.01)
+    deadlines.remove(removed)
+    dropped.due = inf
+    longer.due += 3600
+    deadlines.within(later, 0.03)
     await asyncio.wait_for(ended, 60)
 
     assert told == []
+
+
+async def test_limits_hold_again_after_nobody_waited() -> None:
+    """Between two requests there may be none at all, and then no timer is set."""
+    deadlines = Deadlines()
+    ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    first = Waiting(deadlines, lambda: ended.set_exception(AssertionError("It is over.")))
+    deadlines.within(first, 0.01)
+    deadlines.remove(first)
+
+    deadlines.within(Waiting(deadlines, lambda: ended.set_result(None)), 0.02)
+
+    await asyncio.wait_for(ended, 60)
