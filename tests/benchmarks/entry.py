@@ -23,6 +23,7 @@ class Pair:
 @dataclass(frozen=True)
 class Benchmark:
     """A comparison with a peer. `goal` is the ratio that we want to reach; above 1 we are better.
+    None: the ratio is told, and what is wanted is the `target`.
 
     `measure` returns at least five pairs, interleaved, so that what else the machine does hits both
     sides alike. `lower_is_better` is for seconds and bytes. `target` is what `ours` itself shall
@@ -36,7 +37,7 @@ class Benchmark:
     unit: str
     peer: str
     peer_version: Callable[[], str]
-    goal: float
+    goal: float | None
     measure: Callable[[], list[Pair]]
     lower_is_better: bool = False
     target: float | None = None

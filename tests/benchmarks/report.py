@@ -40,9 +40,24 @@ def page(entries: list[dict[str, Any]]) -> str:
 
 
 def verdict(entry: dict[str, Any]) -> str:
-    """The goal, and whether it was reached."""
-    reached = "reached" if entry["ratio"] >= entry["goal"] else "missed"
-    return f"{entry['goal']:g} {reached}"
+    """What was wanted, as a ratio, as a figure of ours, or both, and whether it was reached."""
+    goal, target, wanted = entry["goal"], entry.get("target"), []
+    if goal is not None:
+        wanted.append(f"{goal:g} {_reached(reached=entry['ratio'] >= goal)}")
+    if target is not None:
+        sign = "≤" if entry["lower_is_better"] else "≥"
+        figure = f"{sign} {target:g} {entry['unit']}"
+        wanted.append(f"{figure} {_reached(reached=_on_target(entry))}")
+    return ", ".join(wanted)
+
+
+def _on_target(entry: dict[str, Any]) -> bool:
+    ours, target = entry["ours"], entry["target"]
+    return bool(ours <= target if entry["lower_is_better"] else ours >= target)
+
+
+def _reached(*, reached: bool) -> str:
+    return "reached" if reached else "missed"
 
 
 def note(entry: dict[str, Any]) -> str:
@@ -66,11 +81,10 @@ def _target(entry: dict[str, Any]) -> list[str]:
     target = entry.get("target")
     if target is None:
         return []
-    most = entry["lower_is_better"]
-    reached = entry["ours"] <= target if most else entry["ours"] >= target
+    bound = "at most" if entry["lower_is_better"] else "at least"
     return [
-        f"Target on an idle machine with two cores: {'at most' if most else 'at least'} {target:g}"
-        f" {entry['unit']}; here {entry['ours']:g}, {'reached' if reached else 'missed'}."
+        f"Target on an idle machine with two cores: {bound} {target:g} {entry['unit']}; here"
+        f" {entry['ours']:g}, {_reached(reached=_on_target(entry))}."
     ]
 
 

@@ -60,8 +60,16 @@ def test_page_says_when_a_goal_was_missed() -> None:
     assert verdict(found()) == "1 reached"
 
 
-def test_further_peers_and_targets_are_shown_but_do_not_decide() -> None:
-    """The verdict is on the ratio to the named peer; everything else stands beside it."""
+def test_target_is_judged_beside_the_ratio_or_in_its_place() -> None:
+    """Who reaches one of two goals has not reached the other."""
+    both = found(target=12, lower_is_better=False)
+
+    assert verdict(both) == "1 reached, ≥ 12 tokens/s missed"
+    assert verdict({**both, "goal": None, "target": 11}) == "≥ 11 tokens/s reached"
+
+
+def test_further_peers_are_shown_but_do_not_decide() -> None:
+    """The verdict is on the ratio to the named peer and on the target."""
     pairs = [Pair(20, 10, {"slow": 200}, {"tasks": 8})] * 5
     benchmark = Benchmark(
         id="a.b",
@@ -80,7 +88,7 @@ def test_further_peers_and_targets_are_shown_but_do_not_decide() -> None:
     entry = benchmark.entry(facts())
     told = note(entry)
 
-    assert verdict(entry) == "0.6 missed"
+    assert verdict(entry) == "0.6 missed, ≤ 30 ms reached"
     assert "at most 30 ms; here 20, reached" in told
     assert "slow 3 in the same turns: 200 ms, ratio 10" in told
     assert "tasks 8" in told

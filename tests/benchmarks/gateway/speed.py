@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.benchmarks.entry import Benchmark, Pair
@@ -15,6 +15,7 @@ from tests.benchmarks.gateway.field import (
     Json,
     Way,
     field,
+    litellm_version,
     nginx_version,
     other_versions,
     peers,
@@ -22,6 +23,8 @@ from tests.benchmarks.gateway.field import (
 
 PAIRS = 7
 SECONDS = 2.0
+PACED_SECONDS = 6.0
+"""Of paced streams: what they see in the moment in which all 64 begin at once is a fifth of it."""
 PACE_US = 20_000
 """Between two tokens: 50 a second, a fast expert."""
 
@@ -45,6 +48,21 @@ def _pair(ways: Field, turn: int, measure: Measure) -> Pair:
     sys.stderr.write(f"turn {turn + 1} of {PAIRS}: {found}\n")
     others = {"LiteLLM proxy": found["LiteLLM proxy"], "direct": found["model 0"]}
     return Pair(found["gateway"], found["nginx"], others)
+
+
+def _of_direct() -> list[Pair]:
+    """Paced streams that end, beside those of the model itself; nginx is one of the others."""
+    found = measured(
+        lambda w: w.load(64, PACED_SECONDS, stream=True), "per_second", interval_us=PACE_US
+    )
+    return [
+        Pair(one.ours, one.others["direct"], {"nginx": one.peer} | _but_direct(one.others))
+        for one in found
+    ]
+
+
+def _but_direct(others: Mapping[str, float]) -> dict[str, float]:
+    return {name: value for name, value in others.items() if name != "direct"}
 
 
 PROFILE: list[str] = []
@@ -91,7 +109,7 @@ UNARY_P50 = Benchmark(
     unit="µs",
     peer="nginx",
     peer_version=nginx_version,
-    goal=0.66,
+    goal=None,
     target=300,
     measure=lambda: measured(lambda w: w.load(1, SECONDS, stream=False), "total_p50"),
     lower_is_better=True,
@@ -103,7 +121,7 @@ UNARY_RPS16 = Benchmark(
     unit="requests/s",
     peer="nginx",
     peer_version=nginx_version,
-    goal=0.2,
+    goal=None,
     target=12_000,
     measure=lambda: measured(
         lambda w: w.load(16, SECONDS, stream=False), "per_second", profiled=True
@@ -134,10 +152,10 @@ PACED64_TTFB = Benchmark(
     unit="µs",
     peer="nginx",
     peer_version=nginx_version,
-    goal=0.37,
+    goal=None,
     target=1_100,
     measure=lambda: measured(
-        lambda w: w.load(64, SECONDS, stream=True), "first_p50", interval_us=PACE_US
+        lambda w: w.load(64, PACED_SECONDS, stream=True), "first_p50", interval_us=PACE_US
     ),
     lower_is_better=True,
     other_versions=other_versions,
@@ -146,15 +164,13 @@ PACED64_TOKENS = Benchmark(
     id="gateway.paced64_tokens",
     about=(
         f"64 callers, streams of 64 tokens, one each {PACE_US // 1000} ms: streams that end in a"
-        f" second, against nginx; `direct` is what the model itself does. {OURS_DOES} {NGINX_IS}"
+        f" second, against what the model does without a gateway. {OURS_DOES} {NGINX_IS}"
     ),
     unit="streams/s",
-    peer="nginx",
-    peer_version=nginx_version,
+    peer="direct",
+    peer_version=lambda: "(no gateway)",
     goal=0.995,
-    measure=lambda: measured(
-        lambda w: w.load(64, SECONDS, stream=True), "per_second", interval_us=PACE_US
-    ),
-    other_versions=other_versions,
+    measure=_of_direct,
+    other_versions=lambda: {"nginx": nginx_version(), "LiteLLM proxy": litellm_version()},
 )
 BENCHMARKS = (UNARY_P50, UNARY_RPS16, STREAMS64, PACED64_TTFB, PACED64_TOKENS)
