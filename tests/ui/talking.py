@@ -25,6 +25,9 @@ LOUD = 0.02
 FRAMES = 100
 """So many a second are measured by `CAPTURE`."""
 
+RECORDING = 10 * FRAMES
+"""After so many the recording has come once from its beginning to its end."""
+
 
 @pytest.fixture
 def talking(visitor: Visitor, speech: Speech) -> Visitor:

@@ -3,8 +3,9 @@
 import base64
 import io
 import re
+import statistics
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
 
@@ -18,7 +19,10 @@ from tests.integration.speech.conftest import Speech
 from tests.ui.conftest import CHROMIUM, QUIET, Visitor, faults, sign_in
 from tests.ui.talking import (
     CAPTURE,
+    FRAMES,
+    LOUD,
     PATIENCE,
+    RECORDING,
     becomes,
     microphone,
     speech,
@@ -87,8 +91,10 @@ def test_spoken_question_goes_by_webrtc_and_is_answered_aloud(
     # A busy machine may miss the beginning of the first question; it comes again.
     turn = page.locator(".talk-turn").filter(has_text="capital of France").first
     expect(turn).to_be_visible(timeout=PATIENCE)
-    page.get_by_test_id("talk-mute").click()
-    expect(page.get_by_test_id("talk-mute")).to_have_attribute("aria-pressed", "true")
+    mute = page.get_by_test_id("talk-mute")
+    mute.click()
+    expect(mute).to_have_attribute("aria-pressed", "true")
+    muted = page.evaluate("captured.loudness().length")
     expect(turn.get_by_test_id("talk-answer")).to_have_text(ANSWER, timeout=PATIENCE)
     becomes(page, "speaking")
     becomes(page, "listening")
@@ -97,6 +103,7 @@ def test_spoken_question_goes_by_webrtc_and_is_answered_aloud(
     said_aloud(ANSWER, page, speech)
     expect(page.get_by_test_id("talk-time")).to_have_text(re.compile(r"\d"))
     nobody_else_is_asked(page)
+    hears_again(page, since=muted)
 
     turn.get_by_test_id("talk-run").click()
     times = page.get_by_test_id("spoken").locator("dd")
@@ -110,6 +117,19 @@ def nobody_else_is_asked(page: Page) -> None:
     ours = {each.address for found in psutil.net_if_addrs().values() for each in found}
     assert page.evaluate("captured.helpers()") == []
     assert set(page.evaluate("captured.peers()")) <= ours
+
+
+def hears_again(page: Page, since: int) -> None:
+    """The whole recording was played at a page that was muted at that moment, and nothing of it
+    came through; when the page is not muted any more the question is heard again."""
+    questions = page.locator(".talk-turn").filter(has_text="capital of France")
+    silent = since + 2 * FRAMES  # What was under way has come by then.
+    page.wait_for_function("end => captured.loudness().length > end", arg=silent + RECORDING)
+    heard = [microphone for microphone, _ in page.evaluate("captured.loudness()")[silent:]]
+    assert max(heard) < LOUD
+    asked = questions.count()
+    page.get_by_test_id("talk-mute").click()
+    expect(questions.nth(asked)).to_be_visible(timeout=PATIENCE)
 
 
 def said_aloud(text: str, page: Page, speech: Speech) -> None:
@@ -154,12 +174,21 @@ def test_who_speaks_over_the_answer_stops_it(speaking: Visitor) -> None:
 
     expect(page.locator(".talk-turn[data-cut]").first).to_be_visible(timeout=PATIENCE)
     expect(page.get_by_test_id("talk-answer").nth(1)).to_contain_text("dragon", timeout=PATIENCE)
-    deadline = time.monotonic() + PATIENCE / 1000
-    while min(found := [*stops(page.evaluate("captured.loudness()"))], default=9) > STOP_SECONDS:
+    deadline = time.monotonic() + 2 * PATIENCE / 1000
+    while not quick(found := [*stops(page.evaluate("captured.loudness()"))]):
         assert time.monotonic() < deadline, found
         page.wait_for_timeout(1000)
     page.get_by_test_id("talk-start").click()
     becomes(page, "off")
+
+
+def quick(seconds: Sequence[float]) -> bool:
+    """Whether of some three stops after each other the middle one was soon enough: what else the
+    machine does makes one of them late, and an agent that is slow all of them."""
+    return any(
+        statistics.median(three) <= STOP_SECONDS
+        for three in zip(seconds, seconds[1:], seconds[2:], strict=False)
+    )
 
 
 def test_without_a_way_for_webrtc_sound_goes_by_the_websocket(speaking: Visitor) -> None:
