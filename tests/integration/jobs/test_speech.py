@@ -2,15 +2,20 @@
 
 import json
 import ssl
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
+import psutil
 import pytest
 from openai import OpenAI
 
 from tests.integration.jobs.conftest import JOBS, KEYS, Cluster, Json
 from tests.integration.speech.conftest import speech_models
 from tests.integration.speech.golden import SENTENCES, word_errors
+from tests.integration.speech.test_engines import settings
 from tests.ports import free_ports
 
 __all__ = ["speech_models"]
@@ -37,6 +42,20 @@ def ports(cluster: Cluster, speech_models: Path) -> dict[str, int]:
     return ports
 
 
+@contextmanager
+def talking(cluster: Cluster, ports: dict[str, int]) -> Iterator[OpenAI]:
+    """The official client at the gateway."""
+    trusted = ssl.create_default_context(cafile=str(cluster.tls / "ca.pem"))
+    with (
+        httpx2.Client(verify=trusted, trust_env=False, timeout=60) as http,
+        OpenAI(
+            base_url=f"https://127.0.0.1:{ports['moe-gateway']}/v1", api_key=KEYS["api_key"],
+            http_client=http,
+        ) as client,
+    ):  # fmt: skip
+        yield client
+
+
 @pytest.mark.parametrize("duty", MODELS)
 def test_job_is_valid_for_the_real_nomad(cluster: Cluster, duty: str) -> None:
     """Driver settings are checked by the agent only, so the file alone proves little."""
@@ -49,14 +68,7 @@ def test_job_is_valid_for_the_real_nomad(cluster: Cluster, duty: str) -> None:
 
 def test_gateway_speaks_and_hears_through_the_jobs(cluster: Cluster, ports: dict[str, int]) -> None:
     """One address and one key for everything, with TLS on each step, wherever the engines run."""
-    trusted = ssl.create_default_context(cafile=str(cluster.tls / "ca.pem"))
-    with (
-        httpx2.Client(verify=trusted, trust_env=False, timeout=60) as http,
-        OpenAI(
-            base_url=f"https://127.0.0.1:{ports['moe-gateway']}/v1", api_key=KEYS["api_key"],
-            http_client=http,
-        ) as client,
-    ):  # fmt: skip
+    with talking(cluster, ports) as client:
         cluster.until(lambda: set(MODELS.values()) <= {
             model.id for model in client.models.list()
         })  # fmt: skip
@@ -66,6 +78,44 @@ def test_gateway_speaks_and_hears_through_the_jobs(cluster: Cluster, ports: dict
         heard = client.audio.transcriptions.create(model="whisper-1", file=("a.wav", sound))
 
     assert word_errors(SENTENCES[0], heard.text) <= 0.4
+
+
+@pytest.mark.engines
+def test_compiled_whisper_takes_the_place_of_what_heard(
+    cluster: Cluster, ports: dict[str, int], tmp_path: Path
+) -> None:
+    """Who wants more accuracy, or has a GPU, changes a line; nobody is deaf meanwhile. The model is
+    one of another catalogue, for no package registry has models in whisper.cpp's own format."""
+    chosen = settings("whisper.cpp", tmp_path)
+    python = tmp_path / "python"
+    catalogue = chosen["SPEECH_CATALOGUE"]
+    python.write_text(f'#!/bin/sh\nSPEECH_CATALOGUE="{catalogue}" exec "{sys.executable}" "$@"\n')
+    python.chmod(0o755)
+    cluster.run_bare(
+        "speech", duty="stt", model=chosen["SPEECH_MODEL"], version=2, python=python,
+        model_dir=chosen["SPEECH_MODEL_DIR"], whisper_server=chosen["SPEECH_WHISPER_SERVER"],
+    )  # fmt: skip
+    with talking(cluster, ports) as client:
+        cluster.until(
+            lambda: (found := {model.id for model in client.models.list()})
+            >= {chosen["SPEECH_MODEL"]} and MODELS["stt"] not in found
+        )  # fmt: skip
+        sound = client.audio.speech.create(
+            model="tts-1", voice="alloy", input=SENTENCES[0], response_format="wav"
+        ).content
+        heard = client.audio.transcriptions.create(model="whisper-1", file=("a.wav", sound))
+    engines = [one for one in psutil.process_iter() if "--suppress-nst" in words_of(one)]
+
+    assert word_errors(SENTENCES[0], heard.text) <= 0.4
+    assert any(chosen["SPEECH_WHISPER_SERVER"] in words_of(one) for one in engines)
+
+
+def words_of(process: psutil.Process) -> list[str]:
+    """What it was started with; nothing of one that has ended."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
 
 
 def test_agent_finds_both_in_consul(cluster: Cluster, ports: dict[str, int]) -> None:
