@@ -17,7 +17,7 @@ import structlog
 from websockets.asyncio.client import ClientConnection, unix_connect
 from websockets.exceptions import WebSocketException
 
-from hearth.service.scratch import scratch
+from hearth.service.ephemeral import scratch
 from pipecatapp.voice.metrics import VoiceMetrics
 
 log = structlog.get_logger()

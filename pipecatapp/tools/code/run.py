@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from hearth.service.scratch import scratch
+from hearth.service.ephemeral import scratch
 from pipecatapp.sandbox import Limits, Mount, Outcome, Sandbox, SandboxUnusable, Stopped
 from pipecatapp.sandbox.errand import Errand, carry_out
 from pipecatapp.sandbox.tree import TooLarge, remove

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hearth.service.scratch import scratch
+from hearth.service.ephemeral import scratch
 
 HOLD = """
-from hearth.service.scratch import scratch
+from hearth.service.ephemeral import scratch
 with scratch("oven") as folder:
     (folder / "deep").mkdir()
     print(folder, flush=True)
