@@ -203,6 +203,7 @@ def test_roles_deploy_what_the_lists_say_and_then_leave_it_alone(
         "cluster_datacenter": "dc1", "cluster_security": "full",
         "cluster_secrets": {"expert_key": KEY, "nomad_management_token": TOKEN},
         "cluster_ca_file": str(cluster.agent.endpoint.ca_file),
+        "cluster_loopback": "127.0.0.1", "cluster_ports": {"consul_http": 8500},
         "nomad_url": cluster.agent.endpoint.url, "llama_expert_name": EXPERT,
         "llama_expert_load_seconds": 120, "hearth_version": "1",
     }  # fmt: skip
