@@ -9,9 +9,9 @@ and are not asked again; what several tests share, such as a cluster, is one whe
 """
 
 import json
+import re
 import subprocess
 import sys
-from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -22,6 +22,8 @@ MOST = 5
 TOLD = 40
 """Lines of a cause: the end of what a playbook printed holds the task that failed."""
 WIDE = 200
+COLOUR = re.compile(r"(?:#x1B|\x1b)\[[0-9;]*m")
+"""As programs print it, and as a report writes it."""
 
 
 def main() -> None:
@@ -32,8 +34,8 @@ def main() -> None:
         sys.exit(f"Not asked again, since not all was asked once: {', '.join(unfinished)}")
     failed = sorted({test for lane in lanes for test in failures(folder / f"{lane}.cache")})
     found = causes(folder / f"{lane}.xml" for lane in lanes)
-    for cause, tests in found.items():
-        say(f"Failed: {', '.join(tests)}", [line[:WIDE] for line in cause.splitlines()[-TOLD:]])
+    for tests, told in found.values():
+        say(f"Failed: {', '.join(tests)}", [line[:WIDE] for line in told.splitlines()[-TOLD:]])
     if not 0 < len(found) <= MOST:
         sys.exit(f"Not asked again: {len(failed)} tests failed for {len(found)} causes.")
     say("Failed beside others, asked again alone", failed)
@@ -51,20 +53,22 @@ def failures(cache: Path) -> list[str]:
     return list(json.loads(kept.read_text(encoding="utf-8"))) if kept.exists() else []
 
 
-def causes(reports: Iterable[Path]) -> dict[str, list[str]]:
-    """Cause -> names of the tests that failed of it.
+def causes(reports: Iterable[Path]) -> dict[str, tuple[list[str], str]]:
+    """What tells causes apart -> names of the tests that failed of it, and all that was said.
 
     A failure is a cause of its own; an error in what tests are given is one for all of them.
     """
-    found: defaultdict[str, list[str]] = defaultdict(list)
+    found: dict[str, tuple[list[str], str]] = {}
     for report in reports:
         for case in ElementTree.parse(report).iter("testcase"):
             name = f"{case.get('classname')}.{case.get('name')}"
-            for error in case.iterfind("error"):
-                found[error.get("message", "")].append(name)
-            for failure in case.iterfind("failure"):
-                found[f"{name}\n{failure.get('message', '')}"].append(name)
-    return dict(found)
+            for wrong in case:
+                if wrong.tag in ("error", "failure"):
+                    message = wrong.get("message", "")
+                    cause = message if wrong.tag == "error" else f"{name}\n{message}"
+                    tests, _ = found.setdefault(cause, ([], COLOUR.sub("", wrong.text or "")))
+                    tests.append(name)
+    return found
 
 
 def correct(part: Path, passed: list[str]) -> None:

@@ -37,7 +37,8 @@ def lane(folder: Path, name: str, failed: list[str], outcome: str, kind: str = "
     suite = ElementTree.Element("testsuite")
     for test in failed:
         case = ElementTree.SubElement(suite, "testcase", classname="flaky", name=test)
-        ElementTree.SubElement(case, kind, message="first line\nNo cluster today")
+        wrong = ElementTree.SubElement(case, kind, message="[+264 more lines]")
+        wrong.text = "first line\n#x1B[31mNo cluster today#x1B[0m"
     ElementTree.ElementTree(suite).write(folder / f"{name}.xml")
     return part
 
@@ -101,7 +102,7 @@ def test_what_many_tests_share_is_one_cause_and_is_said_once(tmp_path: Path, fla
     lane(tmp_path, "a", tests, "failed", "error")
     ended = again(tmp_path, "a")
 
-    assert ended.stdout.count("No cluster today") == 1
+    assert ended.stdout.count("  No cluster today\n") == 1
     assert "asked again alone" in ended.stdout
 
 
