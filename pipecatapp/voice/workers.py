@@ -7,10 +7,10 @@ while new ones go to the next.
 import asyncio
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import psutil
 import structlog
@@ -104,7 +104,8 @@ class Workers:
         self._current: Worker | None = None
         self._number = 0
         self._starting = asyncio.Lock()
-        self._leaving: set[asyncio.Task[None]] = set()
+        self._changing: set[asyncio.Task[None]] = set()
+        self._closed = False
         metrics.memory.set_function(self._resident)
 
     def _resident(self) -> int:
@@ -118,9 +119,9 @@ class Workers:
 
     async def close(self) -> None:
         """End every worker."""
-        for task in self._leaving:
-            task.cancel()
-        await asyncio.gather(*self._leaving, return_exceptions=True)
+        self._closed = True
+        while self._changing:  # Broken off, a start or a stop would leave its process behind.
+            await asyncio.gather(*self._changing, return_exceptions=True)
         if self._current is not None:
             await self._current.stop()
         self._scratch.close()
@@ -136,33 +137,40 @@ class Workers:
         finally:
             worker.sessions -= 1
             if worker is self._current and worker.memory > self._most:
-                await self._replace(worker, "memory")
+                self._change(self._replace(worker, "memory"))
             elif worker is not self._current and worker.sessions == 0:
-                self._retire(worker)
+                self._change(worker.stop())
 
     async def _usable(self) -> Worker:
         if self._current is None:
             await self.open()
         elif not self._current.runs:
-            await self._replace(self._current, "ended")
+            await asyncio.shield(self._change(self._replace(self._current, "ended")))
         assert self._current is not None
         return self._current
 
     async def _replace(self, worker: Worker | None, why: str) -> None:
         """Start the next one, unless somebody else has done so meanwhile."""
         async with self._starting:
-            if self._current is not worker:
+            if self._current is not worker or self._closed:
                 return
             log.warning("voice_worker_replaced", why=why)
             self._metrics.recycled.inc()
             self._current = await self._next()
         if worker is not None and worker.sessions == 0:
-            self._retire(worker)
+            await worker.stop()
 
-    def _retire(self, worker: Worker) -> None:
-        task = asyncio.create_task(worker.stop())
-        self._leaving.add(task)
-        task.add_done_callback(self._leaving.discard)
+    def _change(self, change: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start or stop a worker beside the conversation that is the reason for it."""
+        task = asyncio.create_task(change)
+        self._changing.add(task)
+        task.add_done_callback(self._changed)
+        return task
+
+    def _changed(self, task: asyncio.Task[None]) -> None:
+        self._changing.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("voice_worker_not_changed", exc_info=error)
 
     async def _next(self) -> Worker:
         if self._folder is None:
