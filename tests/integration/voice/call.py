@@ -67,7 +67,12 @@ async def calling(home: Home) -> AsyncIterator[Call]:
     """Somebody whose browser has a way for WebRTC, until he hangs up."""
     peer, microphone = RTCPeerConnection(RTCConfiguration(iceServers=[])), Microphone()
     tracks: list[MediaStreamTrack] = []
+    connected = asyncio.Event()
     peer.on("track", tracks.append)
+    peer.on(
+        "connectionstatechange",
+        lambda: connected.set() if peer.connectionState == "connected" else None,
+    )
     peer.addTrack(microphone)
     peer.createDataChannel("hearth")
     await peer.setLocalDescription(await peer.createOffer())
@@ -77,6 +82,9 @@ async def calling(home: Home) -> AsyncIterator[Call]:
         caller = await stack.enter_async_context(home.caller(offer=offer))
         answer = (await caller.hears("answer"))["sdp"]
         await peer.setRemoteDescription(RTCSessionDescription(answer, "answer"))
+        # aioice, closed while it connects, goes on asking the other side, which is aioice here too:
+        # both would keep each other for ever.
+        await connected.wait()
         call = Call(caller, microphone, answer)
         playing = asyncio.create_task(call.play(tracks[0]))
         try:

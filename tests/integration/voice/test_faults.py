@@ -243,9 +243,9 @@ async def test_worker_that_has_grown_too_large_finishes_what_it_has(home: Home) 
             async with own.caller() as later, later.quiet():
                 await goes_on(later)
         # Whoever waits for a child takes its end from the agent, which then waits for ever.
-        async with asyncio.timeout(60):
-            while any(psutil.pid_exists(pid) for pid in old):
-                await asyncio.sleep(0.05)
+        await asyncio.to_thread(
+            wait_for, lambda: not any(map(psutil.pid_exists, old)), "the old worker has ended", 60
+        )
 
     assert len(old) == 1
     assert len(both) == 2
