@@ -166,16 +166,18 @@ class Jobs:
             index = self.nomad.block(f"job/{plan.id}/allocations", index, wait=POLL).index
         state = state_of(self.nomad, plan.id)
         fact = f"did not become healthy within {timeout:.0f} s"
-        raise JobFailed(plan.id, fact, self._causes(state))
+        unplaced = "Nomad has not placed it yet: `nomad eval list` tells why."
+        raise JobFailed(plan.id, fact, self._causes(state) or [unplaced])
 
     def _causes(self, state: State) -> list[str]:
         causes = [
             f"No machine takes the group {group}: {why}. {failure.PLACE_REMEDY}"
             for group, why in state.unplaced.items()
         ]
-        for allocation in state.ailing[:3]:
+        explain = failure.explain if state.ailing else failure.explain_unproved
+        for allocation in (state.ailing or state.unproved)[:3]:
             try:
-                causes += failure.explain(self.nomad, self.nomad.allocation(allocation.id))
+                causes += explain(self.nomad, self.nomad.allocation(allocation.id))
             except ClusterError as error:
                 causes.append(f"{allocation.node}: {error}")
         return causes

@@ -49,6 +49,17 @@ def explain(nomad: Nomad, allocation: Allocation) -> list[str]:
     return lines
 
 
+def explain_unproved(nomad: Nomad, allocation: Allocation) -> list[str]:
+    """What an allocation that runs has done so far, while its checks have not passed."""
+    lines = [
+        f"{allocation.node}: allocation {allocation.id[:8]} runs, but its checks have not passed"
+        " for as long as its job asks."
+    ]
+    for name, task in allocation.tasks.items():
+        lines += _task(nomad, allocation, name, task)
+    return lines
+
+
 def _is_well(task: Task, allocation: Allocation) -> bool:
     return (
         task.state == "running"

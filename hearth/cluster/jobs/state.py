@@ -32,6 +32,11 @@ class State:
         ]
 
     @property
+    def unproved(self) -> list[Allocation]:
+        """Those that run while their checks have not passed for long enough; newest first."""
+        return [a for a in self.running if a.healthy is None]
+
+    @property
     def wanted(self) -> int | None:
         """How many allocations there should be; None for a system job, which fills the cluster."""
         if self.job["Type"] in {"system", "sysbatch"}:

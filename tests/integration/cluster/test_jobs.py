@@ -7,6 +7,7 @@ import pytest
 from hearth.cluster.errors import Conflict, JobFailed, JobInvalid
 from hearth.cluster.jobs.deploy import Jobs, Source
 from hearth.cluster.nomad import Nomad
+from tests.integration.cluster.agents import Agent, wait_for
 
 pytestmark = pytest.mark.nomad
 
@@ -124,6 +125,26 @@ def test_failing_task_is_explained_with_machine_cause_and_log(nomad: Nomad) -> N
     assert "Exit Code: 3" in told
     assert "there is no such model" in told
     assert "nomad alloc logs -stderr" in told
+
+
+def test_task_that_runs_and_is_not_healthy_in_time_shows_its_log(
+    nomad: Nomad, nomad_server: Agent
+) -> None:
+    """A wait that ends with nothing but its length leaves a person without a beginning."""
+    slow = SERVICE.replace('min_healthy_time  = "1s"', 'min_healthy_time  = "50s"')
+    jobs, source = Jobs(nomad), Source("slow", slow.replace("NAME", "slow"), {"words": "loading"})
+    plan = jobs.plan(source)
+    jobs.register(plan)
+    wait_for(lambda: [a.runs for a in nomad.allocations("slow")] == [True], nomad_server)
+
+    with pytest.raises(JobFailed, match="did not become healthy within 3 s") as caught:
+        jobs.wait(plan, timeout=3)
+
+    told = str(caught.value)
+    assert "solo: allocation" in told
+    assert "runs, but its checks have not passed" in told
+    assert "    loading" in told
+    nomad.stop("slow", purge=True)
 
 
 def test_job_whose_deployment_failed_is_revived_as_it_is(nomad: Nomad, tmp_path: Path) -> None:
