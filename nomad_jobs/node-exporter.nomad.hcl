@@ -89,10 +89,10 @@ job "node-exporter" {
         protocol        = local.scheme
         tls_skip_verify = local.scheme == "https"
         path            = "/"
-        interval        = "10s"
+        interval        = "2s"
         timeout         = "2s"
         check_restart {
-          limit = 3
+          limit = 15
           grace = "30s"
         }
       }

@@ -96,7 +96,7 @@ job "prometheus" {
   update {
     max_parallel      = 1
     auto_revert       = true
-    min_healthy_time  = "5s"
+    min_healthy_time  = "3s"
     healthy_deadline  = "5m"
     progress_deadline = "10m"
   }
@@ -149,10 +149,10 @@ job "prometheus" {
         protocol        = local.scheme
         tls_skip_verify = local.scheme == "https"
         path            = "/-/ready"
-        interval        = "5s"
+        interval        = "2s"
         timeout         = "2s"
         check_restart {
-          limit = 5
+          limit = 12
           # It reads back what it had not yet written into a block.
           grace = "5m"
         }
