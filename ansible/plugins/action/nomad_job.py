@@ -35,9 +35,11 @@ class ActionModule(ControllerAction, ActionBase):  # type: ignore[misc]
             with Nomad(endpoint_of(asked.params)) as nomad:
                 return present(asked, Jobs(nomad)) if is_present else absent(asked, nomad)
         except Unreachable as error:
-            if not (asked.check_mode and is_present):
+            if not asked.check_mode:
                 raise
-            return unseen(asked, error)
+            # A Nomad that is not there yet has nothing that could be taken away.
+            nothing = {"changed": False, "job": asked.params["job"]}
+            return unseen(asked, error) if is_present else nothing
 
 
 def present(asked: Asked, jobs: Jobs) -> dict[str, Any]:

@@ -69,14 +69,18 @@ def test_failed_job_fails_the_play_with_its_cause(
 
 
 def test_job_is_shown_whole_where_nobody_answers_yet(tmp_path: Path) -> None:
-    """On a virgin cluster `--check --diff` shows what there will be."""
+    """On a virgin cluster `--check --diff` shows what there will be, and that it lacks what is not
+    wanted."""
     file = tmp_path / "virgin.nomad.hcl"
     file.write_text(SERVICE.replace("NAME", "virgin"))
-    task = {"nomad_job": {"url": "http://127.0.0.1:9", "src": str(file)}}
+    nobody = {"url": "http://127.0.0.1:9"}
+    task = {"nomad_job": {**nobody, "src": str(file)}}
+    gone = {"nomad_job": {**nobody, "job": "virgin", "state": "absent"}}
 
-    looked, output = play(tmp_path, [task], "--check", "--diff")
+    looked, without, output = play(tmp_path, [task, gone], "--check", "--diff")
 
     assert (looked["changed"], looked["job"]) == (True, "virgin")
+    assert not without["changed"]
     assert "+    task" in output
 
 
