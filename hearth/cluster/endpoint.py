@@ -1,5 +1,7 @@
 """Where an agent of Consul or Nomad answers, and requests to it that end and cannot be misled."""
 
+import re
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,18 +10,35 @@ from urllib.parse import quote
 
 import requests
 
-from hearth.cluster.errors import Conflict, Denied, NotFound, Refused, Unreachable, Untrusted
+from hearth.cluster.errors import (
+    Conflict,
+    Denied,
+    NoLeader,
+    NotFound,
+    Refused,
+    Unreachable,
+    Untrusted,
+)
 
 Method = Literal["GET", "PUT", "POST", "DELETE"]
 Json = dict[str, Any]
 
 REFUSALS: dict[int, type[Refused]] = {403: Denied, 404: NotFound, 409: Conflict}
+NO_LEADER: Final = re.compile(
+    r"no cluster leader|not ready to serve|is not the leader|failed to get conn", re.IGNORECASE
+)
+"""What servers answer before they have written anything, so that the same may be asked again. The
+last one: whom they take for the leader has just ended."""
+PAUSE: Final = 0.5
+"""Seconds between two such questions."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
     """`Endpoint("https://10.0.0.11:4646", token=…, ca_file=…)`; `timeout` in seconds.
 
+    `leader_timeout`: seconds to ask again while the servers have no leader; 0: that is an error at
+    once.
     `ca_file`: the only authority whose certificates are trusted; without it, those of the system.
     `cert_file`, `key_file`: shown to an agent that asks for a certificate.
     """
@@ -30,6 +49,7 @@ class Endpoint:
     cert_file: Path | None = None
     key_file: Path | None = None
     timeout: float = 10.0
+    leader_timeout: float = 0.0
 
 
 ARGUMENTS: Final[Mapping[str, Json]] = {
@@ -39,6 +59,7 @@ ARGUMENTS: Final[Mapping[str, Json]] = {
     "cert_file": {"type": "path"},
     "key_file": {"type": "path"},
     "timeout": {"type": "float", "default": 10.0},
+    "leader_timeout": {"type": "float", "default": 120.0},
 }
 """The arguments with which our Ansible modules name an endpoint."""
 
@@ -50,8 +71,9 @@ def endpoint_of(arguments: Mapping[str, Any]) -> Endpoint:
         for name in ("ca_file", "cert_file", "key_file")
     }
     return Endpoint(
-        arguments["url"], token=arguments["token"] or "", timeout=arguments["timeout"], **files
-    )
+        arguments["url"], token=arguments["token"] or "", timeout=arguments["timeout"],
+        leader_timeout=arguments["leader_timeout"], **files,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -86,6 +108,16 @@ class Session(requests.Session):
         }
         if given.get("timeout") is None:
             given["timeout"] = self.endpoint.timeout
+        end = time.monotonic() + self.endpoint.leader_timeout
+        while True:
+            try:
+                return self._request(method, url, *args, **given)
+            except NoLeader:
+                if time.monotonic() > end:
+                    raise
+            time.sleep(PAUSE)
+
+    def _request(self, method: str, url: Any, *args: Any, **given: Any) -> requests.Response:
         try:
             answer = super().request(method, url, *args, **given)
         except requests.exceptions.SSLError as error:
@@ -93,8 +125,11 @@ class Session(requests.Session):
         except (requests.RequestException, OSError) as error:
             raise Unreachable(self.endpoint.url, _reason(error)) from error
         if answer.status_code >= 300:
+            said = answer.text.strip()
             kind = REFUSALS.get(answer.status_code, Refused)
-            raise kind(answer.url.partition("?")[0], answer.status_code, answer.text.strip())
+            if answer.status_code >= 500 and NO_LEADER.search(said):
+                kind = NoLeader
+            raise kind(answer.url.partition("?")[0], answer.status_code, said)
         return answer
 
     def call(

@@ -6,7 +6,8 @@ ClusterError
 ├── Refused               it answers no; `status` is HTTP's
 │   ├── Denied            the token may not do that
 │   ├── NotFound          there is no such thing
-│   └── Conflict          somebody else changed it in between
+│   ├── Conflict          somebody else changed it in between
+│   └── NoLeader          the servers have none, for longer than was to be waited
 ├── BootstrapLost         the access control was set up with a token that we do not have
 ├── JobInvalid            the job's file or its variables are wrong
 ├── JobFailed             the job was accepted, but does not run; `causes` tell why
@@ -72,6 +73,15 @@ class Conflict(Refused):
     """Run the playbook again: it plans from what is there now."""
 
     remedy = "somebody else changed it in between; run this again"
+
+
+class NoLeader(Refused):
+    """Have a majority of the servers run and reach each other; nothing was written."""
+
+    remedy = (
+        "the servers elect a leader, or a majority of them is missing: see `systemctl status nomad "
+        "consul` on each, then run this again"
+    )
 
 
 class BootstrapLost(ClusterError):

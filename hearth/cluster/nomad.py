@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from hearth.cluster.client import Client, Model
 from hearth.cluster.endpoint import Endpoint, Json
-from hearth.cluster.errors import ClusterError
+from hearth.cluster.errors import NoLeader
 
 
 class Row(Model):
@@ -132,10 +132,8 @@ class Nomad(Client):
         """host:port of the leader; empty while there is none."""
         try:
             return str(self.session.call("GET", "status/leader") or "")
-        except ClusterError as error:
-            if "No cluster leader" in str(error):
-                return ""
-            raise
+        except NoLeader:
+            return ""
 
     def nodes(self) -> list[Node]:
         """Every machine that is, or was, a client."""

@@ -26,6 +26,11 @@ class ModuleDocFragment:
         description: Seconds after which a request that got no answer has failed.
         type: float
         default: 10.0
+      leader_timeout:
+        description:
+          - Seconds to ask again while the servers have no leader, as while one is restarted.
+        type: float
+        default: 120.0
     requirements: [The controller's own environment (C(ansible_playbook_python)).]
     attributes:
       check_mode:

@@ -39,6 +39,10 @@ options:
       cert_file: {description: Certificate to show., type: path}
       key_file: {description: Its private key., type: path}
       timeout: {description: Seconds a request may take., type: float, default: 10.0}
+      leader_timeout:
+        description: Seconds to ask again while the servers have no leader.
+        type: float
+        default: 10.0
   nomad:
     description: Where Nomad answers, and what it is asked with.
     type: dict
@@ -233,7 +237,9 @@ def run(module: AnsibleModule) -> dict[str, Any]:
 
 
 def main() -> None:
-    agent = {"type": "dict", "required": True, "options": dict(ARGUMENTS)}
+    # Each question would wait, and that there is no leader is a finding.
+    asked = {**ARGUMENTS, "leader_timeout": {"type": "float", "default": 10.0}}
+    agent = {"type": "dict", "required": True, "options": asked}
     module = AnsibleModule(
         argument_spec={
             "consul": agent,

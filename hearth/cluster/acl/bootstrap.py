@@ -5,17 +5,14 @@ token does not work, nothing is tried: the message says how root brings the two 
 """
 
 import re
-import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from hearth.cluster.consul import Consul
 from hearth.cluster.endpoint import Endpoint
 from hearth.cluster.errors import BootstrapLost, ClusterError, Denied, Refused
 from hearth.cluster.nomad import Nomad
-
-Result = TypeVar("Result")
 
 RESET_FILES: Final = {
     "Consul": "/var/lib/consul/acl-bootstrap-reset",
@@ -26,15 +23,16 @@ GLOBAL_MANAGEMENT: Final = "00000000-0000-0000-0000-000000000001"
 
 
 def bootstrap_consul(
-    endpoint: Endpoint, secret: str, *, write: bool = True, wait: float = 60.0
+    endpoint: Endpoint, secret: str, *, write: bool = True, wait: float = 120.0
 ) -> bool:
     """Make `secret` a management token; whether that was still to be done.
 
     `wait`: seconds to go on while the servers have no leader. Raises `BootstrapLost`, or what
     Consul answers when its access control is switched off.
     """
+    endpoint = replace(endpoint, leader_timeout=wait)
     with Consul(replace(endpoint, token=secret)) as known:
-        if _patiently(lambda: _works(known.session.call, "acl/token/self"), wait):
+        if _works(known.session.call, "acl/token/self"):
             return False
     if write:
         with Consul(replace(endpoint, token="")) as nobody:
@@ -45,7 +43,7 @@ def bootstrap_consul(
 def _bootstrap_consul(nobody: Consul, endpoint: Endpoint, secret: str) -> None:
     body = {"BootstrapSecret": secret}
     try:
-        made = _patiently(lambda: nobody.session.call("PUT", "acl/bootstrap", body), 60.0)
+        made = nobody.session.call("PUT", "acl/bootstrap", body)
     except Refused as error:
         raise _lost("Consul", nobody.endpoint.url, nobody.leader, error) from error
     if made["SecretID"] != secret:
@@ -62,21 +60,22 @@ def _bootstrap_consul(nobody: Consul, endpoint: Endpoint, secret: str) -> None:
 
 
 def bootstrap_nomad(
-    endpoint: Endpoint, secret: str, *, write: bool = True, wait: float = 60.0
+    endpoint: Endpoint, secret: str, *, write: bool = True, wait: float = 120.0
 ) -> bool:
     """Make `secret` a management token; whether that was still to be done.
 
     `wait`: seconds to go on while the servers have no leader. Raises `BootstrapLost`, or what
     Nomad answers when its access control is switched off.
     """
+    endpoint = replace(endpoint, leader_timeout=wait)
     with Nomad(replace(endpoint, token=secret)) as known:
-        if _patiently(lambda: _works(known.session.call, "acl/token/self"), wait):
+        if _works(known.session.call, "acl/token/self"):
             return False
     if write:
         with Nomad(replace(endpoint, token="")) as nobody:
             body = {"BootstrapSecret": secret}
             try:
-                _patiently(lambda: nobody.session.call("POST", "acl/bootstrap", body), 60.0)
+                nobody.session.call("POST", "acl/bootstrap", body)
             except Refused as error:
                 raise _lost("Nomad", endpoint.url, nobody.leader, error) from error
     return True
@@ -88,20 +87,6 @@ def _works(call: Callable[..., Any], path: str) -> bool:
     except Denied:
         return False
     return True
-
-
-def _patiently(ask: Callable[[], Result], wait: float) -> Result:
-    """Ask again while there is no leader: the first election takes up to a minute."""
-    end = time.monotonic() + wait
-    while True:
-        try:
-            return ask()
-        except Refused as error:
-            if not re.search(r"no cluster leader|not ready to serve", error.answer, re.IGNORECASE):
-                raise
-            if time.monotonic() > end:
-                raise
-        time.sleep(0.5)
 
 
 def _lost(product: str, url: str, leader: Callable[[], str], error: Refused) -> ClusterError:

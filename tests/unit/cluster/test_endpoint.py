@@ -6,8 +6,8 @@ import pytest
 
 from hearth.cluster.acl.bootstrap import bootstrap_consul, bootstrap_nomad
 from hearth.cluster.consul import Consul
-from hearth.cluster.endpoint import Answer, Endpoint
-from hearth.cluster.errors import BootstrapLost, Refused, Unreachable
+from hearth.cluster.endpoint import ARGUMENTS, Answer, Endpoint, endpoint_of
+from hearth.cluster.errors import BootstrapLost, NoLeader, Refused, Unreachable
 from hearth.cluster.nomad import Nomad
 from hearth.cluster.testing import ScriptedAgent
 
@@ -36,6 +36,51 @@ def test_first_election_is_waited_for() -> None:
         assert not bootstrap_nomad(Endpoint(agent.url), SECRET)
 
     assert len(agent.requests) == 2
+
+
+def test_question_to_servers_without_a_leader_is_asked_again() -> None:
+    """A server restarts while jobs are planned: an upgrade goes on where it was."""
+    with ScriptedAgent() as agent, Nomad(Endpoint(agent.url, leader_timeout=60)) as nomad:
+        agent.answer("GET", "/v1/jobs", "rpc error: No cluster leader", status=500)
+        agent.answer("GET", "/v1/jobs", "Not ready to serve consistent reads", status=500)
+        ended = "rpc error: failed to get conn: dial tcp 10.0.0.2:4647: connect: connection refused"
+        agent.answer("GET", "/v1/jobs", ended, status=500)
+        agent.answer("GET", "/v1/jobs", [])
+
+        assert nomad.jobs() == []
+
+    assert len(agent.requests) == 4
+
+
+def test_tasks_of_playbooks_wait_for_a_leader() -> None:
+    """Services ask again by themselves; a task that failed ends the whole run."""
+    given = {name: option.get("default") for name, option in ARGUMENTS.items()}
+
+    assert endpoint_of(given | {"url": "http://10.0.0.1:4646"}).leader_timeout >= 60
+    assert Endpoint("http://10.0.0.1:4646").leader_timeout == 0
+
+
+def test_lack_of_a_leader_is_told_with_the_remedy_at_the_end() -> None:
+    """Who waits for ever does not learn that two machines are off."""
+    with ScriptedAgent() as agent, Nomad(Endpoint(agent.url, leader_timeout=0.6)) as nomad:
+        agent.answer("GET", "/v1/jobs", "No cluster leader", status=500)
+
+        with pytest.raises(NoLeader, match="see `systemctl status nomad consul` on each"):
+            nomad.jobs()
+
+    assert len(agent.requests) > 1
+
+
+def test_job_that_servers_may_have_taken_is_not_sent_again() -> None:
+    """The leader was lost while it wrote: only a new plan tells whether it did."""
+    with ScriptedAgent() as agent, Nomad(Endpoint(agent.url, leader_timeout=60)) as nomad:
+        said = "leadership lost while committing log"
+        agent.answer("PUT", "/v1/var/x", said, status=500)
+
+        with pytest.raises(Refused, match=said):
+            nomad.put_variable("x", {"a": "b"})
+
+    assert len(agent.requests) == 1
 
 
 def test_switched_off_access_control_is_said_in_the_words_of_the_agent() -> None:
