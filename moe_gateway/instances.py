@@ -29,11 +29,9 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-CHECK_SECONDS: Final = 2.0
-"""How long an answer to a health check may take."""
-
 SLOTS_SECONDS: Final = 0.5
-"""The same for its slots, which llama-server tells between two pieces of work only."""
+"""How long an answer about its slots may take, which llama-server tells between two pieces of work
+only."""
 
 NOT_ASKED: Final = "not asked yet"
 
@@ -149,6 +147,7 @@ class Instance:
             "circuit": self.circuit.state,
             "slots": self.slots,
             "busy_elsewhere": self.busy_elsewhere,
+            "first_byte_seconds": self.first_byte,
         }
 
 
@@ -326,6 +325,7 @@ class Watch:
         return max(0, busy_slots(body) - max(ours, instance.in_flight)) if status == 200 else 0
 
     async def _get(
-        self, instance: Instance, path: str, seconds: float = CHECK_SECONDS
+        self, instance: Instance, path: str, seconds: float | None = None
     ) -> tuple[int, bytes]:
+        seconds = seconds or self.settings.check_timeout
         return await self.pool.get(instance.address, path, key=instance.key, seconds=seconds)

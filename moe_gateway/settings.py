@@ -162,6 +162,9 @@ class Settings(TlsSettings):
     check_interval: float = Field(
         1, gt=0, description="Seconds between two looks at an instance's health."
     )
+    check_timeout: float = Field(
+        2, gt=0, description="Seconds that its answer to such a look may take."
+    )
     models_interval: float = Field(
         5, gt=0, description="Seconds after which an instance is asked for its models again."
     )

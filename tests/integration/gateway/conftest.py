@@ -54,10 +54,13 @@ class Lab:
         return {"url": url, "key_file": self._folder / "service_key", **fields}
 
     def settings(self, *instances: Json, **fields: Any) -> Settings:
-        """Settings that check health often, so that tests need not wait."""
-        fast: Json = {"check_interval": 0.05, "models_interval": 0.05, **fields}
+        """Settings that check health often, so that tests need not wait, and wait long for the
+        answer: a model that is slow on a busy machine is not ill."""
+        patient: Json = {"check_interval": 0.05, "models_interval": 0.05, "check_timeout": 60}
         files = [self._folder / "key", self._folder / "service_key"]
-        return Settings.model_validate({"key_files": files, "instances": instances, **fast})
+        return Settings.model_validate(
+            {"key_files": files, "instances": instances, **patient, **fields}
+        )
 
     def gateway(
         self, *instances: Json, ready: bool = True, taken: int = 0, **fields: Any

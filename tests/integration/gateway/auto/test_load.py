@@ -1,8 +1,13 @@
-"""Among the instances of one expert, the least busy one is asked, whoever keeps the others busy."""
+"""Among the instances of one expert, the least busy one is asked, whoever keeps the others busy;
+among those as busy, the one that lately took the least time to its first byte."""
+
+import time
 
 import httpx2
+import pytest
 
 from hearth.openai_api.testing import ScriptedModel
+from moe_gateway.admission import SMOOTHING
 from tests.integration.gateway.conftest import CHAT, Lab, chat, instances_of, wait_until
 
 
@@ -28,3 +33,52 @@ def test_slots_that_others_keep_busy_count(lab: Lab) -> None:
         wait_until(lambda: busy() == [0, 0])
 
         assert came == [0 if one is model else 4 for one in models]
+
+
+def first_bytes(gateway: httpx2.Client) -> list[float]:
+    """What the gateway has measured of each instance."""
+    return [one["first_byte_seconds"] for one in instances_of(gateway)]
+
+
+def test_instance_that_was_quick_lately_is_asked(lab: Lab) -> None:
+    """A slow machine is found out by what it does; one slow answer among quick ones is no slow
+    machine, and a machine that has become slow is one."""
+    models, waits = [ScriptedModel(), ScriptedModel()], {"slow": 0.5, "quick": 0.0}
+    for model in models:
+        for text, seconds in waits.items():
+            model.when(text).say("here", wait=seconds)
+    # Two looks alone, at the start: in a later one, an answer that just ends may count as a slot.
+    gateway = lab.gateway(*(lab.expert(one) for one in models), check_interval=3600)
+
+    asked = []
+    for text in ("slow", "quick", "slow", "quick", "slow", "quick"):
+        before, came = first_bytes(gateway), [len(one.requests) for one in models]
+        begun = time.perf_counter()
+        gateway.post(CHAT, json=chat(text)).raise_for_status()
+        took, after = time.perf_counter() - begun, first_bytes(gateway)
+        at = next(n for n, one in enumerate(models) if len(one.requests) > came[n])
+        asked.append(at)
+
+        assert before[at] == min(before), "not the quickest one"
+        assert after[1 - at] == before[1 - at]
+        kept = (1 - SMOOTHING) * before[at]
+        assert kept + SMOOTHING * waits[text] <= after[at] <= kept + SMOOTHING * took
+
+    assert asked[:2] == [0, 1]
+
+
+def test_time_to_the_first_byte_is_known_before_the_last_one(lab: Lab) -> None:
+    """A long answer is no slow one, and who comes meanwhile is to profit from what is known."""
+    model = ScriptedModel()
+    model.when("go").hang("one two", after=1)
+    gateway = lab.gateway(lab.expert(model), check_interval=3600)
+
+    begun = time.perf_counter()
+    with gateway.stream("POST", CHAT, json=chat("go", stream=True)) as answer:
+        took = time.perf_counter() - begun
+        next(answer.iter_lines())
+        (known,) = first_bytes(gateway)
+
+    wait_until(lambda: instances_of(gateway)[0]["in_flight"] == 0)
+    assert 0 < known <= SMOOTHING * took
+    assert first_bytes(gateway) == [pytest.approx(known)]

@@ -25,6 +25,7 @@ class Gateway:
             "KEY_FILES": json.dumps([str(folder / "key"), str(folder / "service_key")]),
             "INSTANCES": json.dumps(instances, default=str),
             "CHECK_INTERVAL": "0.1",
+            "CHECK_TIMEOUT": "60",
             **settings,
         }
         self.log = folder / f"log-{len(list(folder.glob('log-*')))}"
