@@ -230,7 +230,9 @@ class Talk:
 
 
 class RunFailed(Exception):
-    """The run of a turn gave no answer."""
+    """The run of a turn gave no answer; why stands with the run. The message is for the log, where
+    no word of a conversation has a place.
+    """
 
 
 async def words_of(house: House, run: str, listener: Listener) -> AsyncIterator[str]:
@@ -245,7 +247,7 @@ async def words_of(house: House, run: str, listener: Listener) -> AsyncIterator[
             return
     result = await house.wait(run)
     if result.status != "done":
-        raise RunFailed(f"run {run} {result.status}: {result.error}")
+        raise RunFailed(f"run {run} {result.status}")
     if not said:
         yield str(result.outputs.get("text") or "")
 

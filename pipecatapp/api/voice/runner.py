@@ -43,9 +43,9 @@ class Runner:
         try:
             return await self._start(text, conversation, listener, model)
         except Refused as error:
-            raise RunFailed(error.message) from error
+            raise RunFailed(f"{model}: {error.code}") from error
         except (InvalidDocument, InvalidInputs, UnknownWorkflow) as error:
-            raise RunFailed(str(error)) from error
+            raise RunFailed(f"{model}: {type(error).__name__}") from error
 
     async def _start(self, text: str, conversation: str, listener: Listener, model: str) -> str:
         expert = model.removeprefix(EXPERT) if model.startswith(EXPERT) else None

@@ -91,7 +91,8 @@ class Connection:
                 try:
                     await handler(event)
                 except (KeyError, TypeError, ValueError) as error:
-                    log.info("wyoming_event_refused", type=event.type, reason=repr(error))
+                    reason = type(error).__name__  # What it says may be what somebody said.
+                    log.info("wyoming_event_refused", type=event.type, reason=reason)
                     await self._fail(f"{event.type} is not as it should be", "invalid-event")
                 return
 

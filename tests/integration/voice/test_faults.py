@@ -363,18 +363,22 @@ async def test_forgotten_page_makes_room_and_what_was_said_stands_nowhere_else(
     """The place of a closed laptop is free again; and logs, which are kept, copied and read by
     others, hold nothing of what people say at home, no more than traces. The worker is started
     here, so that what it writes is seen, too, and where a library would tell its traces. What
-    hears and what speaks also write of what they refuse, and of an engine that broke off.
+    hears and what speaks also write of what they refuse, and of an engine that broke off; and a
+    model that refuses a question may repeat it.
     """
     structlog.reset_defaults()
     collector = Collector()
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", serve(collector))
     home.house.model.when("secret").say("Your xylophone is safe.")
+    home.house.model.when("again").refuse(400, "An elephant again?", type="invalid_request_error")
     with home.another({"services": home.house.more["services"], "voice_idle_seconds": 4}) as own:
         async with own.caller() as caller:
             await caller.speak(home.voice_of("My secret is a purple elephant."))
             async with caller.quiet():
                 heard = await caller.hears("asked")
                 await caller.hears("answered")
+                await typed(caller, "The elephant again.")
+                trouble = await caller.hears("trouble")
                 await caller.hears("idle")
                 async with asyncio.timeout(60):
                     await caller.socket.wait_closed()
@@ -386,7 +390,8 @@ async def test_forgotten_page_makes_room_and_what_was_said_stands_nowhere_else(
     told = "".join([*capfd.readouterr(), figures, *logs]).lower()
 
     assert "secret" in heard["text"].lower()
-    assert refused == [400, 400]
+    assert (refused, trouble["part"]) == ([400, 400], "model")
+    assert "voice_trouble" in told
     assert all("engine_ready" in log for log in logs)
     assert not [word for word in ("secret", "elephant", "xylophone") if word in told]
     assert collector.raw == b""
