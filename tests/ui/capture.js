@@ -21,6 +21,12 @@ window.captured = {
   loudness: () => frames,
   /** Servers that the browser would ask for its own address. */
   helpers: () => peers.flatMap((peer) => peer.getConfiguration().iceServers),
+  /** The two addresses between which sound goes: [the browser's, the other one's]. */
+  async way() {
+    const found = new Map((await peers.at(-1).getStats()).entries())
+    const pair = [...found.values()].find(({ type, state, nominated }) => type === "candidate-pair" && state === "succeeded" && nominated)
+    return [pair.localCandidateId, pair.remoteCandidateId].map((id) => found.get(id).address)
+  },
   /** The addresses of both ends. */
   async peers() {
     const reports = [...(await peers.at(-1).getStats()).values()]

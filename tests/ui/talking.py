@@ -2,13 +2,15 @@
 
 import io
 import re
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
 import soundfile
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, WebSocket, expect
 
 from tests.integration.speech.conftest import Speech, speech, speech_models
 from tests.ui.conftest import QUIET, Visitor
@@ -27,6 +29,9 @@ FRAMES = 100
 
 RECORDING = 10 * FRAMES
 """After so many the recording has come once from its beginning to its end."""
+
+PIECES = 50
+"""So many a second go by a WebSocket."""
 
 
 @pytest.fixture
@@ -68,6 +73,30 @@ def to_talk(page: Page) -> Page:
 def becomes(page: Page, state: str) -> None:
     """Wait until the figure does this."""
     expect(page.locator("talk-figure")).to_have_attribute("data-state", state, timeout=PATIENCE)
+
+
+def waits_for(page: Page, happened: Callable[[], bool]) -> None:
+    """Until what the test sees of the page is that."""
+    deadline = time.monotonic() + PATIENCE / 1000
+    while not happened():
+        assert time.monotonic() < deadline
+        page.wait_for_timeout(100)
+
+
+def loudness(page: Page, event: Literal["framesent", "framereceived"]) -> list[float]:
+    """How loud each piece of sound is, 0 to 1, that goes or comes by a WebSocket from now on."""
+    found = list[float]()
+
+    def seen(data: str | bytes) -> None:
+        if isinstance(data, bytes):
+            sound = np.frombuffer(data, "<i2").astype(np.float32) / np.float32(32768)
+            found.append(float(abs(sound).max(initial=0)))
+
+    def opened(socket: WebSocket) -> None:
+        socket.on(event, seen)
+
+    page.on("websocket", opened)
+    return found
 
 
 def stops(frames: Sequence[tuple[float, float]]) -> Iterator[float]:

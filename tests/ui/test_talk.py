@@ -22,14 +22,17 @@ from tests.ui.talking import (
     FRAMES,
     LOUD,
     PATIENCE,
+    PIECES,
     RECORDING,
     becomes,
+    loudness,
     microphone,
     speech,
     speech_models,
     stops,
     talking,
     to_talk,
+    waits_for,
     with_microphone,
 )
 
@@ -192,24 +195,46 @@ def quick(seconds: Sequence[float]) -> bool:
 
 
 def test_without_a_way_for_webrtc_sound_goes_by_the_websocket(speaking: Visitor) -> None:
-    """A firewall must not be the end of talking, and nobody should have to choose."""
+    """A firewall must not be the end of talking, and nobody should have to choose. Who is muted is
+    not heard on this way either, nor when the line was broken and is there again."""
     speaking.house.model.when(lambda request: True).say("Paris.")
     page = speaking.enter()
     blocked = "RTCPeerConnection.prototype.setRemoteDescription = async () => {}"
     page.add_init_script(script=blocked)
     page.reload()
+    sent = loudness(page, "framesent")
     page = to_talk(page)
     page.get_by_test_id("talk-start").click()
 
     expect(page.get_by_test_id("talk-answer").first).to_have_text("Paris.", timeout=PATIENCE)
     assert page.locator("talk-page").get_attribute("data-way") == "websocket"
     becomes(page, "speaking")
+    assert max(sent) > LOUD
+    page.get_by_test_id("talk-mute").click()
+    kill_worker()
+    becomes(page, "waking")
+    becomes(page, "listening")
+    expect(page.get_by_test_id("talk-state")).to_contain_text("You are muted")
+    silent = len(sent)
+    enough = silent + RECORDING // FRAMES * PIECES
+    waits_for(page, lambda: len(sent) > enough)
+    assert max(sent[silent:]) == 0
+    page.get_by_test_id("talk-mute").click()
+    waits_for(page, lambda: max(sent[enough:]) > LOUD)
+
+
+def kill_worker() -> None:
+    """The one process in which the house hears and speaks."""
+    for child in psutil.Process().children():
+        if "pipecatapp.voice.worker" in child.cmdline():
+            child.kill()
 
 
 def test_typed_turn_is_answered_and_spoken(talking: Visitor) -> None:
-    """The same conversation for whoever has no microphone; after Clear it is another one, and who
-    comes when nobody else can be heard is told."""
+    """The same conversation for whoever has no microphone, who can also end an answer; after Clear
+    it is another one, and who comes when nobody else can be heard is told."""
     talking.house.model.when("hello").say("Good day to you, and welcome.", pause=0.02)
+    talking.house.model.when("story").say(STORY, pause=0.02)
     talking.house.more["voice_sessions"] = 1
     talking.restart()
     page = to_talk(talking.enter())
@@ -223,6 +248,11 @@ def test_typed_turn_is_answered_and_spoken(talking: Visitor) -> None:
     becomes(page, "listening")
     assert faults(page) == []
     assert talking.house.model.requests[-1].body["model"] == "scripted"
+    types(page, "Tell me a story.")
+    becomes(page, "speaking")
+    page.get_by_test_id("talk-quiet").click()
+    becomes(page, "listening")
+    expect(page.locator(".talk-turn[data-cut]")).to_have_text(re.compile("dragon"))
     page.get_by_test_id("talk-clear").click()
     expect(page.get_by_test_id("talk-answer")).to_have_count(0)
     types(page, "again")
@@ -230,10 +260,15 @@ def test_typed_turn_is_answered_and_spoken(talking: Visitor) -> None:
     asked = talking.house.model.requests[-1].body["messages"]
     assert [one["content"] for one in asked if one["role"] == "user"] == ["again"]
 
-    busy = to_talk(talking.enter())
-    types(busy, "hello")
-    expect(busy.get_by_test_id("problem")).to_contain_text("Everybody is talking")
-    becomes(busy, "trouble")
+    is_told_to_wait(to_talk(talking.enter()))
+
+
+def is_told_to_wait(page: Page) -> None:
+    """What was typed into a full house is not gone."""
+    types(page, "hello")
+    expect(page.get_by_test_id("problem")).to_contain_text("Everybody is talking")
+    expect(page.get_by_test_id("talk-heard")).to_have_text("hello")
+    becomes(page, "trouble")
 
 
 def types(page: Page, text: str) -> None:
@@ -259,6 +294,7 @@ def test_character_listens_thinks_and_speaks(talking: Visitor) -> None:
     becomes(page, "listening")
     types(page, "trouble")
     expect(page.get_by_test_id("problem")).to_contain_text("The model gives no answer.")
+    expect(page.locator(".talk-turn[data-failed]")).to_contain_text("trouble")
     shown = {state: (name, set(moves)) for state, name, moves in page.evaluate("shown")}
 
     always = {"figure-burn", "figure-blink"}

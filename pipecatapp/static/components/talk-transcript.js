@@ -31,7 +31,9 @@ class TalkTranscript extends HTMLElement {
     dismissed: () => this.#unhear(),
     asked: ({ run, text }) => this.#ask(run, text),
     words: ({ run, text }) => this.#turns.get(run)?.words.append(text),
-    interrupted: () => this.#cut(),
+    interrupted: () => this.#cut("cut"),
+    trouble: ({ part }) => part === "model" && this.#cut("failed"),
+    spoken: () => this.#done(),
   }
 
   /** Part of a turn that is not over: it stands here until the whole turn does. */
@@ -47,7 +49,7 @@ class TalkTranscript extends HTMLElement {
 
   #ask(run, text) {
     this.#unhear()
-    for (const { element } of this.#turns.values()) delete element.dataset.now
+    this.#done()
     const words = h("p", { class: "talk-answer", testid: "talk-answer" })
     const person = h("p", { class: "talk-person", testid: "talk-person" }, text)
     const link = h("a", { class: "talk-run", href: runAddress(run), testid: "talk-run" }, icon("graph"), "Run")
@@ -56,10 +58,15 @@ class TalkTranscript extends HTMLElement {
     this.#add(element)
   }
 
-  /** The person spoke over the last answer. */
-  #cut() {
-    const last = [...this.#turns.values()].at(-1)
-    if (last && "now" in last.element.dataset) last.element.dataset.cut = ""
+  /** The answer that is written or spoken now ends here: the person spoke over it, or it failed. */
+  #cut(how) {
+    const now = this.querySelector("[data-now]")
+    if (now) now.dataset[how] = ""
+    this.#done()
+  }
+
+  #done() {
+    for (const { element } of this.#turns.values()) delete element.dataset.now
   }
 
   #add(element) {

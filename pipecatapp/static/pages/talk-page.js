@@ -17,6 +17,8 @@ const STATES = {
   speaking: "I am speaking. Speak over me to stop me.",
   trouble: "Something is wrong.",
 }
+const MUTED = { listening: "You are muted: I hear nothing.", speaking: "I am speaking. You are muted." }
+const ANSWERS = ["thinking", "speaking"]
 const READING = { listening: "Type your next sentence.", speaking: "I am speaking." }
 
 /** A conversation by voice: one button, the figure that listens and speaks, and the transcript. */
@@ -26,6 +28,7 @@ class TalkPage extends HTMLElement {
   #authority = null
   #frame = 0
   #again = true
+  #muted = false
 
   connectedCallback() {
     this.figure = h("talk-figure")
@@ -33,6 +36,7 @@ class TalkPage extends HTMLElement {
     this.note = h("div", { class: "note-slot talk-note" })
     this.start = h("button", { type: "button", class: "button primary talk-start", testid: "talk-start", onclick: this.#toggle })
     this.mute = h("button", { type: "button", class: "button", testid: "talk-mute", "aria-pressed": "false", disabled: true, onclick: this.#mute }, "Mute")
+    this.quiet = h("button", { type: "button", class: "button", testid: "talk-quiet", disabled: true, onclick: () => this.#call.send({ type: "quiet" }) }, "Quiet")
     this.meter = h("meter", { min: "0", max: "1", value: 0, "aria-label": "Loudness of the microphone", testid: "talk-meter" })
     this.time = h("output", { testid: "talk-time" }, "–")
     this.times = h("turn-times")
@@ -54,7 +58,7 @@ class TalkPage extends HTMLElement {
   #stage() {
     const meters = h("dl", { class: "talk-meters" }, h("div", {}, h("dt", {}, "Microphone"), h("dd", {}, this.meter)), h("div", {}, h("dt", {}, "End of speech to first sound"), h("dd", {}, this.time)))
     this.details = h("details", { class: "talk-times", hidden: true }, h("summary", {}, "Where the time went"), this.times)
-    return h("section", { class: "talk-stage", "aria-label": "The agent" }, h("h1", { tabindex: "-1" }, "Talk"), this.figure, this.state, h("div", { class: "talk-buttons" }, this.start, this.mute), this.note, meters, this.details)
+    return h("section", { class: "talk-stage", "aria-label": "The agent" }, h("h1", { tabindex: "-1" }, "Talk"), this.figure, this.state, h("div", { class: "talk-buttons" }, this.start, this.mute, this.quiet), this.note, meters, this.details)
   }
 
   #words() {
@@ -87,8 +91,10 @@ class TalkPage extends HTMLElement {
   }
 
   #toggle = () => {
-    if (this.#call?.hears) return this.#end()
+    const hears = this.#call?.hears
+    this.#muted = false
     this.#end()
+    if (hears) return undefined
     if (!mayListen()) return this.note.replaceChildren(insecure(this.#authority))
     return this.#begin({ microphone: true })
   }
@@ -99,7 +105,7 @@ class TalkPage extends HTMLElement {
     const call = (this.#call = new Call())
     call.addEventListener("told", ({ detail }) => this.#told(detail))
     this.#move()
-    const trouble = await call.open({ conversation: this.#conversation, model: this.model.value || "agent", voice: this.voice.value || "default" }, { microphone })
+    const trouble = await call.open({ conversation: this.#conversation, model: this.model.value || "agent", voice: this.voice.value || "default" }, { microphone, muted: this.#muted })
     if (call !== this.#call) return
     if (trouble) this.#problem("No microphone", trouble)
     this.#button()
@@ -124,13 +130,15 @@ class TalkPage extends HTMLElement {
     const hears = Boolean(this.#call?.hears)
     this.start.replaceChildren(icon(hears ? "cross" : "talk"), hears ? "Stop talking" : "Start talking")
     this.mute.disabled = !hears
-    this.mute.setAttribute("aria-pressed", "false")
+    this.mute.setAttribute("aria-pressed", String(hears && this.#muted))
+    this.toggleAttribute("data-muted", hears && this.#muted)
+    this.#tell()
   }
 
   #mute = () => {
-    const muted = this.mute.getAttribute("aria-pressed") !== "true"
-    this.#call.muted = muted
-    this.mute.setAttribute("aria-pressed", String(muted))
+    this.#muted = !this.#muted
+    this.#call.muted = this.#muted
+    this.#button()
   }
 
   #clear = () => {
@@ -145,6 +153,7 @@ class TalkPage extends HTMLElement {
     if (!text) return
     this.field.value = ""
     if (!this.#call) this.#begin({ microphone: false })
+    this.transcript.told({ type: "heard", text })
     this.#call.send({ type: "text", text })
   }
 
@@ -197,8 +206,16 @@ class TalkPage extends HTMLElement {
   #show(state) {
     if (state === this.figure.dataset.state && state !== "off") return
     this.figure.state = state
-    this.state.textContent = (this.#call && !this.#call.hears && READING[state]) || STATES[state]
+    this.quiet.disabled = !ANSWERS.includes(state)
+    this.#tell()
     if (state === "trouble") announce(STATES.trouble)
+  }
+
+  /** The state in words; they are others for who cannot be heard. */
+  #tell() {
+    const { state } = this.figure.dataset
+    const others = this.#call && !this.#call.hears ? READING : this.#muted ? MUTED : STATES
+    this.state.textContent = others[state] ?? STATES[state]
   }
 
   #problem(title, text) {

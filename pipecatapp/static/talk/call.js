@@ -39,9 +39,10 @@ export class Call extends EventTarget {
   #tries = 0
 
   /** `wanted` is {conversation, model, voice}. Answers why there is no microphone though one was asked for, or null. */
-  async open(wanted, { microphone }) {
+  async open(wanted, { microphone, muted }) {
     this.#wanted = wanted
     const trouble = microphone ? await this.#listen() : null
+    this.muted = muted
     await this.#connect(this.hears && "RTCPeerConnection" in window && !sessionStorage.getItem(NO_WAY))
     return trouble
   }
@@ -90,7 +91,7 @@ export class Call extends EventTarget {
     source.connect(this.#meter.node)
     await this.#context.audioWorklet.addModule("/static/talk/microphone.js")
     const frames = new AudioWorkletNode(this.#context, "microphone", { numberOfOutputs: 0 })
-    frames.port.onmessage = ({ data }) => this.#ready && !this.#direct && this.#socket?.send(data)
+    frames.port.onmessage = ({ data }) => this.#ready && !this.#direct && this.#open && this.#socket.send(data)
     source.connect(frames)
     return null
   }
@@ -161,7 +162,12 @@ export class Call extends EventTarget {
   }
 
   #flush() {
-    while (this.#ready && this.#waiting.length > 0) this.#socket.send(this.#waiting.shift())
+    while (this.#ready && this.#open && this.#waiting.length > 0) this.#socket.send(this.#waiting.shift())
+  }
+
+  /** A line that has just been closed, at the other end, takes nothing more. */
+  get #open() {
+    return this.#socket?.readyState === WebSocket.OPEN
   }
 
   #tell(detail) {
