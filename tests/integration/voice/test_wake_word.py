@@ -1,6 +1,7 @@
 """Wake words: found when they are said, and not when somebody reads a book aloud."""
 
 import io
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from pipecatapp.voice.messages import HEARD_RATE
 from pipecatapp.voice.worker.waking import WakeWords, Window
 from speech.audio import Samples, to_pcm
 from tests.integration.speech.conftest import STORE, Speech
+from tests.integration.voice.conftest import Caller, Home, Message
 
 PHRASES = {
     "okay_nabu": "Okay Nabu.", "hey_jarvis": "Hey Jarvis.", "hey_mycroft": "Hey Mycroft.",
@@ -22,6 +24,15 @@ PHRASES = {
 }  # fmt: skip
 READING = "moonshine_voice/assets/two_cities.wav"
 """44 s of a person who reads the beginning of a novel; it lies in the wheel of Moonshine."""
+
+
+STORY = " ".join(f"The dragon number {n} sat on a hill and looked at the sea." for n in range(20))
+
+
+@pytest.fixture(scope="module")
+def voice_settings() -> dict[str, Any]:
+    """A browser that hangs on a wall and listens all day."""
+    return {"voice_browser": {"wake_words": ["okay_nabu"], "window_seconds": 6}}
 
 
 @pytest.fixture(scope="module")
@@ -82,3 +93,36 @@ def test_stop_word_is_a_turn_of_its_own() -> None:
 
     assert [manners.stops(text) for text in ("Never mind!", "That's all.")] == [True, True]
     assert not manners.stops("Stop the music.")
+
+
+async def test_wake_word_opens_a_conversation_and_a_stop_word_ends_it(lasting_home: Home) -> None:
+    """After the word one talks as with a person: goes on without it, stops an answer, sends it to
+    sleep. What is said then is nobody's question, until the next wake word."""
+    home = lasting_home
+    home.house.model.when("dragon").say(STORY, pause=0.02)
+    home.house.model.when("France").say("It is Paris.")
+    said = ("Okay Nabu.", "Tell me of a dragon.", "Never mind.", "What is the capital of France?")
+    wake, dragon, stop, question = map(home.voice_of, said)
+    async with home.caller() as caller:
+        await says(caller, wake, "woken")
+        [story] = await says(caller, dragon, "asked")
+        await caller.hears("state", state="speaking")
+        await says(caller, stop, "interrupted", "dismissed", "asleep")
+        await caller.speak(question)
+        await says(caller, wake, "woken")
+        await says(caller, question, "asked", "answered", "asleep")  # Nobody went on.
+    asked = [message["text"] for _, message in caller.told if message["type"] == "asked"]
+    with home.house.client() as web:
+        stopped = web.get(f"/api/runs/{story['run']}").json()
+
+    assert ["dragon" in asked[0].lower(), "france" in asked[1].lower()] == [True, True]
+    assert len(asked) == 2
+    assert stopped["status"] in ("cancelled", "done")
+
+
+async def says(caller: Caller, sound: Samples, *types: str) -> list[Message]:
+    """Say it, and then nothing until each of these has been told."""
+    before = len(caller.told)
+    await caller.speak(sound)
+    async with caller.quiet():
+        return [await caller.hears(type, after=before) for type in types]
