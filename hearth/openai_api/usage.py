@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from hearth.openai_api.sse import DONE, MAX_EVENT_BYTES, EventTooLong
@@ -11,8 +11,13 @@ _BLANK: Final = re.compile(rb"\n\r?\n")
 _DATA: Final = re.compile(rb"^data: ?(.*?)\r?$", re.MULTILINE)
 _TELLING: Final = re.compile(rb'"usage"\s*:\s*\{|"error"\s*:')
 _DONE: Final = DONE.encode()
-_MARKS: Final = (b'"usage"', b'"error"', _DONE)
+_TELLING_MARKS: Final = (b'"usage"', b'"error"')
+_MARKS: Final = (*_TELLING_MARKS, _DONE)
 """What an event must hold to be worth a look; in a text that a model says, quotes are escaped."""
+_END: Final = b"data: %s\n\n" % _DONE
+_AND_END: Final = b"\n\n" + _END
+"""How nearly all streams end. Of many tokens that come at once, a search is as long as all of
+them."""
 
 
 class TokenCount(NamedTuple):
@@ -67,15 +72,18 @@ class StreamTap:
             data, self._rest = data[:end], data[end:]
             if len(self._rest) > MAX_EVENT_BYTES:
                 raise EventTooLong(f"An event is longer than {MAX_EVENT_BYTES} bytes.")
-        for mark in _MARKS:
+        marks: Sequence[bytes] = _MARKS
+        if data.endswith(_AND_END) or data == _END:
+            self.done, marks = True, _TELLING_MARKS
+        for mark in marks:
             if mark in data:
-                return self._without_usage(data)
+                return self._without_usage(data, marks)
         return data
 
-    def _without_usage(self, data: bytes) -> bytes:
+    def _without_usage(self, data: bytes, marks: Sequence[bytes]) -> bytes:
         """Look at the marked events among these whole ones, and take out the usage chunk."""
         kept, begin = [], 0
-        for start, end in _marked_events(data):
+        for start, end in _marked_events(data, marks):
             if not self._look(data[start:end]):
                 kept.append(data[begin:start])
                 begin = end
@@ -109,21 +117,24 @@ def _data_of(event: bytes) -> bytes:
     return b"\n".join(_DATA.findall(event))
 
 
-def _last_end(data: bytes) -> int:
-    """Where the last whole event ends."""
-    lf, crlf = data.rfind(b"\n\n"), data.rfind(b"\n\r\n")
-    return max(lf + 2 if lf >= 0 else 0, crlf + 3 if crlf >= 0 else 0)
+def _last_end(data: bytes, start: int = 0, stop: int | None = None) -> int:
+    """Where the last whole event ends that lies between these places."""
+    stop = len(data) if stop is None else stop
+    lf = data.rfind(b"\n\n", start, stop)
+    crlf = data.rfind(b"\n\r\n", start, stop) if b"\r" in data else -1
+    return max(lf + 2 if lf >= 0 else start, crlf + 3 if crlf >= 0 else start)
 
 
-def _marked_events(data: bytes) -> Iterator[tuple[int, int]]:
+def _marked_events(data: bytes, marks: Sequence[bytes]) -> Iterator[tuple[int, int]]:
     """Start and end of each event that holds a mark; each mark is looked for once in all."""
-    found = [(data.find(mark), mark) for mark in _MARKS]
+    found = [(at, mark) for mark in marks if (at := data.find(mark)) >= 0]
     start = 0
-    while found := [(at, mark) for at, mark in found if at >= 0]:
+    while found:
         first = min(found)[0]
-        start += _last_end(data[start:first])
+        start = _last_end(data, start, first)
         blank = _BLANK.search(data, first)
         end = blank.end() if blank else len(data)
         yield start, end
         start = end
         found = [(data.find(mark, end) if at < end else at, mark) for at, mark in found]
+        found = [(at, mark) for at, mark in found if at >= 0]

@@ -104,7 +104,7 @@ def serve(
 
     With a `certificate`, TLS is spoken. `on_stop` is called at the signal, so that endless answers
     (event streams) can end themselves. `http` speaks HTTP on each connection in the place of
-    `BoundedHttp`; then nothing is made of `X-Forwarded-For` either.
+    `BoundedHttp`; then nothing is made of `X-Forwarded-For` either, and WebSockets are not spoken.
     Raises `SystemExit` with another code than 0 when the address cannot be bound.
     """
     config = uvicorn.Config(
@@ -112,6 +112,7 @@ def serve(
         host=host,
         port=port,
         http=http or BoundedHttp,
+        ws="auto" if http is None else "none",
         proxy_headers=http is None,
         log_config=None,
         access_log=False,
