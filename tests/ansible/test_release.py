@@ -1,6 +1,8 @@
 """What is shipped to machines is our own code, named by its content."""
 
 import hashlib
+import json
+import os
 import shutil
 import subprocess
 import sys
@@ -12,6 +14,8 @@ import pytest
 from hearth.release.environment import CATALOGUE, LOCKS, PACKAGES, build, stamp
 from hearth.release.errors import CommandFailed
 from tests.ansible import tree
+
+INSTALL = Path(__file__).with_name("release.yaml")
 
 
 @pytest.fixture
@@ -93,3 +97,47 @@ def test_controller_keeps_two_of_each(checkout: Path, tmp_path: Path) -> None:
 
     assert len(list((tmp_path / "out").glob("hearth-*"))) == 2
     assert len(list((tmp_path / "out").glob("packages-speech-*"))) == 2
+
+
+@pytest.mark.hosts
+def test_machine_unpacks_packages_once_for_all_releases_that_have_them(
+    checkout: Path, tmp_path: Path
+) -> None:
+    """Our own code changes every week, what it needs seldom; and of that nothing is left over."""
+    root = tmp_path / "machine"
+    for package in set(PACKAGES) - {"hearth"}:  # compiling takes longest
+        shutil.rmtree(checkout / package)
+        (checkout / package).mkdir()
+        (checkout / package / "__init__.py").touch()
+
+    said = _install(root, checkout, {"1": ["host", "speech"], "2": ["host"], "3": ["host"]})
+
+    assert said.count("Unpack them]") == 2, said
+    assert {path.name for path in (root / "versions").iterdir()} == {"2", "3"}
+    (left,) = (root / "packages").iterdir()
+    assert left.name.startswith("host-")
+    python = root / "current" / "venv" / "bin" / "python"
+    found = subprocess.run(
+        [python, "-P", "-c", "import hearth, sys; print(hearth.__file__, *sys.path)"],
+        capture_output=True, text=True, check=True,
+    ).stdout.split()  # fmt: skip
+    assert Path(found[0]).is_relative_to(root)
+    assert any(path.startswith(str(left)) for path in found)
+
+
+def _install(root: Path, checkout: Path, releases: dict[str, list[str]]) -> str:
+    """Versions of it with their sets, one after the other; the tasks that did something."""
+    named = [
+        {"version": version, "checkout": str(checkout), "sets": sets}
+        for version, sets in releases.items()
+    ]
+    words = ["-e", json.dumps({"releases": named, "releases_root": str(root)})]
+    ended = subprocess.run(
+        [Path(sys.executable).with_name("ansible-playbook"), "-i", "localhost,", "-c", "local",
+         *words, INSTALL],
+        capture_output=True, text=True, check=False,
+        env={**os.environ, "ANSIBLE_CONFIG": str(tree.ROOT / "ansible.cfg"),
+             "ANSIBLE_NOCOLOR": "1"},
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr[-2000:]
+    return ended.stdout
