@@ -37,6 +37,27 @@ job "stray" {
   }
 }
 """
+AHEAD = """
+mkdir /run/ahead
+printf '#!/bin/sh\\nPYTHONPATH=/run/ahead exec /usr/bin/python3 "$@"\\n' >/run/python-ahead
+chmod +x /run/python-ahead
+cat >/run/ahead/sitecustomize.py <<'END'
+import time
+clock = time.time
+time.time = lambda: clock() + 3600
+END
+cat >/run/systemd/system/systemd-timesyncd.service <<'END'
+[Service]
+Type=oneshot
+ExecStart=/bin/rm -r /run/ahead
+END
+systemctl daemon-reload
+"""
+"""Hosts of the lab share one clock, which none of them may set. What asks this one for its time is
+told that of a clock that is an hour ahead, until its time service is started."""
+AHEAD_NO_MORE = """
+rm -r /run/python-ahead /run/systemd/system/systemd-timesyncd.service && systemctl daemon-reload
+"""
 STARTED = "systemctl show --value --property ActiveEnterTimestampMonotonic nomad"
 FOUND = {
     "unit:node2:consul.service",
@@ -51,16 +72,24 @@ FOUND = {
     "job:llama-expert-general",
     "job:stray",
     "stale:node3:llama-expert-ghost",
+    "check:node3:service:left-behind",
+    "clock:node3",
 }
 MOVED = "10.231.7.33"
+LEFT_BEHIND = {
+    "Name": "left-behind", "Port": 20002, "Check": {"TTL": "1h", "Status": "critical"},
+}  # fmt: skip
 GHOST = {"ID": "llama-expert-ghost", "Name": "llama-expert-ghost", "Port": 20001}
 
 
 @pytest.mark.proves("004-10")
 def test_drift_of_every_kind_is_found_repaired_and_gone(cluster: Lab) -> None:
-    """Stopped and disabled, damaged, about to end, changed by hand, dead, missing, unknown."""
+    """Stopped and disabled, damaged, about to end, changed by hand, dead, missing, unknown, ahead
+    of its time."""
     first, second, third = cluster.nodes()
     _haunt(cluster, third)
+    with agents(cluster, third) as (consul, _):
+        consul.session.call("PUT", "agent/service/register", LEFT_BEHIND)
     with agents(cluster, first) as (_, nomad):
         parsed = nomad.session.call("POST", "jobs/parse", {"JobHCL": STRAY, "Canonicalize": True})
         nomad.session.call("POST", "jobs", {"Job": parsed})
@@ -75,8 +104,13 @@ def test_drift_of_every_kind_is_found_repaired_and_gone(cluster: Lab) -> None:
         node.ssh("echo '# by hand' >>/etc/nomad.d/nomad.hcl")
     third.ssh(DAMAGE)
     second.ssh("systemctl disable --now consul")
+    third.ssh(AHEAD)
 
-    play(cluster, "-e", "heal=all", playbook="heal_cluster.yaml")
+    play(
+        cluster, "-e", "heal=all", playbook="heal_cluster.yaml",
+        of_hosts={third.name: {"ansible_python_interpreter": "/run/python-ahead"}},
+    )  # fmt: skip
+    third.ssh(AHEAD_NO_MORE)
 
     log = journal.read(vault().with_name("lab.heal.jsonl"))
     begun = max(index for index, line in enumerate(log) if line["event"] == "repair")

@@ -8,7 +8,9 @@ import pytest
 
 from hearth.lab.lab import Lab
 from hearth.lab.node import Node
+from tests.lab.layers import KEPT
 from tests.lab.playbooks import secrets
+from tests.lab.whole.asking import agents
 
 pytestmark = [pytest.mark.hosts, pytest.mark.nomad, pytest.mark.timeout(900)]
 JOB = """
@@ -54,6 +56,14 @@ def test_clients_have_drivers_volumes_and_facts(cluster: Lab) -> None:
         assert me["Meta"]["power_class"] == "always_on"
         assert me["Meta"]["gpu_backend"] == "cpu"
         assert me["Meta"]["arch"] == "x86_64"
+
+
+def test_second_and_third_server_join_the_first(cluster: Lab) -> None:
+    """A home lab begins with one machine; its jobs and secrets must survive that it grows."""
+    for node in cluster.nodes():
+        with agents(cluster, node) as (_, nomad):
+            assert [peer.voter for peer in nomad.peers()] == [True] * 3
+            assert nomad.variable(KEPT)[1] == {"said": "before"}
 
 
 def test_nobody_without_a_token_learns_anything(cluster: Lab) -> None:
