@@ -33,6 +33,7 @@ PLACE = ROOT / ".cache" / "benchmarks"
 PEERS = ROOT / "tests" / "benchmarks" / "peers"
 HOST = "127.0.0.1"
 SERVICE_KEY = "sk-hearth-benchmark"
+RELAY = "bare relay"
 MODELS = 3
 TOKENS = 64
 PLENTY = Limits(requests_per_minute=10**9, tokens_per_minute=10**12, tokens_per_day=10**15)
@@ -81,6 +82,8 @@ class Field:
     gateway: Way
     nginx: Way
     litellm: Way
+    relay: Way
+    """Passes on what it gets, unseen: what the event loop itself takes."""
     models: list[Way]
 
     def stats(self) -> list[Json]:
@@ -107,9 +110,10 @@ def field(interval_us: int = 0) -> Iterator[Field]:
             _gateway(start, folder, ports),
             _nginx(start, folder, ports),
             _litellm(start, folder, ports),
+            _relay(start, ports),
             models,
         )
-        for way in (*models, ways.gateway, ways.nginx, ways.litellm):
+        for way in (*models, ways.relay, ways.gateway, ways.nginx, ways.litellm):
             _wait_for(way)
             way.load(1, 0.5, stream=False)
         yield ways
@@ -210,6 +214,14 @@ def _litellm(start: Start, folder: Path, ports: list[int]) -> Way:
     return Way("LiteLLM proxy", port, SERVICE_KEY, process)
 
 
+def _relay(start: Start, ports: list[int]) -> Way:
+    port = free_port()
+    process = start(
+        [interpreter(), HERE / "relay.py", port, *ports], PYTHONPATH=sysconfig.get_path("purelib")
+    )
+    return Way(RELAY, port, SERVICE_KEY, process)
+
+
 def peers() -> Path:
     """The programs of the peers' environment; it is made at the first use."""
     return made(PLACE / "peers", PEERS / "requirements.lock").parent
@@ -234,7 +246,12 @@ def litellm_version() -> str:
 
 
 def other_versions() -> dict[str, str]:
-    return {"LiteLLM proxy": litellm_version(), "nginx": nginx_version(), "direct": "(no gateway)"}
+    return {
+        "LiteLLM proxy": litellm_version(),
+        "nginx": nginx_version(),
+        "direct": "(no gateway)",
+        RELAY: f"(uvloop {version('uvloop')})",
+    }
 
 
 def server_version() -> str:

@@ -57,19 +57,24 @@ class Load:
 
 
 def test_budget_outlives_the_gateway(lab: Lab, tmp_path: Path) -> None:
-    """A restart makes no new day: what was used is written down when the process ends."""
+    """A restart makes no new day: what was used in the last moment is written down, too."""
     store = KeyStore(tmp_path / "keys.db")
     key = store.add("tablet", Limits(tokens_per_day=4))
-    model = ScriptedModel()
-    model.when("go").say("one two three")
+    model, held = ScriptedModel(), threading.Event()
+    model.when("go").say("one two three", held=held)
     instance, statuses = lab.expert(model), []
     for _ in range(2):
         with (
             Gateway(tmp_path, instance, KEY_STORE=str(store.path)) as gateway,
             caller(str(gateway.client.base_url), key) as tablet,
+            ThreadPoolExecutor(1) as thread,
         ):
-            statuses.append(tablet.post(CHAT, json=chat("go")).status_code)
+            answer = thread.submit(tablet.post, CHAT, json=chat("go"))
+            wait_until(lambda answer=answer: model.running == 1 or answer.done())  # type: ignore[misc]
             gateway.child.send_signal(signal.SIGTERM)
+            wait_until(lambda log=gateway: "Shutting down" in log.text)  # type: ignore[misc]
+            held.set()
+            statuses.append(answer.result().status_code)
             assert gateway.child.wait(60) == 0
 
     assert statuses == [200, 429]
