@@ -158,9 +158,8 @@ class TalkPage extends HTMLElement {
   }
 
   #told(message) {
-    this.transcript.told(message)
-    const known = this.#HEARD[message.type]
-    if (known) known(message)
+    this.#HEARD[message.type]?.(message)
+    this.transcript.told(message) // The last: what stands above it has its height now, and the end of it is shown.
   }
 
   #HEARD = {

@@ -64,6 +64,12 @@ class Engines:
         process.kill()
         process.wait(60)
 
+    def mend(self) -> None:
+        """Start those again that a test which failed has left dead: they are for all tests here."""
+        for name, process in self.speech.processes.items():
+            if process.poll() is not None:
+                self.again(name)
+
     def again(self, name: str) -> None:
         """Start it where it was."""
         url = {SPEECH_STT: self.speech.stt, SPEECH_TTS: self.speech.tts}[name]
@@ -100,7 +106,8 @@ def voice_settings(engines: Engines) -> dict[str, Any]:
 
 
 @pytest.fixture
-def home(lasting_home: Home) -> Home:
+def home(lasting_home: Home, engines: Engines) -> Home:
+    engines.mend()
     lasting_home.house.model.when("France").say(PARIS)
     return lasting_home
 
