@@ -5,6 +5,7 @@ import time
 
 import httpx2
 import pytest
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hearth.openai_api.testing import ScriptedModel
 from moe_gateway.admission import SMOOTHING
@@ -33,6 +34,34 @@ def test_slots_that_others_keep_busy_count(lab: Lab) -> None:
         wait_until(lambda: busy() == [0, 0])
 
         assert came == [0 if one is model else 4 for one in models]
+
+
+def without_slots(app: ASGIApp) -> ASGIApp:
+    """As llama-server in its router mode, which has no `/slots`."""
+
+    async def routed(scope: Scope, receive: Receive, send: Send) -> None:
+        missing = scope["type"] == "http" and scope["path"] == "/slots"
+        await app({**scope, "path": "/missing"} if missing else scope, receive, send)
+
+    return routed
+
+
+def test_server_that_tells_no_slots_is_as_busy_as_we_keep_it(lab: Lab) -> None:
+    """It is no fault of it, and our own requests are known without asking."""
+    models = [ScriptedModel(), ScriptedModel()]
+    for model in models:
+        model.when("long").hang("one", after=1)
+    urls = [lab.serve(without_slots(model.app)) for model in models]
+    assert {httpx2.get(f"{url}/slots", trust_env=False).status_code for url in urls} == {404}
+    gateway = lab.gateway(*(lab.at(url, expert="small", slots=4) for url in urls))
+
+    with gateway.stream("POST", CHAT, json=chat("long", stream=True)):
+        for _ in range(4):
+            gateway.post(CHAT, json=chat("x")).raise_for_status()
+        told = instances_of(gateway)
+
+    assert [len(one.requests) for one in models] == [1, 4]
+    assert [(one["healthy"], one["busy_elsewhere"]) for one in told] == [(True, 0)] * 2
 
 
 def first_bytes(gateway: httpx2.Client) -> list[float]:
