@@ -25,8 +25,10 @@ TALKS = 4
 TURNS = 3
 PAIRS = 3
 THREADS = max(1, len(os.sched_getaffinity(0)) - 1)
-RULES = "You look after house number {}. Its doors, lamps and heaters are yours to know. " * 40
-"""What a system prompt with its tools is long: about 800 tokens, of each talk its own."""
+SENTENCES = 16
+RULE = "You look after house number {}. Its doors, lamps and heaters are yours to know. "
+RULES = RULE * SENTENCES
+"""What a short system prompt with a tool is long: about 320 tokens, of each talk its own."""
 
 
 @dataclass
@@ -55,7 +57,8 @@ def hold(ports: list[int], name: str) -> tuple[float, float]:
     """Some talks at once, turn by turn, each request to the next port. Of all turns but the first:
     the median of the seconds to the first word, and the share of the prompt that was cached."""
     talks = [
-        [{"role": "system", "content": RULES.format(*[f"{name}-{n}"] * 40)}] for n in range(TALKS)
+        [{"role": "system", "content": RULES.format(*[f"{name}-{n}"] * SENTENCES)}]
+        for n in range(TALKS)
     ]
     seconds, shares, asked = [], [], 0
     for turn in range(TURNS):
@@ -140,7 +143,7 @@ def running(folder: Path) -> Iterator[House]:
 BENCHMARK = Benchmark(
     id="gateway.affinity_ttft",
     about=(
-        f"{TALKS} conversations of {TURNS} turns, each with about 800 tokens of rules of its own,"
+        f"{TALKS} conversations of {TURNS} turns, each with about 320 tokens of rules of its own,"
         f" over {INSTANCES} servers with SmolLM2-135M: seconds to the first word of every turn but"
         " the first, through the gateway, which keeps a conversation where its beginning is cached,"
         " against sending each request to the next server."
