@@ -176,6 +176,15 @@ def test_addresses_and_ports_are_those_that_were_set(rendered: Rendered) -> None
     assert [str(file) for file in _that_do() if LITERAL.search(_read(file))] == []
 
 
+def test_new_leader_misses_a_dead_machine_within_a_minute(rendered: Rendered) -> None:
+    """Nomad's own five minutes are five minutes without the expert that ran beside the leader."""
+    texts = [file.read_text() for file in rendered.files("nomad.nomad.hcl")]
+    servers = [text for text in texts if re.search(r"server \{\s+enabled\s+= true", text)]
+
+    assert servers
+    assert all('failover_heartbeat_ttl = "1m"' in text for text in servers)
+
+
 def test_docker_configuration_is_json(rendered: Rendered) -> None:
     """Docker does not start with a file that it cannot read."""
     for file in rendered.files("docker.daemon.json"):
