@@ -164,7 +164,7 @@ def test_device_that_trusts_the_house_talks_with_it(
         machine.lose_udp()
         page.reload()
         talks(page, way="websocket")
-        assert max(played) > LOUD
+        waits_for(page, lambda: max(played, default=0) > LOUD)
         assert asked == {urlsplit(address).hostname}
 
 
