@@ -71,7 +71,7 @@ def test_nobody_without_a_token_learns_anything(cluster: Lab) -> None:
     node = cluster.node("node1")
 
     said = node.ssh(
-        "NOMAD_ADDR=https://10.231.7.11:4646 NOMAD_CACERT=/etc/hearth/machine/ca.pem "
+        f"NOMAD_ADDR=https://{node.address}:4646 NOMAD_CACERT=/etc/hearth/machine/ca.pem "
         "nomad node status 2>&1 || true"
     )
 
