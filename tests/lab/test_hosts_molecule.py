@@ -1,5 +1,6 @@
 """Molecule's scenarios, in the lab."""
 
+import shutil
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -8,8 +9,9 @@ import pytest
 
 from hearth.cluster import binaries
 from hearth.lab.lab import Lab
-from tests.lab.conftest import Boot
-from tests.lab.playbooks import BIN, ROOT
+from tests.lab.conftest import Boot, Layer
+from tests.lab.layers import three
+from tests.lab.playbooks import BIN, ROOT, told, vault
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
 SCENARIO = "ansible/molecule/default"
@@ -72,3 +74,32 @@ def test_default_scenario_passes_on_that_host(lab: Lab, settings: dict[str, str]
     assert ended.returncode == 0, ended.stdout[-6000:] + ended.stderr[-3000:]
     # The scenario ends with an error where its second run changes something.
     assert "syntax, converge, idempotence, side_effect, verify" in ended.stdout + ended.stderr
+
+
+@pytest.fixture(scope="module")
+def hosts(golden: Layer, boot: Boot) -> Iterator[Lab]:
+    """Three hosts with all but Nomad, and with the secrets of their cluster."""
+    lab = boot("molecule-cluster", 3, layer=golden("machines", three))
+    shutil.copy(vault(), lab.folder)
+    yield lab
+    lab.down()
+
+
+@pytest.mark.nomad
+def test_cluster_scenario_passes_on_three_hosts(hosts: Lab) -> None:
+    """Who works on a role that needs other machines sees three of them converge and answer.
+
+    Nomad is what is new to these.
+    """
+    ran = told(
+        hosts,
+        [str(BIN / "molecule"), "test", "--scenario-name", "cluster", "--destroy", "never"],
+        MOLECULE_GLOB="ansible/molecule/*/molecule.yml",
+        PATH=f"{BIN}:/usr/sbin:/usr/bin:/sbin:/bin",
+    )
+
+    said = ran.output + ran.errors
+    assert "syntax, converge, idempotence, verify" in said
+    for node in hosts.nodes():
+        assert f"changed: [{node.name}]" in said
+        assert node.ssh("systemctl is-active nomad consul").split() == ["active", "active"]
