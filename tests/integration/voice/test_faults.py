@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
@@ -26,7 +27,7 @@ from tests.integration.agent.conftest import Serve
 from tests.integration.gateway.api.test_traces import Collector
 from tests.integration.local.conftest import free_port_base, wait_for
 from tests.integration.speech.conftest import Speech, end, is_ready, start, word_errors
-from tests.integration.voice.conftest import FRAME, Caller, Home
+from tests.integration.voice.conftest import FRAME, SECONDS, Caller, Home
 from tests.ports import free_ports
 from tests.rules.tree import ROOT
 
@@ -245,9 +246,8 @@ async def test_worker_that_has_grown_too_large_finishes_what_it_has(home: Home) 
                 pass
             await own.tells("voice_workers_recycled_total 1.0")
             both = workers() - others
-            await typed(first, QUESTION)
-            await first.hears("answered")
-            async with own.caller() as later, later.quiet():
+            async with own.caller() as later, later.quiet():  # Seconds later: the next one is warm.
+                await goes_on(first)
                 await goes_on(later)
         # Whoever waits for a child takes its end from the agent, which then waits for ever.
         await asyncio.to_thread(
@@ -343,19 +343,29 @@ async def test_three_people_speak_at_once_and_each_gets_his_answer(home: Home) -
         "How many planets are there in the solar system?": "There are eight.",
         "Is there enough milk in the fridge for breakfast?": "There is half of a bottle.",
     }
-    home.house.model.when("planets").say("There are eight.")
-    home.house.model.when("milk").say("There is half of a bottle.")
+    for_all = threading.Event()
+    for word, answer in zip(("France", "planets", "milk"), people.values(), strict=True):
+        home.house.model.when(word).say(answer, held=for_all)
     voices = [home.voice_of(question) for question in people]
+
+    asked = asyncio.Semaphore(0)
 
     async def talks(voice: Samples) -> str:
         async with home.caller() as caller:
             await caller.speak(voice)
             async with caller.quiet():
+                await caller.hears("asked")
+                asked.release()
+                await asyncio.to_thread(for_all.wait, SECONDS)
                 await caller.hears("answered")
                 await caller.sounds()
             return "".join(m["text"] for _, m in caller.told if m["type"] == "words")
 
-    answers = await asyncio.gather(*map(talks, voices))
+    talking = asyncio.gather(*map(talks, voices))
+    for _ in people:  # Nobody is answered before all have asked.
+        await asked.acquire()
+    for_all.set()
+    answers = await talking
 
     assert answers == [*people.values()]
 
