@@ -24,7 +24,10 @@ def _health(ailing: str) -> str:
 
 @pytest.mark.parametrize(("ailing", "status", "needed"), [("node3", 429, True), ("", 200, False)])
 def test_nomad_is_not_restarted_while_another_server_is_ill(
-    ailing: str, status: int, needed: bool, tmp_path: Path  # noqa: FBT001
+    ailing: str,
+    status: int,
+    needed: bool,  # noqa: FBT001
+    tmp_path: Path,
 ) -> None:
     """Nomad answers 429 then and does not call it JSON: `json` of Ansible's `uri` is not there."""
     asked = {"status": status, "content": _health(ailing)}

@@ -245,6 +245,27 @@ def test_model_is_computed_by_the_hosts_together(cluster: Lab) -> None:
         _end(cluster, "llama-expert-together")
 
 
+def test_what_the_cluster_says_the_cluster_hears(cluster: Lab) -> None:
+    """Both jobs are found through Consul wherever Nomad has put them, by the gateway and by the
+    agent; the agent can be talked with and tells devices whom to trust."""
+    question = "What is the capital of France?"
+    spoken = {"model": "tts-1", "voice": "alloy", "input": question, "response_format": "wav"}
+    with gateway(cluster, cluster.nodes()[0]) as client:
+        said = client.post("/v1/audio/speech", json=spoken)
+        assert said.status_code == 200, said.text
+        heard = client.post(
+            "/v1/audio/transcriptions", data={"model": "whisper-1"},
+            files={"file": ("question.wav", said.content)},
+        )  # fmt: skip
+    with agent(cluster, cluster.nodes()[0]) as client:
+        talk = client.get("/api/voice").json()
+
+    assert heard.status_code == 200, heard.text
+    assert "capital" in heard.json()["text"].lower()
+    assert (talk["trouble"], talk["authority"]) == (None, "/ca.crt")
+    assert talk["voices"]
+
+
 def test_damaged_model_is_passed_over_and_that_is_said(cluster: Lab) -> None:
     """A disk that loses a block costs quality, not the service; and somebody learns of it."""
     for node in cluster.nodes():
