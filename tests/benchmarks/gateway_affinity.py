@@ -17,7 +17,8 @@ from hearth.models.catalogue import FALLBACK, Catalogue
 from hearth.models.pull import pull
 from hearth.models.store import ModelStore
 from tests.benchmarks.entry import Benchmark, Pair
-from tests.benchmarks.gateway_tokens import HOST, KEY, ROOT, free_port, process, wait_for
+from tests.benchmarks.gateway_tokens import HOST, KEY, ROOT, process, wait_for
+from tests.ports import free_port
 
 INSTANCES = 3
 TALKS = 4

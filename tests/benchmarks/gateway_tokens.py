@@ -19,6 +19,7 @@ from hearth.models.catalogue import FALLBACK, Catalogue
 from hearth.models.pull import pull
 from hearth.models.store import ModelStore
 from tests.benchmarks.entry import Benchmark, Pair
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 KEY = "sk-hearth-benchmark"
@@ -143,13 +144,6 @@ def wait_for(port: int) -> None:
                 return
         time.sleep(0.1)
     raise TimeoutError(f"Port {port} was not ready within 120 s.")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _benchmark(name: str, about: str, threads: int | None) -> Benchmark:

@@ -25,8 +25,8 @@ import httpx2
 import psutil
 
 from moe_gateway.callers.store import KeyStore, Limits
-from tests.benchmarks.gateway_tokens import free_port
 from tests.clients.environments import ROOT, made
+from tests.ports import free_port
 
 HERE = Path(__file__).parent
 PLACE = ROOT / ".cache" / "benchmarks"

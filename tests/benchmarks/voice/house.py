@@ -26,8 +26,16 @@ from hearth.local.speech import MODELS
 from hearth.models.catalogue import FALLBACK, Catalogue
 from hearth.models.pull import pull, pull_speech
 from hearth.models.store import ModelStore
-from hearth.service.names import LLAMA_EXPERT, PIPECATAPP, SPEECH_STT, SPEECH_TTS, port_of
-from tests.benchmarks.gateway_tokens import HOST, ROOT, free_port, wait_for
+from hearth.service.names import (
+    LLAMA_EXPERT,
+    PIPECATAPP,
+    PORT_OFFSETS,
+    SPEECH_STT,
+    SPEECH_TTS,
+    port_of,
+)
+from tests.benchmarks.gateway_tokens import HOST, ROOT, wait_for
+from tests.ports import free_base, free_port
 
 Samples = npt.NDArray[np.float32]
 Side = Literal["ours", "peer"]
@@ -143,7 +151,8 @@ class Caller:
 def house() -> Iterator[House]:
     """Everything that `hearth up` starts, and the peer with the same engines."""
     with tempfile.TemporaryDirectory() as name:
-        state, base, port = Path(name), free_base(), free_port()
+        state, port = Path(name), free_port()
+        base = free_base(PORT_OFFSETS.values())
         lay_models(state)
         urls = {n: f"http://{HOST}:{port_of(n, base)}" for n in (SPEECH_STT, SPEECH_TTS)}
         expert = f"http://{HOST}:{port_of(LLAMA_EXPERT, base)}"
@@ -204,8 +213,3 @@ def process(module: str, *arguments: str, env: dict[str, str]) -> Iterator[None]
     finally:
         child.terminate()
         child.wait(60)
-
-
-def free_base() -> int:
-    """A port base whose ports are free now, as far as the first one tells."""
-    return min(free_port(), 64_000)
