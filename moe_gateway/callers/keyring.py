@@ -36,6 +36,8 @@ class Keyring:
         """`keys` are pairs of name and key, without limits; `store` has those of people."""
         self._fixed = {digest(key.encode()): Caller(name) for name, key in keys}
         self._store = store
+        self._read: object = None
+        """The state of the store that was read last."""
         self._made: dict[bytes, Caller] = {}
         self._names: dict[str, Caller] = {}
         self._opens: dict[bytes, tuple[bytes, Caller | None]] = {}
@@ -119,8 +121,11 @@ class Keyring:
             if used:
                 await asyncio.to_thread(store.use, used)
                 used = {}
-            keys = await asyncio.to_thread(store.all)
-            self._take(keys, await asyncio.to_thread(store.usage, today()))
+            state = store.state()
+            if state != self._read:
+                keys = await asyncio.to_thread(store.all)
+                self._take(keys, await asyncio.to_thread(store.usage, today()))
+                self._read = state
             self.as_of = begun
         except SettingsError as error:
             return str(error)

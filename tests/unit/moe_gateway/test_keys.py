@@ -2,13 +2,17 @@
 
 import asyncio
 import hmac
+import os
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -17,7 +21,15 @@ from hearth.service.settings import SettingsError
 from moe_gateway.callers import keyring
 from moe_gateway.callers.keyring import Keyring
 from moe_gateway.callers.limits import Bucket, Caller
-from moe_gateway.callers.store import KeyStore, Limits, NameTaken, UnknownKey, Usage, today
+from moe_gateway.callers.store import (
+    KeyStore,
+    Limits,
+    NameTaken,
+    StoredKey,
+    UnknownKey,
+    Usage,
+    today,
+)
 from moe_gateway.errors import Refused
 
 
@@ -55,6 +67,83 @@ async def test_stop_while_usage_is_written_counts_it_once(
     await asyncio.get_running_loop().shutdown_default_executor()
 
     assert store.usage(today())["tablet"].tokens == 7
+
+
+class Counted(KeyStore):
+    """Counts how often it is read; while it is `away`, it cannot be."""
+
+    reads: ClassVar = 0
+    away: ClassVar = False
+
+    def all(self) -> list[StoredKey]:
+        Counted.reads += 1
+        if self.away:
+            raise SettingsError("It cannot be read.")
+        return super().all()
+
+
+def long_ago(store: KeyStore) -> None:
+    """As if the last change had been made an hour before."""
+    for file in store.path.parent.glob(f"{store.path.name}*"):
+        os.utime(file, (time.time() - 3600,) * 2)
+
+
+ADD_A_PHONE = """
+import sys
+from pathlib import Path
+from moe_gateway.callers.store import KeyStore, Limits
+KeyStore(Path(sys.argv[1])).add("phone", Limits())
+"""
+
+
+async def test_keys_are_read_when_somebody_has_changed_them_and_not_else(tmp_path: Path) -> None:
+    """A gateway that nobody asks looks every second, for years: it opens nothing for that."""
+    store, other = Counted(tmp_path / "keys.db"), KeyStore(tmp_path / "keys.db")
+    keys = Keyring([], store)
+
+    async def names_after(change: Callable[[], object]) -> list[str]:
+        long_ago(store)
+        await keys.look()
+        before = Counted.reads
+        await keys.look()
+        assert Counted.reads == before, "nobody has changed anything"
+        change()
+        await keys.look()
+        return [caller.name for caller in keys.callers()]
+
+    def add_elsewhere() -> None:
+        subprocess.run([sys.executable, "-c", ADD_A_PHONE, str(store.path)], check=True)
+
+    def replace() -> None:
+        KeyStore(tmp_path / "restored").add("restored", Limits())
+        (tmp_path / "restored").replace(store.path)
+
+    assert await names_after(lambda: other.add("tablet", Limits())) == ["tablet"]
+    assert await names_after(add_elsewhere) == ["tablet", "phone"]
+    assert await names_after(lambda: other.revoke("tablet")) == ["phone"]
+    with closing(sqlite3.connect(store.path)) as holder:
+        holder.execute("SELECT * FROM key").fetchall()  # So the change stays in the log beside it.
+        assert await names_after(lambda: other.revoke("phone")) == []
+    assert await names_after(replace) == ["restored"]
+    assert await names_after(store.path.unlink) == []
+
+
+async def test_change_that_is_seen_too_early_or_not_readable_is_read_later(tmp_path: Path) -> None:
+    """A key that was closed must not stay open because of the moment in which that was seen."""
+    store = Counted(tmp_path / "keys.db")
+    keys = Keyring([], store)
+    await keys.look()
+    before = Counted.reads
+    await keys.look()
+    assert Counted.reads == before + 1, "it was changed just now"
+    store.add("tablet", Limits())
+    long_ago(store)
+    Counted.away = True
+    await keys.look()
+    Counted.away = False
+    await keys.look()
+
+    assert keys.named("tablet") is not None
 
 
 @pytest.mark.parametrize(
