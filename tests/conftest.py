@@ -1,17 +1,39 @@
 """Fixtures for everybody. A server here is a real one, on a real socket."""
 
 import asyncio
+import os
+import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
 
+import httpcore2
 import pytest
 import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
 pytest_plugins = ["tests.rings", "tests.proofs", "tests.shown", "tests.strict"]
+
+_read_trust = httpcore2.default_ssl_context
+
+
+@cache
+def _trust_of(_named: tuple[str | None, ...], trust_env: bool) -> ssl.SSLContext:  # noqa: FBT001
+    return _read_trust(_trust_env=trust_env)
+
+
+def _trust(*, _trust_env: bool = True) -> ssl.SSLContext:
+    """What a client trusts that is not told whom: read once. It takes 20 ms, and the suite makes
+    thousands of clients, some of them to ask whether a service is up yet."""
+    named = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+    return _trust_of(tuple(map(os.environ.get, named)), _trust_env)
+
+
+httpcore2.default_ssl_context = _trust
 
 
 @pytest.fixture
@@ -34,6 +56,46 @@ def serve() -> Iterator[Callable[[ASGIApp], str]]:
         yield lambda app: running.enter_context(served(app))
 
 
+class PromptServer(uvicorn.Server):
+    """Ends when it is told to and its answers are out. uvicorn's own looks ten times a second
+    whether it shall end, and waits as long for those who have gone: a third of a second for what
+    takes none, and most servers here serve one test.
+    """
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._told = asyncio.Event()
+
+    def stop(self) -> None:
+        """Tell it to end; from any thread."""
+        self.should_exit = True
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._told.set)
+
+    async def main_loop(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        ticking = asyncio.create_task(super().main_loop())  # It sees to the header `date`.
+        telling = asyncio.create_task(self._told.wait())
+        await asyncio.wait({ticking, telling}, return_when=asyncio.FIRST_COMPLETED)
+        for task in (ticking, telling):
+            task.cancel()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        state = self.server_state
+        for server in self.servers:
+            server.close()
+        for connection in list(state.connections):
+            connection.shutdown()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.config.timeout_graceful_shutdown):
+                while state.connections or state.tasks:  # noqa: ASYNC110 (nothing tells of it)
+                    await asyncio.sleep(0.005)
+        for task in state.tasks:
+            task.cancel()
+        await self.lifespan.shutdown()
+
+
 @contextmanager
 def served(
     app: ASGIApp, http: type[asyncio.Protocol] | None = None, port: int = 0
@@ -44,7 +106,7 @@ def served(
         app, port=port, http=http or "auto", log_level="warning", timeout_graceful_shutdown=1,
         timeout_keep_alive=65,  # longer than clients keep a connection, as our services have it
     )  # fmt: skip
-    server = uvicorn.Server(config)
+    server = PromptServer(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     while not server.started:
@@ -54,5 +116,5 @@ def served(
     try:
         yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
     finally:
-        server.should_exit = True
+        server.stop()
         thread.join()

@@ -121,6 +121,7 @@ class Connection:
             reason = life.why
         except* (OSError, MCPError, ValidationError) as errors:
             reason = self._failure(_leaf(errors), life)
+            self.tried.set()
         except* Exception as errors:
             reason = f"our part of it broke: {_leaf(errors)!r}"
             if reason != self.reason:

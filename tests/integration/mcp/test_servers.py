@@ -158,12 +158,13 @@ async def test_servers_that_do_not_start_are_reported_and_keep_no_other_away(run
 
 
 async def test_call_of_a_server_that_is_gone_tells_why(run: Run) -> None:
-    """The model that called it, and the person who reads the run, learn what to mend."""
-    async with run(wild=wild("well")) as there:
+    """The model that called it, and the person who reads the run, learn what to mend, at once: it
+    would take ten minutes to wait for a start that has failed already."""
+    async with run(wild=wild("well", start_seconds=600)) as there:
         await until(lambda: there.tools)
         connection = there.servers.connections["wild"]
         connection.server = connection.server.model_copy(update={"command": "/no/such/program"})
         os.kill(there.pid("wild"), signal.SIGKILL)
         await until(lambda: not there.pid("wild"))
         with pytest.raises(ToolFailed, match=r"wild does not run: /no/such/program cannot be"):
-            await there.call("mcp.wild.act")
+            await asyncio.wait_for(there.call("mcp.wild.act"), 120)
