@@ -21,19 +21,33 @@ class ActionModule(ControllerAction, ActionBase):  # type: ignore[misc]
             "src": {"type": "path"},
             "variables": {"type": "dict", "default": {}},
             "job": {"type": "str"},
-            "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
+            "state": {
+                "type": "str", "choices": ["present", "healthy", "absent"], "default": "present",
+            },
             "purge": {"type": "bool", "default": False},
-            "wait": {"type": "bool", "default": True},
+            "wait": {"type": "str", "choices": ["always", "update"], "default": "always"},
             "wait_timeout": {"type": "float", "default": 600.0},
         },
-        "required_if": [("state", "present", ("src",)), ("state", "absent", ("job",))],
-    }
+        "required_if": [
+            ("state", "present", ("src",)),
+            ("state", "healthy", ("job",)),
+            ("state", "absent", ("job",)),
+        ],
+    }  # fmt: skip
 
     def work(self, asked: Asked) -> dict[str, Any]:
         is_present = asked.params["state"] == "present"
+        if asked.params["state"] == "healthy" and asked.check_mode:
+            return {"changed": False, "job": asked.params["job"]}
         try:
             with Nomad(endpoint_of(asked.params)) as nomad:
-                return present(asked, Jobs(nomad)) if is_present else absent(asked, nomad)
+                match asked.params["state"]:
+                    case "present":
+                        return present(asked, Jobs(nomad))
+                    case "healthy":
+                        return healthy(asked, Jobs(nomad))
+                    case _:
+                        return absent(asked, nomad)
         except Unreachable as error:
             if not asked.check_mode:
                 raise
@@ -63,9 +77,17 @@ def present(asked: Asked, jobs: Jobs) -> dict[str, Any]:
     elif plan.waits and state_of(jobs.nomad, plan.id).failed:
         jobs.revive(plan.id)
         answer["changed"] = answer["revived"] = True
-    if asked.params["wait"] and plan.waits:
-        answer["allocations"] = _rows(jobs.wait(plan, timeout=asked.params["wait_timeout"]))
+    is_new = plan.index == 0
+    if plan.waits and not (is_new and asked.params["wait"] == "update"):
+        answer["allocations"] = _rows(jobs.wait(plan.id, timeout=asked.params["wait_timeout"]))
     return answer
+
+
+def healthy(asked: Asked, jobs: Jobs) -> dict[str, Any]:
+    """Wait for a job that is registered; what the module answers."""
+    job = asked.params["job"]
+    running = jobs.wait(job, timeout=asked.params["wait_timeout"])
+    return {"changed": False, "job": job, "allocations": _rows(running)}
 
 
 def absent(asked: Asked, nomad: Nomad) -> dict[str, Any]:

@@ -20,22 +20,27 @@ options:
     type: dict
     default: {}
   job:
-    description: Id of the job. Required when O(state=absent).
+    description: Id of the job. Required when O(state=absent) or O(state=healthy).
     type: str
   state:
     description:
-      - C(absent) stops the job; O(purge) also forgets it.
+      - C(healthy) writes nothing and waits for a job that is registered. C(absent) stops the job;
+        O(purge) also forgets it.
     type: str
-    choices: [present, absent]
+    choices: [present, healthy, absent]
     default: present
   purge:
     description: With O(state=absent), forget the job and its history as well.
     type: bool
     default: false
   wait:
-    description: Wait until the job runs and is healthy.
-    type: bool
-    default: true
+    description:
+      - With O(state=present), wait until the job runs and is healthy. C(update) does so only for a
+        job that was there before; of new ones nobody asks anything yet, so several may start at the
+        same time, each waited for by O(state=healthy) when something needs it.
+    type: str
+    choices: [always, update]
+    default: always
   wait_timeout:
     description: Seconds to wait; a model may need minutes to load.
     type: float

@@ -76,7 +76,7 @@ class Plan:
 
 
 class Jobs:
-    """`jobs = Jobs(nomad); plan = jobs.plan(source); jobs.register(plan); jobs.wait(plan)`"""
+    """`jobs = Jobs(nomad); plan = jobs.plan(source); jobs.register(plan); jobs.wait(plan.id)`"""
 
     def __init__(self, nomad: Nomad) -> None:
         self.nomad = nomad
@@ -149,7 +149,7 @@ class Jobs:
         }
         self.nomad.session.call("POST", "jobs", body)
 
-    def wait(self, plan: Plan, *, timeout: float = 600.0) -> list[Allocation]:
+    def wait(self, job: str, *, timeout: float = 600.0) -> list[Allocation]:
         """Wait until the job runs and is healthy; its running allocations.
 
         Raises `JobFailed` with machine, cause and last log lines of what fails, also when `timeout`
@@ -158,16 +158,16 @@ class Jobs:
         end = time.monotonic() + timeout
         index = 0
         while time.monotonic() < end:
-            state = state_of(self.nomad, plan.id)
+            state = state_of(self.nomad, job)
             if state.done:
                 return state.running
             if state.failed:
-                raise JobFailed(plan.id, state.failed, self._causes(state))
-            index = self.nomad.block(f"job/{plan.id}/allocations", index, wait=POLL).index
-        state = state_of(self.nomad, plan.id)
+                raise JobFailed(job, state.failed, self._causes(state))
+            index = self.nomad.block(f"job/{job}/allocations", index, wait=POLL).index
+        state = state_of(self.nomad, job)
         fact = f"did not become healthy within {timeout:.0f} s"
         unplaced = "Nomad has not placed it yet: `nomad eval list` tells why."
-        raise JobFailed(plan.id, fact, self._causes(state) or [unplaced])
+        raise JobFailed(job, fact, self._causes(state) or [unplaced])
 
     def _causes(self, state: State) -> list[str]:
         causes = [

@@ -63,7 +63,7 @@ def cluster(consul: Consul, nomad: Nomad, tmp_path: Path) -> Iterator[Cluster]:
     jobs = Jobs(nomad)
     plan = jobs.plan(Source(str(file), file.read_text(), {"words": "hi"}))
     jobs.register(plan)
-    jobs.wait(plan, timeout=60)
+    jobs.wait(plan.id, timeout=60)
     now = time.time()
     machine = Machine("solo", "127.0.0.1", server=True, report=HEALTHY.model_copy(
         update={"clock": now}))  # fmt: skip
@@ -101,12 +101,12 @@ def test_job_that_was_changed_by_hand_is_put_back_when_named(cluster: Cluster) -
     other = SERVICE.replace("NAME", "web").replace("600", "700")
     by_hand = jobs.plan(Source("by hand", other, {"words": "hi"}))
     jobs.register(by_hand)
-    jobs.wait(by_hand, timeout=60)
+    jobs.wait(by_hand.id, timeout=60)
 
     finding = cluster.findings()["job:web"]
     unnamed = cluster.heal()
     named = cluster.heal("job:web")
-    jobs.wait(jobs.plan(Source("x", SERVICE.replace("NAME", "web"), {"words": "hi"})), timeout=60)
+    jobs.wait("web", timeout=60)
 
     assert finding.risk == "disruptive"
     assert "700" in finding.evidence

@@ -75,7 +75,7 @@ def test_new_job_is_planned_whole_registered_and_waited_for(nomad: Nomad) -> Non
     words = r'é "${x}" %{y} C:\bin\f'
     plan = jobs.plan(_source("whole", words=words, tags=["a", "b"]))
     jobs.register(plan)
-    running = jobs.wait(plan, timeout=60)
+    running = jobs.wait(plan.id, timeout=60)
     again = jobs.plan(_source("whole", words=words, tags=["a", "b"]))
 
     assert (plan.changed, plan.before, plan.index) == (True, "", 0)
@@ -90,7 +90,7 @@ def test_changed_variable_shows_as_one_line(nomad: Nomad) -> None:
     jobs = Jobs(nomad)
     first = jobs.plan(_source("edited"))
     jobs.register(first)
-    jobs.wait(first, timeout=60)
+    jobs.wait(first.id, timeout=60)
 
     plan = jobs.plan(_source("edited", words="bye"))
 
@@ -117,7 +117,7 @@ def test_failing_task_is_explained_with_machine_cause_and_log(nomad: Nomad) -> N
     jobs.register(plan)
 
     with pytest.raises(JobFailed) as caught:
-        jobs.wait(plan, timeout=60)
+        jobs.wait(plan.id, timeout=60)
 
     told = str(caught.value)
     assert "The job failing was not deployed" in told
@@ -138,7 +138,7 @@ def test_task_that_runs_and_is_not_healthy_in_time_shows_its_log(
     wait_for(lambda: [a.runs for a in nomad.allocations("slow")] == [True], nomad_server)
 
     with pytest.raises(JobFailed, match="did not become healthy within 3 s") as caught:
-        jobs.wait(plan, timeout=3)
+        jobs.wait(plan.id, timeout=3)
 
     told = str(caught.value)
     assert "solo: allocation" in told
@@ -154,12 +154,12 @@ def test_job_whose_deployment_failed_is_revived_as_it_is(nomad: Nomad, tmp_path:
     plan = jobs.plan(source)
     jobs.register(plan)
     with pytest.raises(JobFailed):
-        jobs.wait(plan, timeout=60)
+        jobs.wait(plan.id, timeout=60)
     (tmp_path / "there").touch()
 
     jobs.revive("revived")
 
-    assert [a.node for a in jobs.wait(plan, timeout=60)] == ["solo"]
+    assert [a.node for a in jobs.wait(plan.id, timeout=60)] == ["solo"]
     assert not jobs.plan(source).changed
 
 
@@ -171,7 +171,7 @@ def test_job_that_no_machine_takes_says_what_it_lacks(nomad: Nomad) -> None:
     jobs.register(plan)
 
     with pytest.raises(JobFailed, match="No machine takes the group speaker: not enough memory"):
-        jobs.wait(plan, timeout=8)
+        jobs.wait(plan.id, timeout=8)
     assert plan.unplaced == {"speaker": "not enough memory on 1"}
     nomad.stop("greedy", purge=True)
 
@@ -185,7 +185,7 @@ def test_system_job_is_waited_for(nomad: Nomad) -> None:
     plan = jobs.plan(Source("everywhere", everywhere))
     jobs.register(plan)
 
-    assert [a.node for a in jobs.wait(plan, timeout=60)] == ["solo"]
+    assert [a.node for a in jobs.wait(plan.id, timeout=60)] == ["solo"]
     assert not jobs.plan(Source("everywhere", everywhere)).changed
 
 

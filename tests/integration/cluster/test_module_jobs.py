@@ -48,6 +48,36 @@ def test_job_is_run_once_and_a_second_run_changes_nothing(
     assert (gone["changed"], gone_already["changed"]) == (True, False)
 
 
+def test_new_job_may_start_while_others_are_registered(
+    nomad_server: Agent, nomad: Nomad, tmp_path: Path
+) -> None:
+    """A new cluster is up as soon as its slowest service; one that answers somebody is replaced
+    before the next one is."""
+    file = tmp_path / "patient.nomad.hcl"
+    file.write_text(SERVICE.replace("NAME", "patient"))
+
+    def run(words: str) -> dict[str, Any]:
+        given = {"src": str(file), "variables": {"words": words}, "wait": "update"}
+        return {"nomad_job": _asks(nomad_server, **given)}
+
+    wait = {"nomad_job": _asks(nomad_server, state="healthy", job="patient", wait_timeout=60)}
+    nobody = {"nomad_job": _asks(nomad_server, state="healthy", job="nobody", wait_timeout=60)}
+
+    looked, _ = play(tmp_path, [nobody], "--check")
+    new, waited, replaced, _ = play(tmp_path, [run("hi"), wait, run("ho")])
+    refused, _ = play(tmp_path, [nobody], fails=True)
+    nomad.stop("patient", purge=True)
+
+    assert new["changed"]
+    assert "allocations" not in new
+    assert not waited["changed"]
+    assert [row["node"] for row in waited["allocations"]] == ["solo"]
+    assert [row["node"] for row in replaced["allocations"]] == ["solo"]
+    assert replaced["allocations"] != waited["allocations"]
+    assert not looked["changed"]
+    assert "nobody" in refused["msg"]
+
+
 def test_failed_job_fails_the_play_with_its_cause(
     nomad_server: Agent, nomad: Nomad, tmp_path: Path
 ) -> None:

@@ -54,7 +54,7 @@ class Cluster:
         plan = self.plan(file, variables)
         assert plan.unplaced == {}
         Jobs(self.nomad).register(plan)
-        Jobs(self.nomad).wait(plan, timeout=180)
+        Jobs(self.nomad).wait(plan.id, timeout=180)
 
     def stop(self, job: str) -> None:
         """End the job and wait until nothing of it runs."""
