@@ -8,6 +8,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,6 +113,12 @@ class Cluster:
         }  # fmt: skip
         chosen = [f"-var={name}={value}" for name, value in own.items()]
         return self.command("job", "run", *chosen, str(JOBS / f"{job}.nomad.hcl"))
+
+    def run_all(self, *runs: Callable[[], str]) -> None:
+        """Submit several beside each other: each of them waits for a deployment."""
+        with ThreadPoolExecutor() as together:
+            for run in [together.submit(run) for run in runs]:
+                run.result()
 
     def put_keys(self, job: str, *names: str) -> None:
         items = {"Items": {name: KEYS[name] for name in names}}

@@ -3,6 +3,7 @@
 import json
 import ssl
 from collections.abc import Iterator
+from functools import partial
 from urllib.parse import urlsplit
 
 import httpx2
@@ -35,10 +36,13 @@ def ports(cluster: Cluster, expert: ScriptedModel) -> dict[str, int]:
     cluster.put_keys("moe-gateway", *KEYS)
     cluster.put_keys("pipecatapp", "api_key", "service_key")
     more = json.dumps({"default_model": "small"})
-    cluster.run("moe-gateway", port=ports["moe-gateway"], version=1, settings=more)
-    cluster.run(
-        "pipecatapp", port=ports["pipecatapp"], version=1, driver="raw_exec", machine="machine1",
-        state_dir=cluster.state, links=json.dumps({"Nomad": f"{cluster.address}/ui"}),
+    cluster.run_all(
+        partial(cluster.run, "moe-gateway", port=ports["moe-gateway"], version=1, settings=more),
+        partial(
+            cluster.run, "pipecatapp", port=ports["pipecatapp"], version=1, driver="raw_exec",
+            machine="machine1", state_dir=cluster.state,
+            links=json.dumps({"Nomad": f"{cluster.address}/ui"}),
+        ),
     )  # fmt: skip
     return ports
 

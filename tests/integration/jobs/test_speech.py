@@ -5,6 +5,7 @@ import ssl
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx2
@@ -31,13 +32,20 @@ def ports(cluster: Cluster, speech_models: Path) -> dict[str, int]:
     ports = dict(zip(("moe-gateway", "pipecatapp"), free_ports(2), strict=True))
     cluster.put_keys("moe-gateway", *KEYS)
     cluster.put_keys("pipecatapp", "api_key", "service_key")
-    for duty, model in MODELS.items():
-        cluster.put_keys(f"speech-{duty}", "service_key")
-        cluster.run_bare("speech", duty=duty, model=model, model_dir=speech_models, version=1)
-    cluster.run("moe-gateway", port=ports["moe-gateway"], version=1)
-    cluster.run(
-        "pipecatapp", port=ports["pipecatapp"], version=1, driver="raw_exec", machine="machine1",
-        state_dir=cluster.state,
+    for duty in DUTIES:
+        cluster.put_keys(duty, "service_key")
+    cluster.run_all(
+        partial(cluster.run, "moe-gateway", port=ports["moe-gateway"], version=1),
+        partial(
+            cluster.run, "pipecatapp", port=ports["pipecatapp"], version=1, driver="raw_exec",
+            machine="machine1", state_dir=cluster.state,
+        ),
+        *(
+            partial(
+                cluster.run_bare, "speech", duty=duty, model=model, model_dir=speech_models,
+                version=1,
+            ) for duty, model in MODELS.items()
+        ),
     )  # fmt: skip
     return ports
 
