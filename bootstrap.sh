@@ -424,6 +424,8 @@ case ${1:-} in
         need_prometheus
         use_caches
         need_clients
+        # Without bytecode each of the thousand programs that tests start compiles all that it loads.
+        unset PYTHONDONTWRITEBYTECODE
         cd "$root"
         exec "$venv/bin/python" -m pytest "$@"
         ;;
