@@ -28,7 +28,7 @@ from moe_gateway.catalogue.keys import key_routes
 from moe_gateway.catalogue.models import model_routes
 from moe_gateway.catalogue.openapi import document
 from moe_gateway.chat import HotRoutes, Traces
-from moe_gateway.errors import Refused, no_key, type_of
+from moe_gateway.errors import Refused, invalid_json, no_key, type_of
 from moe_gateway.instances import Instance, Watch
 from moe_gateway.metrics import GatewayMetrics
 from moe_gateway.relay import Reply
@@ -38,6 +38,11 @@ from moe_gateway.upstream.pool import Pool
 
 OPEN: Final = frozenset(("/health", "/health/live", "/metrics"))
 """What needs no key; everything else does, also what does not exist."""
+
+WHERE: Final = (
+    "OpenAI's API is at /v1: does your base URL end with it, once? /openapi.json has every path."
+)
+"""The most common mistake of who sets a program up."""
 
 BY_ITSELF: Final = (
     (b"x-hearth-expert", b"none"),
@@ -194,6 +199,8 @@ async def _show_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     status = error.status_code
     message = f"{request.method} {request.url.path[:200]}: {error.detail}."
+    if status == 404:
+        message += f" {WHERE}"
     body = error_body(message, type=type_of(status), code="not_found" if status == 404 else None)
     return JSONResponse(body, status, error.headers)
 
@@ -201,6 +208,10 @@ async def _show_http_error(request: Request, error: Exception) -> Response:
 async def _show_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     problem = error.errors()[0]
-    param = ".".join(str(part) for part in problem["loc"])
-    body = error_body(f"{param}: {problem['msg']}.", type=type_of(422), param=param)
+    if problem["type"] == "json_invalid":
+        return await _show_refusal(request, invalid_json(str(problem["ctx"]["error"])))
+    param = ".".join(str(part) for part in problem["loc"][1:])
+    body = error_body(
+        f"{param or 'The body'}: {problem['msg']}.", type=type_of(422), param=param or None
+    )
     return JSONResponse(body, 422)

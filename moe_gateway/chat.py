@@ -26,8 +26,10 @@ from moe_gateway.errors import (
     NO_RETRY,
     Headers,
     Refused,
+    broken,
     busy,
     deadline_passed,
+    key_refused,
     none_healthy,
     stopping,
     too_deep,
@@ -170,9 +172,7 @@ class HotRoutes:
             await reply.refuse(refused)
         except Exception:
             if not reply.ended:
-                await reply.refuse(
-                    Refused(500, "internal_error", "The gateway failed; see its log.")
-                )
+                await reply.refuse(broken())
             raise
 
     def _route(self, asked: Asked) -> Route[Instance]:
@@ -280,8 +280,7 @@ class HotRoutes:
 
     async def _ask(self, asked: Asked, reply: Reply, instance: Instance) -> bool:
         """Ask this instance; False when it is too busy and there is another one to ask."""
-        body = asked.body_for(instance)
-        path = (instance.address.path + asked.path).encode()
+        body, path = asked.body_for(instance), (instance.address.path + asked.path).encode()
         fixed, headers = asked.fixed_head_for(instance), asked.headers
         if self.traces is not None:
             fixed += self.traces.asking(asked)
@@ -298,23 +297,24 @@ class HotRoutes:
                 reuse=instance.repeatable,
             )
             final = connection.status >= 429 and NO_RETRY in connection.headers
-            if connection.status >= 500 and not final:
-                instance.failed(f"HTTP {connection.status}")
-            else:
+            ill = connection.status >= 500 and not final
+            if not ill:
                 seconds = time.perf_counter() - sent
                 instance.answered(seconds)
                 self.metrics.of(asked.model, instance.label).upstream.observe(seconds)
             if connection.status in BUSY and not final and self._may_go_on(asked, instance):
-                asked.failure = busy(instance.label, connection.status)
-                return False
-            usage = await self._pass(asked, reply, instance, connection)
+                asked.failure, usage = busy(instance.label, connection.status), None
+            else:
+                usage = await self._pass(asked, reply, instance, connection)
+            if ill and (asked.failure or reply.status >= 500):  # Else the request was at fault.
+                instance.failed(f"HTTP {connection.status}")
         finally:
             if connection is not None:
                 self.pool.release(connection)
         if usage is not None:
             self.metrics.used(asked.model, instance.label, usage, at_home=asked.at_home)
             asked.usage = usage
-        return True
+        return asked.failure is None
 
     async def _pass(
         self, asked: Asked, reply: Reply, instance: Instance, connection: Connection
@@ -322,8 +322,7 @@ class HotRoutes:
         idle = self.settings.idle_timeout
         if connection.status == 401:
             log.error("instance_refuses_our_key", instance=instance.label)
-            message = f"{instance.label} refuses the gateway's own key (its `key_file`)."
-            raise Refused(502, "upstream_refused_key", message, headers=[NO_RETRY])
+            raise key_refused(instance.label)
         asked.counted_inside = instance.settings.lists_models and _is_told(connection)
         kind = connection.content_type
         if connection.status >= 400:

@@ -6,11 +6,11 @@ from datetime import UTC
 from difflib import get_close_matches
 from email.utils import parsedate_to_datetime
 from math import ceil, isfinite
-from typing import Any, Final
+from typing import Final
 
 import orjson
 
-from hearth.openai_api.errors import error_body, message_of
+from hearth.openai_api.errors import error_body
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -127,6 +127,16 @@ def busy(label: str, status: int) -> Refused:
     return Refused(503, "busy", message, headers=[(b"retry-after", b"1")])
 
 
+def broken() -> Refused:
+    return Refused(500, "internal_error", "The gateway failed; see its log.")
+
+
+def key_refused(label: str) -> Refused:
+    """The caller's key was right: 401 would send them searching in the wrong place."""
+    message = f"{label} refuses the gateway's own key (its `key_file`)."
+    return Refused(502, "upstream_refused_key", message, headers=[NO_RETRY])
+
+
 def deadline_passed(seconds: float) -> Refused:
     message = (
         f"The answer was not complete within {seconds:g} s (setting MOE_GATEWAY_DEADLINE_SECONDS)."
@@ -141,6 +151,15 @@ def address_named(place: str) -> Refused:
         " MOE_GATEWAY_ALLOW_ADDRESSES lets addresses pass."
     )
     return Refused(400, "address_not_allowed", message, param=place)
+
+
+def invalid_json(reason: str) -> Refused:
+    return Refused(400, "invalid_json", f"The request is no valid JSON: {reason}.")
+
+
+def nested_too_deeply() -> Refused:
+    """The limit is that of Python's own stack, some hundred levels."""
+    return invalid_json("its brackets lie in each other hundreds of times")
 
 
 def too_large(limit: int) -> Refused:
@@ -159,6 +178,13 @@ def unknown_model(model: str, known: Iterable[str]) -> Refused:
     question = f" Did you mean {near[0]!r}?" if near else ""
     listed = ", ".join(names) or "none yet"
     message = f"The model {model[:100]!r} does not exist.{question} Known models: {listed}."
+    return Refused(404, "model_not_found", message, param="model")
+
+
+def no_speech(kind: str) -> Refused:
+    """`kind` is stt or tts."""
+    work = "speech into text" if kind == "stt" else "text into speech"
+    message = f"No service here turns {work}; /api/experts tells what there is."
     return Refused(404, "model_not_found", message, param="model")
 
 
@@ -201,26 +227,3 @@ def _seconds(value: bytes) -> float | None:
     except ValueError:
         return None
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() - time.time()
-
-
-def relayed(status: int, data: bytes) -> bytes:
-    """A server's error in OpenAI's shape, with its own words and fields kept.
-
-    llama-server puts the status into `code`, where clients expect a word or nothing.
-    """
-    try:
-        body: Any = orjson.loads(data)
-    except orjson.JSONDecodeError:
-        body = data.decode("utf-8", "replace")[:1000]
-    inner = body.get("error") if isinstance(body, dict) else None
-    error = error_body(message_of(body) or f"HTTP {status}", type=type_of(status))["error"]
-    if isinstance(inner, dict):
-        error |= inner
-        error["code"] = _code(inner)
-    return orjson.dumps({"error": error})
-
-
-def _code(error: dict[str, Any]) -> str | None:
-    if error.get("type") == "exceed_context_size_error":
-        return "context_length_exceeded"
-    return error["code"] if isinstance(error.get("code"), str) else None

@@ -15,7 +15,8 @@ from hearth.openai_api.sse import DONE, EventTooLong, SseEvent, SseReader
 from hearth.openai_api.usage import StreamTap, TokenCount, count_of
 from moe_gateway.callers.corked import Line
 from moe_gateway.callers.pouring import Pouring
-from moe_gateway.errors import Headers, Refused, relayed, too_large, waits
+from moe_gateway.errors import Headers, Refused, too_large, waits
+from moe_gateway.upstream.complaints import relayed
 from moe_gateway.upstream.connection import Connection, Lost, UpstreamError
 from moe_gateway.upstream.cost import cost_of
 from moe_gateway.upstream.headers import passed_back, request_id
@@ -229,16 +230,17 @@ async def pass_whole(
     `Lost`, also when it is no JSON object, or `TimedOut`.
     """
     data = await connection.body(idle, MAX_ANSWER_BYTES)
-    usage, headers = None, passed_back(connection)
-    if connection.status >= 400:
-        data, headers = relayed(connection.status, data), headers + waits(connection.headers)
+    usage, status, headers = None, connection.status, passed_back(connection)
+    if status >= 400:
+        status, data = relayed(status, data)
+        headers += waits(connection.headers)
     else:
         try:
             usage = cost_of(data)
         except msgspec.DecodeError as error:
             raise no_answer(connection) from error
         data = finished(data)
-    await reply.whole(connection.status, data, headers)
+    await reply.whole(status, data, headers)
     return usage
 
 
@@ -340,9 +342,11 @@ async def pass_assembled(reply: Reply, connection: Connection, idle: float) -> T
                 await reply.whole(200, orjson.dumps(body), headers)
                 await connection.linger()
                 return count_of(body.get("usage"))
+            if event.data == "null":
+                continue  # So llama-server begins an answer to several prompts.
             chunk = _chunk(event.data)
             if chunk.get("error"):
-                await reply.whole(_status(chunk), relayed(_status(chunk), event.data.encode()), [])
+                await reply.whole(*relayed(_status(chunk), event.data.encode()), [])
                 return None
             whole.add(chunk)
     raise Lost(f"{connection.address.authority}: the answer ended before it was complete.")

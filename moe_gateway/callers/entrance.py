@@ -2,7 +2,7 @@
 
 import asyncio
 
-import orjson
+import structlog
 from starlette.types import Receive, Scope
 
 from moe_gateway.asked import CHAT, HOT, SPEECH, Asked
@@ -12,22 +12,26 @@ from moe_gateway.callers.keyring import Keyring
 from moe_gateway.callers.limits import UNLIMITED, Caller
 from moe_gateway.errors import (
     Refused,
+    broken,
     caller_closed,
     forged_caller,
+    nested_too_deeply,
     no_key,
     stopping,
     too_large,
     too_slow,
 )
 from moe_gateway.instances import Instance
-from moe_gateway.relay import Reply, read_body
+from moe_gateway.relay import CallerGone, Reply, read_body
 from moe_gateway.responses.reply import ResponsesReply
-from moe_gateway.responses.request import chat_of, decoded
+from moe_gateway.responses.request import chat_of, decoded, encoded
 from moe_gateway.routing.addresses import refuse_addresses
 from moe_gateway.routing.audio import form_look
 from moe_gateway.routing.body import look_at
 from moe_gateway.routing.choice import AUTO
 from moe_gateway.settings import Settings
+
+log = structlog.get_logger()
 
 
 class Entrance:
@@ -42,13 +46,24 @@ class Entrance:
 
     async def read(self, scope: Scope, receive: Receive, reply: Reply) -> Asked:
         """The whole request, of somebody who may ask it. Raises `Refused` or `CallerGone`."""
+        try:
+            return await self._read(scope, receive, reply)
+        except RecursionError as error:
+            raise nested_too_deeply() from error
+        except (Refused, CallerGone):
+            raise
+        except Exception as error:
+            log.exception("request_not_read", request_id=reply.request_id.decode())
+            raise broken() from error
+
+    async def _read(self, scope: Scope, receive: Receive, reply: Reply) -> Asked:
         path, headers = scope["path"], scope["headers"]
         caller, depth = self._admit(scope)
         body = await self._body(scope, receive)
         kind, content_type = HOT[path], b"application/json"
         if isinstance(reply, ResponsesReply):
             request = decoded(body)
-            path, body = CHAT, orjson.dumps(chat_of(request))
+            path, body = CHAT, encoded(chat_of(request))
             look = look_at(body)
             reply.expect(request)
         elif kind == "stt":

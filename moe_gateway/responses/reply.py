@@ -1,6 +1,6 @@
 """What a caller of `/v1/responses` gets, while the gateway speaks chat with the server."""
 
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from starlette.types import Send
@@ -14,6 +14,13 @@ from moe_gateway.responses.events import Events
 from moe_gateway.upstream.connection import Lost
 
 Json = dict[str, Any]
+
+OWN_NAMES: Final = {
+    "messages": "input",
+    "max_tokens": "max_output_tokens",
+    "response_format": "text.format",
+}
+"""What a server calls these fields, and what the caller does."""
 
 
 class ResponsesReply(Reply):
@@ -61,11 +68,22 @@ class ResponsesReply(Reply):
     async def whole(
         self, status: int, data: bytes, headers: Headers, content_type: bytes = JSON
     ) -> None:
+        if status >= 400:
+            data = _in_own_names(data)
         if status >= 400 and not self.status:
             self._streams = False  # It is refused by its status, so there will be no events.
         elif self._asked and not self.status:
             data = orjson.dumps(Response(self._asked).whole(_decoded(data)))
         await super().whole(status, data, headers, content_type)
+
+
+def _in_own_names(data: bytes) -> bytes:
+    """An error that names a field, as its caller knows that field."""
+    body = _decoded(data)
+    named = body["error"].get("param")
+    if isinstance(named, str) and named in OWN_NAMES:
+        body["error"]["param"] = OWN_NAMES[named]
+    return orjson.dumps(body)
 
 
 def _translated(events: Events, data: str) -> list[Json]:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import orjson
 
-from moe_gateway.errors import Refused
+from moe_gateway.errors import Refused, invalid_json, nested_too_deeply
 
 Json = dict[str, Any]
 
@@ -37,12 +37,18 @@ def chat_of(asked: Json) -> Json:
         if asked.get(ours) is not None:
             body[theirs] = asked[ours]
     body["messages"] = _instructions(asked) + messages_of(asked.get("input"))
-    body |= _tools(asked) | _format(asked) | _logprobs(asked)
-    if isinstance(asked.get("reasoning"), dict) and asked["reasoning"].get("effort"):
-        body["reasoning_effort"] = asked["reasoning"]["effort"]
+    body |= _tools(asked) | _format(asked) | _logprobs(asked) | _reasoning(asked)
     if asked.get("stream"):
         body["stream_options"] = {"include_usage": True}
     return body
+
+
+def encoded(body: Json) -> bytes:
+    """A body as bytes. Raises `Refused` (400)."""
+    try:
+        return orjson.dumps(body)
+    except TypeError as error:  # orjson reads more levels than it writes.
+        raise nested_too_deeply() from error
 
 
 def decoded(data: bytes) -> Json:
@@ -50,7 +56,7 @@ def decoded(data: bytes) -> Json:
     try:
         found = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise Refused(400, "invalid_json", f"The request is no valid JSON: {error}.") from error
+        raise invalid_json(str(error).rstrip(".")) from error
     if not isinstance(found, dict):
         raise Refused(400, None, "The request does not fit: it is no JSON object.")
     return found
@@ -89,7 +95,7 @@ def _add(messages: list[Json], item: Any, place: str) -> None:
     if not isinstance(item, dict):
         raise wrong(place, "item")
     kind = item.get("type", "message")
-    if kind not in _ITEMS:
+    if not isinstance(kind, str) or kind not in _ITEMS:
         raise unsupported(f"{place}.type {str(kind)[:50]!r}", f"known are {', '.join(_ITEMS)}")
     _ITEMS[kind](messages, item, place)
 
@@ -184,6 +190,8 @@ def _tools(asked: Json) -> Json:
             raise unsupported("tool_choice", "only functions can be chosen")
         name = _text(choice, "name", "tool_choice")
         choice = {"type": "function", "function": {"name": name}}
+    elif not isinstance(choice, str | None):
+        raise wrong("tool_choice", "text and no object")
     return found if choice is None else found | {"tool_choice": choice}
 
 
@@ -203,8 +211,10 @@ def _format(asked: Json) -> Json:
     if not isinstance(text, dict):
         raise wrong("text", "object")
     found: Json = {"verbosity": text["verbosity"]} if text.get("verbosity") else {}
-    wanted = text.get("format") or {}
+    wanted = text.get("format") or {"type": "text"}
     kind = wanted.get("type") if isinstance(wanted, dict) else None
+    if kind not in ("text", "json_object", "json_schema"):
+        raise unsupported("text.format", "known are text, json_object and json_schema")
     if kind == "json_schema":
         schema = {name: value for name, value in wanted.items() if name != "type"}
         found["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -213,7 +223,17 @@ def _format(asked: Json) -> Json:
     return found
 
 
+def _reasoning(asked: Json) -> Json:
+    reasoning = asked.get("reasoning") or {}
+    if not isinstance(reasoning, dict):
+        raise wrong("reasoning", "object")
+    return {"reasoning_effort": reasoning["effort"]} if reasoning.get("effort") else {}
+
+
 def _logprobs(asked: Json) -> Json:
     if asked.get("top_logprobs") is not None:
         return {"logprobs": True, "top_logprobs": asked["top_logprobs"]}
-    return {"logprobs": True} if LOGPROBS in (asked.get("include") or ()) else {}
+    included = asked.get("include") or []
+    if not isinstance(included, list):
+        raise wrong("include", "list")
+    return {"logprobs": True} if LOGPROBS in included else {}

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from moe_gateway.errors import Refused, address_named
+from moe_gateway.errors import address_named, invalid_json
 
 SIGNS: Final = (b'url"', b'"input_', b'"image"', b'"audio"', b'"video"', b"\\u00")
 """One of these stands in each body with a part that may name an address; the last one is for names
@@ -47,7 +47,7 @@ def address_in(body: bytes) -> str | None:
     try:
         messages = orjson.loads(bytes(_MESSAGES.decode(body).messages))
     except (msgspec.DecodeError, orjson.JSONDecodeError) as error:
-        raise Refused(400, "invalid_json", f"The request is no valid JSON: {error}.") from error
+        raise invalid_json(str(error).rstrip(".")) from error
     found = (place for place, part in _parts(messages) if any(map(is_address, _texts(part))))
     return next(found, None)
 

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 import msgspec
 import orjson
 
-from moe_gateway.errors import Refused
+from moe_gateway.errors import Refused, invalid_json, nested_too_deeply
 from moe_gateway.routing.language import language_of
 
 Kind = Literal["chat", "text", "embeddings", "stt", "tts"]
@@ -136,7 +136,7 @@ def look_at(body: bytes) -> Look:
         param = place.rstrip("`") or ("model" if "`model`" in message else None)
         raise Refused(400, None, f"The request does not fit: {error}.", param=param) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Refused(400, "invalid_json", f"The request is no valid JSON: {error}.") from error
+        raise invalid_json(str(error).rstrip(".")) from error
 
 
 def needs_of(body: bytes, kind: Kind, hints: Hints = NO_HINTS) -> Needs:
@@ -145,7 +145,7 @@ def needs_of(body: bytes, kind: Kind, hints: Hints = NO_HINTS) -> Needs:
         return Needs(embeddings=True)
     try:
         facts = _FACTS.decode(body)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return Needs(tokens=len(body) // BYTES_PER_TOKEN)
     parts = [
         part for turn in facts.messages if isinstance(turn.content, list) for part in turn.content
@@ -167,16 +167,19 @@ def first_words(body: bytes) -> str:
     """The first words of the user; empty when there are none."""
     try:
         return _FACTS.decode(body).first_words
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return ""
 
 
 def changed(body: bytes, **fields: Any) -> bytes:
     """The same object with these fields set; every other value keeps its very bytes.
 
-    `stream_options` is added to the one that is there.
+    `stream_options` is added to the one that is there. Raises `Refused` (400).
     """
-    whole = _SHALLOW.decode(body)
+    try:
+        whole = _SHALLOW.decode(body)
+    except RecursionError as error:
+        raise nested_too_deeply() from error
     options = whole.get("stream_options")
     if "stream_options" in fields and options is not None and bytes(options) != b"null":
         fields["stream_options"] = orjson.loads(bytes(options)) | fields["stream_options"]

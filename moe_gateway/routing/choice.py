@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Final, Generic, Protocol, TypeVar
 
-from moe_gateway.errors import none_capable, none_healthy, unknown_model
+from moe_gateway.errors import no_speech, none_capable, none_healthy, unknown_model
 from moe_gateway.routing.body import Needs
 
 AUTO: Final = "auto"
@@ -131,11 +131,11 @@ def choose_speech(kind: str, model: str, instances: Sequence[C]) -> Route[C]:
     service, and clients come with these names. Raises `Refused` (404, 503).
     """
     able = [one for one in instances if one.speech == kind]
+    if not able:
+        raise no_speech(kind)
     named = [one for one in able if model in one.names]
     if not named and model != AUTO and model not in OPENAI_SPEECH[kind]:
         raise unknown_model(model, (AUTO, *known_models(able)))
-    if not able:
-        raise unknown_model(model, ())
     ready = _ready(model, named or able)
     ready.sort(key=_turn(Needs(), ready))
     return Route(ready, "asked by name" if named else f"speech: the house's {kind}")

@@ -14,7 +14,17 @@ from hearth.models.store import ModelStore
 from tests.integration.expert import build_engines
 from tests.integration.expert.running import KEY as EXPERT_KEY
 from tests.integration.expert.running import LONG, Expert, Starter, until
-from tests.integration.gateway.conftest import CHAT, KEY, Json, Lab, chat, events, send_raw, text_of
+from tests.integration.gateway.conftest import (
+    CHAT,
+    KEY,
+    Json,
+    Lab,
+    chat,
+    events,
+    instances_of,
+    send_raw,
+    text_of,
+)
 
 SOON = 15.0
 """Seconds. The engine notices at its next token; a whole answer would take far longer."""
@@ -122,6 +132,60 @@ def test_errors_of_the_engine_come_in_openais_shape(gateway: httpx2.Client) -> N
     error = answer.json()["error"]
     assert error["code"] == "context_length_exceeded"
     assert "context" in error["message"]
+
+
+USER: Json = {"role": "user", "content": "Hi"}
+PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
+SCHEMA: Json = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "nothing"}}}
+MISTAKES: list[tuple[str, Json, str, str]] = [
+    (CHAT, {"messages": None}, "messages", "array"),
+    (CHAT, {"messages": [{"role": "user"}]}, "messages", "content"),
+    (CHAT, {"messages": [{"content": "Hi"}]}, "messages", "Missing 'role'"),
+    (CHAT, {"messages": [{"role": "user", "content": [PICTURE]}]}, "messages", "`vision`"),
+    (CHAT, {"messages": [USER, {"role": "assistant", "tool_calls": "x"}]}, "messages", "tool call"),
+    (CHAT, {"tools": "x"}, "tools", "Expected 'tools' to be an array"),
+    (CHAT, {"tools": [{"type": "function", "function": {}}]}, "tools", "key 'name' not found"),
+    (CHAT, {"tool_choice": "perhaps"}, "tool_choice", "perhaps"),
+    (CHAT, {"max_tokens": "many"}, "max_tokens", "must be number, but is string"),
+    (CHAT, {"max_tokens": -5}, "max_tokens", "-1 <= value"),
+    (CHAT, {"n": 100}, "n", "1 <= value <= 4"),
+    (CHAT, {"stop": [7]}, "stop", "must be string"),
+    (CHAT, {"temperature": "hot"}, "temperature", "must be number"),
+    (CHAT, {"response_format": SCHEMA}, "response_format", "unrecognized type nothing"),
+    (CHAT, {"response_format": {"type": "xml"}}, "response_format", "xml"),
+    (CHAT, {"grammar": "root ::= ["}, "grammar", "failed to parse grammar"),
+    ("/v1/completions", {"prompt": 7}, "prompt", "must be a string"),
+    ("/v1/completions", {}, "prompt", "not found"),
+    ("/v1/responses", {"input": "Hi", "max_output_tokens": "x"}, "max_output_tokens", "number"),
+    ("/v1/embeddings", {"input": "Hi"}, "model", "capability `embeddings`"),
+]
+
+
+def test_mistakes_of_one_caller_are_told_and_close_no_door(gateway: httpx2.Client) -> None:
+    """llama-server calls many of them its own failure: clients would send each three times, and
+    after three of these nobody else would be answered. The caller reads which field to mend."""
+    for path, fields, param, words in MISTAKES:
+        whole = {"messages": [USER]} if path == CHAT else {}
+        for stream in (False, True):
+            body = {"model": "smollm2", "max_tokens": 4, "stream": stream, **whole, **fields}
+            answer = gateway.post(path, json=body)
+            error = answer.json()["error"]
+
+            assert answer.status_code == 400, (fields, answer.text)
+            assert (error["type"], error["param"]) == ("invalid_request_error", param), answer.text
+            assert words in error["message"]
+            assert "json.exception" not in answer.text
+    [instance] = instances_of(gateway)
+    assert instance["circuit"] == "closed"
+
+
+def test_several_prompts_have_several_answers(gateway: httpx2.Client) -> None:
+    """Put together from a stream, in which the engine begins such an answer with `null`."""
+    body = {"model": "smollm2", "prompt": ["Once", "The river"], "max_tokens": 2}
+    answer = gateway.post("/v1/completions", json=body)
+
+    assert answer.status_code == 200, answer.text
+    assert [choice["index"] for choice in answer.json()["choices"]] == [0, 1]
 
 
 def test_more_callers_than_slots_all_get_answers(gateway: httpx2.Client) -> None:

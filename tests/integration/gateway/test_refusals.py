@@ -17,7 +17,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]
     with ExitStack() as stack:
         lab = Lab(stack, tmp_path_factory.mktemp("gateway"))
         expert = lab.expert(ScriptedModel(), tools="none", context=2048)
-        yield lab.gateway(expert, max_body_bytes=2048)
+        yield lab.gateway(expert, max_body_bytes=8192)
 
 
 def error(answer: httpx2.Response, status: int) -> Json:
@@ -69,6 +69,8 @@ def test_unknown_model_is_told_the_near_one(gateway: httpx2.Client) -> None:
         (b"{}", "model"),
         (b'{"model": 3}', "model"),
         (b'{"model": "small", "stream": "no"}', "stream"),
+        (b'{"model": "small", "messages": %s}' % (b"[" * 2000 + b"]" * 2000), None),
+        (b'{"model": "small", "tools": %s1%s}' % (b'{"a":' * 1000, b"}" * 1000), None),
     ],
 )
 def test_body_that_cannot_be_read_is_refused(
@@ -84,7 +86,7 @@ def test_body_that_cannot_be_read_is_refused(
 @pytest.mark.parametrize("chunked", [False, True])
 def test_body_that_is_too_large_is_refused(gateway: httpx2.Client, *, chunked: bool) -> None:
     """The limit holds whether or not the caller says the length first."""
-    body = json.dumps(chat("x" * 3000)).encode()
+    body = json.dumps(chat("x" * 9000)).encode()
     pieces = iter([body[:1500], body[1500:]])
     answer = gateway.post(CHAT, content=pieces if chunked else body)
 
@@ -102,15 +104,20 @@ def test_body_that_is_too_large_is_refused(gateway: httpx2.Client, *, chunked: b
         ("GET", "/v1/nothing", 404),
         ("GET", "/docs", 404),
         ("GET", "/v1/models/smallx", 404),
+        ("POST", "/chat/completions", 404),
+        ("POST", "/v1/v1/chat/completions", 404),
     ],
 )
 def test_wrong_paths_and_methods_get_the_same_shape(
     gateway: httpx2.Client, method: str, path: str, status: int
 ) -> None:
-    """Clients show `error.message`; a bare `detail` would be lost."""
+    """Clients show `error.message`; a bare `detail` would be lost. Most often it is the base URL
+    that is wrong, so that is what is asked for."""
     answer = gateway.request(method, path)
 
-    error(answer, status)
+    found = error(answer, status)
+    if found["code"] == "not_found":
+        assert f"{method} {path}: Not Found. OpenAI's API is at /v1: " in found["message"]
     assert "access-control-allow-origin" not in answer.headers
     if status == 405:
         assert "allow" in answer.headers

@@ -6,7 +6,8 @@ from email.utils import format_datetime
 
 import pytest
 
-from moe_gateway.errors import Refused, relayed, waits
+from moe_gateway.errors import Refused, waits
+from moe_gateway.upstream.complaints import relayed
 
 
 @pytest.mark.parametrize(
@@ -40,7 +41,7 @@ def test_error_of_a_server_gets_openais_shape(
     body: bytes, message: str, kind: str, code: str | None
 ) -> None:
     """Clients show `error.message`, whatever server stands behind the gateway."""
-    error = json.loads(relayed(400, body))["error"]
+    error = json.loads(relayed(400, body)[1])["error"]
 
     assert (error["message"], error["type"], error["code"]) == (message, kind, code)
     assert "param" in error
@@ -50,7 +51,44 @@ def test_fields_of_a_servers_error_survive() -> None:
     """llama-server says how long the prompt was."""
     body = b'{"error": {"message": "m", "type": "t", "n_prompt_tokens": 9}}'
 
-    assert json.loads(relayed(400, body))["error"]["n_prompt_tokens"] == 9
+    assert json.loads(relayed(400, body)[1])["error"]["n_prompt_tokens"] == 9
+
+
+TRACE = (
+    "\\n---\\nWhile executing CallExpression at line 47:\\n...\\n   ^\\nError: Jinja Exception: "
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "words", "told", "param", "message"),
+    [
+        (500, "Failed to parse tools: Missing tool type: 7", 400, "tools", "Failed to parse tools"),
+        (500, "Failed to parse messages: Missing 'role'", 400, "messages", "Missing 'role'"),
+        (500, "image input is not supported - hint: mmproj", 400, "messages", "`vision`"),
+        (500, f"{TRACE}Roles must alternate", 400, "messages",
+         "The model's template refuses the conversation: Roles must alternate"),
+        (500, "[json.exception.parse_error.101] bad byte", 400, None, "bad byte"),
+        (501, "This server does not support embeddings.", 400, "model", "capability `embeddings`"),
+        (500, "CUDA error: out of memory", 500, None, "CUDA error: out of memory"),
+        (503, "Failed to parse tools: x", 503, None, "Failed to parse tools: x"),
+        (400, "Field 'n': [json.exception.type_error.302] is x", 400, "n", "Field 'n': is x"),
+        (400, "'messages' is required", 400, "messages", "'messages' is required"),
+        (400, "Invalid tool_choice: perhaps", 400, "tool_choice", "perhaps"),
+        (400, "JSON schema error at #: unrecognized type", 400, "response_format", "unrecognized"),
+        (400, "Anything else.", 400, None, "Anything else."),
+    ],
+)  # fmt: skip
+def test_mistake_of_a_caller_is_told_as_one(
+    status: int, words: str, told: int, param: str | None, message: str
+) -> None:
+    """A server that calls it its own failure would be asked three times, and be shut to others."""
+    body = b'{"error": {"code": %d, "message": "%s", "type": "server_error"}}'
+    became, data = relayed(status, body % (status, words.encode()))
+    error = json.loads(data)["error"]
+
+    assert (became, error["param"]) == (told, param)
+    assert message in error["message"]
+    assert (error["type"] == "invalid_request_error") is (told != status)
 
 
 @pytest.mark.parametrize(

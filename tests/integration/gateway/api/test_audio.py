@@ -137,3 +137,4 @@ def test_house_without_speech_says_so(lab: Lab) -> None:
     answer = gateway.post(TTS, json={"model": "tts-1", "input": "x"})
 
     assert answer.status_code == 404
+    assert "No service here turns text into speech" in answer.json()["error"]["message"]

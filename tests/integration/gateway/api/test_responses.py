@@ -222,6 +222,14 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
         yield Lab(stack, tmp_path_factory.mktemp("gateway")).gateway()
 
 
+def deep(levels: int) -> list[Any]:
+    """Lists that lie in each other."""
+    found: list[Any] = []
+    for _ in range(levels):
+        found = [found]
+    return found
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
@@ -235,16 +243,36 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
         ({"input": [7]}, "input[0]"),
         ({"input": [{"role": "nobody", "content": "x"}]}, "input[0].role"),
         ({"model": 7}, "model"),
+        ({"input": [{"type": ["x"]}]}, "input[0].type \"['x']\""),
+        ({"include": 7}, "include"),
+        ({"reasoning": "much"}, "reasoning"),
+        ({"tool_choice": 7}, "tool_choice"),
+        ({"text": {"format": {"type": "xml"}}}, "text.format"),
+        ({"text": {"format": "json"}}, "text.format"),
+        ({"metadata": deep(300)}, None),
+        ({"metadata": deep(900)}, None),
     ],
 )
 def test_what_needs_a_memory_or_does_not_fit_is_refused_by_name(
-    strict: httpx2.Client, fields: Json, param: str
+    strict: httpx2.Client, fields: Json, param: str | None
 ) -> None:
     """Left out in silence, it would give a wrong answer that looks right."""
     answer = strict.post(PATH, json={"model": "small", "input": "x", **fields})
 
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == param
+
+
+def test_field_of_an_error_has_the_name_that_the_caller_gave_it(
+    gateway: httpx2.Client, model: ScriptedModel
+) -> None:
+    """Servers are asked a chat, and complain of its fields."""
+    model.when("x").refuse(400, "Field 'max_tokens': it is too small.")
+
+    answer = gateway.post(PATH, json={"model": "small", "input": "x", "max_output_tokens": 1})
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]["param"] == "max_output_tokens"
 
 
 def test_unknown_fields_pass_through(gateway: httpx2.Client, model: ScriptedModel) -> None:

@@ -249,15 +249,32 @@ class TestOverHttp:
         assert "x" not in [key.name for key in store.all()]
 
     @pytest.mark.parametrize(
-        "body",
-        [{}, {"name": ""}, {"name": "x\n"}, {"name": "x", "scopes": ["root"]},
-         {"name": "x", "tokens_per_day": 0}, {"name": "x", "models": []}, {"title": "x"}],
+        ("body", "param"),
+        [
+            ({}, "name"), ({"name": ""}, "name"), ({"name": "x\n"}, "name"),
+            ({"title": "x"}, "name"), ({"name": "x", "scopes": ["root"]}, "scopes.0"),
+            ({"name": "x", "models": []}, "models"),
+            ({"name": "x", "tokens_per_day": 0}, "tokens_per_day"), ([], None),
+        ],
     )  # fmt: skip
     def test_limits_that_make_no_sense_are_refused(
-        self, gateway: httpx2.Client, body: Json
+        self, gateway: httpx2.Client, body: Json, param: str | None
     ) -> None:
-        """In OpenAI's shape, like every error."""
+        """In OpenAI's shape, like every error, with the field as the caller has written it."""
         answer = gateway.post("/api/keys", json=body)
 
         assert answer.status_code == 422
-        assert answer.json()["error"]["message"]
+        error = answer.json()["error"]
+        assert error["param"] == param
+        assert error["message"].startswith(f"{param or 'The body'}: ")
+
+    @pytest.mark.parametrize("body", [b"", b"{", b'{"name": "x"} y'])
+    def test_body_that_is_no_json_is_refused_as_elsewhere(
+        self, gateway: httpx2.Client, body: bytes
+    ) -> None:
+        """400 with the reason."""
+        kind = {"content-type": "application/json"}
+        answer = gateway.post("/api/keys", content=body, headers=kind)
+
+        assert answer.status_code == (400 if body else 422)
+        assert "JSON" in answer.text if body else "The body: " in answer.text
