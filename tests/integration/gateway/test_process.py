@@ -143,18 +143,22 @@ def test_stop_answers_what_came_before_it_and_nothing_else(
     lab: Lab, start: Callable[..., tuple[Process, httpx2.Client]]
 ) -> None:
     """Who waits in the queue gets a slot in time; who comes later, on a new connection, on an idle
-    one or behind a request under way, is left without a byte or told to come again."""
+    one or behind a request under way, is left without a byte or told to come again. That begins in
+    the moment of the signal, not when the connections are closed."""
     model, held = ScriptedModel(), threading.Event()
     model.when("go").say("done", held=held)
     process, client = start(lab.expert(model, slots=1), MOE_GATEWAY_DRAIN_SECONDS="60")
-    idle = send_raw(client, chat("before"))
-    assert idle.recv(65536).startswith(b"HTTP/1.1 200")
+    idle, *at_once = [send_raw(client, chat("before")) for _ in range(5)]
+    for connection in (idle, *at_once):
+        assert connection.recv(65536).startswith(b"HTTP/1.1 200")
     busy = send_raw(client, chat("go 1"))
     model.wait_until(lambda m: m.running == 1)
     queued = send_raw(client, chat("go 2"))
     wait_until(lambda: gauge(client, "moe_gateway_waiting") == 1)
 
     process.child.send_signal(signal.SIGTERM)
+    for connection in at_once:
+        connection.sendall(raw(client, chat("at once")))
     wait_until(lambda: "Shutting down" in process.log)
     wait_until(lambda: nobody_listens(client))
     for connection, text in ((idle, "late 1"), (busy, "late 2")):
@@ -166,9 +170,11 @@ def test_stop_answers_what_came_before_it_and_nothing_else(
         assert answer.count(b"HTTP/1.1 200 OK") == 1
         assert b"late" not in answer
     assert read_all(idle) == b""
+    for answer in map(read_all, at_once):
+        assert answer == b"" or (answer[9:12] == b"503" and b'"code":"stopping"' in answer)
     assert process.child.wait(60) == 0
     asked = [one.body["messages"][0]["content"] for one in model.requests]
-    assert asked == ["before", "go 1", "go 2"]
+    assert asked == [*["before"] * 5, "go 1", "go 2"]
 
 
 def read_all(connection: socket.socket) -> bytes:
