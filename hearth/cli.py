@@ -11,9 +11,9 @@ GROUP = "hearth.commands"
 def build_cli(word: str = "") -> typer.Typer:
     """Collect the sub-commands of every installed package.
 
-    Each entry point is a function that takes the application and adds its commands to it. Where
-    one carries the name of the command that is asked for, the others are not loaded: they bring
-    half of Hearth along.
+    Each entry point has the name of a command, and is a function that takes the application and
+    adds it, with others of its package. Of a command that is asked for, only the package is loaded:
+    the others bring half of Hearth along.
     """
     app = typer.Typer(
         name="hearth",
@@ -23,7 +23,8 @@ def build_cli(word: str = "") -> typer.Typer:
         add_completion=False,
     )
     found = entry_points(group=GROUP)
-    for entry in sorted(found.select(name=word) or found, key=lambda entry: entry.name):
+    packages = {entry.value: entry for entry in found.select(name=word) or found}
+    for _, entry in sorted(packages.items()):
         entry.load()(app)
     return app
 
