@@ -3,21 +3,23 @@
 What others wrote comes in sets, each from a lock of its own: a machine gets those that its services
 need. A set is fetched, checked by the sha256 of each wheel and installed on the controller, once
 per lock, architecture and Python; our own code is one small archive per version. All of them hold
-the same bytes wherever they are made: their paths begin at the environment's root, `lib/python3.11`
-and `bin`.
+the same bytes wherever the same Python makes them: their paths begin at the environment's root,
+`lib/python3.11` and `bin`. Bytecode is in them where the controller has the machines' Python, since
+the smallest machine takes longest to compile it; what lacks it is compiled where it is unpacked.
 """
 
 import fcntl
 import gzip
 import hashlib
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -40,6 +42,8 @@ exec "${0%/*}/python" -P -c 'import sys, hearth.cli; sys.argv[0] = "hearth"; hea
 """`bin/hearth`, which works wherever the environment lies."""
 MADE: Final = 315532800
 """Time of every file in an archive, in seconds: the beginning of 1980, as in wheels."""
+FORM: Final = b"2"
+"""Which way of making archives of packages this is: of one lock, two ways make two archives."""
 
 
 def stamp(root: Path) -> str:
@@ -69,7 +73,7 @@ def build(
 def _packages(root: Path, folder: Path, name: str, *, arch: str, python: str) -> Path:
     """What others wrote. Our own code may change without a network."""
     lock = root / LOCKS[name]
-    digest = hashlib.sha256(lock.read_bytes()).hexdigest()[:12]
+    digest = hashlib.sha256(FORM + lock.read_bytes()).hexdigest()[:12]
     archive = folder / f"packages-{name}-{digest}-{arch}-py{python}.tar.gz"
     if not archive.exists():
         with _drafted(archive) as (tree, draft):
@@ -77,6 +81,7 @@ def _packages(root: Path, folder: Path, name: str, *, arch: str, python: str) ->
             _run(_install(lock, target, arch=arch, python=python), root)
             # Commands of others, whose first lines name the controller's Python.
             shutil.rmtree(target / "bin", ignore_errors=True)
+            _compile(tree, python)
             _pack(tree, draft)
         _sweep(folder.glob(f"packages-{name}-*-{arch}-py{python}.tar.gz"))
     return archive
@@ -91,6 +96,7 @@ def _ours(root: Path, folder: Path, *, python: str) -> Path:
             (tree / "bin" / "hearth").chmod(0o755)
             with zipfile.ZipFile(_build_wheel(root, draft.parent)) as wheel:
                 wheel.extractall(tree / _libraries(python))
+            _compile(tree, python)
             _pack(tree, draft)
         _sweep(folder.glob(f"hearth-*-py{python}.tar.gz"))
     return archive
@@ -104,6 +110,16 @@ def _drafted(archive: Path) -> Iterator[tuple[Path, Path]]:
         tree.mkdir()
         yield tree, draft
         draft.rename(archive)
+
+
+def _compile(tree: Path, python: str) -> None:
+    """Bytecode beside the sources, with the times that they will have when they are unpacked."""
+    if python != f"{sys.version_info.major}.{sys.version_info.minor}":
+        return
+    for path in tree.rglob("*.py"):
+        os.utime(path, (MADE, MADE))
+    compiler = [sys.executable, "-m", "compileall", "-q", "-j0", "-s", str(tree), str(tree)]
+    _run(compiler, tree, environment={**os.environ, "PYTHONHASHSEED": "0"})
 
 
 def _pack(tree: Path, archive: Path) -> None:
@@ -170,7 +186,9 @@ def _install(lock: Path, target: Path, *, arch: str, python: str) -> list[str]:
     ]  # fmt: skip
 
 
-def _run(command: Sequence[str], root: Path) -> None:
-    ended = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+def _run(command: Sequence[str], root: Path, environment: Mapping[str, str] | None = None) -> None:
+    ended = subprocess.run(
+        command, cwd=root, env=environment, capture_output=True, text=True, check=False
+    )
     if ended.returncode != 0:
         raise CommandFailed(command, ended.stdout + ended.stderr)
