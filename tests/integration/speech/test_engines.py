@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 import numpy as np
@@ -45,8 +46,18 @@ class Ears:
 
     engine: str
     url: str
-    process: "subprocess.Popen[bytes]"
-    more: dict[str, str] = field(default_factory=dict)
+    folder: Path
+    models: Path
+    more: dict[str, str]
+    process: "subprocess.Popen[bytes]" = field(init=False)
+
+    def begin(self, **more: str) -> None:
+        """Start the service, with more settings; it is warm when this returns."""
+        key_file, log = self.folder / "key", self.folder / "log"
+        key_file.write_text(KEY, encoding="ascii")
+        port = urlsplit(self.url).port or 0
+        self.process = start(SPEECH_STT, port, key_file, self.models, log, self.more | more)
+        wait_for(lambda: is_ready(self.url), f"{self.engine} is ready: {log}", 240)
 
     def ask(self, sound: Samples, **fields: str) -> httpx2.Response:
         return httpx2.post(
@@ -92,28 +103,23 @@ def ears(
 ) -> Iterator[Ears]:
     """A warm service for each engine, with real weights."""
     folder = tmp_path_factory.mktemp(request.param)
-    more = settings(request.param, folder)
-    key_file, log = folder / "key", folder / "log"
-    key_file.write_text(KEY, encoding="ascii")
-    port = free_port_base() + 91
-    process = start(SPEECH_STT, port, key_file, speech_models, log, more)
-    ears = Ears(request.param, f"http://127.0.0.1:{port}", process, more)
+    url = f"http://127.0.0.1:{free_port_base() + 91}"
+    ears = Ears(request.param, url, folder, speech_models, settings(request.param, folder))
     try:
-        wait_for(lambda: is_ready(ears.url), f"{request.param} is ready: {log}", 240)
+        ears.begin()
         yield ears
     finally:
-        end(process)
+        end(ears.process)
 
 
 def settings(engine: str, folder: Path) -> dict[str, str]:
     """What the service is told beside the usual; the models are fetched or made."""
-    most = {"SPEECH_ENGINE_BYTES": str(MOST_BYTES)}
     if engine == "moonshine":
-        return most
+        return {}
     model = Catalogue.load().speech_model("whisper-tiny-en")
     weights = pull_speech(model, STORE)
     if engine == "faster-whisper":
-        return {"SPEECH_MODEL": model.name, **most}
+        return {"SPEECH_MODEL": model.name}
     if not build_engines.built():
         pytest.skip("whisper.cpp is not compiled here: make test-engines")
     file, catalogue, store = folder / "tiny.bin", folder / "models.yaml", folder / "models"
@@ -132,7 +138,6 @@ def settings(engine: str, folder: Path) -> dict[str, str]:
     return {
         "SPEECH_MODEL": "tiny-ggml", "SPEECH_CATALOGUE": str(catalogue),
         "SPEECH_MODEL_DIR": str(store), "SPEECH_WHISPER_SERVER": str(build_engines.WHISPER_SERVER),
-        **most,
     }  # fmt: skip
 
 
@@ -200,8 +205,21 @@ def test_engine_that_was_killed_hears_again(
     assert word_errors(sounds[0][1], ears.hear(sounds[0][2])["text"]) < 0.5
 
 
+def test_engine_ends_with_a_service_that_is_killed(ears: Ears) -> None:
+    """Hundreds of megabytes that nobody asks are a leak."""
+    engine = ears.engine_process()
+    os.kill(ears.process.pid, signal.SIGKILL)
+    ears.process.wait(60)
+    _, left = psutil.wait_procs([engine], timeout=60)
+
+    assert left == []
+
+
 def test_engine_that_has_grown_is_replaced_and_nobody_waits(ears: Ears) -> None:
-    """Memory that libraries keep comes back this way, without a request that fails."""
+    """Memory that libraries keep comes back this way, without a request that fails. The last test:
+    its service is one that finds every engine too large."""
+    end(ears.process)
+    ears.begin(SPEECH_ENGINE_BYTES=str(MOST_BYTES))
     sound = np.zeros(HEARING_RATE // 2, np.float32)
     before = ears.figure('speech_engines_restarted_total{why="memory"}')
 
@@ -212,13 +230,3 @@ def test_engine_that_has_grown_is_replaced_and_nobody_waits(ears: Ears) -> None:
     wait_for(replaced, "the engine is replaced", 120)
     service = psutil.Process(ears.process.pid)
     wait_for(lambda: len(service.children()) == 1, "the former one has ended", 60)
-
-
-def test_engine_ends_with_a_service_that_is_killed(ears: Ears) -> None:
-    """Hundreds of megabytes that nobody asks are a leak. The last test: it ends the ears."""
-    engine = ears.engine_process()
-    os.kill(ears.process.pid, signal.SIGKILL)
-    ears.process.wait(60)
-    _, left = psutil.wait_procs([engine], timeout=60)
-
-    assert left == []
