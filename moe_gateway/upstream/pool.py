@@ -134,7 +134,8 @@ class Pool:
                 " (setting MOE_GATEWAY_CONNECT_TIMEOUT)."
             ) from error
         except OSError as error:
-            reason = os.strerror(error.errno) if error.errno else str(error)
+            own = isinstance(error, ssl.SSLError) or not error.errno
+            reason = str(error) if own else os.strerror(error.errno or 0)
             raise Unreachable(f"{address.authority}: {reason}.") from error
         return connection
 

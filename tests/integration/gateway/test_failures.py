@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import httpx2
 import pytest
 
 from hearth.openai_api.scripts import Break
 from hearth.openai_api.testing import ScriptedModel
+from tests.conftest import served
 from tests.integration.gateway.conftest import (
     CHAT,
     Json,
@@ -16,10 +18,7 @@ from tests.integration.gateway.conftest import (
     events,
     instances_of,
     text_of,
-    wait_until,
 )
-
-NOBODY = "http://127.0.0.1:9"
 
 
 def broken(*, how: Break) -> ScriptedModel:
@@ -87,16 +86,21 @@ def test_next_instance_answers_when_the_first_fails_before_its_first_byte(
     assert counted(gateway, "moe_gateway_failovers_total", answered) == 0
 
 
-def test_instance_that_went_away_is_out_at_once_and_back_when_it_answers(lab: Lab) -> None:
+def test_instance_that_went_away_is_out_with_the_first_request(lab: Lab) -> None:
     """The health check is not waited for: the first refused connection tells."""
-    gateway = lab.gateway(lab.at(NOBODY, expert="small"), ready=False, check_interval=3600)
-    wait_until(lambda: instances_of(gateway)[0]["reason"] != "not asked yet")
+    with ExitStack() as running:
+        url = running.enter_context(served(ScriptedModel().app))
+        gateway = lab.gateway(lab.at(url, expert="small"), check_interval=3600)
+        assert gateway.post(CHAT, json=chat("x")).status_code == 200
+    first, second = (gateway.post(CHAT, json=chat("x")) for _ in range(2))
 
-    answer = gateway.post(CHAT, json=chat("x"))
-
-    assert answer.status_code == 503
-    assert "127.0.0.1:9: Connection refused" in answer.json()["error"]["message"]
-    assert answer.headers["retry-after"] == "1"
+    assert (first.status_code, second.status_code) == (503, 503)
+    assert first.json()["error"]["code"] == "upstream_unreachable"
+    assert second.json()["error"]["code"] == "model_unavailable", "it was asked again"
+    refused = f"{url.removeprefix('http://')}: Connection refused"
+    assert refused in first.json()["error"]["message"]
+    assert refused in second.json()["error"]["message"]
+    assert first.headers["retry-after"] == second.headers["retry-after"] == "1"
 
 
 def test_auto_goes_on_to_the_next_expert(lab: Lab) -> None:

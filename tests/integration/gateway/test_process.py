@@ -205,9 +205,14 @@ def test_log_and_metrics_hold_no_key_and_no_prompt(
     model.when("silent").hang("a b", after=1)
     model.when("refused").refuse(500, "The model broke.")
     model.when("malformed").lose("a b", after=1, how="malformed")
+    model.when("patient").say("never", wait=60)
+    failing = ScriptedModel()
+    failing.when(MARKER).lose(how="reset")
     process, client = start(
         lab.expert(model, stops_unary=False),
         lab.expert(secretive, "locked"),
+        lab.expert(failing, "pair"),
+        lab.expert(ScriptedModel(), "pair"),
         MOE_GATEWAY_IDLE_TIMEOUT="0.3",
         MOE_GATEWAY_MAX_BODY_BYTES="4096",
     )
@@ -215,17 +220,22 @@ def test_log_and_metrics_hold_no_key_and_no_prompt(
         for stream in (False, True):
             client.post(CHAT, json=chat(f"{MARKER} {text}", stream=stream))
     client.post(CHAT, json=chat(MARKER, "locked"))
+    client.post(CHAT, json=chat(MARKER, "pair"))
     client.post(CHAT, json=chat(MARKER, f"{MARKER}-model"))
     client.post(CHAT, json=chat(MARKER * 500))
     client.post(CHAT, content=f'{{"model": "small", "messages": [{MARKER}'.encode())
     client.post(CHAT, json={"model": [MARKER]})
     client.get(f"/{MARKER}")
     client.post(CHAT, json=chat(MARKER), headers={"authorization": "Bearer sk-hearth-guessed"})
-    send_raw(client, chat(f"{MARKER} silent")).close()
+    leaving = send_raw(client, chat(f"{MARKER} patient"))
+    model.wait_until(lambda m: m.running == 1)
+    leaving.close()
+    wait_until(lambda: "caller_gone" in process.log)
     metrics = client.get("/metrics").text
     assert process.stop() == 0
 
-    assert "request_refused" in process.log
+    for event in ("request_refused", "failed_over", "caller_gone", "instance_refuses_our_key"):
+        assert event in process.log
     for secret in (MARKER, KEY, SERVICE_KEY, "sk-hearth"):
         assert secret not in process.log
         assert secret not in metrics

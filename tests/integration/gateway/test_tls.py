@@ -17,7 +17,15 @@ from typer.testing import CliRunner
 from hearth.cluster.certificates import Pair, issue, make_authority
 from hearth.openai_api.testing import ScriptedModel
 from moe_gateway.callers.cli import commands
-from tests.integration.gateway.conftest import CHAT, KEY, SERVICE_KEY, Lab, chat, wait_until
+from tests.integration.gateway.conftest import (
+    CHAT,
+    KEY,
+    SERVICE_KEY,
+    Lab,
+    chat,
+    instances_of,
+    wait_until,
+)
 
 AUTHORIZED = {"authorization": f"Bearer {KEY}"}
 
@@ -96,6 +104,24 @@ def test_answers_come_encrypted_and_certified(lab: Lab, start: Start) -> None:
     stranger = served.client(ca=Path("/etc/ssl/certs/ca-certificates.crt"))
     with stranger, pytest.raises(httpx2.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
         stranger.get("/health")
+
+
+def test_server_is_asked_only_with_a_certificate_of_the_cluster(lab: Lab, start: Start) -> None:
+    """Who stands between would get prompts, and the key of the services."""
+    instances = [lab.expert(ScriptedModel(key=SERVICE_KEY))]
+    served = start(MOE_GATEWAY_INSTANCES=json.dumps(instances, default=str))
+    behind = lab.at(f"https://{served.address}", expert="small")
+    stranger = served.folder / "stranger.pem"
+    stranger.write_text(make_authority("Hearth next door").certificate)
+
+    trusting = lab.gateway(behind, tls_ca_file=served.ca)
+    wary = lab.gateway(behind, tls_ca_file=stranger, ready=False)
+    answer = trusting.post(CHAT, json=chat("Hello"))
+    refused = wary.post(CHAT, json=chat("Hello"))
+
+    assert answer.json()["choices"][0]["message"]["content"] == "Hello"
+    assert refused.status_code == 503
+    wait_until(lambda: "CERTIFICATE_VERIFY_FAILED" in instances_of(wary)[0]["reason"])
 
 
 def test_keys_are_managed_from_another_machine(start: Start, tmp_path: Path) -> None:

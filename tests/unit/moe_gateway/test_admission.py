@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -66,6 +67,21 @@ async def test_keys_take_turns_whatever_one_of_them_has_sent_before() -> None:
     assert (house.engine.in_flight, len(house.admission)) == (0, 0)
 
 
+async def test_place_in_the_queue_is_counted_in_turns() -> None:
+    """A person behind a program with three requests waits for one of them, not for three."""
+    house, places = House(Engine(slots=0)), list[Callable[[], int]]()
+    tasks = [
+        asyncio.create_task(house.admission.enter(key, "small", house.pick, places.append))
+        for key in "aaab"
+    ]
+    await settled()
+
+    assert [place() for place in places] == [2, 3, 4, 2]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
 async def test_request_that_waits_for_a_busy_expert_lets_others_pass() -> None:
     """Head-of-line blocking would make the slowest expert the speed of all."""
     busy, idle = Engine(slots=1, in_flight=1), Engine(slots=1, in_flight=1)
@@ -91,7 +107,7 @@ async def test_full_queue_refuses_with_the_time_to_wait() -> None:
 
     for key in ("a", "b"):
         with pytest.raises(Refused) as caught:
-            await house.admission.enter(key, "small", house.pick)
+            await asyncio.wait_for(house.admission.enter(key, "small", house.pick), 60)
         assert caught.value.status == 429
         assert (b"retry-after", b"1") in caught.value.headers
     for task in tasks:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import threading
 from typing import Any
 
 from starlette.types import Receive, Scope, Send
@@ -10,10 +11,12 @@ SOUND = b"RIFF" + bytes(range(256)) * 40
 
 
 class Speech:
-    """`kind` is stt or tts. `breaks`: it closes the connection in mid-answer."""
+    """`kind` is stt or tts. `breaks`: it closes the connection in mid-answer. `held`: what comes
+    after the first piece is not sent before this is set."""
 
     def __init__(self, kind: str, *models: str, breaks: bool = False, wait: float = 0.0) -> None:
         self.kind, self.models, self.breaks, self.wait = kind, models or (kind,), breaks, wait
+        self.held: threading.Event | None = None
         self.requests: list[tuple[dict[str, str], bytes]] = []
         self.gone = asyncio.Event()
 
@@ -43,6 +46,8 @@ class Speech:
         for piece in _pieces(self.kind):
             await send({"type": "http.response.body", "body": piece, "more_body": True})
             await asyncio.sleep(self.wait)
+            if self.held is not None:
+                await asyncio.to_thread(self.held.wait, 60)
             if self.breaks:
                 receive.__self__.transport.abort()  # type: ignore[attr-defined]
                 return

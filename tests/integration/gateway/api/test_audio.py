@@ -1,5 +1,6 @@
 """`/v1/audio/…`: forms and sound pass through, to the house's speech services."""
 
+import threading
 from collections.abc import Iterator
 
 import httpx2
@@ -55,11 +56,30 @@ def test_recording_reaches_the_ears_of_the_house(
     assert SOUND * 20 in body
 
 
-def test_streamed_transcription_comes_as_events(client: openai.OpenAI) -> None:
+def test_streamed_transcription_comes_as_events(client: openai.OpenAI, ears: Speech) -> None:
     """The words are shown while the rest is still being listened to."""
+    ears.held = threading.Event()
     stream = client.audio.transcriptions.create(model="whisper-1", file=WAV, stream=True)
 
-    assert [event.type for event in stream] == ["transcript.text.delta", "transcript.text.done"]
+    first = next(stream).type
+    ears.held.set()
+    assert [first, *(event.type for event in stream)] == [
+        "transcript.text.delta",
+        "transcript.text.done",
+    ]
+
+
+def test_sound_is_heard_before_all_of_it_is_there(gateway: httpx2.Client, voice: Speech) -> None:
+    """A long text takes a voice many seconds."""
+    voice.held = threading.Event()
+    with gateway.stream("POST", TTS, json={"model": "tts-1", "input": "x"}) as answer:
+        pieces = answer.iter_raw()
+        first = next(pieces)
+        voice.held.set()
+        rest = b"".join(pieces)
+
+    assert first + rest == SOUND
+    assert rest
 
 
 @pytest.mark.parametrize("model", ["tts-1", "piper"])

@@ -114,6 +114,8 @@ class TestCors:
             assert one.headers["x-request-id"]
             assert one.headers["x-hearth-route"]
             assert one.headers["openai-processing-ms"].isdigit()
+            assert one.headers["vary"] == "Origin", "a cache must not give it to another page"
+            assert "access-control-allow-credentials" not in one.headers
         for name in ("x-hearth-route", "x-should-retry"):
             assert name in answer.headers["access-control-expose-headers"]
 
@@ -125,6 +127,19 @@ class TestCors:
 
         assert "access-control-allow-origin" not in asked.headers
         assert "access-control-allow-origin" not in answer.headers
+
+    def test_star_lets_every_page_call_that_has_a_key(self, lab: Lab) -> None:
+        """The key is what opens; an `OPTIONS` that no browser asks beforehand is no way past it."""
+        gateway = lab.gateway(lab.expert(ScriptedModel()), cors_origins=["*"])
+        origin = {"origin": "https://any.example"}
+        with caller(str(gateway.base_url), "none") as page:
+            refused = page.post(CHAT, json=chat("x"), headers=origin)
+            odd = page.options(CHAT, headers=origin)
+        answer = gateway.post(CHAT, json=chat("x"), headers=origin)
+
+        assert (answer.status_code, refused.status_code, odd.status_code) == (200, 401, 401)
+        for one in (answer, refused, odd):
+            assert one.headers["access-control-allow-origin"] == "https://any.example"
 
 
 def test_unknown_name_goes_to_the_default_where_there_is_one(lab: Lab) -> None:

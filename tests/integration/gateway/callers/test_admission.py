@@ -79,6 +79,25 @@ def test_keys_take_turns(lab: Lab) -> None:
     assert order.index("go, says a person") <= 2, order
 
 
+def test_who_waits_for_a_busy_instance_goes_to_one_that_is_ready_now(lab: Lab) -> None:
+    """A model that has just loaded is of no use to a queue that looks only when a slot is free."""
+    late = ScriptedModel()
+    late.loading = True
+    busy = lab.expert(ScriptedModel(), slots=1)
+    gateway = lab.gateway(
+        busy, lab.expert(late, slots=2), taken=1, ready=False, deadline_seconds=60
+    )
+    wait_until(lambda: instances_of(gateway)[0]["healthy"])
+    with ThreadPoolExecutor(1) as threads:
+        asked = threads.submit(gateway.post, CHAT, json=chat("go"))
+        wait_until(lambda: gauge(gateway, "moe_gateway_waiting") == 1)
+        late.loading = False
+        answer = asked.result()
+
+    assert answer.status_code == 200
+    assert len(late.requests) == 1
+
+
 def test_full_queue_is_refused_before_anything_is_sent(lab: Lab) -> None:
     """429 with Retry-After; also a stream is refused by its status, not in its middle."""
     model = ScriptedModel()
