@@ -90,8 +90,10 @@ class Machines:
         """The name of the result that the machine uses."""
         return (self.root(machine) / "current").resolve().name
 
-    def play(self, *options: str, fails: bool = False, **variables: Any) -> "Outcome":
-        """Run the role on both machines."""
+    def play(
+        self, *options: str, fails: bool = False, disk_kb: int | str = "unlimited", **variables: Any
+    ) -> "Outcome":
+        """Run the role on both machines. `disk_kb`: no file can become larger."""
         hosts = {
             name: {
                 "ansible_connection": "local",
@@ -106,6 +108,7 @@ class Machines:
         tools = build_engines.PYTHON.parent
         ended = subprocess.run(
             [
+                "bash", "-c", 'ulimit -f "$0" && exec "$@"', str(disk_kb),
                 Path(sys.executable).parent / "ansible-playbook",
                 "-i", self.folder / "hosts.json", self.folder / "play.json", *options,
             ],
@@ -200,3 +203,28 @@ def test_prebuilt_tree_replaces_compiling_and_the_last_result_is_kept(machines: 
     assert again.changed == [0, 0]
     kept = {folder.name for folder in machines.root("one").iterdir() if not folder.is_symlink()}
     assert kept == {compiled, machines.current("one")} == {compiled, "prebuilt-" + "1" * 16}
+
+
+def test_what_was_cut_short_is_never_taken_for_whole(machines: Machines) -> None:
+    """The power fails, or a disk is full, while an archive is packed or unpacked: the next run
+    begins that anew. Half an engine would be used for good."""
+    tree = machines.folder / "prebuilt"
+    (tree / "bin").mkdir(parents=True)
+    shutil.copy("/bin/true", tree / "bin" / "llama-server")
+    (tree / "bin" / "random.so").write_bytes(os.urandom(3_000_000))
+    (tree / "bin" / "zeros.so").write_bytes(bytes(9_000_000))
+    (tree / "stamp").write_text("0" * 64, encoding="ascii")
+
+    half_packed = machines.play(fails=True, disk_kb=2_000, llama_cpp_prebuilt=str(tree))
+    half_unpacked = machines.play(fails=True, disk_kb=5_000, llama_cpp_prebuilt=str(tree))
+    machines.play(llama_cpp_prebuilt=str(tree))
+
+    assert "Call it packed" not in half_packed.output
+    assert half_unpacked.did("Call it packed") == ["one"]
+    assert half_unpacked.did("Unpack") == []
+    for name in ("one", "two"):
+        current = machines.root(name) / "current"
+        assert (current / "complete").exists()
+        for file in ("random.so", "zeros.so"):
+            kept, made = current / "bin" / file, tree / "bin" / file
+            assert kept.read_bytes() == made.read_bytes()
