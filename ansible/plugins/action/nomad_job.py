@@ -8,7 +8,7 @@ from hearth.cluster.action import Asked, ControllerAction
 from hearth.cluster.endpoint import ARGUMENTS, endpoint_of
 from hearth.cluster.errors import NotFound, Unreachable
 from hearth.cluster.jobs.deploy import Jobs, Source
-from hearth.cluster.jobs.state import state_of
+from hearth.cluster.jobs.state import State, state_of
 from hearth.cluster.nomad import Allocation, Nomad
 
 
@@ -74,13 +74,18 @@ def present(asked: Asked, jobs: Jobs) -> dict[str, Any]:
         return answer
     if plan.changed:
         jobs.register(plan)
-    elif plan.waits and state_of(jobs.nomad, plan.id).failed:
+    elif plan.waits and is_down(state_of(jobs.nomad, plan.id)):
         jobs.revive(plan.id)
         answer["changed"] = answer["revived"] = True
     is_new = plan.index == 0
     if plan.waits and not (is_new and asked.params["wait"] == "update"):
         answer["allocations"] = _rows(jobs.wait(plan.id, timeout=asked.params["wait_timeout"]))
     return answer
+
+
+def is_down(state: State) -> bool:
+    """Whether something of the job has failed that Nomad does not try again by itself."""
+    return bool(state.failed or state.abandoned)
 
 
 def healthy(asked: Asked, jobs: Jobs) -> dict[str, Any]:

@@ -32,6 +32,16 @@ class State:
         ]
 
     @property
+    def abandoned(self) -> list[Allocation]:
+        """Those that failed, and whose place nothing has taken. Nomad tries a system job once on a
+        machine: on one that has just joined, before its programs were there."""
+        return [
+            a
+            for a in self.allocations
+            if (a.client_status, a.desired_status) == ("failed", "run") and not self._replaced(a)
+        ]
+
+    @property
     def unproved(self) -> list[Allocation]:
         """Those that run while their checks have not passed for long enough; newest first."""
         return [a for a in self.running if a.healthy is None]

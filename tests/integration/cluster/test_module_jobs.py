@@ -5,13 +5,33 @@ from typing import Any
 
 import pytest
 
+from hearth.cluster.jobs.deploy import Jobs, Source
+from hearth.cluster.jobs.state import state_of
 from hearth.cluster.nomad import Nomad
-from tests.integration.cluster.agents import Agent
+from tests.integration.cluster.agents import Agent, wait_for
 from tests.integration.cluster.conftest import NOMAD_TOKEN
 from tests.integration.cluster.playing import play
 from tests.integration.cluster.test_jobs import SERVICE
 
 pytestmark = pytest.mark.nomad
+EVERYWHERE = """
+job "everywhere" {
+  type = "system"
+  group "program" {
+    restart {
+      attempts = 0
+      mode     = "fail"
+    }
+    task "program" {
+      driver = "raw_exec"
+      config {
+        command = "PROGRAM"
+      }
+      resources { memory = 32 }
+    }
+  }
+}
+"""
 SECRET = "sk-hearth-nobody-may-see-this"
 
 
@@ -46,6 +66,28 @@ def test_job_is_run_once_and_a_second_run_changes_nothing(
     assert '+      Env[WORDS] = "ho"' in output_of_check
     assert (edited["changed"], untouched) == (True, index)
     assert (gone["changed"], gone_already["changed"]) == (True, False)
+
+
+def test_what_failed_on_a_machine_that_was_not_ready_is_placed_again(
+    nomad_server: Agent, nomad: Nomad, tmp_path: Path
+) -> None:
+    """A machine joins a cluster that runs: jobs for all machines are placed there before their
+    programs are, and Nomad tries that once. The job itself is as it was."""
+    file, program = tmp_path / "everywhere.nomad.hcl", tmp_path / "program"
+    file.write_text(EVERYWHERE.replace("PROGRAM", str(program)))
+    jobs = Jobs(nomad)
+    jobs.register(jobs.plan(Source("x", file.read_text())))
+    wait_for(lambda: bool(state_of(nomad, "everywhere").abandoned), nomad_server)
+    program.write_text("#!/bin/sh\nexec sleep 600\n")
+    program.chmod(0o755)
+    task = {"nomad_job": _asks(nomad_server, src=str(file), wait_timeout=60)}
+
+    revived, again, _ = play(tmp_path, [task, task])
+    nomad.stop("everywhere", purge=True)
+
+    assert (revived["changed"], revived["revived"]) == (True, True)
+    assert [row["node"] for row in revived["allocations"]] == ["solo"]
+    assert not again["changed"]
 
 
 def test_new_job_may_start_while_others_are_registered(
