@@ -78,7 +78,7 @@ def _plain(words: str) -> str:
     """Without where in a program it was found, and with what to do about it."""
     said = TEMPLATE.sub("The model's template refuses the conversation: ", words)
     hints = [hint for about, hint in HINTS.items() if about in words]
-    return " ".join((OF_THE_PARSER.sub("", said), *hints))
+    return ". ".join((OF_THE_PARSER.sub("", said), *hints))
 
 
 def _param(words: str) -> str | None:
