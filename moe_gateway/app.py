@@ -34,6 +34,7 @@ from moe_gateway.metrics import GatewayMetrics
 from moe_gateway.relay import Reply
 from moe_gateway.routing.classifier import Classifier
 from moe_gateway.settings import Settings
+from moe_gateway.upstream.headers import request_id
 from moe_gateway.upstream.pool import Pool
 
 OPEN: Final = frozenset(("/health", "/health/live", "/metrics"))
@@ -65,7 +66,8 @@ class Gateway:
             await self.rest(scope, receive, send)
             return
         if self._cors is not None:
-            if await self._cors.answered(scope, _with_id(Reply(scope["headers"], send), send)):
+            reply = Reply(request_id(dict(scope["headers"])), send)
+            if await self._cors.answered(scope, _with_id(reply, send)):
                 return
             send = self._cors.sender(scope, send)
         if scope["path"] in HOT:
@@ -78,9 +80,9 @@ class Gateway:
         self.hot.entrance.draining = True
 
     async def _through_fastapi(self, scope: Scope, receive: Receive, send: Send) -> None:
-        reply = Reply(scope["headers"], send)
-        authorization = next((v for n, v in scope["headers"] if n == b"authorization"), b"")
-        caller = self.keys.caller_of(authorization)
+        told = dict(scope["headers"])
+        reply = Reply(request_id(told), send)
+        caller = self.keys.caller_of(told.get(b"authorization", b""))
         if scope["path"] not in OPEN and caller is None:
             await reply.refuse(no_key())
             return

@@ -1,6 +1,7 @@
 """One request on its way: what was asked, by whom, and how far it came."""
 
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -9,7 +10,7 @@ from moe_gateway.callers.behalf import HEADER, Behalf
 from moe_gateway.callers.limits import Caller
 from moe_gateway.errors import Headers, Refused
 from moe_gateway.instances import Instance
-from moe_gateway.metrics import NOWHERE, UNKNOWN
+from moe_gateway.metrics import NOWHERE, UNKNOWN, Meters
 from moe_gateway.routing.audio import with_model
 from moe_gateway.routing.body import (
     WORTH_KEEPING,
@@ -21,6 +22,7 @@ from moe_gateway.routing.body import (
     needs_of,
 )
 from moe_gateway.routing.choice import Route
+from moe_gateway.upstream.headers import DOMAIN, LANGUAGE, SESSION_HEADERS, Heard
 
 HOT: Final[dict[str, Kind]] = {
     "/v1/chat/completions": "chat",
@@ -35,9 +37,6 @@ CHAT: Final = "/v1/chat/completions"
 RESPONSES: Final = "/v1/responses"
 
 SPEECH: Final = frozenset(("stt", "tts"))
-
-SESSION_HEADERS: Final = frozenset((b"x-session-id", b"x-session-affinity", b"x-openwebui-chat-id"))
-"""How callers name the conversation that a request belongs to."""
 
 HINT_LENGTH: Final = 100
 NO_NEEDS: Final = Needs()
@@ -64,6 +63,7 @@ class Asked:
     kind: Kind
     path: str
     headers: Headers
+    heard: Heard
     body: bytes
     look: Look
     caller: Caller
@@ -83,6 +83,8 @@ class Asked:
     instance: str = NOWHERE
     at_home: bool = False
     """Its instance was chosen for holding the beginning of its prompt."""
+    meters: Meters | None = None
+    """Those of the model on the instance that answered."""
     usage: TokenCount | None = None
     counted_inside: bool = False
     """The agent that answers asks on the caller's behalf, so its tokens are counted there."""
@@ -102,14 +104,14 @@ class Asked:
     def needed(self) -> Needs:
         """What an instance needs to have for it; the body is looked at once."""
         if self.needs is None:
-            self.needs = needs_of(self.body, self.kind, _hints(self.headers))
+            self.needs = needs_of(self.body, self.kind, _hints(self.heard.own))
         return self.needs
 
     def needed_by_name(self) -> Needs:
         """The same of who names a model, for whom only the beginning of the prompt counts: a small
         request that names no conversation has none that is worth a look."""
         small = len(self.body) < WORTH_KEEPING and b"prompt_cache_key" not in self.body
-        if small and SESSION_HEADERS.isdisjoint([name for name, _ in self.headers]):
+        if small and self.heard.own.keys().isdisjoint(SESSION_HEADERS):
             return NO_NEEDS
         return self.needed()
 
@@ -143,13 +145,7 @@ class Asked:
         return instance.fixed_head + b"%s: %s\r\n" % (HEADER, told)
 
 
-def _hints(headers: Headers) -> Hints:
-    session, domain, language = b"", "", ""
-    for name, value in headers:
-        if name in SESSION_HEADERS:
-            session = session or value
-        elif name == b"x-hearth-domain":
-            domain = value.decode("latin-1")[:HINT_LENGTH]
-        elif name == b"x-hearth-language":
-            language = value.decode("latin-1")[:HINT_LENGTH]
-    return Hints(session, domain, language)
+def _hints(own: Mapping[bytes, bytes]) -> Hints:
+    session = next((own[name] for name in SESSION_HEADERS if own.get(name)), b"")
+    domain, language = (own.get(name, b"").decode("latin-1") for name in (DOMAIN, LANGUAGE))
+    return Hints(session, domain[:HINT_LENGTH], language[:HINT_LENGTH])

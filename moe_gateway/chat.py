@@ -50,7 +50,7 @@ from moe_gateway.relay import (
 )
 from moe_gateway.responses.reply import ResponsesReply
 from moe_gateway.routing.body import first_words
-from moe_gateway.routing.choice import AUTO, Route, choose, choose_speech
+from moe_gateway.routing.choice import AUTO, Route, choose, choose_named, choose_speech, having
 from moe_gateway.routing.classifier import Classifier
 from moe_gateway.settings import Settings
 from moe_gateway.upstream.connection import (
@@ -61,7 +61,7 @@ from moe_gateway.upstream.connection import (
     Unreachable,
     UpstreamError,
 )
-from moe_gateway.upstream.headers import request_head
+from moe_gateway.upstream.headers import heard, request_head, request_id
 from moe_gateway.upstream.pool import Pool
 from moe_gateway.upstream.vectors import as_asked
 
@@ -108,9 +108,10 @@ class HotRoutes:
         responses = scope["path"] == RESPONSES
         line = line_of(scope)
         quick = None if self.settings.cors_origins else line
-        reply = (ResponsesReply if responses else Reply)(scope["headers"], send, quick)
+        told = heard(scope["headers"])
+        reply = (ResponsesReply if responses else Reply)(request_id(told.own), send, quick)
         try:
-            asked = await self.entrance.read(scope, receive, reply)
+            asked = await self.entrance.read(scope, receive, reply, told, line)
         except CallerGone:
             return
         except Refused as refused:
@@ -181,14 +182,17 @@ class HotRoutes:
             route = choose_speech(asked.kind, model, self.instances)
             asked.model = model
             return route
-        offering = [one for one in self.instances if model in one.names]
-        if model == AUTO or offering:
+        if model == AUTO:
             asked.model = model
-        if model == AUTO or any(one.fallback for one in offering):
+            return choose(model, asked.needed(), self.instances)
+        named = having(model, self.instances)
+        if named:
+            asked.model = model
+        if named and named[0].fallback:
             needs = asked.needed()
         else:
-            needs = asked.needed_by_name() if len(offering) > 1 else NO_NEEDS
-        return choose(model, needs, self.instances)
+            needs = asked.needed_by_name() if len(named) > 1 else NO_NEEDS
+        return choose_named(model, named, needs, self.instances)
 
     def _pick(self, asked: Asked, reply: Reply) -> Instance | None:
         """The best instance that has room and was not asked yet; none: the request has to wait.
@@ -200,11 +204,12 @@ class HotRoutes:
         if not left:
             raise asked.failure or none_healthy(asked.look.model, {})
         chosen = next((one for one in left if one.free), None)
-        if chosen is not None:
-            if chosen.settings.lists_models and asked.depth >= self.settings.max_depth:
-                raise too_deep(self.settings.max_depth)
-            asked.at_home = chosen is route.home
-            reply.facts = _facts(asked, chosen, route)
+        if chosen is None:
+            return None
+        if chosen.settings.lists_models and asked.depth >= self.settings.max_depth:
+            raise too_deep(self.settings.max_depth)
+        asked.at_home = chosen is route.home
+        reply.facts = _facts(asked, chosen, route)
         return chosen
 
     async def _classify(self, asked: Asked, classifier: Classifier) -> None:
@@ -281,11 +286,11 @@ class HotRoutes:
     async def _ask(self, asked: Asked, reply: Reply, instance: Instance) -> bool:
         """Ask this instance; False when it is too busy and there is another one to ask."""
         body, path = asked.body_for(instance), (instance.address.path + asked.path).encode()
-        fixed, headers = asked.fixed_head_for(instance), asked.headers
+        fixed, lines = asked.fixed_head_for(instance), asked.heard.lines
         if self.traces is not None:
             fixed += self.traces.asking(asked)
-            headers = [one for one in headers if one[0] != TRACEPARENT]
-        head = request_head(path, fixed, headers, reply.request_id, asked.content_type, len(body))
+            lines = heard([one for one in asked.headers if one[0] != TRACEPARENT]).lines
+        head = request_head(path, fixed, lines, reply.request_id, asked.content_type, len(body))
         connection: Connection | None = None
         sent = time.perf_counter()
         try:
@@ -301,19 +306,19 @@ class HotRoutes:
             if not ill:
                 seconds = time.perf_counter() - sent
                 instance.answered(seconds)
-                self.metrics.of(asked.model, instance.label).upstream.observe(seconds)
+                asked.meters = self.metrics.of(asked.model, instance.label)
+                asked.meters.upstream.observe(seconds)
             if connection.status in BUSY and not final and self._may_go_on(asked, instance):
-                asked.failure, usage = busy(instance.label, connection.status), None
+                asked.failure = busy(instance.label, connection.status)
             else:
-                usage = await self._pass(asked, reply, instance, connection)
+                asked.usage = await self._pass(asked, reply, instance, connection)
             if ill and (asked.failure or reply.status >= 500):  # Else the request was at fault.
                 instance.failed(f"HTTP {connection.status}")
         finally:
             if connection is not None:
                 self.pool.release(connection)
-        if usage is not None:
-            self.metrics.used(asked.model, instance.label, usage, at_home=asked.at_home)
-            asked.usage = usage
+        if asked.usage is not None and asked.meters is not None:
+            asked.meters.used(asked.usage, at_home=asked.at_home)
         return asked.failure is None
 
     async def _pass(
@@ -323,7 +328,7 @@ class HotRoutes:
         if connection.status == 401:
             log.error("instance_refuses_our_key", instance=instance.label)
             raise key_refused(instance.label)
-        asked.counted_inside = instance.settings.lists_models and _is_told(connection)
+        asked.counted_inside = instance.settings.lists_models and connection.has(HEADER)
         kind = connection.content_type
         if connection.status >= 400:
             return await pass_whole(reply, connection, idle)
@@ -348,18 +353,14 @@ class HotRoutes:
         if asked.instance != NOWHERE:
             usage = None if asked.counted_inside else asked.usage
             self.keys.used(asked.caller, asked.model, usage)
-        if status == "2xx":
-            now, meters = time.perf_counter(), self.metrics.of(asked.model, asked.instance)
+        meters = asked.meters
+        if status == "2xx" and meters is not None:
+            now = time.perf_counter()
             meters.first_byte.observe(reply.first_byte_at - reply.started_at)
             meters.duration.observe(now - reply.started_at)
             if asked.look.stream and asked.usage and asked.usage.completion > 1:
                 pause = (now - reply.first_byte_at) / (asked.usage.completion - 1)
                 meters.between.observe(pause)
-
-
-def _is_told(connection: Connection) -> bool:
-    """Whether an agent says that it asks on its caller's behalf."""
-    return any(name == HEADER for name, _ in connection.headers)
 
 
 def _code(failure: Refused | None) -> str:

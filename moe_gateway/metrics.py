@@ -44,6 +44,15 @@ class Meters:
     upstream: Spread
     between: Spread
 
+    def used(self, usage: TokenCount, *, at_home: bool) -> None:
+        """What one answer cost; `at_home`: it was sent to where its beginning belongs."""
+        self.prompt.value += usage.prompt
+        self.completion.value += usage.completion
+        if usage.cached:
+            self.cached.inc(usage.cached)
+        if at_home:
+            (self.hits if usage.cached * 2 >= usage.prompt else self.misses).inc()
+
 
 class GatewayMetrics:
     """The metrics of the hot routes."""
@@ -175,16 +184,6 @@ class GatewayMetrics:
                 self._between.labels(model, instance),
             )
         return meters
-
-    def used(self, model: str, instance: str, usage: TokenCount, *, at_home: bool) -> None:
-        """What one answer cost; `at_home`: it was sent to where its beginning belongs."""
-        meters = self.of(model, instance)
-        meters.prompt.inc(usage.prompt)
-        meters.completion.inc(usage.completion)
-        if usage.cached:
-            meters.cached.inc(usage.cached)
-        if at_home:
-            (meters.hits if usage.cached * 2 >= usage.prompt else meters.misses).inc()
 
     def placed(self, model: str, place: int) -> None:
         """A request came into the queue at this place."""

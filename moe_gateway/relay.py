@@ -19,7 +19,7 @@ from moe_gateway.errors import Headers, Refused, too_large, waits
 from moe_gateway.upstream.complaints import relayed
 from moe_gateway.upstream.connection import Connection, Lost, UpstreamError
 from moe_gateway.upstream.cost import cost_of
-from moe_gateway.upstream.headers import passed_back, request_id
+from moe_gateway.upstream.headers import passed_back
 
 log = structlog.get_logger()
 
@@ -61,12 +61,12 @@ class Reply:
         "status",
     )
 
-    def __init__(self, headers: Headers, send: Send, line: Line | None = None) -> None:
+    def __init__(self, request_id: bytes, send: Send, line: Line | None = None) -> None:
         """With a `line`, a good answer that is whole goes out on it, past `send`."""
         self._send, self._line = send, line
         self.started_at = time.perf_counter()
         self.first_byte_at = 0.0
-        self.request_id = request_id(headers)
+        self.request_id = request_id
         self.facts: Headers = []
         """Headers that say where the answer comes from."""
         self.pending: Headers = UNDECIDED

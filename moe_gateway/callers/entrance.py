@@ -1,13 +1,14 @@
 """Who may come in with what: the key, the method, the size, the shape, the limits."""
 
 import asyncio
+from collections.abc import Mapping
 
 import structlog
 from starlette.types import Receive, Scope
 
 from moe_gateway.asked import CHAT, HOT, SPEECH, Asked
 from moe_gateway.callers.behalf import HEADER, read
-from moe_gateway.callers.corked import line_of
+from moe_gateway.callers.corked import Line
 from moe_gateway.callers.keyring import Keyring
 from moe_gateway.callers.limits import UNLIMITED, Caller
 from moe_gateway.errors import (
@@ -30,6 +31,7 @@ from moe_gateway.routing.audio import form_look
 from moe_gateway.routing.body import look_at
 from moe_gateway.routing.choice import AUTO
 from moe_gateway.settings import Settings
+from moe_gateway.upstream.headers import Heard
 
 log = structlog.get_logger()
 
@@ -44,10 +46,12 @@ class Entrance:
         self.settings, self.keys, self.instances = settings, keys, instances
         self.draining = False
 
-    async def read(self, scope: Scope, receive: Receive, reply: Reply) -> Asked:
+    async def read(
+        self, scope: Scope, receive: Receive, reply: Reply, told: Heard, line: Line | None
+    ) -> Asked:
         """The whole request, of somebody who may ask it. Raises `Refused` or `CallerGone`."""
         try:
-            return await self._read(scope, receive, reply)
+            return await self._read(scope, receive, reply, told, line)
         except RecursionError as error:
             raise nested_too_deeply() from error
         except (Refused, CallerGone):
@@ -56,10 +60,12 @@ class Entrance:
             log.exception("request_not_read", request_id=reply.request_id.decode())
             raise broken() from error
 
-    async def _read(self, scope: Scope, receive: Receive, reply: Reply) -> Asked:
+    async def _read(
+        self, scope: Scope, receive: Receive, reply: Reply, told: Heard, line: Line | None
+    ) -> Asked:
         path, headers = scope["path"], scope["headers"]
-        caller, depth = self._admit(scope)
-        body = await self._body(scope, receive)
+        caller, depth = self._admit(scope, told.own)
+        body = await self._body(scope, receive, line)
         kind, content_type = HOT[path], b"application/json"
         if isinstance(reply, ResponsesReply):
             request = decoded(body)
@@ -73,13 +79,12 @@ class Entrance:
             look = look_at(body)
         if kind != "stt" and not self.settings.allow_addresses:
             refuse_addresses(body)
-        asked = Asked(kind, path, headers, body, look, caller, depth, content_type)
+        asked = Asked(kind, path, headers, told, body, look, caller, depth, content_type)
         self._permit(asked)
         return asked
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+    async def _body(self, scope: Scope, receive: Receive, line: Line | None) -> bytes:
         seconds, limit = self.settings.body_seconds, self.settings.max_body_bytes
-        line = line_of(scope)
         if line is not None and (body := line.body()) is not None:
             if len(body) > limit:
                 raise too_large(limit)
@@ -90,15 +95,9 @@ class Entrance:
         except TimeoutError as error:
             raise too_slow(seconds) from error
 
-    def _admit(self, scope: Scope) -> tuple[Caller, int]:
+    def _admit(self, scope: Scope, own: Mapping[bytes, bytes]) -> tuple[Caller, int]:
         """Who calls, or on whose behalf an agent does, and how many agents stand between."""
-        authorization, behalf = b"", b""
-        for name, value in scope["headers"]:
-            if name == b"authorization":
-                authorization = value
-            elif name == HEADER:
-                behalf = value
-        caller = self.keys.caller_of(authorization)
+        caller = self.keys.caller_of(own.get(b"authorization", b""))
         if caller is None:
             raise no_key()
         if scope["method"] != "POST":
@@ -106,7 +105,7 @@ class Entrance:
             raise Refused(405, "method_not_allowed", message, headers=[(b"allow", b"POST")])
         if self.draining:
             raise stopping()
-        if behalf:
+        if behalf := own.get(HEADER):
             return self._who_asked_first(caller, behalf)
         return caller, 0
 

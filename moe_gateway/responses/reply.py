@@ -31,8 +31,8 @@ class ResponsesReply(Reply):
 
     __slots__ = ("_asked", "_events", "_reader", "_streams")
 
-    def __init__(self, headers: Headers, send: Send, line: Line | None = None) -> None:
-        super().__init__(headers, send, line)
+    def __init__(self, request_id: bytes, send: Send, line: Line | None = None) -> None:
+        super().__init__(request_id, send, line)
         self._asked: Json = {}
         self._streams = False
         self._events: Events | None = None

@@ -110,7 +110,16 @@ def choose(model: str, needs: Needs, instances: Sequence[C]) -> Route[C]:
     """
     if model == AUTO:
         return _automatic(needs, instances)
-    named = [one for one in instances if model in one.names and one.speech is None]
+    return choose_named(model, having(model, instances), needs, instances)
+
+
+def having(model: str, instances: Sequence[C]) -> list[C]:
+    """Those who may be asked for words by this name."""
+    return [one for one in instances if model in one.names and one.speech is None]
+
+
+def choose_named(model: str, named: Sequence[C], needs: Needs, instances: Sequence[C]) -> Route[C]:
+    """The same for who names a model; `named` are those that have it."""
     if not named:
         raise unknown_model(model, known_models(instances))
     reason = "asked by name" if named[0].expert in (None, model) else f"alias of {named[0].expert}"
@@ -205,12 +214,12 @@ def _ready(model: str, instances: Sequence[C], *, needed: bool = True) -> list[C
     return ready
 
 
-def _turn(needs: Needs, ready: Sequence[C]) -> Callable[[C], tuple[bool, bool, float, float]]:
+def _turn(needs: Needs, ready: Sequence[C]) -> Callable[[C], tuple[float, ...]]:
     """Which instance of one expert comes first: one with room, among these the one that holds the
     beginning of this prompt in its cache, then the least busy, then the quickest."""
-    homes = _homes(needs.affinity, ready)
+    homes = _homes(needs.affinity, ready) if needs.affinity else None
     if not homes:
-        return lambda one: (not one.free, True, one.load, one.first_byte)
+        return lambda one: (not one.free, one.load, one.first_byte)
     return lambda one: (not one.free, one.label not in homes, one.load, one.first_byte)
 
 

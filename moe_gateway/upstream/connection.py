@@ -120,7 +120,8 @@ class Connection(asyncio.Protocol):
         self.content_type = b""
         self.complete = True
         """The answer has come to its end, or none was asked for yet."""
-        self.idle_since = 0.0
+        self.resting_in: list[Connection] | None = None
+        """Where it waits for its next request."""
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpResponseParser | None = None
         self._pieces: deque[bytes] = deque()
@@ -135,7 +136,6 @@ class Connection(asyncio.Protocol):
         self._waiter: asyncio.Future[bool] | None = None
         self._loop = asyncio.get_running_loop()
         self.now = self._loop.time
-        """The clock of `idle_since`."""
         self._sent_at = 0.0
         self.due = inf
 
@@ -148,12 +148,13 @@ class Connection(asyncio.Protocol):
         """
         try:
             self._send(head, body)
-            ends = self.now() + seconds
+            left = seconds
             while not self._head:
                 if self._error is not None:
                     raise self._error
-                if not await self._event(ends - self.now()):
+                if not await self._event(left):
                     raise first_byte_timeout(self.address, seconds)
+                left = self._sent_at + seconds - self.now()
         except BaseException:
             self.abort()
             raise
@@ -251,11 +252,21 @@ class Connection(asyncio.Protocol):
         except UpstreamError:
             self.abort()
 
+    def rest(self, seconds: float, among: "list[Connection]") -> None:
+        """Wait for the next request `among` others, for so long."""
+        among.append(self)
+        self.resting_in = among
+        self._deadlines.within(self, seconds)
+
     def abort(self) -> None:
         """Close it now; the server sees that nobody listens."""
         self._closed = True
         if self._transport is not None:
             self._transport.abort()
+
+    def has(self, name: bytes) -> bool:
+        """Whether its answer has a header of this name, which is in small letters."""
+        return any(one == name for one, _ in self.headers)
 
     @property
     def reusable(self) -> bool:
@@ -274,7 +285,10 @@ class Connection(asyncio.Protocol):
 
     def late(self) -> None:
         """Nothing happened in time."""
-        self._wake(happened=False)
+        if self.resting_in is None:
+            self._wake(happened=False)
+        else:
+            self.abort()
 
     def _wake(self, *, happened: bool = True) -> None:
         waiter, self._waiter, self.due = self._waiter, None, inf
@@ -314,6 +328,9 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed, self._parser = True, None
         self._deadlines.remove(self)
+        if self.resting_in is not None:
+            self.resting_in.remove(self)
+            self.resting_in = None
         if self._head and not self._framed and exc is None:
             self.complete = True
         self._fail("the connection was reset" if exc else "the connection was closed")

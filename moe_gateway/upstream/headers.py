@@ -1,9 +1,12 @@
 """The headers of a request on their way to a server, and those of its answer on their way back."""
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from random import getrandbits
 from typing import Final
 
+from moe_gateway.callers.behalf import HEADER
 from moe_gateway.errors import Headers
 from moe_gateway.upstream.connection import Connection
 
@@ -28,34 +31,65 @@ NOT_PASSED_BACK: Final = HOP_BY_HOP | frozenset(
 )
 
 
-def request_id(headers: Headers) -> bytes:
+SESSION_HEADERS: Final = (b"x-session-id", b"x-session-affinity", b"x-openwebui-chat-id")
+"""How callers name the conversation that a request belongs to."""
+
+DOMAIN: Final = b"x-hearth-domain"
+LANGUAGE: Final = b"x-hearth-language"
+
+LOOKED_AT: Final = frozenset(
+    (b"authorization", b"connection", b"x-request-id", HEADER, DOMAIN, LANGUAGE, *SESSION_HEADERS)
+)
+
+
+@dataclass(slots=True)
+class Heard:
+    """What the headers of a request say."""
+
+    own: dict[bytes, bytes]
+    """What the gateway looks at itself, by name; of several with one name, the last."""
+    lines: bytes
+    """What goes on to the server."""
+
+
+def heard(headers: Headers) -> Heard:
+    """Read the headers of a caller, whose names are in small letters."""
+    own, sent = {}, []
+    for header in headers:
+        name = header[0]
+        if name in LOOKED_AT:
+            own[name] = header[1]
+        if name not in NOT_SENT_ON and not name.startswith(b"x-hearth-"):
+            sent.append(header)
+    if b"connection" in own:
+        named = _named(headers)
+        sent = [header for header in sent if header[0] not in named]
+    return Heard(own, b"".join([b"%s: %s\r\n" % header for header in sent]))
+
+
+def _named(headers: Headers) -> set[bytes]:
+    """The headers that end here because the caller says so (RFC 9110, section 7.6.1)."""
+    told = b",".join([value for name, value in headers if name == b"connection"])
+    return {token.strip().lower() for token in told.split(b",")}
+
+
+def request_id(own: Mapping[bytes, bytes]) -> bytes:
     """The caller's own, when it is a sane one."""
-    for name, value in headers:
-        if name == b"x-request-id" and SANE_ID.fullmatch(value):
-            return value
+    told = own.get(b"x-request-id")
+    if told is not None and SANE_ID.fullmatch(told):
+        return told
     return b"req_%024x" % getrandbits(96)
 
 
 def request_head(
-    path: bytes, fixed: bytes, headers: Headers, request_id: bytes, kind: bytes, length: int
+    path: bytes, fixed: bytes, lines: bytes, request_id: bytes, kind: bytes, length: int
 ) -> bytes:
-    """The head of the request to a server: the caller's headers, without what is not for it.
-    `kind` is the content type of the body."""
-    lines, named = [], frozenset[bytes]()
-    for name, value in headers:
-        if name not in NOT_SENT_ON:
-            lines.append((name, value))
-        elif name == b"connection":
-            named |= {token.strip().lower() for token in value.split(b",")}
-    sent = [
-        b"%s: %s\r\n" % line
-        for line in lines
-        if line[0] not in named and not line[0].startswith(b"x-hearth-")
-    ]
+    """The head of the request to a server. `kind` is the content type of the body, `lines` are
+    those of the caller's headers."""
     return (
         b"POST %s HTTP/1.1\r\n%s%s"
         b"X-Request-Id: %s\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n"
-    ) % (path, fixed, b"".join(sent), request_id, kind, length)
+    ) % (path, fixed, lines, request_id, kind, length)
 
 
 def passed_back(connection: Connection) -> Headers:

@@ -17,8 +17,8 @@ from moe_gateway.upstream.connection import (
 )
 from moe_gateway.upstream.deadlines import Deadlines
 
-MAX_IDLE_SECONDS: Final = 4.0
-"""llama-server closes an idle connection after 5 s; we do so first."""
+MAX_IDLE_SECONDS: Final = 60.0
+"""Most servers close an idle connection sooner, llama-server after 5 s; which is seen at once."""
 
 
 class Pool:
@@ -89,8 +89,7 @@ class Pool:
     def release(self, connection: Connection) -> None:
         """Keep the connection when its answer is complete, else close it at once."""
         if connection.reusable:
-            connection.idle_since = connection.now()
-            self._idle[connection.address].append(connection)
+            connection.rest(MAX_IDLE_SECONDS, self._idle[connection.address])
         else:
             connection.abort()
 
@@ -99,14 +98,14 @@ class Pool:
         for connections in self._idle.values():
             for connection in connections:
                 connection.abort()
-        self._idle.clear()
 
     def _take(self, address: Address) -> Connection | None:
-        """The connection that was used last; those before it that are too old are closed."""
+        """The connection that was used last."""
         idle = self._idle[address]
         while idle:
             connection = idle.pop()
-            if connection.reusable and connection.now() - connection.idle_since < MAX_IDLE_SECONDS:
+            connection.resting_in = None
+            if connection.reusable:
                 return connection
             connection.abort()
         return None

@@ -75,6 +75,15 @@ async def ask(pool: Pool, server: Server, *, seconds: float = 60, reuse: bool = 
     return await pool.ask(server.address, HEAD, b"", seconds=seconds, reuse=reuse)
 
 
+async def until(happened: Callable[[], object]) -> None:
+    """Look again and again, for a minute."""
+    for _ in range(6000):
+        if happened():
+            return
+        await asyncio.sleep(0.01)
+    raise TimeoutError
+
+
 async def answered(pool: Pool, server: Server) -> bytes:
     """The body of one whole exchange."""
     connection = await ask(pool, server)
@@ -129,6 +138,43 @@ async def test_request_goes_over_a_new_connection_when_the_kept_one_was_closed(
         assert await answered(pool, server) == b"ok"
 
     assert (server.connections, server.requests) == (2, 3)
+
+
+async def test_connection_that_nobody_needs_any_more_is_closed(
+    pool: Pool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After a rush of hundreds, the house would keep all of them open."""
+    monkeypatch.setattr("moe_gateway.upstream.pool.MAX_IDLE_SECONDS", 0.01)
+    async with serving(always(OK)) as server:
+        connection = await ask(pool, server)
+        await connection.body(60, 1000)
+        pool.release(connection)
+        resting = connection.resting_in
+        await until(lambda: not resting)
+
+        assert await answered(pool, server) == b"ok"
+
+    assert server.connections == 2
+
+
+async def test_connection_that_the_server_closes_is_forgotten_at_once(pool: Pool) -> None:
+    """Also those to servers that never get a second request on one connection."""
+    closed = asyncio.Event()
+
+    async def close_when_told(number: int, writer: asyncio.StreamWriter) -> None:
+        writer.write(OK)
+        await closed.wait()
+        writer.close()
+
+    async with serving(close_when_told) as server:
+        connection = await ask(pool, server)
+        await connection.body(60, 1000)
+        pool.release(connection)
+        resting = list(connection.resting_in or ())
+        closed.set()
+        await until(lambda: not connection.resting_in)
+
+    assert (resting, connection.reusable) == ([connection], False)
 
 
 async def test_new_connection_that_breaks_is_not_asked_again(pool: Pool) -> None:
