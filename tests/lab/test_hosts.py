@@ -9,7 +9,7 @@ from hearth.cluster import binaries
 from hearth.lab.lab import Lab
 from tests.lab.conftest import Boot, Layer
 from tests.lab.layers import KEPT, kv, three
-from tests.lab.playbooks import MACHINES, play
+from tests.lab.playbooks import MACHINES, changed_by_each, play
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
 PEERS = (
@@ -63,32 +63,32 @@ def test_machine_that_cannot_be_written_stops_the_run_before_anything_changes(ba
     assert "TASK [host : " not in ran.output
 
 
-def test_check_of_converged_hosts_shows_no_difference(cluster: Lab) -> None:
-    """The check is how one asks whether somebody has changed a machine by hand."""
-    ran = play(cluster, "--check", "--diff", "--tags", MACHINES)
-
-    assert set(ran.changed.values()) == {0}, ran.changes
-
-
-@pytest.mark.parametrize("tag", TAGS)
-def test_tag_of_a_role_alone_changes_nothing(cluster: Lab, tag: str) -> None:
-    """One role is run alone while one works on it."""
-    ran = play(cluster, "--limit", "node1", "--tags", tag)
-
-    assert ran.changed == {"node1": 0}, ran.changes
-
-
 @pytest.mark.proves("004-32")
 def test_machine_has_the_value_that_is_declared_nearest_to_it(cluster: Lab) -> None:
-    """What holds for all is said once; a cluster, and a machine of it, may differ by one line."""
+    """What holds for all is said once; a cluster, and a machine of it, may differ by one line.
+
+    A check shows what follows from that and no other difference: it is how one asks whether
+    somebody has changed a machine by hand.
+    """
     ran = play(
-        cluster, "--check", "--diff", "--tags", "host_configure",
-        variables={"cluster_domain": "ours"}, of_hosts={"node2": {"cluster_domain": "mine"}},
+        cluster, "--check", "--diff", "--tags", MACHINES,
+        variables={"cluster_domain": "ours", "consul_domain": "consul"},
+        of_hosts={"node2": {"cluster_domain": "mine"}},
     )  # fmt: skip
 
     shown = dict(re.findall(r"\+Domains=~(\w+)\n(?:.*\n)*?changed: \[(\w+)\]", ran.output))
     assert ran.output.count("-Domains=~consul\n") == 3
     assert (shown["mine"], ran.output.count("+Domains=~ours\n")) == ("node2", 2)
+    # Their certificates are for names in it, too.
+    assert re.findall(r"^TASK \[(.*?)\]", ran.changes, re.MULTILINE) == [
+        "host : Ask Consul for names of the cluster", "certificate : Write them",
+    ], ran.changes  # fmt: skip
+    assert set(ran.changed.values()) == {2}, ran.changes
+
+
+def test_tag_of_a_role_alone_changes_nothing(cluster: Lab) -> None:
+    """One role is run alone while one works on it."""
+    assert changed_by_each(cluster, TAGS) == {}
 
 
 def test_second_and_third_server_join_the_first(cluster: Lab) -> None:

@@ -7,23 +7,19 @@ import pytest
 from hearth.lab.lab import Lab
 from hearth.release.environment import build
 from tests.lab.conftest import Boot, Layer
-from tests.lab.layers import KEPT, three
+from tests.lab.layers import three
 from tests.lab.playbooks import ROOT, fetch, play
-from tests.lab.whole.asking import agents
 
 
 @pytest.fixture(scope="session")
 def cluster(golden: Layer, boot: Boot) -> Iterator[Lab]:
     """Three hosts with everything that the playbook brings.
 
-    Nomad began with one server, as Consul did (`three`), which stored something under `KEPT`.
+    Nomad and Consul began with one server (`three`), which stored something under `KEPT`.
     """
     lab = boot("whole", 3, layer=golden("machines", three))
     build(ROOT, ROOT / ".cache" / "releases", arch="x86_64", python="3.11")
     fetch(lab)
-    play(lab, "--tags", "nomad", nodes=1)
-    with agents(lab, lab.node("node1")) as (_, nomad):
-        nomad.put_variable(KEPT, {"said": "before"})
     play(lab)
     yield lab
     lab.down()

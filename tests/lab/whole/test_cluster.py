@@ -2,7 +2,6 @@
 
 import json
 import re
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from hearth.lab.lab import Lab
 from tests.ansible import tree
 from tests.dashboards.queries import queries
 from tests.lab import test_hosts
-from tests.lab.playbooks import BIN, Ran, inventory_of, play, secrets, told
+from tests.lab.playbooks import BIN, changed_by_each, inventory_of, play, secrets, told
 from tests.lab.whole.asking import (
     Unsettled,
     agent,
@@ -168,16 +167,7 @@ def test_check_of_the_converged_cluster_shows_what_would_change_and_nothing_else
 
 def test_tag_of_each_role_alone_changes_nothing(cluster: Lab) -> None:
     """One role is run alone while one works on it."""
-
-    def run(tag: str) -> Ran:
-        return play(cluster, "--limit", "node1", "--tags", tag, check=False)
-
-    with ThreadPoolExecutor(2) as pool:
-        ran = dict(zip(TAGS, pool.map(run, TAGS), strict=True))
-
-    assert {tag: one.output[-4000:] for tag, one in ran.items() if one.returncode} == {}
-    assert [tag for tag, one in ran.items() if f"TASK [{tag} : " not in one.output] == []
-    assert {tag: one.changes for tag, one in ran.items() if one.changed != {"node1": 0}} == {}
+    assert changed_by_each(cluster, TAGS) == {}
 
 
 def test_backup_of_the_cluster_is_restored(cluster: Lab, tmp_path: Path) -> None:
