@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -36,26 +37,67 @@ def test_nomad_is_not_restarted_while_another_server_is_ill(
         "__nomad_before": asked, "nomad_servers": list(SERVERS),
         "nomad_server_addresses": list(SERVERS), "cluster_ports": {"nomad_rpc": 4647},
     }  # fmt: skip
-    judged = {"needed": "{{ __nomad_needed }}", "strangers": "{{ __nomad_strangers }}"}
+    told = _judge(
+        tmp_path, "nomad", known,
+        needed="{{ __nomad_needed }}", strangers="{{ __nomad_strangers }}",
+    )  # fmt: skip
+
+    assert told == {"needed": needed, "strangers": [ailing] if ailing else []}
+
+
+@pytest.mark.parametrize(
+    ("product", "port", "health"), [("consul", 8300, "json"), ("nomad", 4647, "content")]
+)
+@pytest.mark.parametrize(
+    ("ailing", "votes", "may"),
+    [("node3", SERVERS, False), ("", ("node1", "node2"), True)],
+)
+def test_server_steps_down_only_where_the_others_can_do_without_it(
+    product: str, port: int, health: str, ailing: str, votes: tuple[str, ...],
+    may: bool, tmp_path: Path,  # noqa: FBT001
+) -> None:  # fmt: skip
+    """Two voters of which one is gone decide nothing, not even that one of them goes."""
+    rows = [
+        {"Name": name, "ID": name, "Address": f"{name}:{port}", "Healthy": name != ailing,
+         "Voter": True}
+        for name in votes
+    ]  # fmt: skip
+    asked = {"Servers": rows}
+    known = {
+        f"__{product}_before": {
+            "status": 429, health: asked if health == "json" else json.dumps(asked),
+        },
+        "nomad_address": "node1", "cluster_ports": {"nomad_rpc": port},
+    }  # fmt: skip
+
+    told = _judge(tmp_path, product, known, may=f"{{{{ __{product}_can_step_down }}}}")
+
+    assert told == {"may": may}
+
+
+def _judge(
+    folder: Path, role: str, known: Mapping[str, object], **judged: str
+) -> dict[str, object]:
+    """What expressions of a role's variables come to on node1."""
     play = {
         "hosts": "all",
         "gather_facts": False,
-        "vars_files": [str(tree.ROLES / "nomad" / "vars" / "main.yaml")],
-        "tasks": [{"copy": {"content": "{{ judged | to_json }}", "dest": f"{tmp_path}/told"}}],
+        "vars_files": [str(tree.ROLES / role / "vars" / "main.yaml")],
+        "tasks": [{"copy": {"content": "{{ judged | to_json }}", "dest": f"{folder}/told"}}],
         "vars": {"judged": judged},
     }
     inventory = {
         "all": {"hosts": {name: {} for name in SERVERS}, "vars": {**known, **_local()}},
     }
-    (tmp_path / "play.json").write_text(json.dumps([play]))
-    (tmp_path / "inventory.json").write_text(json.dumps(inventory))
+    (folder / "play.json").write_text(json.dumps([play]))
+    (folder / "inventory.json").write_text(json.dumps(inventory))
     words = [str(BIN / "ansible-playbook"), "-i", "inventory.json", "-l", "node1", "play.json"]
 
-    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    ran = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
-    told = json.loads((tmp_path / "told").read_text())
-    assert told == {"needed": needed, "strangers": [ailing] if ailing else []}
+    found: dict[str, object] = json.loads((folder / "told").read_text())
+    return found
 
 
 def _local() -> dict[str, str]:

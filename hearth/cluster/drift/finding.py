@@ -14,6 +14,7 @@ Action = Literal[
     "replace_binary",
     "sync_clock",
     "remove_peer",
+    "forget_machine",
     "make_eligible",
     "deregister_check",
     "forget_service",

@@ -33,9 +33,9 @@ def probe(declared: Declared, consul: Consul, nomad: Nomad) -> list[Finding]:
     days = declared.limits.certificate_days
     found = list(machines.judge(there, declared.limits, asked=declared.asked, now=time.time()))
     parts: list[tuple[str, Callable[[], Iterator[Finding]]]] = [
-        ("consul", lambda: servers.peers("consul", consul.peers(), there)),
+        ("consul", lambda: _peers_of_consul(consul, there)),
         ("consul", lambda: servers.checks(consul, there)),
-        ("nomad", lambda: servers.peers("nomad", nomad.peers(), there)),
+        ("nomad", lambda: _peers_of_nomad(nomad, there)),
         ("nomad", lambda: servers.nodes(nomad, there)),
         ("nomad", lambda: jobs.judge(nomad, declared.jobs)),
         ("nomad", lambda: services.judge(consul, nomad)),
@@ -50,6 +50,14 @@ def probe(declared: Declared, consul: Consul, nomad: Nomad) -> list[Finding]:
     return sorted(
         {finding.id: finding for finding in _told_once(found)}.values(), key=lambda f: f.id
     )
+
+
+def _peers_of_consul(consul: Consul, there: list[Machine]) -> Iterator[Finding]:
+    return servers.peers("consul", consul.peers(), there, servers.serving_consul(consul))
+
+
+def _peers_of_nomad(nomad: Nomad, there: list[Machine]) -> Iterator[Finding]:
+    return servers.peers("nomad", nomad.peers(), there, servers.serving_nomad(nomad))
 
 
 def _told_once(found: list[Finding]) -> list[Finding]:

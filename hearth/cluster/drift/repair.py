@@ -23,9 +23,23 @@ def repair(finding: Finding, consul: Consul, nomad: Nomad, files: Mapping[str, P
 
 
 def _remove_peer(consul: Consul, nomad: Nomad, target: str, _f: Mapping[str, Path]) -> None:
+    """Unless it is gone: Consul's leader takes out a server that is forgotten."""
     product, _, peer = target.partition(":")
-    session = consul.session if product == "consul" else nomad.session
-    session.call("DELETE", "operator/raft/peer", params={"id": peer})
+    client = consul if product == "consul" else nomad
+    if peer in {found.id for found in client.peers()}:
+        client.session.call("DELETE", "operator/raft/peer", params={"id": peer})
+
+
+def _forget_machine(consul: Consul, nomad: Nomad, target: str, _: Mapping[str, Path]) -> None:
+    """A machine that is away for good: to Consul, to the servers of Nomad, and to its scheduler."""
+    consul.session.call("PUT", f"agent/force-leave/{target}", params={"prune": ""})
+    for member in nomad.session.call("GET", "agent/members")["Members"]:
+        if member["Name"].rpartition(".")[0] == target and member["Status"] != "alive":
+            gone = {"node": member["Name"], "prune": "true"}
+            nomad.session.call("PUT", "agent/force-leave", params=gone)
+    for node in nomad.nodes():
+        if node.name == target and node.status == "down":
+            nomad.session.call("POST", f"node/{node.id}/purge")
 
 
 def _make_eligible(_c: Consul, nomad: Nomad, target: str, _: Mapping[str, Path]) -> None:
@@ -71,6 +85,7 @@ def _collect_garbage(_c: Consul, nomad: Nomad, _t: str, _: Mapping[str, Path]) -
 
 REPAIRS: Final[Mapping[Action, Repair]] = {
     "remove_peer": _remove_peer,
+    "forget_machine": _forget_machine,
     "make_eligible": _make_eligible,
     "deregister_check": _deregister_check,
     "forget_service": _forget_service,

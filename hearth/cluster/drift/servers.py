@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from hearth.cluster.client import Peer
 from hearth.cluster.consul import Consul
-from hearth.cluster.drift.finding import Finding, Fix
+from hearth.cluster.drift.finding import Finding, Fix, Risk
 from hearth.cluster.drift.machines import Machine
 from hearth.cluster.endpoint import Session
 from hearth.cluster.errors import Denied
@@ -15,18 +15,28 @@ from hearth.cluster.nomad import Nomad
 Product = Literal["consul", "nomad"]
 
 
-def peers(product: Product, found: Sequence[Peer], machines: list[Machine]) -> Iterator[Finding]:
-    """Peers that no server of the inventory stands for, and servers that are no peer."""
+def peers(
+    product: Product, found: Sequence[Peer], machines: list[Machine], serving: set[str]
+) -> Iterator[Finding]:
+    """Peers that no server of the inventory stands for, and servers that are no peer.
+
+    `serving`: the addresses at which a server runs.
+    """
     wanted = {machine.address: machine for machine in machines if machine.server}
+    there = {machine.address: machine for machine in machines if machine.report}
     present = {peer.address.rpartition(":")[0].strip("[]"): peer for peer in found}
     for address, peer in present.items():
         if address not in wanted:
+            fix = Fix("remove_peer", f"{product}:{peer.id}", "take it out of the quorum")
+            if address in serving and address in there:
+                name = there[address].name
+                fix = Fix("run_role", product, f"let it step down (role {product})", name, product)
             yield Finding(
                 f"peer:{product}:{peer.id}",
                 f"{peer.name} ({peer.address}) is in the quorum of {product} and no server of the "
                 "inventory",
                 "disruptive",
-                Fix("remove_peer", f"{product}:{peer.id}", "take it out of the quorum"),
+                fix,
             )
     for address, machine in wanted.items():
         if address not in present:
@@ -37,6 +47,17 @@ def peers(product: Product, found: Sequence[Peer], machines: list[Machine]) -> I
                 "disruptive",
                 Fix("run_role", product, f"let it join (role {product})", machine.name, product),
             )
+
+
+def serving_consul(consul: Consul) -> set[str]:
+    """The addresses of Consul's servers that live."""
+    return {m.address for m in consul.members() if m.alive and m.tags.get("role") == "consul"}
+
+
+def serving_nomad(nomad: Nomad) -> set[str]:
+    """The addresses of Nomad's servers that live."""
+    members = nomad.session.call("GET", "agent/members")["Members"]
+    return {str(member["Addr"]) for member in members if member["Status"] == "alive"}
 
 
 def nodes(nomad: Nomad, machines: list[Machine]) -> Iterator[Finding]:
@@ -78,6 +99,7 @@ def token(product: Product, session: Session, *, days: float) -> Iterator[Findin
 def checks(consul: Consul, machines: list[Machine]) -> Iterator[Finding]:
     """Critical checks: of agents that are gone, and of services."""
     alive = {member.name for member in consul.members() if member.alive}
+    ours = {machine.name for machine in machines}
     asleep = {m.name for m in machines if m.sleeps and m.report is None}
     for check in consul.checks():
         if check.node in asleep:
@@ -86,8 +108,11 @@ def checks(consul: Consul, machines: list[Machine]) -> Iterator[Finding]:
         said = check.output.strip().splitlines()[:1]
         evidence = f"{what} is critical: {said[0] if said else 'its check says nothing'}"
         if check.node not in alive and check.check_id == "serfHealth":
-            fix = Fix("by_hand", check.node, "bring the machine back, or let it leave the cluster")
-            yield Finding(f"check:{check.node}:{check.check_id}", evidence, "data", fix)
+            fix = Fix("by_hand", check.node, "bring it back, or take it out of the inventory")
+            if check.node not in ours:
+                fix = Fix("forget_machine", check.node, "forget it: the inventory does not name it")
+            risk: Risk = "data" if check.node in ours else "disruptive"
+            yield Finding(f"check:{check.node}:{check.check_id}", evidence, risk, fix)
         elif check.service_id:
             fix = Fix(
                 "deregister_check", f"{check.node}:{check.service_id}",
