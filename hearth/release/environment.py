@@ -19,7 +19,7 @@ import sys
 import tarfile
 import tempfile
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -118,8 +118,9 @@ def _compile(tree: Path, python: str) -> None:
         return
     for path in tree.rglob("*.py"):
         os.utime(path, (MADE, MADE))
-    compiler = [sys.executable, "-m", "compileall", "-q", "-j0", "-s", str(tree), str(tree)]
-    _run(compiler, tree, environment={**os.environ, "PYTHONHASHSEED": "0"})
+    # The order of a constant set's members follows the seed.
+    compiler = ["env", "PYTHONHASHSEED=0", sys.executable, "-m", "compileall", "-q", "-j0"]
+    _run([*compiler, "-s", str(tree), str(tree)], tree)
 
 
 def _pack(tree: Path, archive: Path) -> None:
@@ -186,9 +187,7 @@ def _install(lock: Path, target: Path, *, arch: str, python: str) -> list[str]:
     ]  # fmt: skip
 
 
-def _run(command: Sequence[str], root: Path, environment: Mapping[str, str] | None = None) -> None:
-    ended = subprocess.run(
-        command, cwd=root, env=environment, capture_output=True, text=True, check=False
-    )
+def _run(command: Sequence[str], root: Path) -> None:
+    ended = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     if ended.returncode != 0:
         raise CommandFailed(command, ended.stdout + ended.stderr)
