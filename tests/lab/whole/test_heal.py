@@ -11,7 +11,6 @@ from cryptography import x509
 from hearth.cluster.certificates import Pair, issue
 from hearth.cluster.consul import Consul
 from hearth.cluster.drift import journal
-from hearth.cluster.jobs.state import state_of
 from hearth.lab.lab import Lab
 from hearth.lab.node import Node
 from tests.lab.playbooks import play, secrets, vault
@@ -59,7 +58,6 @@ told that of a clock that is an hour ahead, until its time service is started.""
 AHEAD_NO_MORE = """
 rm -r /run/python-ahead /run/systemd/system/systemd-timesyncd.service && systemctl daemon-reload
 """
-WORKER = "/opt/hearth/llama.cpp/current/bin/ggml-rpc-server"
 STARTED = "systemctl show --value --property ActiveEnterTimestampMonotonic nomad"
 FOUND = {
     "unit:node2:consul.service",
@@ -75,7 +73,6 @@ FOUND = {
     "job:stray",
     "stale:node3:llama-expert-ghost",
     "check:node3:service:left-behind",
-    "allocation:llama-rpc",
     "clock:node3",
 }
 MOVED = "10.231.7.33"
@@ -87,12 +84,21 @@ GHOST = {"ID": "llama-expert-ghost", "Name": "llama-expert-ghost", "Port": 20001
 
 @pytest.mark.proves("004-10")
 def test_drift_of_every_kind_is_found_repaired_and_gone(cluster: Lab) -> None:
-    """Stopped and disabled, damaged, about to end, changed by hand, dead, failed, missing, unknown,
-    ahead of its time."""
+    """Stopped and disabled, damaged, about to end, changed by hand, dead, missing, unknown, ahead
+    of its time."""
     first, second, third = cluster.nodes()
     _haunt(cluster, third)
-    _fail_worker(cluster, first)
-    _change(cluster)
+    with agents(cluster, third) as (consul, _):
+        consul.session.call("PUT", "agent/service/register", LEFT_BEHIND)
+    with agents(cluster, first) as (_, nomad):
+        parsed = nomad.session.call("POST", "jobs/parse", {"JobHCL": STRAY, "Canonicalize": True})
+        nomad.session.call("POST", "jobs", {"Job": parsed})
+        nomad.stop("moe-gateway")
+        nomad.stop("node-exporter", purge=True)
+        nomad.stop("llama-expert-general", purge=True)
+        (mine,) = [n.id for n in nomad.nodes() if n.name == second.name]
+        shut = {"NodeID": mine, "Eligibility": "ineligible"}
+        nomad.session.call("POST", f"node/{mine}/eligibility", shut)
     _age(third)
     for node in cluster.nodes():
         node.ssh("echo '# by hand' >>/etc/nomad.d/nomad.hcl")
@@ -163,30 +169,6 @@ def test_server_that_got_another_address_is_one_of_them_again(cluster: Lab) -> N
         admitted = node.ssh("nft list set inet hearth peers4")
         assert MOVED in admitted
         assert old not in admitted
-
-
-def _change(lab: Lab) -> None:
-    """What somebody may have done by hand, through the agents."""
-    first, second, third = lab.nodes()
-    with agents(lab, third) as (consul, _):
-        consul.session.call("PUT", "agent/service/register", LEFT_BEHIND)
-    with agents(lab, first) as (_, nomad):
-        parsed = nomad.session.call("POST", "jobs/parse", {"JobHCL": STRAY, "Canonicalize": True})
-        nomad.session.call("POST", "jobs", {"Job": parsed})
-        nomad.stop("moe-gateway")
-        nomad.stop("node-exporter", purge=True)
-        nomad.stop("llama-expert-general", purge=True)
-        (mine,) = [n.id for n in nomad.nodes() if n.name == second.name]
-        shut = {"NodeID": mine, "Eligibility": "ineligible"}
-        nomad.session.call("POST", f"node/{mine}/eligibility", shut)
-
-
-def _fail_worker(lab: Lab, node: Node) -> None:
-    """An allocation that fails for good: its program was away at the moment when it was needed."""
-    node.ssh(f"mv {WORKER} {WORKER}.away && pkill --exact ggml-rpc-server")
-    with agents(lab, node) as (_, nomad):
-        patiently(lambda: next(iter(state_of(nomad, "llama-rpc").abandoned)))
-    node.ssh(f"mv {WORKER}.away {WORKER}")
 
 
 def _haunt(lab: Lab, node: Node) -> None:
