@@ -85,6 +85,7 @@ class PromptServer(uvicorn.Server):
         state = self.server_state
         for server in self.servers:
             server.close()
+        await asyncio.sleep(0.005)  # Who was let in at the last moment is known by then.
         for connection in list(state.connections):
             connection.shutdown()
         with suppress(TimeoutError):

@@ -6,6 +6,7 @@ import socket
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 
 from hearth.lab.cgroup import Group
@@ -76,14 +77,14 @@ def test_reboot_keeps_the_disk_and_nothing_else(bare: Lab) -> None:
     """After a reboot only what was enabled runs: that is what the test of a role is about."""
     node = bare.node("node2")
     node.ssh("touch /etc/on-the-disk /run/in-memory")
-    before = node.group.processes()
+    before = _born(node.group.processes())
 
     node.reboot()
 
     assert node.ssh("ls /etc/on-the-disk /run/in-memory 2>/dev/null; true").split() == [
         "/etc/on-the-disk"
     ]
-    assert before.isdisjoint(node.group.processes() - _keepers(node))
+    assert before.isdisjoint(_born(node.group.processes() - _keepers(node)))
     node.ssh("rm /etc/on-the-disk")
 
 
@@ -192,6 +193,15 @@ def test_lab_of_which_only_remains_are_left_is_made_anew(boot: Boot) -> None:
 
     assert "etc/lost" not in lab.node("node1").disk.changes()
     lab.down()
+
+
+def _born(processes: set[int]) -> set[tuple[int, float]]:
+    """Each with the time of its start: on a busy machine a number is soon another one's."""
+    born = set()
+    for pid in processes:
+        with suppress(psutil.NoSuchProcess):
+            born.add((pid, psutil.Process(pid).create_time()))
+    return born
 
 
 def _keepers(node: Node) -> set[int]:
