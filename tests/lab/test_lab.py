@@ -206,8 +206,12 @@ def _born(processes: set[int]) -> set[tuple[int, float]]:
 
 def _keepers(node: Node) -> set[int]:
     """The processes of the host that are no part of the guest: they outlast a reboot."""
-    names = {pid: Path(f"/proc/{pid}/comm").read_text().strip() for pid in node.group.processes()}
-    return {pid for pid, name in names.items() if name in {"sh", "systemd-nspawn", "unshare"}}
+    keepers = set()
+    for pid in node.group.processes():
+        with suppress(psutil.NoSuchProcess):
+            if psutil.Process(pid).name() in {"sh", "systemd-nspawn", "unshare"}:
+                keepers.add(pid)
+    return keepers
 
 
 def _kill_all(lab: Lab) -> None:
