@@ -4,7 +4,6 @@ import os
 import signal
 import socket
 from contextlib import suppress
-from pathlib import Path
 
 import psutil
 import pytest
