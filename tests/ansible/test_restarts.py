@@ -75,15 +75,41 @@ def test_server_steps_down_only_where_the_others_can_do_without_it(
     assert told == {"may": may}
 
 
+@pytest.mark.parametrize("product", ["consul", "nomad"])
+@pytest.mark.parametrize(("formed", "patience"), [(False, "few"), (True, "many")])
+def test_nobody_waits_for_a_first_leader_that_nobody_can_choose(
+    product: str, formed: bool, patience: str, tmp_path: Path,  # noqa: FBT001
+) -> None:  # fmt: skip
+    """A machine that lost its power in the first run left the others to wait for minutes."""
+    known = {
+        f"{product}_servers": list(SERVERS), f"{product}_health_retries": 90,
+        f"__{product}_formed": {"stat": {"exists": formed}},
+    }  # fmt: skip
+
+    told = _judge(
+        tmp_path, product, known, failed="node2",
+        lost=f"{{{{ __{product}_lost }}}}",
+        patience=f"{{{{ 'few' if __{product}_patience | int < 90 else 'many' }}}}",
+    )  # fmt: skip
+
+    assert told == {"lost": ["node2"], "patience": patience}
+
+
 def _judge(
-    folder: Path, role: str, known: Mapping[str, object], **judged: str
+    folder: Path, role: str, known: Mapping[str, object], failed: str = "", **judged: str
 ) -> dict[str, object]:
-    """What expressions of a role's variables come to on node1."""
+    """What expressions of a role's variables come to on node1, once a machine has failed."""
     play = {
         "hosts": "all",
         "gather_facts": False,
         "vars_files": [str(tree.ROLES / role / "vars" / "main.yaml")],
-        "tasks": [{"copy": {"content": "{{ judged | to_json }}", "dest": f"{folder}/told"}}],
+        "tasks": [
+            {"fail": {"msg": "no power"}, "when": f"inventory_hostname == '{failed}'"},
+            {
+                "copy": {"content": "{{ judged | to_json }}", "dest": f"{folder}/told"},
+                "when": "inventory_hostname == 'node1'",
+            },
+        ],
         "vars": {"judged": judged},
     }
     inventory = {
@@ -91,11 +117,11 @@ def _judge(
     }
     (folder / "play.json").write_text(json.dumps([play]))
     (folder / "inventory.json").write_text(json.dumps(inventory))
-    words = [str(BIN / "ansible-playbook"), "-i", "inventory.json", "-l", "node1", "play.json"]
+    words = [str(BIN / "ansible-playbook"), "-i", "inventory.json", "play.json"]
 
     ran = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
 
-    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ran.returncode == (2 if failed else 0), ran.stdout + ran.stderr
     found: dict[str, object] = json.loads((folder / "told").read_text())
     return found
 

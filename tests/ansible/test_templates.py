@@ -37,6 +37,49 @@ REGISTERED: dict[str, Any] = {
 """What tasks learn from the machine before they render."""
 
 
+COMPARE = """
+- hosts: localhost
+  gather_facts: false
+  tasks:
+    - template: {src: settings.j2, dest: "{{ folder }}/settings", mode: "0640"}
+    - differing: {files: "{{ files }}"}
+      register: same
+    - template: {src: settings.j2, dest: "{{ folder }}/settings", mode: "0640"}
+      register: again
+    - command: "{{ item }}"
+      loop:
+        - cp -p {{ folder }}/settings {{ folder }}/open
+        - chmod 0644 {{ folder }}/open
+        - cp -p {{ folder }}/settings {{ folder }}/other
+        - sed -i s/8500/8501/ {{ folder }}/other
+        - ln -s settings {{ folder }}/link
+    - differing: {files: "{{ files }}"}
+      check_mode: true
+      register: others
+    - copy: {content: "{{ told | to_json }}", dest: "{{ folder }}/told"}
+  vars:
+    ports: {consul: 8500}
+    wanted: "{{ lookup('ansible.builtin.template', 'settings.j2') }}"
+    group: "{{ lookup('ansible.builtin.pipe', 'id -gn') }}"
+    files:
+      - {path: "{{ folder }}/settings", content: "{{ wanted }}", mode: "0640", group: "{{ group }}"}
+      - {path: "{{ folder }}/open", content: "{{ wanted }}", mode: "0640"}
+      - {path: "{{ folder }}/other", content: "{{ wanted }}", mode: "0640"}
+      - {path: "{{ folder }}/link", content: "{{ wanted }}", mode: "0640"}
+      - {path: "{{ folder }}/settings", content: "{{ wanted }}", mode: "0640", group: nobodys}
+    told:
+      first: "{{ same.paths | map('basename') }}"
+      written_again: "{{ again is changed }}"
+      then: "{{ others.paths | map('basename') }}"
+"""
+SETTINGS = """{{ ansible_managed | comment }}
+{% for name, port in ports.items() %}
+{{ name }} = {{ port }}
+{% endfor %}
+
+"""
+
+
 @dataclass(frozen=True)
 class Rendered:
     """Files are called `<machine>.<role>.<file>`."""
@@ -116,8 +159,9 @@ def test_consul_takes_its_configuration(rendered: Rendered) -> None:
     assert consul is not None, "run `python -m tests.binaries.consul`"
 
     for file in rendered.files("consul.consul.json"):
+        peers = file.with_name(file.name.replace(".consul.json", ".peers.json"))
         ended = subprocess.run(
-            [consul, "validate", "-config-format=json", file],
+            [consul, "validate", "-config-format=json", file, peers],
             capture_output=True, text=True, check=False,
         )  # fmt: skip
         assert ended.returncode == 0, ended.stdout + ended.stderr
@@ -130,8 +174,9 @@ def test_nomad_takes_its_configuration(rendered: Rendered) -> None:
     assert nomad is not None
 
     for file in rendered.files("nomad.nomad.hcl"):
+        peers = file.with_name(file.name.replace(".nomad.hcl", ".peers.hcl"))
         ended = subprocess.run(
-            [nomad, "config", "validate", file], capture_output=True, text=True, check=False
+            [nomad, "config", "validate", file, peers], capture_output=True, text=True, check=False
         )
         assert ended.returncode == 0, ended.stdout + ended.stderr
 
@@ -199,15 +244,80 @@ def test_ports_between_machines_are_for_them_alone(rendered: Rendered) -> None:
         assert "tcp dport != 20000-32000 accept" in text
 
 
+def test_settings_of_a_machine_name_no_other_one(rendered: Rendered) -> None:
+    """Who reads them is restarted when they change: not because another machine moved or came."""
+    own = _addresses(rendered)
+
+    for machine, address in own.items():
+        others = set(own.values()) - {address}
+        for name in ("consul.consul.json", "nomad.nomad.hcl"):
+            text = (rendered.folder / f"{machine}.{name}").read_text()
+            assert [other for other in others if re.search(rf'"{other}[":]', text)] == []
+    lists = "".join(file.read_text() for file in rendered.files("peers.*"))
+    assert len(own) == 1 or any(address in lists for address in own.values())
+
+
 def test_lists_are_in_the_order_of_the_inventory(rendered: Rendered) -> None:
     """Ansible's set filters shuffle; a shuffled list is a changed file and a restarted server."""
-    for file in rendered.files("consul.consul.json"):
+    for file in rendered.files("consul.peers.json"):
         peers = json.loads(file.read_text())["retry_join"]
         assert peers == sorted(peers)
     shuffled = [
         str(file) for file in tree.templates() if re.search(SET_FILTER, file.read_text("utf-8"))
     ]
     assert shuffled == []
+
+
+def test_file_differs_by_a_word_a_right_or_a_group(tmp_path: Path) -> None:
+    """One question for all files of a role: it finds what the module for templates would write."""
+    (tmp_path / "settings.j2").write_text(SETTINGS)
+    (tmp_path / "play.yaml").write_text(COMPARE)
+    words = [
+        str(BIN / "ansible-playbook"), "-i", "localhost,", "-c", "local",
+        "-e", f"folder={tmp_path}", "-M", str(tree.ROOT / "ansible/plugins/modules"),
+        "-e", f"ansible_python_interpreter={sys.executable}", "play.yaml",
+    ]  # fmt: skip
+
+    ran = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert json.loads((tmp_path / "told").read_text()) == {
+        "first": ["open", "other", "link", "settings"],
+        "written_again": False,
+        "then": ["open", "other", "link", "settings"],
+    }
+
+
+@pytest.mark.parametrize("role", ["consul", "host", "nomad"])
+def test_each_file_is_asked_for_as_it_is_written(role: str) -> None:
+    """It stands twice (decision 0340): one that is asked for with other rights than its task gives
+    it would be written by each run, or by none. What heals asks a third time."""
+    tasks = tree.load(tree.ROLES / role / "tasks" / "configure.yaml")
+    asked = next(task["differing"]["files"] for task in tasks if "differing" in task)
+    written = [
+        task["ansible.builtin.template"]
+        for task in tasks
+        if f"__{role}_differing.paths" in str(task.get("when"))
+    ]
+    healed = tree.load(tree.ROOT / "ansible/playbooks/heal/vars.yaml")["heal_settings"]
+
+    assert [
+        (one["path"], _named(one["content"]), one["mode"], one.get("group")) for one in asked
+    ] == [(one["dest"], one["src"], one["mode"], one.get("group")) for one in written]
+    assert {(one["src"], one["mode"]) for one in written} >= {
+        (one["template"], one["mode"]) for one in healed if one["role"] == role
+    }
+
+
+def _named(content: str) -> str:
+    """The template that a lookup renders."""
+    return content.partition("'ansible.builtin.template', '")[2].partition("'")[0]
+
+
+def _addresses(rendered: Rendered) -> dict[str, str]:
+    """Machine -> where the others reach it."""
+    said = {file: json.loads(file.read_text()) for file in rendered.files("consul.consul.json")}
+    return {file.name.split(".")[0]: told["advertise_addr"] for file, told in said.items()}
 
 
 def _that_do() -> list[Path]:

@@ -14,8 +14,8 @@ ROOT_PLACES = {
     "Makefile", "README.md", "ansible", "ansible.cfg", "bootstrap.sh", "changelog.d",
     "deploy_expert.yaml", "docs", "e2e-tests.yaml", "fetch.yaml", "group_vars", "heal_cluster.yaml",
     "hearth", "host_vars", "inventory", "llama_expert", "moe_gateway", "nomad_jobs", "pipecatapp",
-    "playbook.yaml", "prompt_engineering", "pyproject.toml", "requirements", "secrets.yaml",
-    "services.yaml", "speech", "tests", "uninstall.yaml", "upgrade.yaml",
+    "playbook.yaml", "prompt_engineering", "pyproject.toml", "requirements", "rotate_secrets.yaml",
+    "secrets.yaml", "services.yaml", "speech", "tests", "uninstall.yaml", "upgrade.yaml",
 }  # fmt: skip
 SWAMPS = {"utils", "util", "helpers", "common", "misc", "shared", "base", "manager", "handler"}
 LEFTOVERS = re.compile(r"(_old|_new|_v2|\.bak|\.orig|\.rej|~|copy)$|^(tmp|temp|scratch)")
