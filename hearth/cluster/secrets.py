@@ -9,7 +9,7 @@ import base64
 import os
 import secrets
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -27,6 +27,9 @@ PRIVATE: Final = 0o600
 HEAD: Final = (
     "# The secrets of this cluster, made by playbook.yaml. Keep a copy where you keep keys.\n"
 )
+
+BEFORE: Final = "_before"
+"""Ends the names of values that are replaced, and needed until the agents know the new ones."""
 
 Secret = str | dict[str, str]
 
@@ -88,6 +91,34 @@ class SecretFile:
             self.path.chmod(PRIVATE)
         return Ensured(sorted(made), {name: (known | made)[name] for name in wanted})
 
+    def renew(self, wanted: Mapping[str, str]) -> dict[str, Any]:
+        """Make new values for secrets of name -> kind; what the file holds then.
+
+        Each value of before stays, as `NAME_before`, until it is forgotten: where there is one
+        already, the new value was made by a call that was cut short, and is kept. The certificate
+        of a new authority is followed by that of the one before: both are trusted for a while.
+        """
+        known = self.read()
+        due = {name: kind for name, kind in wanted.items() if f"{name}{BEFORE}" not in known}
+        made = {name: _followed_by(KINDS[kind](), known[name]) for name, kind in due.items()}
+        return self.replace(made | {f"{name}{BEFORE}": known[name] for name in due})
+
+    def replace(
+        self, values: Mapping[str, Secret], *, forgotten: Collection[str] = ()
+    ) -> dict[str, Any]:
+        """Write values over those of before, and take names out; what the file holds then."""
+        yaml = YAML()
+        text = self._open()
+        self._parse(text)
+        found = yaml.load(text or HEAD) or {}
+        found.update({name: _legible(value) for name, value in values.items()})
+        for name in forgotten:
+            found.pop(name, None)
+        stream = StringIO()
+        yaml.dump(found, stream)
+        self._write(stream.getvalue())
+        return self.read()
+
     def _open(self) -> str | None:
         try:
             content = self.path.read_bytes()
@@ -143,6 +174,12 @@ class SecretFile:
         except OSError as error:
             draft.unlink(missing_ok=True)
             raise SecretsUnusable(self.path, error.strerror or "it cannot be written") from error
+
+
+def _followed_by(made: Secret, before: Secret) -> Secret:
+    if isinstance(made, str) or isinstance(before, str):
+        return made
+    return made | {"certificate": made["certificate"] + before["certificate"]}
 
 
 def _sync_folder(folder: Path) -> None:

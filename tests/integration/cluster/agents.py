@@ -66,8 +66,10 @@ def write_files(folder: Path) -> Files:
 
 
 @contextmanager
-def consul_agent(folder: Path, *, acl: bool = True, connect: bool = False) -> Iterator[Agent]:
-    """One Consul server that has a leader."""
+def consul_agent(
+    folder: Path, *, acl: bool = True, connect: bool = False, gossip: str | None = None
+) -> Iterator[Agent]:
+    """One Consul server that has a leader; `gossip`: the key that its gossip is encrypted with."""
     https, server, lan = free_ports(3)
     files = write_files(folder)
     config = {
@@ -80,6 +82,7 @@ def consul_agent(folder: Path, *, acl: bool = True, connect: bool = False) -> It
         "performance": {"raft_multiplier": 1}, "disable_update_check": True,
         "acl": {"enabled": acl, "default_policy": "deny" if acl else "allow"},
         "connect": {"enabled": connect},
+        **({"encrypt": gossip} if gossip else {}),
     }  # fmt: skip
     (folder / "consul.json").write_text(json.dumps(config))
     program = binaries.find("consul") or build_consul()
@@ -92,7 +95,11 @@ def consul_agent(folder: Path, *, acl: bool = True, connect: bool = False) -> It
 
 @contextmanager
 def nomad_agent(
-    folder: Path, *, client: bool = True, extra: dict[str, Any] | None = None
+    folder: Path,
+    *,
+    client: bool = True,
+    extra: dict[str, Any] | None = None,
+    gossip: str | None = None,
 ) -> Iterator[Agent]:
     """One Nomad that is server and, unless told not to, client with raw_exec; it has a leader."""
     http, rpc, serf = free_ports(3)
@@ -101,7 +108,8 @@ def nomad_agent(
         "name": "solo", "data_dir": str(folder / "data"), "bind_addr": "127.0.0.1",
         "ports": {"http": http, "rpc": rpc, "serf": serf}, "disable_update_check": True,
         "advertise": dict.fromkeys(("http", "rpc", "serf"), "127.0.0.1"),
-        "server": {"enabled": True, "bootstrap_expect": 1, "raft_multiplier": 1},
+        "server": {"enabled": True, "bootstrap_expect": 1, "raft_multiplier": 1,
+                   **({"encrypt": gossip} if gossip else {})},
         "client": {"enabled": client, "network_interface": "lo", "cpu_total_compute": 4000,
                    "options": {"driver.allowlist": "raw_exec",
                                "fingerprint.denylist": SLOW_FINGERPRINTS}},

@@ -1,5 +1,7 @@
 """The modules for access control, run by Ansible against real agents."""
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +9,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
+from hearth.cluster.acl.bootstrap import bootstrap_consul, bootstrap_nomad
 from hearth.cluster.consul import Consul
+from hearth.cluster.errors import Denied
 from hearth.cluster.nomad import Nomad
+from hearth.cluster.secrets import SecretFile
 from tests.integration.cluster.agents import Agent, consul_agent, nomad_agent
 from tests.integration.cluster.conftest import CONSUL_TOKEN, NOMAD_TOKEN
 from tests.integration.cluster.playing import play
@@ -57,6 +62,13 @@ CONSUL_DECLARED = {
         },
     ],
 }
+
+
+ROTATED = {
+    "consul_agent_token": "token", "consul_gossip_key": "gossip_key",
+    "consul_management_token": "token", "nomad_gossip_key": "gossip_key",
+    "nomad_management_token": "token",
+}  # fmt: skip
 
 
 def _asks(agent: Agent, token: str, **given: Any) -> dict[str, Any]:
@@ -151,3 +163,95 @@ def test_nomad_is_set_up_once_and_then_left_alone(tmp_path: Path) -> None:
     assert (second["changed"], second["tokens"]) == (False, first["tokens"])
     assert jobs == []
     assert NOMAD_TOKEN not in output
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """Agents whose secrets were replaced while they ran: the values before, those that the first
+    run made, the file at the end, and what runs said and answered."""
+
+    consul: Agent
+    nomad: Agent
+    old: dict[str, str]
+    new: dict[str, str]
+    kept: dict[str, str]
+    said: str
+    answers: list[dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def replaced(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replaced]:
+    """A run that begins twice, as one that was cut short does, and ends twice."""
+    folder = tmp_path_factory.mktemp("rotation")
+    file = SecretFile(folder / "home.vault.yaml", "pw")
+    old = file.ensure(ROTATED).values
+    for name in ("consul", "nomad"):
+        (folder / name).mkdir()
+    with (
+        consul_agent(folder / "consul", gossip=old["consul_gossip_key"]) as consul,
+        nomad_agent(folder / "nomad", client=False, gossip=old["nomad_gossip_key"]) as nomad,
+    ):
+        bootstrap_consul(consul.endpoint, old["consul_management_token"])
+        bootstrap_nomad(nomad.endpoint, old["nomad_management_token"])
+        with Consul(consul.known_as(old["consul_management_token"])) as client:
+            agents = {"SecretID": old["consul_agent_token"], "Description": "Consul agents"}
+            client.session.call("PUT", "acl/token", agents)
+        asked = {
+            "path": str(file.path), "vault_password": "pw",
+            "ca_file": str(_both(folder, consul, nomad)),
+            "consul_url": consul.endpoint.url, "nomad_url": nomad.endpoint.url,
+        }  # fmt: skip
+        begun = {"secret_rotation": {**asked, "state": "begun", "secrets": ROTATED}}
+        ended = {"secret_rotation": {**asked, "state": "ended"}}
+        *_, said = play(folder, [begun], "-vv")
+        new = file.read()
+        *answers, more = play(folder, [begun, ended, ended], "-vv")
+        yield Replaced(consul, nomad, old, new, file.read(), said + more, answers)
+
+
+@pytest.mark.nomad
+def test_agents_that_run_take_other_keys_of_gossip(replaced: Replaced) -> None:
+    """What stands in their settings they ignore, once they have kept a key."""
+    with Consul(replaced.consul.known_as(replaced.new["consul_management_token"])) as consul:
+        (pool,) = consul.session.call("GET", "operator/keyring")
+    with Nomad(replaced.nomad.known_as(replaced.new["nomad_management_token"])) as nomad:
+        ring = nomad.session.call("GET", "agent/keyring/list")
+
+    assert replaced.new["consul_gossip_key"] != replaced.old["consul_gossip_key"]
+    assert set(pool["Keys"]) == {replaced.new["consul_gossip_key"]}
+    assert set(ring["Keys"]) == {replaced.new["nomad_gossip_key"]}
+
+
+@pytest.mark.nomad
+def test_tokens_of_before_open_nothing_any_more(replaced: Replaced) -> None:
+    """A machine was stolen, and what it knew with it."""
+    refused = []
+    for product, agent, name in (
+        (Consul, replaced.consul, "consul_management_token"),
+        (Consul, replaced.consul, "consul_agent_token"),
+        (Nomad, replaced.nomad, "nomad_management_token"),
+    ):
+        with product(agent.known_as(replaced.old[name])) as nobody, pytest.raises(Denied):
+            nobody.session.call("GET", "acl/token/self")
+        refused.append(name)
+
+    assert sorted(refused) == [name for name in ROTATED if name.endswith("token")]
+
+
+@pytest.mark.nomad
+def test_rotation_that_was_cut_short_goes_on_with_the_same_values(replaced: Replaced) -> None:
+    """Others would be a third set that half of the machines know. None of them is ever shown."""
+    again, ended, nothing = replaced.answers
+
+    assert {name: replaced.new[name] for name in ROTATED} == replaced.kept
+    assert (again["changed"], nothing["changed"]) == (True, False)
+    assert ended["rotated"] == list(ROTATED)
+    for secret in {*replaced.old.values(), *replaced.new.values()}:
+        assert secret not in replaced.said
+
+
+def _both(folder: Path, *agents: Agent) -> Path:
+    """The authorities of agents, each of which has its own here."""
+    file = folder / "both.pem"
+    file.write_text("".join(Path(str(one.endpoint.ca_file)).read_text() for one in agents))
+    return file

@@ -3,11 +3,14 @@
 import stat
 import uuid
 from base64 import b64decode
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from hearth.cluster import vault
+from hearth.cluster.acl.rotation import begin, end
+from hearth.cluster.certificates import Pair, issue, why_renew
 from hearth.cluster.errors import SecretsUnusable
 from hearth.cluster.secrets import SecretFile
 
@@ -71,6 +74,25 @@ def test_looking_first_writes_nothing(tmp_path: Path) -> None:
 
     assert looked.made == ["a"]
     assert list(tmp_path.iterdir()) == []
+
+
+def test_replaced_authority_is_trusted_beside_the_one_before_until_the_end(tmp_path: Path) -> None:
+    """Who has changed and who has not are one cluster meanwhile, and a cut makes no third one."""
+    file = SecretFile(tmp_path / "v.yaml", "pw")
+    before = file.ensure({"authority": "authority", "key": "api_key"}).values
+    begin(file, {"authority": "authority"}, None)
+    both = file.read()
+    begin(file, {"authority": "authority"}, None)
+    pair = issue(Pair(**both["authority"]), "desk", ["desk"])
+
+    assert file.read() == both
+    assert both["key"] == before["key"]
+    assert both["authority"]["certificate"].endswith(before["authority"]["certificate"])
+    assert end(file, None) == ["authority"]
+    alone = file.read()["authority"]
+    assert why_renew(pair, alone["certificate"], ["desk"], renew_before=timedelta()) is None
+    assert set(file.read()) == {"authority", "key"}
+    assert before["authority"]["certificate"] not in alone["certificate"]
 
 
 @pytest.mark.parametrize(
