@@ -15,6 +15,8 @@ help() {
                                        options are those of `hearth up`, such as --port-base 9000
 ./bootstrap.sh -i INVENTORY [OPTION…]  bring the machines of an inventory to a running cluster;
                                        options are those of ansible-playbook, such as --check --diff
+./bootstrap.sh -i INVENTORY PLAYBOOK [OPTION…]
+                                       run another playbook on them, such as heal_cluster.yaml
 ./bootstrap.sh --run-local -i INVENTORY [OPTION…]
                                        the same, with the agent as a plain program instead of a container
 ./bootstrap.sh --test [ARGUMENT…]      install what the tests need and run them;
@@ -307,25 +309,32 @@ def asks(machine):
 sys.exit(not any(asks(machine) for machine in machines))'
 }
 
-# bring_up INVENTORY OPTION…: the playbook, with what it needs to ask asked once.
+# bring_up INVENTORY [PLAYBOOK] OPTION…: a playbook, with what it needs to ask asked once.
 bring_up() {
     if [ $# -eq 0 ] || ! [ -e "$1" ]; then
         fail "There is no inventory ${1:-}: \`cp inventory/example.yaml inventory/home.yaml\`, name your machines there, then run \`./bootstrap.sh -i inventory/home.yaml\`."
     fi
     inventory=$(readlink -f "$1")
     shift
+    playbook=playbook.yaml
+    case ${1:-} in
+        *.yaml)
+            playbook=$1
+            shift
+            ;;
+    esac
     prepare cluster
     use_caches
     if in_lab; then
-        enter_lab -i "$inventory" "$@"
+        enter_lab -i "$inventory" "$playbook" "$@"
     fi
     choose_vault_password
     if needs_become_password "$@"; then
         set -- --ask-become-pass "$@"
     fi
     cd "$root"
-    "$venv/bin/ansible-playbook" -i "$inventory" playbook.yaml "$@"
-    if ! looks_only "$@"; then
+    "$venv/bin/ansible-playbook" -i "$inventory" "$playbook" "$@"
+    if [ "$playbook" = playbook.yaml ] && ! looks_only "$@"; then
         printf '\n'
         "$venv/bin/hearth" status -i "$inventory" --key
     fi

@@ -112,6 +112,13 @@ def move_command(
         lab.move(node, address)
 
 
+@lab_app.command("wipe")
+def wipe_command(node: NodeArgument, name: NameOption = None) -> None:
+    """Put an empty disk into a host, with a bare Debian; its name and its address stay."""
+    with told(name) as lab:
+        lab.wipe(node)
+
+
 @lab_app.command("save")
 def save_command(layer: LayerArgument, name: NameOption = None) -> None:
     """Keep what the hosts have become; they are stopped for it, and go on from there."""

@@ -134,6 +134,16 @@ class Lab:
             host.address = to
             self._write_known_hosts()
 
+    def wipe(self, node: str) -> None:
+        """Put an empty disk into a host and switch it on: bare, with its name and its address."""
+        with self._alone():
+            host = self.node(node)
+            host.kill()
+            host.wipe(key=self._public_key())
+            self._write_known_hosts()
+            host.start()
+        host.wait()
+
     def status(self) -> LabStatus:
         """What there is of it."""
         nodes = self.nodes() if self.is_up() else []
@@ -219,9 +229,12 @@ class Lab:
         node = Node(name, self.folder / "nodes" / name, self.network)
         golden = self.layers.disk(layer, name) if layer is not None else None
         if not (node.folder / "address").exists():
-            node.make(base, golden, key=self.key.with_suffix(".pub").read_text(encoding="ascii"))
+            node.make(base, golden, key=self._public_key())
             node.address = address_of(number)
         return node
+
+    def _public_key(self) -> str:
+        return self.key.with_suffix(".pub").read_text(encoding="ascii")
 
     def _prepare(self) -> None:
         proxy = packages.Proxy(self.folders)

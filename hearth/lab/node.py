@@ -17,7 +17,7 @@ from hearth.lab.cgroup import Group
 from hearth.lab.disk import Disk
 from hearth.lab.errors import BootFailed, NoPower
 from hearth.lab.network import Network, entered
-from hearth.lab.programs import inside, run, start
+from hearth.lab.programs import inside, remove, run, start
 
 BOOT_SECONDS = 120.0
 STOP_SECONDS = 60.0
@@ -66,6 +66,13 @@ class Node:
         else:
             self.disk.make_from(golden)
         self.disk.write("root/.ssh/authorized_keys", key, mode=0o600, folder=0o700)
+
+    def wipe(self, *, key: str) -> None:
+        """Give it, while it is off, a disk that is as the first one was, but for its ssh key."""
+        base = self.disk.lower[-1]
+        for path in (self.disk.upper, self.disk.docker):
+            remove(path)
+        self.make(base, None, key=key)
 
     def start(self) -> None:
         """Switch it on, which takes effect at once; `wait` for it to answer."""

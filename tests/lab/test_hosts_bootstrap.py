@@ -69,6 +69,37 @@ def test_password_that_cannot_be_asked_for_is_told_with_the_remedy(tmp_path: Pat
     assert "HEARTH_VAULT_PASSWORD_FILE" in ended.stderr
 
 
+def test_machine_that_does_not_answer_is_told_with_the_remedy(tmp_path: Path) -> None:
+    """A plug was pulled: ssh's words name no machine by its name, and nothing that helps."""
+    inventory, password = tmp_path / "home.yaml", tmp_path / "password"
+    desk = "{ansible_host: 127.0.0.1, ansible_port: 1}"
+    inventory.write_text(f"cluster: {{hosts: {{desk: {desk}}}, vars: {{ansible_user: root}}}}\n")
+    password.write_text("a password\n")
+
+    ended = types(f"./bootstrap.sh -i {inventory}", HEARTH_VAULT_PASSWORD_FILE=str(password))
+
+    assert ended.returncode == 4
+    remedy = ended.stdout.rpartition("PLAY RECAP")[2]
+    assert "desk: no answer, or none any more. See whether power and cable are in" in remedy
+    assert "run the same command again" in remedy
+
+
+def test_other_playbook_is_run_with_what_the_first_one_is_asked_for(tmp_path: Path) -> None:
+    """Who heals, upgrades or adds an expert types no paths of programs and no options of vaults."""
+    inventory, password = tmp_path / "home.yaml", tmp_path / "password"
+    desk = "{ansible_host: 127.0.0.1, ansible_port: 1}"
+    inventory.write_text(f"cluster: {{hosts: {{desk: {desk}}}, vars: {{ansible_user: root}}}}\n")
+    password.write_text("a password\n")
+
+    words = f"./bootstrap.sh -i {inventory} uninstall.yaml --limit desk"
+    ended = types(words, HEARTH_VAULT_PASSWORD_FILE=str(password))
+
+    assert ended.returncode != 0
+    assert "desk: no answer" in ended.stdout
+    assert "PLAY [Jobs]" in ended.stdout
+    assert "PLAY [Inventory]" not in ended.stdout
+
+
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [

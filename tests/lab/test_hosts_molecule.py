@@ -61,6 +61,8 @@ def test_power_loss_in_mid_converge_ends_the_run(lab: Lab, settings: dict[str, s
 
     assert ended[0].returncode != 0
     assert "UNREACHABLE" in ended[0].stdout
+    remedy = ended[0].stdout.rpartition("PLAY RECAP")[2]
+    assert "node1: no answer, or none any more. See whether power and cable are in" in remedy
 
 
 @pytest.mark.proves("004-37")

@@ -113,6 +113,19 @@ def test_host_answers_at_the_address_it_was_moved_to(bare: Lab) -> None:
         bare.move("node3", "10.231.7.13")
 
 
+def test_wiped_host_is_bare_with_its_name_and_its_address(bare: Lab) -> None:
+    """A disk dies, and the machine comes back with another one: what helps then can be tried."""
+    node = bare.node("node3")
+    before = node.host_key()
+    node.ssh("touch /var/tmp/written /var/lib/docker/written")
+
+    bare.wipe("node3")
+
+    assert node.ssh("hostname; hostname -I").split() == ["node3", "10.231.7.13"]
+    assert node.ssh("ls /var/tmp/written /var/lib/docker/written 2>/dev/null; true") == ""
+    assert node.host_key() != before
+
+
 def test_layer_is_a_beginning_for_another_lab_side_by_side(boot: Boot) -> None:
     """What took minutes to converge is made once, and broken as often as a scenario wants."""
     first = boot("first", 1)

@@ -224,15 +224,22 @@ def test_program_of_a_workflow_runs_on_a_machine_that_nomad_chooses(cluster: Lab
 
 
 def test_model_is_computed_by_the_hosts_together(cluster: Lab) -> None:
-    """A model that no machine can hold alone: its layers lie on the others, as they say."""
-    play(cluster, "-e", "expert=together", playbook="deploy_expert.yaml")
+    """A model that no machine can hold alone: its layers lie on the others, as they say.
+
+    The expert is taken away by the command that brought it.
+    """
+    expert = ("-e", "expert=together")
+    play(cluster, *expert, playbook="deploy_expert.yaml")
     try:
         assert chat(cluster, cluster.node("node1"), "together")
 
         logs = [node.ssh(BUFFERS) for node in cluster.nodes()]
         assert sum(int(count) > 0 for count in logs) >= 2, logs
     finally:
-        _end(cluster, "llama-expert-together")
+        play(cluster, *expert, "-e", "expert_state=absent", playbook="deploy_expert.yaml")
+        settle(cluster)
+    with agents(cluster, cluster.nodes()[0]) as (_, nomad):
+        assert "llama-expert-together" not in {row.id for row in nomad.jobs()}
 
 
 def test_what_the_cluster_says_the_cluster_hears(cluster: Lab) -> None:
