@@ -28,7 +28,7 @@ from moe_gateway.catalogue.keys import key_routes
 from moe_gateway.catalogue.models import model_routes
 from moe_gateway.catalogue.openapi import document
 from moe_gateway.chat import HotRoutes, Traces
-from moe_gateway.errors import Refused, invalid_json, no_key, type_of
+from moe_gateway.errors import Refused, broken, invalid_json, keys_unreadable, no_key, type_of
 from moe_gateway.instances import Instance, Watch
 from moe_gateway.metrics import GatewayMetrics
 from moe_gateway.relay import Reply
@@ -44,6 +44,10 @@ WHERE: Final = (
     "OpenAI's API is at /v1: does your base URL end with it, once? /openapi.json has every path."
 )
 """The most common mistake of who sets a program up."""
+
+TIDIED: Final = frozenset((*HOT, *OPEN, "/v1/models", "/api/experts", "/api/keys", "/openapi.json"))
+"""What is meant, too, by the same with more slashes: `//v1/…` is a base URL that ends with one and
+a path that begins with one."""
 
 BY_ITSELF: Final = (
     (b"x-hearth-expert", b"none"),
@@ -70,6 +74,8 @@ class Gateway:
             if await self._cors.answered(scope, _with_id(reply, send)):
                 return
             send = self._cors.sender(scope, send)
+        if scope["path"] not in HOT:
+            scope = _tidy(scope)
         if scope["path"] in HOT:
             await self.hot(scope, receive, send)
         else:
@@ -88,6 +94,12 @@ class Gateway:
             return
         scope.setdefault("state", {})["caller"] = caller
         await self.rest(scope, receive, _with_id(reply, send))
+
+
+def _tidy(scope: Scope) -> Scope:
+    """The same without needless slashes."""
+    path = "/" + "/".join(part for part in scope["path"].split("/") if part)
+    return {**scope, "path": path} if path in TIDIED and path != scope["path"] else scope
 
 
 def _with_id(reply: Reply, send: Send) -> Send:
@@ -136,6 +148,8 @@ def build_app(settings: Settings, health: Health) -> Gateway:
             HTTPException: _show_http_error,
             RequestValidationError: _show_invalid,
             Refused: _show_refusal,
+            SettingsError: _show_unreadable,
+            Exception: _show_failure,
         },
     )
     rest.include_router(model_routes(watch, entrance.scope_of))
@@ -194,6 +208,16 @@ async def _show_refusal(request: Request, error: Exception) -> Response:
     assert isinstance(error, Refused)
     headers = {name.decode(): value.decode() for name, value in error.headers}
     return Response(error.body(), error.status, headers, "application/json")
+
+
+async def _show_unreadable(request: Request, error: Exception) -> Response:
+    """The file of the keys is locked or broken, which its sentence tells."""
+    return await _show_refusal(request, keys_unreadable(str(error)))
+
+
+async def _show_failure(request: Request, error: Exception) -> Response:
+    """What nobody thought of; it is in the log."""
+    return await _show_refusal(request, broken())
 
 
 async def _show_http_error(request: Request, error: Exception) -> Response:

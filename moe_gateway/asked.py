@@ -1,8 +1,8 @@
 """One request on its way: what was asked, by whom, and how far it came."""
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from hearth.openai_api.usage import TokenCount
@@ -13,6 +13,7 @@ from moe_gateway.instances import Instance
 from moe_gateway.metrics import NOWHERE, UNKNOWN, Meters
 from moe_gateway.routing.audio import with_model
 from moe_gateway.routing.body import (
+    BYTES_PER_TOKEN,
     WORTH_KEEPING,
     Hints,
     Kind,
@@ -39,6 +40,8 @@ RESPONSES: Final = "/v1/responses"
 SPEECH: Final = frozenset(("stt", "tts"))
 
 HINT_LENGTH: Final = 100
+TEXT_PER_TOKEN: Final = 4
+"""Bytes, in the mean of many languages."""
 NO_NEEDS: Final = Needs()
 
 
@@ -55,51 +58,59 @@ class Attempt:
     """Its id in the trace, which that server was told."""
 
 
-@dataclass(slots=True)
 class Asked:
     """One request. `path` is what a server is asked, `depth` how many agents stand between it and
-    the person who asked first."""
+    the person who asked first.
 
-    kind: Kind
-    path: str
-    headers: Headers
-    heard: Heard
-    body: bytes
-    look: Look
-    caller: Caller
-    depth: int = 0
-    content_type: bytes = b"application/json"
-    by_default: bool = False
+    What nearly all requests have in common at their beginning stands here once, not in each.
+    """
+
+    by_default = False
     """Nobody has the model that was asked for; the default answers."""
     needs: Needs | None = None
-    passed_over: str = ""
+    passed_over = ""
     """Which instances could not answer, for the caller to read."""
     failure: Refused | None = None
     """What the last instance that was asked came to."""
-    tried: set[str] = field(default_factory=set)
+    tried: frozenset[str] = frozenset()
     route: Route[Instance] | None = None
     """How it was decided just now that it may be asked; used once."""
-    model: str = UNKNOWN
-    instance: str = NOWHERE
-    at_home: bool = False
+    model = UNKNOWN
+    instance = NOWHERE
+    at_home = False
     """Its instance was chosen for holding the beginning of its prompt."""
     meters: Meters | None = None
     """Those of the model on the instance that answered."""
     usage: TokenCount | None = None
-    counted_inside: bool = False
+    counted_inside = False
     """The agent that answers asks on the caller's behalf, so its tokens are counted there."""
-    queued: float = 0.0
+    queued = 0.0
     """Seconds that it waited for its turn."""
-    attempts: list[Attempt] = field(default_factory=list)
+    attempts: tuple[Attempt, ...] = ()
     """Kept where requests are traced, as are the ids of the trace and of the present attempt."""
-    trace: int = 0
-    span: int = 0
+    trace = span = 0
+
+    def __init__(
+        self,
+        kind: Kind,
+        path: str,
+        headers: Headers,
+        heard: Heard,
+        body: bytes,
+        look: Look,
+        caller: Caller,
+        depth: int = 0,
+        content_type: bytes = b"application/json",
+    ) -> None:
+        self.kind, self.path, self.headers, self.heard = kind, path, headers, heard
+        self.body, self.look, self.caller = body, look, caller
+        self.depth, self.content_type = depth, content_type
 
     def attempted(self, begun: float) -> None:
         """Its present instance was asked then, and is done with it now."""
         failure = str(self.failure.code or self.failure.status) if self.failure else ""
         ended = time.perf_counter()
-        self.attempts.append(Attempt(self.instance, begun, ended, failure, self.span))
+        self.attempts += (Attempt(self.instance, begun, ended, failure, self.span),)
 
     def needed(self) -> Needs:
         """What an instance needs to have for it; the body is looked at once."""
@@ -115,9 +126,19 @@ class Asked:
             return NO_NEEDS
         return self.needed()
 
+    def cost(self, so_far: Callable[[], int] | None) -> TokenCount | None:
+        """What its answer cost; about, where its server has not told: mostly its caller hung up,
+        who must not save a budget so. `so_far` tells how many tokens had come."""
+        if self.counted_inside:
+            return None
+        if self.usage is not None or so_far is None or (said := so_far()) <= 0:
+            return self.usage
+        return TokenCount(self.needed().tokens * BYTES_PER_TOKEN // TEXT_PER_TOKEN, said)
+
     def assembled_on(self, instance: Instance) -> bool:
-        """Whether a stream is asked for and put together, so that a hang-up stops the work."""
-        if self.look.stream or instance.settings.stops_unary:
+        """Whether a stream is asked for and put together: so a hang-up stops the work, and of
+        several answers it tells what each has cost, where llama-server tells it of the first."""
+        if self.look.stream or (instance.settings.stops_unary and not self.look.several):
             return False
         return self.kind in ("chat", "text")
 

@@ -6,7 +6,7 @@ comes. `/v1/responses` becomes a chat on the way in, and what it was on the way 
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -198,7 +198,9 @@ class HotRoutes:
         """The best instance that has room and was not asked yet; none: the request has to wait.
         A declared fallback is asked when nobody else is left, not when they are merely busy."""
         route, asked.route = asked.route or self._route(asked), None
-        left = [one for one in route.order if one.label not in asked.tried]
+        left: Sequence[Instance] = route.order
+        if asked.tried:
+            left = [one for one in left if one.label not in asked.tried]
         if not left:
             left = [one for one in route.spare if one.label not in asked.tried]
         if not left:
@@ -226,7 +228,7 @@ class HotRoutes:
         else:
             self.admission.take(instance)
         asked.instance = instance.label
-        asked.tried.add(instance.label)
+        asked.tried |= {instance.label}
         asked.failure, begun = None, time.perf_counter()
         try:
             return await self._ask(asked, reply, instance)
@@ -337,13 +339,12 @@ class HotRoutes:
             return None
         if kind.startswith(b"text/event-stream"):
             if asked.assembled_on(instance):
-                return await pass_assembled(reply, connection, idle)
-            return await pass_stream(reply, connection, idle, strip=not asked.look.wants_usage)
+                return await pass_assembled(reply, connection, idle, asked.look)
+            return await pass_stream(reply, connection, idle, asked.look)
         if kind and not kind.startswith(b"application/json"):
             raise no_answer(connection)
-        if asked.kind == "embeddings":
-            return await pass_whole(reply, connection, idle, as_asked(asked.body))
-        return await pass_whole(reply, connection, idle)
+        finished = as_asked(asked.body) if asked.kind == "embeddings" else bytes
+        return await pass_whole(reply, connection, idle, finished)
 
     def _count(self, asked: Asked, reply: Reply) -> None:
         if self.traces is not None:
@@ -351,8 +352,8 @@ class HotRoutes:
         status = GONE if reply.gone else f"{reply.status // 100}xx"
         self.metrics.count(asked.model, asked.instance, status)
         if asked.instance != NOWHERE:
-            usage = None if asked.counted_inside else asked.usage
-            self.keys.used(asked.caller, asked.model, usage)
+            so_far = reply.so_far if status in ("2xx", GONE) else None
+            self.keys.used(asked.caller, asked.model, asked.cost(so_far))
         meters = asked.meters
         if status == "2xx" and meters is not None:
             now = time.perf_counter()
@@ -393,8 +394,7 @@ def _refusal(error: UpstreamError) -> Refused:
     fell silent has worked already: official clients must not send those three times."""
     if isinstance(error, TimedOut):
         return Refused(504, error.code, str(error), headers=[NO_RETRY])
-    if isinstance(error, ConnectTimedOut):
-        return Refused(504, error.code, str(error), headers=[(b"retry-after", b"1")])
     if isinstance(error, Unreachable):
-        return Refused(503, error.code, str(error), headers=[(b"retry-after", b"1")])
+        status = 504 if isinstance(error, ConnectTimedOut) else 503
+        return Refused(status, error.code, str(error), headers=[(b"retry-after", b"1")])
     return Refused(502, error.code, str(error))

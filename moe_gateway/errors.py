@@ -80,6 +80,10 @@ def no_admin() -> Refused:
     return Refused(403, "scope_missing", "This needs a key with the scope 'admin'.")
 
 
+def keys_unreadable(reason: str) -> Refused:
+    return Refused(503, "keys_unreadable", reason, headers=[(b"retry-after", b"1")])
+
+
 def forged_caller() -> Refused:
     message = "x-hearth-caller is for agents that pass it on; this one is not signed by a gateway."
     return Refused(403, "invalid_caller", message)
@@ -157,9 +161,20 @@ def invalid_json(reason: str) -> Refused:
     return Refused(400, "invalid_json", f"The request is no valid JSON: {reason}.")
 
 
+def compressed(encoding: str) -> Refused:
+    message = f"The body is compressed (Content-Encoding: {encoding[:50]}); send it as it is."
+    return Refused(415, "unsupported_content_encoding", message)
+
+
 def nested_too_deeply() -> Refused:
     """The limit is that of Python's own stack, some hundred levels."""
     return invalid_json("its brackets lie in each other hundreds of times")
+
+
+def no_messages() -> Refused:
+    """llama-server would go on with nothing: it answers what the model's template begins with."""
+    message = "`messages` is empty: there is nothing to answer."
+    return Refused(400, "empty_array", message, param="messages")
 
 
 def too_large(limit: int) -> Refused:
@@ -174,8 +189,11 @@ def too_slow(seconds: float) -> Refused:
 
 def unknown_model(model: str, known: Iterable[str]) -> Refused:
     names = sorted(known)
-    near = get_close_matches(model, names, n=1)
-    question = f" Did you mean {near[0]!r}?" if near else ""
+    small = {name.lower(): name for name in names}
+    told = model.lower()
+    bare = told.rpartition("/")[2].partition(":")[0]  # `openai/…` of LiteLLM, `…:latest` of Ollama
+    near = get_close_matches(told, small, n=1) or get_close_matches(bare, small, n=1)
+    question = f" Did you mean {small[near[0]]!r}?" if near else ""
     listed = ", ".join(names) or "none yet"
     message = f"The model {model[:100]!r} does not exist.{question} Known models: {listed}."
     return Refused(404, "model_not_found", message, param="model")

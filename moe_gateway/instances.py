@@ -88,6 +88,13 @@ class Instance:
             return self.in_flight == 0
         return self.in_flight < self.slots or self.settings.lists_models
 
+    @property
+    def turn(self) -> tuple[bool, float, float]:
+        """For routing (see `Candidate`), which asks each instance for it at each request."""
+        under_way, slots = self.in_flight, self.slots
+        full = not self.free if under_way >= slots or self.circuit.open_until else False
+        return full, (under_way + self.busy_elsewhere) / slots, self.first_byte
+
     def answered(self, seconds: float) -> None:
         """It sent its first byte after so many seconds."""
         self.circuit.succeeded()

@@ -12,10 +12,11 @@ from starlette.types import Message, Receive, Send
 from hearth.openai_api.assemble import Assembler
 from hearth.openai_api.errors import error_event
 from hearth.openai_api.sse import DONE, EventTooLong, SseEvent, SseReader
-from hearth.openai_api.usage import StreamTap, TokenCount, count_of
+from hearth.openai_api.usage import SeveralTap, StreamTap, TokenCount, count_of
 from moe_gateway.callers.corked import Line
 from moe_gateway.callers.pouring import Pouring
 from moe_gateway.errors import Headers, Refused, too_large, waits
+from moe_gateway.routing.body import Look
 from moe_gateway.upstream.complaints import relayed
 from moe_gateway.upstream.connection import Connection, Lost, UpstreamError
 from moe_gateway.upstream.cost import cost_of
@@ -44,46 +45,31 @@ class CallerGone(Exception):
 class Reply:
     """What one caller gets: a head once, then the body; every answer carries the request's id."""
 
-    __slots__ = (
-        "_early",
-        "_line",
-        "_send",
-        "begun",
-        "ended",
-        "facts",
-        "first_byte_at",
-        "gone",
-        "late",
-        "pending",
-        "place",
-        "request_id",
-        "started_at",
-        "status",
-    )
+    first_byte_at = 0.0
+    pending: Headers = UNDECIDED
+    """What `facts` are of an answer that nobody has been asked for yet."""
+    _early = False
+    """The head went out before that was certain."""
+    status = 0
+    begun = False
+    """A piece of the answer itself is out; signs of life are none."""
+    ended = False
+    """The whole answer is out."""
+    gone = False
+    """The caller hung up before the end."""
+    place: Callable[[], int] | None = None
+    """Tells a request's place in the queue while it waits there."""
+    late = False
+    """The deadline passed before the end."""
+    so_far: Callable[[], int] | None = None
+    """About how many tokens of an answer have come whose server has not told yet."""
 
     def __init__(self, request_id: bytes, send: Send, line: Line | None = None) -> None:
         """With a `line`, a good answer that is whole goes out on it, past `send`."""
-        self._send, self._line = send, line
+        self._send, self._line, self.request_id = send, line, request_id
         self.started_at = time.perf_counter()
-        self.first_byte_at = 0.0
-        self.request_id = request_id
         self.facts: Headers = []
         """Headers that say where the answer comes from."""
-        self.pending: Headers = UNDECIDED
-        """The same, of an answer that nobody has been asked for yet."""
-        self._early = False
-        """The head went out before that was certain."""
-        self.status = 0
-        self.begun = False
-        """A piece of the answer itself is out; signs of life are none."""
-        self.ended = False
-        """The whole answer is out."""
-        self.gone = False
-        """The caller hung up before the end."""
-        self.place: Callable[[], int] | None = None
-        """Tells a request's place in the queue while it waits there."""
-        self.late = False
-        """The deadline passed before the end."""
 
     def _head(self, status: int, content_type: bytes, headers: Headers, facts: Headers) -> Headers:
         self.status, self.first_byte_at = status, time.perf_counter()
@@ -284,14 +270,16 @@ async def _begun(reply: Reply, connection: Connection) -> None:
 
 
 async def pass_stream(
-    reply: Reply, connection: Connection, idle: float, *, strip: bool
+    reply: Reply, connection: Connection, idle: float, look: Look
 ) -> TokenCount | None:
     """Pass a streamed answer on, event by event; tells what it cost.
 
     Once the first event is out, a failure of the server is the last event: clients take a stream
     that merely ends for a whole answer. Before it, raises `Lost` or `TimedOut`.
     """
-    tap = StreamTap(strip=strip)
+    strip, shared = not look.wants_usage, look.several
+    tap = SeveralTap(shared, strip=strip) if shared else StreamTap(strip=strip)
+    reply.so_far = tap.tokens
     try:
         last = await _copy(reply, connection, idle, tap)
     except UpstreamError as error:
@@ -327,12 +315,15 @@ async def _copy(reply: Reply, connection: Connection, idle: float, tap: StreamTa
     return b""
 
 
-async def pass_assembled(reply: Reply, connection: Connection, idle: float) -> TokenCount | None:
+async def pass_assembled(
+    reply: Reply, connection: Connection, idle: float, look: Look
+) -> TokenCount | None:
     """Put a streamed answer together for a caller who wants it whole; tells what it cost.
 
     Raises `Lost` or `TimedOut`: nothing goes out before the end.
     """
-    reader, whole, size = SseReader(), Assembler(), 0
+    reader, whole, size = SseReader(), Assembler(look.several or 1), 0
+    reply.so_far = whole.tokens
     while data := await connection.piece(idle):
         size += len(data)
         for event in _events(reader, data, size):

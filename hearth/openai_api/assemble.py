@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
+from hearth.openai_api.usage import Bill
+
 _TEXTS: Final = ("content", "reasoning_content", "reasoning", "refusal", "text")
 _WHOLE: Final = {"chat.completion.chunk": "chat.completion"}
 
@@ -16,12 +18,21 @@ class Assembler:
     last value that says something stands.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, shared: int = 1) -> None:
+        """So many `shared` answers belong to one prompt, see `Bill`."""
+        self._bill = Bill(shared)
+        self._chunks = 0
         self._head: Json = {}
         self._choices: dict[int, Json] = {}
 
+    def tokens(self) -> int:
+        """About how many have come: servers send each in a chunk, after one with the role."""
+        return self._chunks - 1
+
     def add(self, chunk: Mapping[str, Any]) -> None:
         """Take the decoded data of one event."""
+        self._chunks += 1
+        self._bill.add(chunk)
         for name, value in chunk.items():
             if name == "choices":
                 for choice in value or ():
@@ -33,7 +44,8 @@ class Assembler:
         """The body that the same request would have got without streaming."""
         kind = self._head.get("object", "chat.completion.chunk")
         choices = [_finished(choice) for _, choice in sorted(self._choices.items())]
-        return {**self._head, "object": _WHOLE.get(kind, kind), "choices": choices}
+        whole = {**self._head, "object": _WHOLE.get(kind, kind), "choices": choices}
+        return whole if self._bill.usage is None else {**whole, "usage": self._bill.usage}
 
     def _add_choice(self, piece: Json) -> None:
         index = piece.get("index", 0)

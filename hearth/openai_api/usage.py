@@ -2,17 +2,18 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
-from hearth.openai_api.sse import DONE, MAX_EVENT_BYTES, EventTooLong
+from hearth.openai_api.sse import DONE, MAX_EVENT_BYTES, EventTooLong, sse_event
 
 _BLANK: Final = re.compile(rb"\n\r?\n")
 _DATA: Final = re.compile(rb"^data: ?(.*?)\r?$", re.MULTILINE)
 _TELLING: Final = re.compile(rb'"usage"\s*:\s*\{|"error"\s*:')
 _DONE: Final = DONE.encode()
-_TELLING_MARKS: Final = (b'"usage"', b'"error"')
-_MARKS: Final = (*_TELLING_MARKS, _DONE)
+_USAGE: Final = b'"usage"'
+_MARKS: Final = (_USAGE, b'"error"', _DONE)
 """What an event must hold to be worth a look; in a text that a model says, quotes are escaped."""
 _END: Final = b"data: %s\n\n" % _DONE
 _AND_END: Final = b"\n\n" + _END
@@ -41,6 +42,59 @@ def count_of(usage: Any) -> TokenCount | None:
     return TokenCount(prompt, completion, cached if isinstance(cached, int) else 0)
 
 
+class Bill:
+    """What one request with several answers cost, however its server tells it.
+
+    llama.cpp tells it for each answer, of a chat in an event without choices, of plain text beside
+    its last words (`to_json_oaicompat…` of its server); OpenAI once for all of them. So many
+    `shared` answers have one prompt together, which is read once.
+    """
+
+    def __init__(self, shared: int = 1) -> None:
+        self._shared = shared
+        self._apart = list[tuple[dict[str, Any], TokenCount]]()
+        self._beside = dict[int, tuple[dict[str, Any], TokenCount]]()
+        """The last that was told beside each choice: some servers tell it with every word."""
+
+    def add(self, chunk: Mapping[str, Any]) -> bool:
+        """Take an event's `usage`; False when it has no counts."""
+        usage, choices = chunk.get("usage"), chunk.get("choices")
+        count = count_of(usage)
+        if count is None or usage is None:
+            return False
+        if choices:
+            self._beside[choices[0].get("index", 0)] = usage, count
+        else:
+            self._apart.append((usage, count))
+        return True
+
+    @property
+    def _told(self) -> Sequence[tuple[dict[str, Any], TokenCount]]:
+        return self._apart or list(self._beside.values())
+
+    @property
+    def count(self) -> TokenCount | None:
+        """Of all answers together; None: nothing was told."""
+        counts = [count for _, count in self._told]
+        if len(counts) < 2:
+            return counts[0] if counts else None
+        prompt, completion, cached = (sum(column) for column in zip(*counts, strict=True))
+        return TokenCount(prompt // self._shared, completion, cached // self._shared)
+
+    @property
+    def usage(self) -> dict[str, Any] | None:
+        """The same as OpenAI would tell it."""
+        count = self.count
+        if count is None or len(self._told) == 1:
+            return self._told[0][0] if self._told else None
+        return {
+            "prompt_tokens": count.prompt,
+            "completion_tokens": count.completion,
+            "total_tokens": count.prompt + count.completion,
+            "prompt_tokens_details": {"cached_tokens": count.cached},
+        }
+
+
 class StreamTap:
     """Passes whole events on; reads `usage`, `done` and `failed` off them.
 
@@ -57,6 +111,15 @@ class StreamTap:
         """An error event has passed."""
         self._strip = strip
         self._rest = b""
+        self._seen, self._sample = 0, b""
+        """Bytes of events, and the largest piece of them."""
+
+    def tokens(self) -> int:
+        """About how many have come: servers send each in an event, which are of about one size. It
+        is asked of answers that broke off; a count of each piece would cost every stream."""
+        if not self._sample:
+            return 0
+        return round(self._seen * len(_BLANK.findall(self._sample)) / len(self._sample)) - 1
 
     def feed(self, data: bytes) -> bytes:
         """What of `data`, and of what waited, may be passed on now; may be empty.
@@ -68,17 +131,38 @@ class StreamTap:
         if data.endswith(b"\n\n"):
             self._rest = b""
         else:
-            end = _last_end(data)
-            data, self._rest = data[:end], data[end:]
-            if len(self._rest) > MAX_EVENT_BYTES:
-                raise EventTooLong(f"An event is longer than {MAX_EVENT_BYTES} bytes.")
+            data = self._ended(data)
+        self._seen += len(data)
+        if len(data) > len(self._sample):
+            self._sample = data
         marks: Sequence[bytes] = _MARKS
         if data.endswith(_AND_END) or data == _END:
-            self.done, marks = True, _TELLING_MARKS
+            self.done, marks = True, (_USAGE,)
+            if not self._strip:
+                self._read_last_usage(data)
+                return data
         for mark in marks:
             if mark in data:
                 return self._without_usage(data, marks)
         return data
+
+    def _ended(self, data: bytes) -> bytes:
+        """What ends with an event; the rest waits."""
+        end = _last_end(data)
+        self._rest = data[end:]
+        if len(self._rest) > MAX_EVENT_BYTES:
+            raise EventTooLong(f"An event is longer than {MAX_EVENT_BYTES} bytes.")
+        return data[:end]
+
+    def _read_last_usage(self, data: bytes) -> None:
+        """Of the last events of a stream that is complete, and of which all pass: looked for from
+        their end, it is found at once."""
+        at, known = data.rfind(_USAGE), self.usage
+        while at >= 0 and self.usage is known:
+            start = _last_end(data, 0, at)
+            blank = _BLANK.search(data, at)
+            self._look(data[start : blank.end() if blank else len(data)])
+            at = data.rfind(_USAGE, 0, start)
 
     def _without_usage(self, data: bytes, marks: Sequence[bytes]) -> bytes:
         """Look at the marked events among these whole ones, and take out the usage chunk."""
@@ -107,6 +191,53 @@ class StreamTap:
         count = count_of(chunk.get("usage"))
         self.usage = count or self.usage
         return not (self._strip and count and not chunk.get("choices"))
+
+
+class SeveralTap(StreamTap):
+    """The same for a stream of several answers: what they cost together is told once, at the end.
+
+    llama-server begins the answer to each prompt after the first one with the event `null`, at
+    which official clients break: it is taken out.
+    """
+
+    def __init__(self, shared: int, *, strip: bool) -> None:
+        """`shared`: see `Bill`."""
+        super().__init__(strip=True)
+        self._bill, self._last, self._tells = Bill(shared), dict[str, Any](), not strip
+        self._events = 0
+
+    def tokens(self) -> int:
+        return self._events - 1
+
+    def feed(self, data: bytes) -> bytes:
+        data = self._ended(self._rest + data)
+        ends = [0, *(blank.end() for blank in _BLANK.finditer(data))]
+        self._events += len(ends) - 1
+        return b"".join(self._kept(data[a:b]) for a, b in pairwise(ends))
+
+    def _kept(self, event: bytes) -> bytes:
+        """What the caller gets in the place of this event."""
+        told = _data_of(event)
+        if told == b"null":
+            return b""
+        self._look(event)
+        if self.done:
+            return self._total() + event
+        if b'"usage"' not in told:
+            return event
+        try:
+            chunk = json.loads(told)
+        except ValueError:
+            return event
+        if not isinstance(chunk, dict) or not self._bill.add(chunk):
+            return event
+        del chunk["usage"]
+        self._last, self.usage = {**chunk, "choices": []}, self._bill.count
+        return sse_event(chunk) if chunk.get("choices") else b""
+
+    def _total(self) -> bytes:
+        usage = self._bill.usage
+        return sse_event({**self._last, "usage": usage}) if self._tells and usage else b""
 
 
 def _data_of(event: bytes) -> bytes:

@@ -96,7 +96,10 @@ class Door:
             written = self._certificate.written
             if written == self._loaded:
                 return
-            self._context.load_cert_chain(self._certificate.chain, self._certificate.key)
+            files = self._certificate.chain, self._certificate.key
+            # What does not fit would leave the one that serves without its key.
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*files)
+            self._context.load_cert_chain(*files)
         except OSError as error:
             log.warning("certificate_not_renewed", reason=str(error))
             return

@@ -3,11 +3,28 @@
 import asyncio
 from typing import Any, Final
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD_SECONDS: Final = 20.0
 """How long a request's head may take, from its first byte; or, on a new connection, in all."""
 HEAD_BYTES: Final = 64 * 1024
+INVALID: Final = "Invalid HTTP request received."
+
+
+class AnyLength:
+    """What uvicorn takes for the length of an answer that nobody knows."""
+
+    def __lt__(self, other: int) -> bool:
+        return False
+
+    def __sub__(self, other: int) -> "AnyLength":
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -40,12 +57,17 @@ class BoundedHttp(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head, self._head_bytes = False, 0
         super().on_headers_complete()
+        if self.scope["http_version"] == "1.0" and not self.parser.should_upgrade():
+            # It knows no chunks: the end of a stream is that of the connection.
+            self.cycle.chunked_encoding = False
+            self.cycle.expected_content_length = AnyLength()  # type: ignore[assignment]
 
     def data_received(self, data: bytes) -> None:
         if self._in_head and self._head_bytes > HEAD_BYTES:
             self._give_up()
             return
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        self._parse(data)
         if self._in_head:
             self._head_bytes += len(data)
         elif not self._is_answered():
@@ -53,6 +75,36 @@ class BoundedHttp(HttpToolsProtocol):
             return
         if self._late is None:
             self._late = self.loop.call_later(self.head_seconds, self._give_up)
+
+    def _parse(self, data: bytes) -> None:
+        """As uvicorn does, but for who offers to go on in another protocol."""
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserError:
+            self.logger.warning(INVALID)
+            self.send_400_response(INVALID)
+        except httptools.HttpParserUpgrade as offer:
+            if self.scope["method"] == "CONNECT":
+                self.send_400_response("This is no proxy.")
+            elif super()._should_upgrade():
+                self.handle_websocket_upgrade()
+            else:
+                self._pass_over_offer(data[offer.args[0] :])
+
+    def _should_upgrade(self) -> bool:
+        """Uvicorn need not begin what offers something: it is begun when that is decided."""
+        return True
+
+    def _pass_over_offer(self, rest: bytes) -> None:
+        """Read the request again without its offer (RFC 9110, section 7.8): Java's HTTP client
+        makes one with every request (h2c), and the parser takes its body for that protocol's."""
+        scope = self.scope
+        told = [b"%s: %s\r\n" % line for line in self.headers if line[0] != b"upgrade"]
+        start = f"%s %s HTTP/{scope['http_version']}\r\n".encode()
+        start %= scope["method"].encode(), self.url
+        self.parser = httptools.HttpRequestParser(self)  # The other one may have seen its last.
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._parse(b"".join((start, *told, b"\r\n", rest)))
 
     def _is_answered(self) -> bool:
         """Whether nothing is under way: what came is an empty line, or the rest of a body that was

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from math import inf
 
 from starlette.types import Receive
@@ -60,17 +61,19 @@ def watched(
 ) -> Callable[[], object]:
     """End the task when the caller hangs up, in every phase; gives what ends the watching. Where
     the line cannot tell it, one waiter for each request notices it."""
-
-    def gone() -> None:
-        if not reply.ended:
-            reply.gone = True
-            task.cancel()
-
-    async def wait() -> None:
-        while (await receive())["type"] != "http.disconnect":
-            pass
-        gone()
-
+    gone = partial(_gone, reply, task)
     if line is None:
-        return asyncio.create_task(wait()).cancel
+        return asyncio.create_task(_wait(receive, gone)).cancel
     return line.watch(gone)
+
+
+def _gone(reply: Reply, task: "asyncio.Task[object]") -> None:
+    if not reply.ended:
+        reply.gone = True
+        task.cancel()
+
+
+async def _wait(receive: Receive, gone: Callable[[], None]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    gone()

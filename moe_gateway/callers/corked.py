@@ -13,9 +13,11 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from starlette.types import Scope
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from hearth.service.wire import BoundedHttp
+from moe_gateway.asked import HOT
 from moe_gateway.errors import Headers
 from moe_gateway.upstream.deadlines import Deadlines
 
@@ -25,6 +27,9 @@ EXTENSION: Final = "hearth.line"
 
 _IDLE: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, Deadlines]] = WeakKeyDictionary()
 """How long connections may be silent between two requests, by their loop."""
+
+_PATHS: Final = {path.encode(): path for path in HOT}
+"""The hot routes, as they stand in a request."""
 
 NO_HEAD: Final = bytes((*range(9), *range(10, 32), 127))
 """What may stand in no name and no value of a header."""
@@ -62,12 +67,45 @@ class Cork:
             self._write(data)
 
 
+class Cycle(RequestResponseCycle):
+    """uvicorn's request and answer, made with less: how each of them begins stands here once."""
+
+    disconnected = response_started = response_complete = False
+    more_body = True
+    chunked_encoding: bool | None = None
+    expected_content_length = 0
+    _event: asyncio.Event | None = None
+
+    def __init__(self, protocol: "CorkedProtocol", *, keep_alive: bool) -> None:
+        self.scope, self.body = protocol.scope, bytearray()
+        self.transport, self.flow = protocol.transport, protocol.flow
+        self.logger, self.access_logger = protocol.logger, protocol.access_logger
+        self.access_log = protocol.access_log
+        self.default_headers = protocol.server_state.default_headers
+        self.on_response = protocol.on_response_complete
+        self.keep_alive, self.waiting_for_100_continue = keep_alive, protocol.expect_100_continue
+
+    @property
+    def message_event(self) -> asyncio.Event:  # type: ignore[override]
+        """Set when something has come that nobody has taken; made when somebody asks for it."""
+        if self._event is None:
+            self._event = asyncio.Event()
+            if self.body or not self.more_body or self.disconnected or self.response_complete:
+                self._event.set()
+        return self._event
+
+    def happened(self) -> None:
+        """Something has come."""
+        if self._event is not None:
+            self._event.set()
+
+
 class Line:
     """The connection of one request, while it is answered."""
 
     __slots__ = ("_cork", "_cycle", "_watching", "task")
 
-    def __init__(self, cycle: RequestResponseCycle, cork: Cork) -> None:
+    def __init__(self, cycle: Cycle, cork: Cork) -> None:
         self._cycle, self._cork = cycle, cork
         self._watching: Callable[[], None] | None = None
         self.task: asyncio.Task[None] | None = None
@@ -106,8 +144,10 @@ class Line:
 
     @property
     def quick(self) -> bool:
-        """Whether an answer can go out now: none has begun, and none waits."""
+        """Whether an answer can go out now: none has begun, none waits, and chunks are known."""
         cycle = self._cycle
+        if cycle.chunked_encoding is False:
+            return False
         return not (cycle.response_started or cycle.disconnected or cycle.flow.write_paused)
 
     def answer(self, status: int, headers: Headers, data: bytes) -> None:
@@ -127,7 +167,7 @@ class Line:
 
     def _head(self, status: int, headers: Headers, last: bytes) -> bytes:
         cycle = self._cycle
-        lines = [b"%s: %s" % header for header in cycle.default_headers + headers]
+        lines = [b": ".join(header) for header in cycle.default_headers + headers]
         told = b"".join(lines)
         if len(told.translate(None, NO_HEAD)) != len(told):
             raise RuntimeError("A header holds what no header may hold.")
@@ -140,7 +180,7 @@ class Line:
     def _over(self) -> None:
         cycle = self._cycle
         cycle.response_complete = True
-        cycle.message_event.set()
+        cycle.happened()
         if not cycle.keep_alive:
             cycle.transport.close()
         cycle.on_response()
@@ -178,6 +218,8 @@ class CorkedProtocol(BoundedHttp):
 
     _cork: Cork
     _idle: Deadlines
+    _begin: dict[str, Any]
+    """What the scopes of its requests have in common."""
     _line: Line | None = None
     due = inf
 
@@ -187,12 +229,64 @@ class CorkedProtocol(BoundedHttp):
         self._idle.add(self)
         self._cork = Cork(transport)
         self.transport = self._cork  # type: ignore[assignment]
+        super().on_message_begin()
+        self._begin = {**self.scope, "query_string": b""}
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._idle.remove(self)
         if self._line is not None:
             self._line.lost()
+
+    def on_message_begin(self) -> None:
+        """As uvicorn's, which makes a scope for it before it knows its path."""
+        self.url, self.headers, self.expect_100_continue = b"", [], False
+        self._in_head = True
+
+    def on_headers_complete(self) -> None:
+        """As uvicorn's, whose own begins what is no hot route: what that looks for in a request,
+        the address of a hot one does not have."""
+        path, parser = _PATHS.get(self.url), self.parser
+        plain = parser.get_http_version() == "1.1" and not parser.should_upgrade()
+        if path is None or not plain or self.root_path or self.limit_concurrency is not None:
+            self._begin_slowly()
+            return
+        self._in_head, self._head_bytes = False, 0
+        self.scope = scope = self._begin.copy()  # type: ignore[assignment]
+        scope["method"] = parser.get_method().decode("ascii")
+        scope["path"], scope["raw_path"], scope["headers"] = path, self.url, self.headers
+        scope["state"] = self.app_state.copy()
+        before, self.cycle = self.cycle, Cycle(self, keep_alive=parser.should_keep_alive())
+        if before is None or before.response_complete:
+            self._start_asgi_task(self.cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
+
+    def _begin_slowly(self) -> None:
+        url, headers, expects = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, expects
+        self.headers += headers
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        cycle = self.cycle
+        if not isinstance(cycle, Cycle):
+            super().on_body(body)
+        elif not cycle.response_complete:
+            cycle.body += body
+            if len(cycle.body) > HIGH_WATER_LIMIT:
+                self.flow.pause_reading()
+            cycle.happened()
+
+    def on_message_complete(self) -> None:
+        cycle = self.cycle
+        if not isinstance(cycle, Cycle):
+            super().on_message_complete()
+        elif not cycle.response_complete:
+            cycle.more_body = False
+            cycle.happened()
 
     def on_response_complete(self) -> None:
         """As uvicorn's, without a timer of the loop for each answer."""
@@ -216,9 +310,12 @@ class CorkedProtocol(BoundedHttp):
         self.due = inf
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        """As uvicorn's, and the line knows its task."""
-        self._line = line = Line(cycle, self._cork)
-        cycle.scope["extensions"] = {EXTENSION: line}  # type: ignore[dict-item]
-        line.task = task = self.loop.create_task(cycle.run_asgi(app))
+        """As uvicorn's; the line of a hot request knows its task."""
+        line = self._line = Line(cycle, self._cork) if isinstance(cycle, Cycle) else None
+        if line is not None:
+            cycle.scope["extensions"] = {EXTENSION: line}  # type: ignore[dict-item]
+        task = self.loop.create_task(cycle.run_asgi(app))
+        if line is not None:
+            line.task = task
         task.add_done_callback(self.tasks.discard)
         self.tasks.add(task)

@@ -12,12 +12,15 @@ from moe_gateway.callers.corked import Line
 from moe_gateway.callers.keyring import Keyring
 from moe_gateway.callers.limits import UNLIMITED, Caller
 from moe_gateway.errors import (
+    Headers,
     Refused,
     broken,
     caller_closed,
+    compressed,
     forged_caller,
     nested_too_deeply,
     no_key,
+    no_messages,
     stopping,
     too_large,
     too_slow,
@@ -51,21 +54,30 @@ class Entrance:
     ) -> Asked:
         """The whole request, of somebody who may ask it. Raises `Refused` or `CallerGone`."""
         try:
-            return await self._read(scope, receive, reply, told, line)
+            caller, depth = self._admit(scope, told.own)
+            body = None if line is None else line.body()
+            if body is None:
+                body = await self._body(scope, receive)
+            elif len(body) > self.settings.max_body_bytes:
+                raise too_large(self.settings.max_body_bytes)
+            asked = self._asked(scope, reply, told, body, caller, depth)
+            self._permit(asked)
         except RecursionError as error:
             raise nested_too_deeply() from error
-        except (Refused, CallerGone):
+        except CallerGone:
             raise
+        except Refused as refused:
+            raise _encoded(refused, scope["headers"]) from refused
         except Exception as error:
             log.exception("request_not_read", request_id=reply.request_id.decode())
             raise broken() from error
+        return asked
 
-    async def _read(
-        self, scope: Scope, receive: Receive, reply: Reply, told: Heard, line: Line | None
+    def _asked(
+        self, scope: Scope, reply: Reply, told: Heard, body: bytes, caller: Caller, depth: int
     ) -> Asked:
+        """What the body asks for. Raises `Refused`."""
         path, headers = scope["path"], scope["headers"]
-        caller, depth = self._admit(scope, told.own)
-        body = await self._body(scope, receive, line)
         kind, content_type = HOT[path], b"application/json"
         if isinstance(reply, ResponsesReply):
             request = decoded(body)
@@ -77,21 +89,18 @@ class Entrance:
             look = form_look(content_type, body)
         else:
             look = look_at(body)
+            if kind == "chat" and look.says_nothing:
+                raise no_messages()
         if kind != "stt" and not self.settings.allow_addresses:
             refuse_addresses(body)
-        asked = Asked(kind, path, headers, told, body, look, caller, depth, content_type)
-        self._permit(asked)
-        return asked
+        return Asked(kind, path, headers, told, body, look, caller, depth, content_type)
 
-    async def _body(self, scope: Scope, receive: Receive, line: Line | None) -> bytes:
-        seconds, limit = self.settings.body_seconds, self.settings.max_body_bytes
-        if line is not None and (body := line.body()) is not None:
-            if len(body) > limit:
-                raise too_large(limit)
-            return body
+    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+        """A body that comes in pieces."""
+        seconds = self.settings.body_seconds
         try:
             async with asyncio.timeout(seconds):
-                return await read_body(scope["headers"], receive, limit)
+                return await read_body(scope["headers"], receive, self.settings.max_body_bytes)
         except TimeoutError as error:
             raise too_slow(seconds) from error
 
@@ -160,3 +169,11 @@ class Entrance:
             if one.settings.lists_models and model in one.names:
                 return one.needs_scope.get(model, "workflows")
         return "chat"
+
+
+def _encoded(refused: Refused, headers: Headers) -> Refused:
+    """Why a body could not be read, when its caller says that it is compressed."""
+    told = next((value for name, value in headers if name == b"content-encoding"), b"identity")
+    if refused.status != 400 or told.lower() == b"identity":
+        return refused
+    return compressed(told.decode("latin-1"))

@@ -38,6 +38,8 @@ class Keyring:
         self._store = store
         self._read: object = None
         """The state of the store that was read last."""
+        self._day = today()
+        """The day of which it was read what everybody has used."""
         self._made: dict[bytes, Caller] = {}
         self._names: dict[str, Caller] = {}
         self._opens: dict[bytes, tuple[bytes, Caller | None]] = {}
@@ -76,8 +78,7 @@ class Keyring:
 
     def used(self, caller: Caller, model: str, count: TokenCount | None) -> None:
         """One request of this caller was answered, and cost so much."""
-        caller.used(count)
-        where = (caller.name, today(), model)
+        where = (caller.name, caller.used(count), model)
         used = self._used.get(where)
         if used is None:
             used = self._used[where] = Usage()
@@ -102,7 +103,11 @@ class Keyring:
                     log.info("keys_readable_again")
                 away = bool(failure)
         finally:
-            self._store.use(self._used)
+            try:
+                self._store.use(self._used)
+            except SettingsError as error:
+                lost = sum(used.requests for used in self._used.values())
+                log.error("usage_not_written", requests=lost, reason=str(error))
 
     async def look(self) -> None:
         """Take over now what was changed; what cannot be read now is read when it can be."""
@@ -126,6 +131,11 @@ class Keyring:
                 keys = await asyncio.to_thread(store.all)
                 self._take(keys, await asyncio.to_thread(store.usage, today()))
                 self._read = state
+            if (day := today()) != self._day:
+                for name, usage in (await asyncio.to_thread(store.usage, day)).items():
+                    if (caller := self._names.get(name)) is not None:
+                        caller.has_used(usage.tokens)
+                self._day = day
             self.as_of = begun
         except SettingsError as error:
             return str(error)

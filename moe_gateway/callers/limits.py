@@ -11,29 +11,32 @@ from moe_gateway.errors import budget_spent, model_not_allowed, scope_missing, t
 
 MINUTE: Final = 60.0
 UNLIMITED: Final = Limits(scopes=SCOPES)
+NO_TIME: Final = 1e-6
+"""Seconds: less is what sums of times are rounded by."""
 
 
 class Bucket:
     """A token bucket: `per_minute` at most at once, filled evenly. It may be overdrawn, because
-    what an answer costs is known only afterwards; then it has to fill up again first."""
+    what an answer costs is known only afterwards; then it has to fill up again first.
 
-    __slots__ = ("_at", "_level", "_per_second", "per_minute")
+    All that is kept is when it will be full (the virtual scheduling of ITU-T I.371).
+    """
+
+    __slots__ = ("_full_at", "_per_second", "per_minute")
 
     def __init__(self, per_minute: int) -> None:
         self.per_minute, self._per_second = per_minute, per_minute / MINUTE
-        self._level, self._at = float(per_minute), time.monotonic()
+        self._full_at = time.monotonic()
 
     def wait(self, amount: float) -> float:
         """Seconds until it holds so much; 0 when it does now."""
-        now = time.monotonic()
-        level = self._level + (now - self._at) * self._per_second
-        if level > self.per_minute:
-            level = float(self.per_minute)
-        self._level, self._at = level, now
-        return 0.0 if level >= amount else (amount - level) / self._per_second
+        left = self._full_at - time.monotonic()
+        seconds = (left if left > 0 else 0.0) - (self.per_minute - amount) / self._per_second
+        return seconds if seconds > NO_TIME else 0.0
 
     def take(self, amount: float) -> None:
-        self._level -= amount
+        now, full_at = time.monotonic(), self._full_at
+        self._full_at = (full_at if full_at > now else now) + amount / self._per_second
 
 
 class Caller:
@@ -93,26 +96,38 @@ class Caller:
         if self._tokens is not None and (seconds := self._tokens.wait(1)):
             raise too_fast("tokens", self._tokens.per_minute, ceil(seconds))
 
-    def used(self, count: TokenCount | None) -> None:
-        """A request was answered, and cost so much."""
+    def used(self, count: TokenCount | None) -> str:
+        """A request was answered, and cost so much; gives the day that it counts for."""
+        day = self._today()
         self.requests += 1
         if count is None:
-            return
+            return day
         self.prompt += count.prompt
         self.completion += count.completion
         tokens = count.prompt + count.completion
         if self._tokens is not None:
-            self._tokens.wait(0)
             self._tokens.take(tokens)
-        self._used_today = self.used_today + tokens
+        self._used_today += tokens
+        return day
+
+    def has_used(self, tokens: int) -> None:
+        """The store says what it has used on this day: more than what was counted here where the
+        clock has jumped, as it does on machines that begin with a wrong one."""
+        self._today()
+        self._used_today = max(self._used_today, tokens)
 
     @property
     def used_today(self) -> int:
         """Tokens since midnight, UTC."""
-        day = today()
-        if self._day != day:
-            self._day, self._used_today = day, 0
+        self._today()
         return self._used_today
+
+    def _today(self) -> str:
+        """The day; a new one begins with nothing used."""
+        day = today()
+        if day != self._day:
+            self._day, self._used_today = day, 0
+        return day
 
 
 def _bucket(per_minute: int | None) -> Bucket | None:

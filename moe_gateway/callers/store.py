@@ -241,11 +241,11 @@ def now() -> str:
 
 def today() -> str:
     """The day that budgets count by, in UTC: `2026-11-22`."""
-    return _day(int(time.time() // 86_400))
+    return _day(time.time() // 86_400)
 
 
 @lru_cache(2)
-def _day(number: int) -> str:
+def _day(number: float) -> str:
     return (date(1970, 1, 1) + timedelta(number)).isoformat()
 
 

@@ -29,8 +29,6 @@ class ResponsesReply(Reply):
     `asked` is set when the request is read; what is refused before has OpenAI's error body.
     """
 
-    __slots__ = ("_asked", "_events", "_reader", "_streams")
-
     def __init__(self, request_id: bytes, send: Send, line: Line | None = None) -> None:
         super().__init__(request_id, send, line)
         self._asked: Json = {}

@@ -1,5 +1,6 @@
 """What the body of a request says: a look that builds nothing up, and changes of single fields."""
 
+import re
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Final, Literal
@@ -50,6 +51,24 @@ class Needs:
     holds that beginning. Empty: no preference."""
 
 
+NO_MESSAGE: Final = 12
+"""Bytes that are too few for one."""
+
+MARKS: Final = {
+    b"\xef\xbb\xbf": "it begins with a byte order mark",
+    b"\xff\xfe": "it is UTF-16, not UTF-8",
+    b"\xfe\xff": "it is UTF-16, not UTF-8",
+}
+
+HALF: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+"""One of the two escapes by which JSON writes a sign such as an emoji."""
+
+_ABSENT: Final = msgspec.Raw(b"null")
+
+_PROMPTS: Final = re.compile(rb'\s*\[\s*["[]')
+"""Texts or lists of tokens; one list of tokens is one prompt."""
+
+
 class StreamOptions(msgspec.Struct):
     include_usage: bool | None = None
 
@@ -60,6 +79,24 @@ class Look(msgspec.Struct):
     model: str
     stream: bool | None = None
     stream_options: StreamOptions | None = None
+    n: Any = None
+    messages: msgspec.Raw = _ABSENT
+    prompt: msgspec.Raw = _ABSENT
+
+    @property
+    def says_nothing(self) -> bool:
+        """Whether it is a conversation without a message."""
+        told = memoryview(self.messages)
+        return len(told) < NO_MESSAGE and orjson.loads(told) == []
+
+    @property
+    def several(self) -> int:
+        """Where it is more than one answer that is asked for: how many each prompt gets; else 0."""
+        if self.n is None and self.prompt is _ABSENT:
+            return 0
+        if isinstance(self.n, int) and self.n > 1:
+            return self.n
+        return 1 if _PROMPTS.match(self.prompt) else 0
 
     @property
     def wants_usage(self) -> bool:
@@ -136,7 +173,15 @@ def look_at(body: bytes) -> Look:
         param = place.rstrip("`") or ("model" if "`model`" in message else None)
         raise Refused(400, None, f"The request does not fit: {error}.", param=param) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise invalid_json(str(error).rstrip(".")) from error
+        raise invalid_json(_why(body, str(error).rstrip("."))) from error
+
+
+def _why(body: bytes, reason: str) -> str:
+    """Why it is no JSON, in words: what a shell of Windows puts before a text, and texts that were
+    cut by a program which does not know signs, are told as such."""
+    if re.search("surrogate|hex escape|truncated", reason) and HALF.search(body):
+        reason = f"a text in it is cut in the middle of a sign, such as an emoji ({reason})"
+    return next((words for mark, words in MARKS.items() if body.startswith(mark)), reason)
 
 
 def needs_of(body: bytes, kind: Kind, hints: Hints = NO_HINTS) -> Needs:

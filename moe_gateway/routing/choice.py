@@ -1,8 +1,9 @@
 """The route of one request. Pure: facts in, decision out."""
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Final, Generic, Protocol, TypeVar
 
 from moe_gateway.errors import no_speech, none_capable, none_healthy, unknown_model
@@ -49,8 +50,9 @@ class Candidate(Protocol):
         """Requests under way, per slot."""
 
     @property
-    def first_byte(self) -> float:
-        """Seconds that it lately took to its first byte."""
+    def turn(self) -> tuple[bool, float, float]:
+        """Whether it has no free slot, its load, and the seconds that it lately took to its first
+        byte: of several, the one is asked first for whom this is least."""
 
     @property
     def auto(self) -> bool:
@@ -86,6 +88,7 @@ class Candidate(Protocol):
 
 
 C = TypeVar("C", bound=Candidate)
+_TURN: Final = attrgetter("turn")
 
 
 @dataclass(slots=True)
@@ -96,9 +99,9 @@ class Route(Generic[C]):
     is where the beginning of the prompt belongs, when that is the first choice.
     """
 
-    order: list[C]
+    order: Sequence[C]
     reason: str
-    spare: list[C] = field(default_factory=list)
+    spare: Sequence[C] = ()
     home: C | None = None
 
 
@@ -123,14 +126,14 @@ def choose_named(model: str, named: Sequence[C], needs: Needs, instances: Sequen
     if not named:
         raise unknown_model(model, known_models(instances))
     reason = "asked by name" if named[0].expert in (None, model) else f"alias of {named[0].expert}"
-    spare = _spare(named[0].fallback, needs, instances) if named[0].fallback else []
+    spare = _spare(named[0].fallback, needs, instances) if named[0].fallback else ()
     ready = _ready(model, named, needed=not spare)
     if len(ready) > 1:
         ready.sort(key=_turn(needs, ready))
     if not ready:
         reason += f"; {named[0].expert} is not ready"
-    home = _home(needs, ready)
-    return Route(ready, reason + (KEPT if home else ""), spare, home)
+    home = _home(needs, ready) if needs.affinity else None
+    return Route(ready, reason + KEPT if home else reason, spare, home)
 
 
 def choose_speech(kind: str, model: str, instances: Sequence[C]) -> Route[C]:
@@ -219,8 +222,8 @@ def _turn(needs: Needs, ready: Sequence[C]) -> Callable[[C], tuple[float, ...]]:
     beginning of this prompt in its cache, then the least busy, then the quickest."""
     homes = _homes(needs.affinity, ready) if needs.affinity else None
     if not homes:
-        return lambda one: (not one.free, one.load, one.first_byte)
-    return lambda one: (not one.free, one.label not in homes, one.load, one.first_byte)
+        return _TURN
+    return lambda one: (not one.free, one.label not in homes, *one.turn)
 
 
 def _homes(affinity: bytes, ready: Sequence[C]) -> set[str]:

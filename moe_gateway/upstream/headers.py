@@ -3,12 +3,15 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from random import getrandbits
+from random import Random
 from typing import Final
 
 from moe_gateway.callers.behalf import HEADER
 from moe_gateway.errors import Headers
 from moe_gateway.upstream.connection import Connection
+
+_bits: Final = Random().getrandbits
+"""Of a generator of our own: that of `random` belongs to everybody, who may seed or watch it."""
 
 SANE_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
@@ -41,6 +44,17 @@ LOOKED_AT: Final = frozenset(
     (b"authorization", b"connection", b"x-request-id", HEADER, DOMAIN, LANGUAGE, *SESSION_HEADERS)
 )
 
+LINE: Final = b"%s: %s\r\n"
+
+_LOOKED_AT, _BOTH = 1, 2
+_FATES: Final = (
+    dict.fromkeys(NOT_SENT_ON, 0)
+    | dict.fromkeys(LOOKED_AT, _LOOKED_AT)
+    | dict.fromkeys(SESSION_HEADERS, _BOTH)
+)
+"""What becomes of a header: nothing, the gateway looks at it, or it goes on as well. One that is
+not here only goes on."""
+
 
 @dataclass(slots=True)
 class Heard:
@@ -54,17 +68,25 @@ class Heard:
 
 def heard(headers: Headers) -> Heard:
     """Read the headers of a caller, whose names are in small letters."""
-    own, sent = {}, []
+    own, lines = {}, []
     for header in headers:
         name = header[0]
-        if name in LOOKED_AT:
+        fate = _FATES.get(name)
+        if fate is None:
+            if not name.startswith(b"x-hearth-"):
+                lines.append(LINE % header)
+        elif fate:
             own[name] = header[1]
-        if name not in NOT_SENT_ON and not name.startswith(b"x-hearth-"):
-            sent.append(header)
+            if fate == _BOTH:
+                lines.append(LINE % header)
     if b"connection" in own:
         named = _named(headers)
-        sent = [header for header in sent if header[0] not in named]
-    return Heard(own, b"".join([b"%s: %s\r\n" % header for header in sent]))
+        lines = [LINE % one for one in headers if one[0] not in named and _goes_on(one[0])]
+    return Heard(own, b"".join(lines))
+
+
+def _goes_on(name: bytes) -> bool:
+    return _FATES.get(name, _BOTH) == _BOTH and not name.startswith(b"x-hearth-")
 
 
 def _named(headers: Headers) -> set[bytes]:
@@ -78,7 +100,7 @@ def request_id(own: Mapping[bytes, bytes]) -> bytes:
     told = own.get(b"x-request-id")
     if told is not None and SANE_ID.fullmatch(told):
         return told
-    return b"req_%024x" % getrandbits(96)
+    return b"req_%024x" % _bits(96)
 
 
 def request_head(

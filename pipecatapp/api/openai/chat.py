@@ -1,12 +1,13 @@
 """`POST /v1/chat/completions`: start a run, give its answer to its caller and to nobody else."""
 
-from typing import Annotated, Any
+from collections.abc import Collection
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Request
 from pydantic import Field
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
-from hearth.openai_api.chat import ChatRequest, Message
+from hearth.openai_api.chat import ChatRequest, Message, Wire
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.errors import Refused
 from pipecatapp.api.openai.answer import Answer
@@ -18,17 +19,41 @@ from pipecatapp.workflow import Listener, Workflow
 
 router = APIRouter(dependencies=[Depends(known_caller)])
 
-PASSED_ON = ("temperature", "max_tokens")
+PASSED_ON = ("temperature", "max_tokens", "response_format", "stop")
 """Fields that reach a workflow which has an input of that name."""
+
+
+class Format(Wire):
+    """What an answer shall be: text, or JSON."""
+
+    type: Literal["text", "json_object", "json_schema"]
 
 
 class AgentRequest(ChatRequest):
     """With `conversation` the history is ours and only the last message of the user counts;
-    without it the history is what the caller sends.
+    without it the history is what the caller sends. `max_completion_tokens` is the newer name of
+    `max_tokens`.
     """
 
     messages: Annotated[list[Message], Field(min_length=1)]
     conversation: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    temperature: Annotated[float, Field(ge=0)] | None = None
+    max_tokens: Annotated[int, Field(gt=0)] | None = None
+    max_completion_tokens: Annotated[int, Field(gt=0)] | None = None
+    response_format: Format | None = None
+    stop: str | list[str] | None = None
+    n: Annotated[int, Field(gt=0)] | None = None
+    logprobs: bool | None = None
+    functions: list[Any] | None = None
+
+    def passed_on(self) -> dict[str, Any]:
+        """The fields of `PASSED_ON` that say something, as inputs of a workflow."""
+        told = self.body()
+        if told.get("response_format") == {"type": "text"}:
+            del told["response_format"]
+        if self.max_completion_tokens is not None:
+            told["max_tokens"] = self.max_completion_tokens
+        return {name: told[name] for name in PASSED_ON if told.get(name) not in (None, "", [])}
 
 
 @router.post("/v1/chat/completions")
@@ -59,14 +84,9 @@ def inputs_for(workflow: Workflow, body: AgentRequest) -> dict[str, Any]:
 
     Raises `Refused` for what a workflow cannot honour, rather than to leave it out in silence.
     """
-    if body.tools:
-        raise Refused(
-            400,
-            "unsupported_field",
-            f"{body.model!r} brings its own tools; to give some, ask an expert or 'auto'.",
-            param="tools",
-        )
     takes = workflow.input_schema().get("properties", {})
+    given = body.passed_on()
+    _refuse_what_nobody_honours(body, given.keys() - takes.keys())
     text = body.last_user_text
     if not text:
         raise Refused(400, "no_user_message", "No message of the user has text.", param="messages")
@@ -75,8 +95,24 @@ def inputs_for(workflow: Workflow, body: AgentRequest) -> dict[str, Any]:
     if ours and "conversation" not in takes:
         inputs["messages"] = [{"role": "user", "content": text}]
     inputs["text"] = text
-    inputs |= {name: getattr(body, name) for name in PASSED_ON if getattr(body, name) is not None}
-    return {name: value for name, value in inputs.items() if name in takes}
+    return {name: value for name, value in (inputs | given).items() if name in takes}
+
+
+def _refuse_what_nobody_honours(body: AgentRequest, untaken: Collection[str]) -> None:
+    """An answer that is not what was asked for would break its program far from here. How freely
+    a model samples, and how long it may talk, are wishes."""
+    asked = {
+        "tools": bool(body.tools),
+        "functions": bool(body.functions),
+        "n": (body.n or 1) > 1,
+        "logprobs": bool(body.logprobs),
+        "response_format": "response_format" in untaken,
+        "stop": "stop" in untaken,
+    }
+    for name in (name for name, wanted in asked.items() if wanted):
+        own = "brings its own tools" if name in ("tools", "functions") else f"takes no `{name}`"
+        message = f"{body.model!r} {own}; for that, ask an expert or 'auto'."
+        raise Refused(400, "unsupported_field", message, param=name)
 
 
 def told(message: Message) -> dict[str, Any]:

@@ -153,6 +153,15 @@ def test_failure_after_the_first_word_ends_the_stream_with_an_error_event(house:
             "brings its own tools",
         ),
         (hello(conversation=""), 400, "string_too_short", "conversation"),
+        (hello(max_tokens=-5), 400, "greater_than", "max_tokens"),
+        (hello(max_completion_tokens=0), 400, "greater_than", "max_completion_tokens"),
+        (hello(temperature=-1), 400, "greater_than_equal", "temperature"),
+        (hello(response_format={"type": "xml"}), 400, "literal_error", "response_format.type"),
+        (hello(response_format={"type": "json_object"}), 400, "unsupported_field", "no `response_"),
+        (hello(n=2), 400, "unsupported_field", "no `n`"),
+        (hello(stop=["\n"]), 400, "unsupported_field", "no `stop`"),
+        (hello(logprobs=True), 400, "unsupported_field", "no `logprobs`"),
+        (hello(functions=[{"name": "f"}]), 400, "unsupported_field", "brings its own tools"),
     ],
 )
 def test_wrong_request_is_refused_in_the_words_of_openai(
@@ -253,11 +262,40 @@ def test_tools_are_offered_only_to_a_model_that_takes_them(empty_house: House, t
 
 
 def test_sampling_that_the_caller_asks_for_reaches_the_model(house: House) -> None:
-    """A client that limits the length of an answer gets a short one."""
-    house.ask("hello", max_tokens=5, temperature=0.0)
+    """A client that limits the length of an answer gets a short one, whichever name it knows; what
+    it sends by habit, and is as it would be without, is no reason to refuse."""
+    empty: dict[str, Any] = {
+        "n": 1,
+        "stop": [],
+        "logprobs": False,
+        "response_format": {"type": "text"},
+    }
+    house.ask("hello", max_tokens=5, temperature=0.0, **empty, user="me", store=False)
+    house.ask("hello", max_completion_tokens=6, max_tokens=None)
 
-    body = house.model.requests[0].body
-    assert (body["max_tokens"], body["temperature"]) == (5, 0.0)
+    first, second = (request.body for request in house.model.requests)
+    assert (first["max_tokens"], first["temperature"]) == (5, 0.0)
+    assert second["max_tokens"] == 6
+
+
+def test_workflow_that_takes_a_form_gets_it(empty_house: House) -> None:
+    """A document that hands it to its model may be asked for JSON."""
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}}
+    (empty_house.state / "workflows").mkdir()
+    (empty_house.state / "workflows" / "formed.yaml").write_text("""
+id: formed
+inputs: {messages: messages, response_format: "object?"}
+steps:
+  - id: said
+    use: llm
+    with: {messages: "{{ inputs.messages }}", response_format: "{{ inputs.response_format }}"}
+outputs: {text: "{{ said.text }}"}
+""")
+    with empty_house.running():
+        answer = empty_house.ask("hello", model="workflow/formed", response_format=form)
+
+    assert answer.status_code == 200, answer.text
+    assert empty_house.model.requests[0].body["response_format"] == form
 
 
 @pytest.mark.parametrize("stream", [True, False])

@@ -121,21 +121,21 @@ def text_of(found: list[Any]) -> str:
     return "".join(choice["delta"].get("content") or "" for one in choices for choice in one)
 
 
-def raw(client: httpx2.Client, body: Json, path: str = CHAT) -> bytes:
+def raw(client: httpx2.Client, body: Json, path: str = CHAT, key: str = KEY) -> bytes:
     """The bytes of a request."""
     data = json.dumps(body).encode()
     head = (
         f"POST {path} HTTP/1.1\r\nHost: {client.base_url.netloc.decode()}\r\n"
-        f"Authorization: Bearer {KEY}\r\nContent-Length: {len(data)}\r\n\r\n"
+        f"Authorization: Bearer {key}\r\nContent-Length: {len(data)}\r\n\r\n"
     )
     return head.encode() + data
 
 
-def send_raw(client: httpx2.Client, body: Json, path: str = CHAT) -> socket.socket:
+def send_raw(client: httpx2.Client, body: Json, path: str = CHAT, key: str = KEY) -> socket.socket:
     """Send a request and return its connection, so that a test can hang up at any moment."""
     where = client.base_url
     connection = socket.create_connection((where.host, where.port or 0), timeout=60)
-    connection.sendall(raw(client, body, path))
+    connection.sendall(raw(client, body, path, key))
     return connection
 
 

@@ -21,9 +21,11 @@ from tests.integration.gateway.conftest import (
     Lab,
     chat,
     events,
+    gauge,
     instances_of,
     send_raw,
     text_of,
+    wait_until,
 )
 
 SOON = 15.0
@@ -179,13 +181,45 @@ def test_mistakes_of_one_caller_are_told_and_close_no_door(gateway: httpx2.Clien
     assert instance["circuit"] == "closed"
 
 
-def test_several_prompts_have_several_answers(gateway: httpx2.Client) -> None:
-    """Put together from a stream, in which the engine begins such an answer with `null`."""
-    body = {"model": "smollm2", "prompt": ["Once", "The river"], "max_tokens": 2}
-    answer = gateway.post("/v1/completions", json=body)
+SEVERAL: list[tuple[str, Json, int]] = [
+    (CHAT, {"messages": [USER], "n": 3}, 3),
+    ("/v1/completions", {"prompt": ["Once", "The river"]}, 2),
+    ("/v1/completions", {"prompt": ["Once", "The river"], "n": 2}, 4),
+]
 
-    assert answer.status_code == 200, answer.text
-    assert [choice["index"] for choice in answer.json()["choices"]] == [0, 1]
+
+def spent_by(gateway: httpx2.Client) -> float:
+    """Tokens of all keys, once the last answer is counted; its caller has it a moment before."""
+    wait_until(lambda: gauge(gateway, "moe_gateway_in_flight") == 0)
+    return gauge(gateway, "moe_gateway_key_tokens_total")
+
+
+@pytest.mark.parametrize(("path", "fields", "count"), SEVERAL)
+def test_several_answers_cost_all_that_was_said(
+    gateway: httpx2.Client, path: str, fields: Json, count: int
+) -> None:
+    """The engine tells it for each of them, and of whole ones for the first alone: budgets would
+    be overdrawn by all others. It begins further prompts with an event that is no chunk."""
+    body: Json = {"model": "smollm2", "max_tokens": 4, "ignore_eos": True, **fields}
+    prompts = [{**body, "n": 1, "prompt": one} for one in fields.get("prompt", ())]
+    singles = [gateway.post(path, json=one).json() for one in prompts or [{**body, "n": 1}]]
+    read = sum(one["usage"]["prompt_tokens"] for one in singles)
+    before = spent_by(gateway)
+
+    whole = gateway.post(path, json=body)
+    options = {"stream": True, "stream_options": {"include_usage": True}}
+    with gateway.stream("POST", path, json={**body, **options}) as answer:
+        found = events(answer)
+    with gateway.stream("POST", path, json={**body, "stream": True}) as answer:
+        silent = events(answer)
+
+    assert whole.status_code == 200, whole.text
+    assert sorted(one["index"] for one in whole.json()["choices"]) == list(range(count))
+    told = [whole.json()["usage"], *(one["usage"] for one in found[:-1] if not one["choices"])]
+    costs = [(one["prompt_tokens"], one["completion_tokens"]) for one in told]
+    assert costs == [(read, 4 * count)] * 2
+    assert {one["choices"][0]["index"] for one in silent[:-1]} == set(range(count))
+    assert spent_by(gateway) - before == 3 * (read + 4 * count)
 
 
 def test_more_callers_than_slots_all_get_answers(gateway: httpx2.Client) -> None:

@@ -1,5 +1,6 @@
 """What the gateway itself refuses: always with OpenAI's error body."""
 
+import gzip
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -51,9 +52,10 @@ def test_health_and_metrics_need_no_key(gateway: httpx2.Client, path: str) -> No
         assert stranger.get(path).status_code == 200
 
 
-def test_unknown_model_is_told_the_near_one(gateway: httpx2.Client) -> None:
-    """A typing mistake costs one look."""
-    found = error(gateway.post(CHAT, json=chat("x", "smallx")), 404)
+@pytest.mark.parametrize("name", ["smallx", "Small", "SMALL", "small:latest", "openai/small"])
+def test_unknown_model_is_told_the_near_one(gateway: httpx2.Client, name: str) -> None:
+    """A typing mistake costs one look; so does a name as other servers and clients write it."""
+    found = error(gateway.post(CHAT, json=chat("x", name)), 404)
 
     assert found["code"] == "model_not_found"
     assert "Did you mean 'small'? Known models: auto, small." in found["message"]
@@ -69,6 +71,7 @@ def test_unknown_model_is_told_the_near_one(gateway: httpx2.Client) -> None:
         (b"{}", "model"),
         (b'{"model": 3}', "model"),
         (b'{"model": "small", "stream": "no"}', "stream"),
+        (b'{"model": "small", "messages": [ ]}', "messages"),
         (b'{"model": "small", "messages": %s}' % (b"[" * 2000 + b"]" * 2000), None),
         (b'{"model": "small", "tools": %s1%s}' % (b'{"a":' * 1000, b"}" * 1000), None),
     ],
@@ -81,6 +84,36 @@ def test_body_that_cannot_be_read_is_refused(
 
     assert found["param"] == param
     assert found["type"] == "invalid_request_error"
+
+
+@pytest.mark.parametrize(
+    ("body", "encoding", "status", "words"),
+    [
+        (gzip.compress(b"{}"), "gzip", 415, "compressed (Content-Encoding: gzip)"),
+        (b'\xef\xbb\xbf{"model": "small"}', "identity", 400, "byte order mark"),
+        ('{"model": "small"}'.encode("utf-16"), "", 400, "UTF-16, not UTF-8"),
+        (json.dumps(chat("cut \ud83d")).encode(), "", 400, "in the middle of a sign"),
+        (json.dumps(chat("another \ude00")).encode(), "", 400, "in the middle of a sign"),
+    ],
+)
+def test_body_in_another_encoding_is_named(
+    gateway: httpx2.Client, body: bytes, encoding: str, status: int, words: str
+) -> None:
+    """`invalid character (byte 0)` would send people searching in their JSON."""
+    headers = {"content-encoding": encoding} if encoding else {}
+    answer = gateway.post(CHAT, content=body, headers=headers)
+
+    assert words in error(answer, status)["message"]
+
+
+@pytest.mark.parametrize("path", ["//v1/chat/completions", "/v1/chat/completions/", "/v1//models/"])
+def test_slash_too_many_is_passed_over(gateway: httpx2.Client, path: str) -> None:
+    """A base URL that ends with one, and a program whose paths begin with one."""
+    url = f"{str(gateway.base_url).rstrip('/')}{path}"
+    answer = gateway.get(url) if "models" in path else gateway.post(url, json=chat("x"))
+
+    assert answer.status_code == 200
+    assert answer.json()["object"] in ("list", "chat.completion")
 
 
 @pytest.mark.parametrize("chunked", [False, True])

@@ -14,7 +14,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from hearth.cluster.certificates import Pair, issue, make_authority
+from hearth.cluster.certificates import issue, make_authority
 from hearth.openai_api.testing import ScriptedModel
 from moe_gateway.callers.cli import commands
 from tests.integration.gateway.conftest import (
@@ -59,12 +59,11 @@ class Served:
     def is_over(self) -> bool:
         return self.child.poll() is not None
 
-    def certify(self) -> Pair:
-        """A fresh certificate for 127.0.0.1, where the gateway looks for it."""
-        pair = issue(self.authority, "machine1", ["127.0.0.1", "localhost"])
+    def certify(self, days: int = 365) -> None:
+        """A certificate for 127.0.0.1, where the gateway looks for it. 0 days: it has expired."""
+        pair = issue(self.authority, "machine1", ["127.0.0.1", "localhost"], days=days)
         (self.folder / "cert-key.pem").write_text(pair.key)
         (self.folder / "cert.pem").write_text(pair.certificate)
-        return pair
 
     def client(self, scheme: str = "https", *, ca: Path | None = None) -> httpx2.Client:
         return httpx2.Client(
@@ -122,6 +121,10 @@ def test_server_is_asked_only_with_a_certificate_of_the_cluster(lab: Lab, start:
     assert answer.json()["choices"][0]["message"]["content"] == "Hello"
     assert refused.status_code == 503
     wait_until(lambda: "CERTIFICATE_VERIFY_FAILED" in instances_of(wary)[0]["reason"])
+    served.certify(days=0)
+    late = lab.gateway(behind, tls_ca_file=served.ca, ready=False)
+    assert late.post(CHAT, json=chat("Hello")).status_code == 503
+    wait_until(lambda: "certificate has expired" in instances_of(late)[0]["reason"])
 
 
 def test_keys_are_managed_from_another_machine(start: Start, tmp_path: Path) -> None:
@@ -157,14 +160,21 @@ def test_who_speaks_plain_http_is_shown_the_way(start: Start) -> None:
     assert followed.status_code == 200
 
 
-def test_renewed_certificate_is_taken_up_without_a_restart(start: Start) -> None:
-    """Certificates are renewed each year; nobody restarts a gateway under load for it."""
+@pytest.mark.parametrize("first", ["cert.pem", "cert-key.pem"])
+def test_renewed_certificate_is_taken_up_without_a_restart(start: Start, first: str) -> None:
+    """Certificates are renewed each year; nobody restarts a gateway under load for it. Who comes
+    when one of the two files is written is served with the old one."""
     served = start()
     before = ssl.get_server_certificate(_place(served))
 
-    renewed = served.certify().certificate
+    renewed = issue(served.authority, "machine1", ["127.0.0.1"])
+    halves = (("cert.pem", renewed.certificate), ("cert-key.pem", renewed.key))
+    for name, half in halves if first == "cert.pem" else reversed(halves):
+        assert ssl.get_server_certificate(_place(served)) == before
+        (served.folder / name).write_text(half)
 
-    assert ssl.get_server_certificate(_place(served)).strip() == renewed.strip() != before.strip()
+    after = ssl.get_server_certificate(_place(served))
+    assert after.strip() == renewed.certificate.strip() != before.strip()
 
 
 def test_silent_and_odd_callers_hold_up_nobody(start: Start) -> None:

@@ -2,15 +2,15 @@
 
 import asyncio
 import logging
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from hearth.openai_api.sse import MAX_EVENT_BYTES, EventTooLong
 from hearth.openai_api.usage import StreamTap
-from moe_gateway.callers.corked import Cork, Line
+from moe_gateway.callers.corked import Cork, Cycle, Line
 from moe_gateway.callers.pouring import Pouring
 
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
@@ -73,19 +73,18 @@ def line(kernel: Kernel, *, keep_alive: bool = True) -> Line:
     """The line of a request whose body has come."""
     cork = Cork(kernel)
     transport: Any = cork
-    cycle = RequestResponseCycle(
-        scope={},  # type: ignore[typeddict-item]
+    protocol: Any = SimpleNamespace(
+        scope={},
         transport=transport,
         flow=FlowControl(transport),
         logger=logging.getLogger(),
         access_logger=logging.getLogger(),
         access_log=False,
-        default_headers=[],
-        message_event=asyncio.Event(),
+        server_state=SimpleNamespace(default_headers=[]),
         expect_100_continue=False,
-        keep_alive=keep_alive,
-        on_response=lambda: None,
+        on_response_complete=lambda: None,
     )
+    cycle = Cycle(protocol, keep_alive=keep_alive)
     cycle.body, cycle.more_body = bytearray(b"{}"), False
     return Line(cycle, cork)
 

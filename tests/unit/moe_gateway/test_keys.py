@@ -82,6 +82,27 @@ class Counted(KeyStore):
         return super().all()
 
 
+async def test_stop_with_a_file_that_cannot_be_written_is_one_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A full disk must not make a crash of an orderly end; what is lost is told."""
+    store = KeyStore(tmp_path / "keys.db")
+    store.add("tablet", Limits())
+    keys = Keyring([], store)
+    keys.used(keys.callers()[0], "small", None)
+    running = asyncio.create_task(keys.run())
+    await asyncio.sleep(0)
+    store.path.write_bytes(b"no database" * 1000)
+
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    log = capsys.readouterr().out
+    assert log.count("usage_not_written") == 1
+    assert "requests=1" in log
+
+
 def long_ago(store: KeyStore) -> None:
     """As if the last change had been made an hour before."""
     for file in store.path.parent.glob(f"{store.path.name}*"):
@@ -310,6 +331,28 @@ def test_limits_that_change_leave_the_others_as_they_were() -> None:
         caller.admit("small", "chat")
     caller.limit(Limits())
     caller.admit("small", "chat")
+
+
+async def test_clock_that_jumps_gives_nobody_a_second_budget(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small machines begin in the past, and learn the time once they are on the network."""
+    store = KeyStore(tmp_path / "keys.db")
+    key = store.add("tablet", Limits(tokens_per_day=20))
+    store.use({("tablet", today(), "small"): Usage(1, 10, 15)})
+    right = time.time()
+    monkeypatch.setattr(time, "time", lambda: 86_400.0)
+    keys = Keyring([], store)
+    caller = keys.caller_of(b"Bearer " + key.encode())
+    assert caller is not None
+    caller.admit("small", "chat")
+    await keys.look()
+
+    monkeypatch.setattr(time, "time", lambda: right)
+    await keys.look()
+
+    with pytest.raises(Refused, match="20 tokens of today"):
+        caller.admit("small", "chat")
 
 
 def test_missing_key_file_is_named(tmp_path: Path) -> None:

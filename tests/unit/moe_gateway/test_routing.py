@@ -38,6 +38,10 @@ class Server:
     fallback: tuple[str, ...] = ()
     speech: str | None = None
 
+    @property
+    def turn(self) -> tuple[bool, float, float]:
+        return not self.free, self.load, self.first_byte
+
 
 SMALL = Server("s1", "small", ("small", "tiny"), context=2048, tools="none")
 SMALL_2 = replace(SMALL, label="s2")
@@ -338,6 +342,24 @@ def test_body_that_does_not_fit_is_refused_with_its_place(
 
     assert caught.value.status == 400
     assert caught.value.param == param
+
+
+@pytest.mark.parametrize(
+    ("fields", "several"),
+    [
+        ({}, 0),
+        ({"n": 1, "prompt": "[]"}, 0),
+        ({"n": "3"}, 0),
+        ({"n": 3}, 3),
+        ({"prompt": [1, 2]}, 0),
+        ({"prompt": ["a", "b"]}, 1),
+        ({"prompt": [[1], [2]]}, 1),
+        ({"prompt": ["a", "b"], "n": 2}, 2),
+    ],
+)
+def test_request_for_several_answers_is_known(fields: dict[str, Any], several: int) -> None:
+    """What they cost is told in another way than what one costs."""
+    assert look_at(json.dumps({"model": "small", **fields}).encode()).several == several
 
 
 def test_change_keeps_every_other_byte() -> None:

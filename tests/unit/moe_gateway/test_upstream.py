@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager
 
@@ -16,6 +17,7 @@ from moe_gateway.upstream.connection import (
     Lost,
     Unreachable,
 )
+from moe_gateway.upstream.headers import passed_back
 from moe_gateway.upstream.pool import Pool
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -210,6 +212,41 @@ async def test_body_without_length_ends_with_the_connection(pool: Pool) -> None:
         assert await answered(pool, server) == b"all of it"
 
 
+async def test_body_without_length_that_is_reset_is_lost(pool: Pool) -> None:
+    """A server that crashes ends nothing: half a document would be taken for a whole one."""
+
+    async def reset(number: int, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\nhalf of it")
+        await asked.wait()
+        at_once = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, at_once)
+        writer.transport.abort()
+
+    asked = asyncio.Event()
+    async with serving(reset) as server:
+        connection = await ask(pool, server)
+        asked.set()
+        with pytest.raises(Lost, match="reset"):
+            await connection.body(60, 1000)
+        pool.release(connection)
+
+
+async def test_request_whose_answer_has_begun_is_not_sent_again(pool: Pool) -> None:
+    """A kept connection that was closed while idle shows it before a byte of an answer."""
+
+    async def break_the_second(number: int, writer: asyncio.StreamWriter) -> None:
+        writer.write(OK if number == 1 else OK[:20])
+        if number > 1:
+            writer.close()
+
+    async with serving(break_the_second) as server:
+        await answered(pool, server)
+        with pytest.raises(Lost, match="closed"):
+            await ask(pool, server)
+
+    assert server.requests == 2
+
+
 async def test_interim_answer_is_passed_over(pool: Pool) -> None:
     """`100 Continue` is no answer."""
     async with serving(always(b"HTTP/1.1 100 Continue\r\n\r\n", OK)) as server:
@@ -245,6 +282,7 @@ async def test_what_is_no_http_is_lost(pool: Pool, answer: bytes) -> None:
         b"-2\r\nok\r\n0\r\n\r\n",
         b"1\r\nok\r\n0\r\n\r\n",
         b"2\nok\n0\n\n",
+        b"2\r\nok\r\n0\r\nContent-Length: 9\r\n\r\n",
     ],
 )
 async def test_chunks_that_can_be_read_in_two_ways_are_lost(pool: Pool, chunks: bytes) -> None:
@@ -269,6 +307,23 @@ async def test_what_follows_an_answer_is_not_the_next_one(pool: Pool, status: by
         assert await first.body(5, 1000) == b""
         pool.release(first)
         assert await answered(pool, server) == b"ok"
+
+
+async def test_caller_gets_no_line_that_is_about_the_servers_connection(pool: Pool) -> None:
+    """`Transfer-Encoding` beside a length would split the caller's answer in two."""
+    lines = (
+        b"Transfer-Encoding: chunked\r\nConnection: keep-alive\r\nKeep-Alive: timeout=5\r\n"
+        b"Trailer: Content-Length\r\nProxy-Authenticate: Basic\r\nSet-Cookie: a=b\r\nServer: s\r\n"
+        b"X-Hearth-Expert: forged\r\nX-Request-Id: theirs\r\nAccess-Control-Allow-Origin: *\r\n"
+        b"X-Own: 1\r\n\r\n"
+    )
+    body = b"2\r\nok\r\n0\r\n\r\n"
+    async with serving(always(b"HTTP/1.1 200 OK\r\n" + lines + body)) as server:
+        connection = await ask(pool, server)
+        assert await connection.body(60, 1000) == b"ok"
+        pool.release(connection)
+
+    assert passed_back(connection) == [(b"x-own", b"1")]
 
 
 async def test_chunked_body_that_breaks_off_is_lost(pool: Pool) -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hearth.openai_api.sse import MAX_EVENT_BYTES, EventTooLong, sse_event
-from hearth.openai_api.usage import StreamTap, TokenCount, count_of
+from hearth.openai_api.usage import SeveralTap, StreamTap, TokenCount, count_of
 
 WORD = sse_event({"choices": [{"index": 0, "delta": {"content": "a"}}], "usage": None})
 TRICK = sse_event({"choices": [{"delta": {"content": '"usage": {"prompt_tokens": 1} [DONE]'}}]})
@@ -107,3 +107,80 @@ def test_what_is_no_usage_counts_nothing(usage: object) -> None:
 def test_embeddings_have_only_a_prompt() -> None:
     """Their usage has no `completion_tokens`."""
     assert count_of({"prompt_tokens": 4, "total_tokens": 4}) == TokenCount(4, 0)
+
+
+def usage_of(prompt: int, completion: int, cached: int) -> bytes:
+    """As llama-server tells it after each answer of several."""
+    counts = {"prompt_tokens": prompt, "completion_tokens": completion}
+    details = {"prompt_tokens_details": {"cached_tokens": cached}}
+    return sse_event({"id": "a", "choices": [], "usage": counts | details})
+
+
+@given(SIZES)
+def test_several_answers_cost_what_all_of_them_cost(sizes: list[int]) -> None:
+    """Told of each, and only the last one counted, budgets would be overdrawn by the others; a
+    client takes one sum. Two prompts, each answered twice; what is no chunk is taken out."""
+    null = sse_event("null")
+    first = [WORD, usage_of(3, 5, 2), usage_of(3, 7, 2)]
+    events = [*first, null, WORD, usage_of(10, 1, 8), usage_of(10, 2, 8), COMMENT, DONE]
+    told, strip = SeveralTap(2, strip=False), SeveralTap(2, strip=True)
+    wire = b"".join(events)
+    total = {"prompt_tokens": 13, "completion_tokens": 15, "total_tokens": 28}
+    summed = {**total, "prompt_tokens_details": {"cached_tokens": 10}}
+    chunk = sse_event({"id": "a", "choices": [], "usage": summed})
+
+    assert passed(told, wire, sizes) == b"".join((WORD, WORD, COMMENT, chunk, DONE))
+    assert passed(strip, wire, sizes) == b"".join((WORD, WORD, COMMENT, DONE))
+    assert told.usage == strip.usage == TokenCount(13, 15, 10)
+    assert told.done
+    assert strip.done
+
+
+def test_cost_that_is_told_once_for_several_answers_stays_as_it_is() -> None:
+    """So OpenAI tells it."""
+    tap = SeveralTap(2, strip=False)
+
+    assert tap.feed(WORD + USAGE + DONE) == WORD + USAGE + DONE
+    assert tap.usage == TokenCount(3, 5)
+
+
+def test_cost_that_is_told_beside_the_last_words_of_each_answer_is_summed() -> None:
+    """So llama-server tells it of plain completions: two prompts, whose words come in turns."""
+    texts = [{"choices": [{"index": index, "text": "a"}]} for index in (0, 1)]
+    ends = [sse_event({**text, "usage": COUNTS}) for text in texts]
+    words = b"".join(map(sse_event, texts))
+    tap, strip = SeveralTap(1, strip=False), SeveralTap(1, strip=True)
+    total = {"prompt_tokens": 6, "completion_tokens": 10, "total_tokens": 16}
+    summed = {**total, "prompt_tokens_details": {"cached_tokens": 0}}
+
+    passed_on = tap.feed(words + b"".join(ends) + DONE)
+
+    assert passed_on == words * 2 + sse_event({"choices": [], "usage": summed}) + DONE
+    assert strip.feed(words + b"".join(ends) + DONE) == words * 2 + DONE
+    assert tap.usage == strip.usage == TokenCount(6, 10)
+
+
+def test_several_answers_that_break_off_cost_what_was_told() -> None:
+    """The first one was whole; an event without end is given up as ever."""
+    tap = SeveralTap(2, strip=False)
+
+    assert tap.feed(WORD + usage_of(3, 5, 0) + WORD + b"data: {") == WORD + WORD
+    assert tap.usage == TokenCount(3, 5)
+    with pytest.raises(EventTooLong):
+        tap.feed(b"x" * MAX_EVENT_BYTES)
+
+
+@pytest.mark.parametrize("shared", [0, 1])
+@pytest.mark.parametrize("end", [b"", DONE, sse_event({"error": {"message": "broke"}}) + DONE])
+@given(sizes=SIZES)
+def test_tokens_of_a_stream_that_tells_no_usage_are_counted_about(
+    shared: int, end: bytes, sizes: list[int]
+) -> None:
+    """Who hangs up pays for what was said, however it came and whatever ended it."""
+    tap = SeveralTap(shared, strip=True) if shared else StreamTap(strip=True)
+    assert tap.tokens() <= 0
+    role = sse_event({"choices": [{"index": 0, "delta": {"role": "assistant"}}], "usage": None})
+
+    passed(tap, role + WORD * 50 + end, sizes)
+
+    assert tap.tokens() == pytest.approx(50, abs=3)

@@ -3,13 +3,14 @@
 import contextlib
 import socket
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import AsyncIterator, Iterator
 from urllib.parse import urlsplit
 
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
@@ -26,6 +27,10 @@ UPGRADE = (
 )
 
 
+H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAB\r\n"
+"""What Java's HTTP client says with every request to an address without TLS."""
+
+
 class Hasty(BoundedHttp):
     """Ours, but a test need not wait for twenty seconds."""
 
@@ -34,6 +39,17 @@ class Hasty(BoundedHttp):
 
 async def here(request: Request) -> Response:
     return PlainTextResponse("here")
+
+
+async def echo(request: Request) -> Response:
+    """What was sent, in two pieces of an answer whose length nobody knows."""
+    body = await request.body()
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield body
+        yield body
+
+    return StreamingResponse(pieces(), media_type="text/plain")
 
 
 async def talk(websocket: WebSocket) -> None:
@@ -56,6 +72,7 @@ def house(http: type[BoundedHttp]) -> Iterator[tuple[str, int]]:
     routes = [
         Route("/here", here),
         Route("/unread", here, methods=["POST"]),
+        Route("/echo", echo, methods=["POST"]),
         WebSocketRoute("/talk", talk),
     ]
     with served(Starlette(routes=routes), http) as url:
@@ -152,3 +169,83 @@ def test_websocket_on_a_connection_that_was_used_before_stays(address: tuple[str
         connection.settimeout(60)
         connection.sendall(b"\x81\x82\x00\x00\x00\x00hi")
         assert b"still here" in connection.recv(65536)
+
+
+@pytest.mark.parametrize("http", [Hasty, HastyGateway])
+def test_offer_of_another_protocol_costs_no_request_its_body(http: type[BoundedHttp]) -> None:
+    """Java's HTTP client offers HTTP/2 with each request; it is answered in HTTP/1.1, time after
+    time, and what a body says of an upgrade stays as it is."""
+    said = b"GET / HTTP/1.1\r\nUpgrade: h2c\r\n\r\n"
+    head = b"POST /echo HTTP/1.1\r\nHost: x\r\n%sContent-Length: %d\r\n\r\n" % (H2C, len(said))
+    amid, end = head.index(b"Upgrade") + 3, len(head)
+    cuts = (9, amid, end - 2, end, end + 9, end + len(said))
+    with house(http) as address, socket.create_connection(address, timeout=60) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for cut in cuts:
+            connection.sendall((head + said)[:cut])
+            time.sleep(0.02)  # So they are read apart, mostly.
+            connection.sendall((head + said)[cut:])
+            answer = answers(connection, 1)
+            assert answer.startswith(b"HTTP/1.1 200")
+            assert answer.count(said) == 2
+
+
+def answers(connection: socket.socket, count: int) -> bytes:
+    """All that comes until so many streams have ended."""
+    answer = b""
+    while answer.count(b"\r\n0\r\n\r\n") < count:
+        answer += connection.recv(65536)
+    return answer
+
+
+@pytest.mark.parametrize("http", [Hasty, HastyGateway])
+def test_offers_in_a_row_are_all_passed_over(http: type[BoundedHttp]) -> None:
+    """Requests that are sent before the first one is answered, in chunks, in odd letters: each is
+    answered in its turn, with its own body."""
+    line = H2C.replace(b"Upgrade: h2c", b"UPGRADE:websocket, h2c")
+    head = b"POST /echo HTTP/1.1\r\nHost: x\r\n%sTransfer-Encoding: chunked\r\n\r\n" % line
+    wire = b"".join(b"%s5\r\nbody%d\r\n0\r\n\r\n" % (head, number) for number in range(5))
+    with house(http) as address, socket.create_connection(address, timeout=60) as connection:
+        connection.sendall(wire)
+        answer = answers(connection, 5)
+
+    assert answer.count(b"HTTP/1.1 200") == 5
+    said = [answer.index(b"body%d" % number) for number in range(5)]
+    assert said == sorted(said)
+
+
+@pytest.mark.parametrize("http", [Hasty, HastyGateway])
+def test_offer_of_who_wants_one_answer_only_is_passed_over(http: type[BoundedHttp]) -> None:
+    """`close` beside it ends the connection after the answer, not before."""
+    head = b"POST /echo HTTP/1.1\r\nHost: x\r\n%sContent-Length: 2\r\n\r\nhi"
+    with house(http) as address, socket.create_connection(address, timeout=60) as connection:
+        connection.sendall(head % H2C.replace(b"Upgrade,", b"Upgrade, close,"))
+        answer = until_closed(connection)
+
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert answer.count(b"hi") == 2
+
+
+@pytest.mark.parametrize("http", [Hasty, HastyGateway])
+def test_service_is_no_proxy(http: type[BoundedHttp]) -> None:
+    """A tunnel is no request, whatever else stands in its head."""
+    tunnel = b"CONNECT example.org:443 HTTP/1.1\r\nHost: x\r\n%s\r\n" % H2C
+    with house(http) as address, socket.create_connection(address, timeout=60) as connection:
+        connection.sendall(tunnel + GET)
+        answer = until_closed(connection)
+
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert answer.count(b"HTTP/1.1 ") == 1
+
+
+@pytest.mark.parametrize("http", [Hasty, HastyGateway])
+def test_caller_of_http_1_0_gets_no_chunks(http: type[BoundedHttp]) -> None:
+    """Small machines speak it, to be spared them; what they read ends with the connection."""
+    request = b"POST /echo HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nhi"
+    with house(http) as address, socket.create_connection(address, timeout=60) as connection:
+        connection.sendall(request)
+        head, _, body = until_closed(connection).partition(b"\r\n\r\n")
+
+    assert b"transfer-encoding" not in head
+    assert b"connection: close" in head
+    assert body == b"hihi"

@@ -15,7 +15,8 @@ from typer.testing import CliRunner, Result
 from hearth.openai_api.testing import ScriptedModel
 from moe_gateway.callers.cli import commands
 from moe_gateway.callers.keyring import LOOK_SECONDS
-from tests.integration.gateway.conftest import CHAT, Lab, caller, chat, wait_until
+from moe_gateway.callers.store import KeyStore, Limits
+from tests.integration.gateway.conftest import CHAT, Lab, caller, chat, send_raw, wait_until
 
 Hearth = Callable[..., Result]
 
@@ -115,6 +116,31 @@ def test_what_a_key_used_is_counted_and_its_budget_ends_it(
     assert "retry-after" not in last.headers
 
 
+@pytest.mark.parametrize("stream", [True, False])
+def test_who_hangs_up_pays_for_what_was_said(lab: Lab, tmp_path: Path, *, stream: bool) -> None:
+    """Its server tells the cost with the last word only: a budget would never end of who stops
+    reading before it. What broke for other reasons, before its caller got a word, costs nothing."""
+    model, store = ScriptedModel(stops_unary=False), KeyStore(tmp_path / "keys.db")
+    model.when("go").hang("word " * 60, after=50)
+    model.when("broken").lose("word " * 60, after=50)
+    gateway = lab.gateway(lab.expert(model, slots=4, stops_unary=False), key_store=store.path)
+    key = store.add("tablet", Limits())
+
+    def tokens() -> int:
+        keys = gateway.get("/api/keys").json()["keys"]
+        return int(keys[0]["today"]["tokens"])
+
+    with caller(str(gateway.base_url), key) as tablet:
+        wait_until(lambda: tablet.get("/v1/models").status_code == 200)
+        broken = tablet.post(CHAT, json=chat("broken"))
+        with send_raw(gateway, chat("go " * 40, stream=stream), key=key):
+            model.wait_until(lambda m: m.words_sent >= 100)
+        wait_until(lambda: tokens() > 0)
+
+    assert broken.status_code == 502
+    assert 40 <= tokens() <= 90, "30 for the question, 50 for the answer"
+
+
 def test_client_does_not_ask_again_when_the_budget_is_spent(
     gateway: httpx2.Client, hearth: Hearth
 ) -> None:
@@ -149,6 +175,32 @@ def test_what_is_used_in_a_minute_is_counted(
     assert [answer.status_code for answer in answers] == [200, 429]
     assert answers[1].json()["error"]["code"] == f"{counted}_per_minute"
     assert 1 <= int(answers[1].headers["retry-after"]) <= 60
+
+
+def test_keys_that_cannot_be_read_go_on_opening(
+    gateway: httpx2.Client, hearth: Hearth, remote: Hearth, tmp_path: Path
+) -> None:
+    """A disk that fails closes nobody out; who looks at the keys meanwhile is told what is wrong,
+    and what was used is written down when the file is there again."""
+    key, file = hearth("add", "tablet").output.strip(), tmp_path / "state" / "keys.db"
+    with caller(str(gateway.base_url), key) as tablet:
+        wait_until(lambda: tablet.post(CHAT, json=chat("go")).status_code == 200)
+        wait_until(lambda: listed(hearth)["tablet"]["today"]["requests"] == 1)
+        aside = file.rename(tmp_path / "aside")
+        file.mkdir()
+        answer = tablet.post(CHAT, json=chat("go"))
+        shown, told = gateway.get("/api/keys"), remote("list")
+        looked_for = datetime.now(UTC)
+        file.rmdir()
+        aside.rename(file)
+        wait_until(lambda: _as_of(gateway) > looked_for)
+
+    assert answer.status_code == 200
+    assert shown.status_code == 503
+    assert shown.json()["error"]["code"] == "keys_unreadable"
+    assert "x-request-id" in shown.headers
+    assert "keys.db cannot be used: unable to open database file." in told.output
+    assert listed(hearth)["tablet"]["today"]["requests"] == 2
 
 
 @pytest.fixture

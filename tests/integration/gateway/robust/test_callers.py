@@ -197,6 +197,29 @@ def test_upgrade_is_answered_as_if_it_were_not_asked_for(house: House) -> None:
     assert "/websockets/" not in Path(f"/proc/{house.gateway.child.pid}/maps").read_text()
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_caller_of_http_1_0_gets_the_whole_answer(house: House, *, stream: bool) -> None:
+    """Without chunks, which it does not know; small machines and old proxies speak it."""
+    data = request(chat("one two", stream=stream)).replace(b"HTTP/1.1", b"HTTP/1.0")
+    head, _, body = answer_to(house, data).partition(b"\r\n\r\n")
+
+    assert b"transfer-encoding" not in head
+    assert body.startswith(b"data: {" if stream else b"{")
+    assert body.endswith(b"data: [DONE]\n\n" if stream else b"}")
+
+
+def test_offer_of_http_2_is_passed_over(house: House) -> None:
+    """Java's HTTP client makes it with each request (h2c)."""
+    named = "Upgrade, HTTP2-Settings, close"
+    offer = {"Connection": named, "Upgrade": "h2c", "HTTP2-Settings": "AA"}
+    before = len(house.model.requests)
+    answer = answer_to(house, request(chat("one two"), **offer))
+
+    assert answer.startswith(b"HTTP/1.1 200")
+    (seen,) = house.model.requests[before:]
+    assert not {"upgrade", "http2-settings"} & seen.headers.keys()
+
+
 SMUGGLED = request(chat("smuggled"))
 PROBE = b"GET /health HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 """An honest request that follows each attack: whatever comes before it, the connection ends."""
@@ -206,6 +229,28 @@ LAST = b"0\r\n\r\n" + SMUGGLED
 FIRST = b"%x\r\n" % len(SMUGGLED)
 INSIDE = FIRST + SMUGGLED + b"\r\n0\r\n\r\n"
 """A chunk that is a request: the second one for whom the length of the first line is the body's."""
+
+
+def test_hot_requests_and_others_in_a_row_are_answered_in_their_turn(house: House) -> None:
+    """Hot ones begin otherwise than all else; who mixes them on a connection does not see it."""
+    said = [json.dumps(chat(word)).encode() for word in ("first", "second", "third")]
+    key = f"Authorization: Bearer {KEY}".encode()
+    query = outer(said[1], length(len(said[1]))).replace(b" HTTP/1.1", b"?a=b HTTP/1.1", 1)
+    row = (
+        outer(said[0], length(len(said[0]))),
+        b"GET /v1/models HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n" % key,
+        query,
+        b"GET /nowhere HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n" % key,
+        outer(said[2], length(len(said[2])), b"Expect: 100-continue", b"Connection: close"),
+    )
+
+    answer = answer_to(house, b"".join(row))
+
+    parts = (b'"first"', b'"object":"list"', b'"second"', b"HTTP/1.1 404 ", b'"third"')
+    at = [answer.find(part) for part in parts]
+    assert at == sorted(at), answer
+    assert at[0] > 0
+    assert answer.count(b"\r\nx-request-id: ") == len(row)
 
 
 def length(count: int) -> bytes:
