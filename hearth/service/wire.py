@@ -1,15 +1,19 @@
 """HTTP on one connection, as uvicorn speaks it, and how long a caller may keep us waiting."""
 
 import asyncio
+import socket
+import struct
 from typing import Any, Final
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 HEAD_SECONDS: Final = 20.0
 """How long a request's head may take, from its first byte; or, on a new connection, in all."""
 HEAD_BYTES: Final = 64 * 1024
 INVALID: Final = "Invalid HTTP request received."
+AT_ONCE: Final = struct.pack("ii", 1, 0)
+"""Of `SO_LINGER`: a socket that is closed is reset."""
 
 
 class AnyLength:
@@ -25,6 +29,25 @@ class AnyLength:
         return True
 
     __hash__ = None  # type: ignore[assignment]
+
+
+class EndsWithConnection:
+    """The transport of an answer whose end is that of its connection. One that is left without its
+    end is reset: else half a sound would look like a whole one."""
+
+    def __init__(self, transport: asyncio.Transport, cycle: RequestResponseCycle) -> None:
+        self._transport, self._cycle = transport, cycle
+
+    def close(self) -> None:
+        if self._cycle.response_complete:
+            self._transport.close()
+            return
+        line = self._transport.get_extra_info("socket")
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
+        self._transport.abort()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 class BoundedHttp(HttpToolsProtocol):
@@ -61,6 +84,8 @@ class BoundedHttp(HttpToolsProtocol):
             # It knows no chunks: the end of a stream is that of the connection.
             self.cycle.chunked_encoding = False
             self.cycle.expected_content_length = AnyLength()  # type: ignore[assignment]
+            ending = EndsWithConnection(self.cycle.transport, self.cycle)
+            self.cycle.transport = ending  # type: ignore[assignment]
 
     def data_received(self, data: bytes) -> None:
         if self._in_head and self._head_bytes > HEAD_BYTES:

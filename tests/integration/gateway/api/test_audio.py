@@ -1,5 +1,6 @@
 """`/v1/audio/…`: forms and sound pass through, to the house's speech services."""
 
+import socket
 import threading
 from collections.abc import Iterator
 
@@ -9,10 +10,19 @@ import pytest
 
 from hearth.openai_api.testing import ScriptedModel
 from tests.integration.gateway.api.speech import SOUND, Speech
-from tests.integration.gateway.conftest import CHAT, KEY, Lab, chat, instances_of, wait_until
+from tests.integration.gateway.conftest import (
+    CHAT,
+    KEY,
+    Lab,
+    chat,
+    instances_of,
+    raw,
+    wait_until,
+)
 
 STT, TTS = "/v1/audio/transcriptions", "/v1/audio/speech"
 WAV = ("a.wav", SOUND * 20, "audio/wav")
+ASKED = {"model": "tts-1", "input": "x"}
 
 
 @pytest.fixture
@@ -97,6 +107,14 @@ def test_text_is_spoken(client: openai.OpenAI, voice: Speech, model: str) -> Non
     assert b'"model":"piper"' in voice.requests[0][1].replace(b" ", b"")
 
 
+def old_answer(gateway: httpx2.Client) -> bytes:
+    """What a caller of HTTP/1.0 reads until its connection ends."""
+    where = gateway.base_url.host, gateway.base_url.port or 0
+    with socket.create_connection(where, timeout=60) as connection:
+        connection.sendall(raw(gateway, ASKED, TTS).replace(b"HTTP/1.1", b"HTTP/1.0"))
+        return b"".join(iter(lambda: connection.recv(65536), b""))
+
+
 def test_sound_that_breaks_off_breaks_the_callers_connection(lab: Lab) -> None:
     """Half a sound that ends properly would be played as if it were whole."""
     gateway = lab.gateway(
@@ -108,6 +126,20 @@ def test_sound_that_breaks_off_breaks_the_callers_connection(lab: Lab) -> None:
         gateway.stream("POST", TTS, json={"model": "tts-1", "input": "x"}) as answer,
     ):
         answer.read()
+
+
+def test_sound_that_breaks_off_resets_a_caller_of_http_1_0(lab: Lab) -> None:
+    """For whom the end of the connection is the end of the sound."""
+    voice = lab.serve(Speech("tts", breaks=True, wait=0.05))
+    gateway = lab.gateway(lab.at(voice, speech="tts"))
+
+    with pytest.raises(ConnectionResetError):
+        old_answer(gateway)
+
+
+def test_whole_sound_ends_well_for_a_caller_of_http_1_0(gateway: httpx2.Client) -> None:
+    """All of it, then the end of the connection."""
+    assert old_answer(gateway).endswith(b"\r\n\r\n" + SOUND)
 
 
 def test_next_service_speaks_when_the_first_is_gone(lab: Lab, voice: Speech) -> None:
