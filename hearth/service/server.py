@@ -61,13 +61,15 @@ class GracefulServer(uvicorn.Server):
         self._door: Door | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        assert sockets is not None
         if self.certificate is None or self.config.ssl is None:
             await super().startup(sockets)
-            return
-        listening = _listening(self.config)
-        await super().startup([])
-        self._door = Door(listening, self._protocol, self.config.ssl, self.certificate)
-        self._log_started_message([listening])
+        else:
+            await super().startup([])
+            [listening] = sockets
+            listening.listen(self.config.backlog)
+            self._door = Door(listening, self._protocol, self.config.ssl, self.certificate)
+        self._log_started_message(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._door is not None:
@@ -123,19 +125,27 @@ def serve(
         ssl_keyfile=None if certificate is None else certificate.key,
     )
     server = GracefulServer(config, health, on_stop=on_stop, certificate=certificate)
+    sockets = [_bound(host, port)]
     # uvicorn raises the captured signal again after its clean end; a clean stop exits with 0.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
-        runner.run(server.serve())
+        runner.run(server.serve(sockets))
     if not server.started:
         raise SystemExit(1)
 
 
-def _listening(config: uvicorn.Config) -> socket.socket:
-    """A socket that listens where the configuration says; it is asked before anything is opened."""
+def _bound(host: str, port: int) -> socket.socket:
+    """A socket with this address, bound before anything is opened: nobody is let in yet.
+
+    The event loop would look the address up, which takes half a megabyte of tables and threads.
+    """
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:
-        return socket.create_server((config.host, config.port), backlog=config.backlog)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
     except OSError as error:
-        log.error("cannot_listen", host=config.host, port=config.port, reason=error.strerror)
+        bound.close()
+        log.error("cannot_listen", host=host, port=port, reason=error.strerror)
         raise SystemExit(1) from error
+    return bound

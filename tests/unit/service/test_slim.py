@@ -1,7 +1,9 @@
 """What our services do not load."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 LOADED = """
 import sys
@@ -26,3 +28,23 @@ def test_services_load_no_command_line_but_who_calls_it_gets_it() -> None:
 
     missing = "run() missing 1 required positional argument: 'app' click"
     assert told.stdout.splitlines() == ["", missing, missing]
+
+
+GATEWAY = """
+import sys
+from moe_gateway import __main__ as gateway
+gateway.serve = lambda *_, **__: print(*(name for name in sys.modules if "pydantic.v1." in name))
+gateway.main()
+"""
+
+
+def test_gateway_does_not_load_a_second_pydantic(tmp_path: Path) -> None:
+    """FastAPI looks for models of pydantic 1, and loads all of it for that: 2 MB."""
+    (tmp_path / "key").write_text("a" * 40)
+    environment = {"MOE_GATEWAY_KEY_FILES": f'["{tmp_path}/key"]', "MOE_GATEWAY_INSTANCES": "[]"}
+    told = subprocess.run(
+        [sys.executable, "-c", GATEWAY], env=os.environ | environment, capture_output=True,
+        text=True, check=True, cwd=tmp_path,
+    )  # fmt: skip
+
+    assert told.stdout == "\n"
