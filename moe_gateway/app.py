@@ -18,7 +18,7 @@ from hearth.service.health import Health
 from hearth.service.metrics import new_registry
 from hearth.service.server import service_routes
 from hearth.service.settings import SettingsError, read_key, trusting
-from moe_gateway.admission import Admission
+from moe_gateway.admission import Admission, Circuit
 from moe_gateway.asked import HOT
 from moe_gateway.callers.cors import Cors
 from moe_gateway.callers.entrance import Entrance
@@ -136,7 +136,7 @@ def build_app(settings: Settings, health: Health) -> Gateway:
     pool = Pool(settings.connect_timeout, tls)
     metrics = GatewayMetrics(registry, instances, admission, keys)
     entrance = Entrance(settings, keys, instances)
-    classifier = _classifier(settings, instances, pool)
+    classifier = _classifier(settings, instances, pool, admission)
     traces = _traces(settings)
     hot = HotRoutes(settings, entrance, pool, metrics, admission, classifier, traces)
     watch = Watch(instances, pool, settings, health, left=metrics.forget, told=admission.changed)
@@ -159,11 +159,14 @@ def build_app(settings: Settings, health: Health) -> Gateway:
     return Gateway(hot, rest, keys, settings.cors_origins)
 
 
-def _classifier(settings: Settings, instances: list[Instance], pool: Pool) -> Classifier | None:
-    name = settings.classifier
+def _classifier(
+    settings: Settings, instances: list[Instance], pool: Pool, admission: Admission[Instance]
+) -> Classifier | None:
+    name, seconds = settings.classifier, settings.classifier_seconds
     if name is None:
         return None
-    return Classifier(name, settings.domains, settings.classifier_seconds, instances, pool)
+    circuit = Circuit(settings.circuit_failures, settings.circuit_seconds)
+    return Classifier(name, settings.domains, seconds, instances, pool, admission, circuit)
 
 
 def _traces(settings: Settings) -> Traces | None:

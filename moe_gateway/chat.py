@@ -370,9 +370,8 @@ def _code(failure: Refused | None) -> str:
 
 def _facts(asked: Asked, instance: Instance, route: Route[Instance]) -> Headers:
     """Who answers, and why this one."""
-    reason = route.reason
-    if instance not in route.order:
-        reason += f"; its fallback {instance.expert}"
+    first = bool(route.order) and instance is route.order[0]
+    reason = route.reason if first else route.reason_for(instance, asked.tried)
     if asked.by_default:
         reason += "; the default for a name that nobody has"
     facts = [

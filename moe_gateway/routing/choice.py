@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import takewhile
 from operator import attrgetter
 from typing import Final, Generic, Protocol, TypeVar
 
@@ -104,6 +105,17 @@ class Route(Generic[C]):
     spare: Sequence[C] = ()
     home: C | None = None
 
+    def reason_for(self, chosen: C, tried: Collection[str]) -> str:
+        """Why this instance is asked: not the first choice, because some were `tried` before, or
+        have no room."""
+        reason = self.reason if chosen is self.home else self.reason.removesuffix(KEPT)
+        if chosen not in self.order:
+            return f"{reason}; its fallback {chosen.expert}"
+        before = takewhile(lambda one: one is not chosen, self.order)
+        busy = dict.fromkeys(one.expert for one in before if one.label not in tried)
+        busy.pop(chosen.expert, None)
+        return reason + "".join(f"; {expert} is busy" for expert in busy)
+
 
 def choose(model: str, needs: Needs, instances: Sequence[C]) -> Route[C]:
     """The route of one request.
@@ -182,12 +194,21 @@ def _automatic(needs: Needs, instances: Sequence[C]) -> Route[C]:
         ready.sort(key=lambda instance: -(instance.context or 0))
         return Route(ready, f"auto: largest context, for about {needs.tokens} tokens")
     rank = {instance.expert: place for place, instance in reversed(list(enumerate(experts)))}
+
+    def place(one: C) -> tuple[float, ...]:
+        return _strangeness(one, needs), one.cost, rank[one.expert]
+
     turn = _turn(needs, ready)
-    ready.sort(key=lambda one: (_strangeness(one, needs), one.cost, rank[one.expert], turn(one)))
+    ready.sort(key=lambda one: (place(one), turn(one)))
     count = len({instance.expert for instance in roomy})
     reason = "auto: the only one that can" if count == 1 else f"auto: cheapest of {count}"
     if needs.domain and needs.domain in ready[0].domains:
         reason = f"auto: for {needs.domain}"
+    if len(ready) < len(roomy):
+        before = [one for one in roomy if place(one) < place(ready[0])]
+        reason += "".join(
+            f"; {one} is not ready" for one in dict.fromkeys(o.expert for o in before)
+        )
     home = _home(needs, ready)
     return Route(ready, reason + (KEPT if home else ""), home=home)
 
@@ -223,7 +244,7 @@ def _turn(needs: Needs, ready: Sequence[C]) -> Callable[[C], tuple[float, ...]]:
     homes = _homes(needs.affinity, ready) if needs.affinity else None
     if not homes:
         return _TURN
-    return lambda one: (not one.free, one.label not in homes, *one.turn)
+    return lambda one: (not one.free or one.load >= 1, one.label not in homes, *one.turn)
 
 
 def _homes(affinity: bytes, ready: Sequence[C]) -> set[str]:

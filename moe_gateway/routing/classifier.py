@@ -9,6 +9,7 @@ from typing import Any, Final
 import orjson
 import structlog
 
+from moe_gateway.admission import Admission, Circuit
 from moe_gateway.instances import Instance
 from moe_gateway.upstream.connection import Lost, UpstreamError
 from moe_gateway.upstream.pool import Pool
@@ -34,10 +35,15 @@ class Classifier:
         seconds: float,
         instances: Sequence[Instance],
         pool: Pool,
+        admission: Admission[Instance],
+        circuit: Circuit,
     ) -> None:
-        """`domains`: name -> what belongs to it, in a sentence; `seconds` bound each question."""
+        """`domains`: name -> what belongs to it, in a sentence; `seconds` bound each question. One
+        that fails again and again is asked as seldom as its `circuit` says: else each request for
+        `auto` would wait those seconds for nothing."""
         self._name, self._domains, self._seconds = name, dict(domains), seconds
         self._instances, self._pool = instances, pool
+        self._admission, self._circuit = admission, circuit
         self._known: OrderedDict[str, str] = OrderedDict()
         self._vectors: dict[str, list[list[float]]] = {}
         """Model -> the vectors of the domains, each of length 1."""
@@ -49,18 +55,20 @@ class Classifier:
             self._known.move_to_end(text)
             return self._known[text]
         instance = self._free()
-        if not text or instance is None:
+        if not text or instance is None or self._circuit.state == "open":
             return ""
-        instance.in_flight += 1
+        self._admission.take(instance)
         try:
             async with asyncio.timeout(self._seconds):
                 found = await self._ask(instance, text)
         except (UpstreamError, TimeoutError, ValueError, KeyError, TypeError, IndexError) as error:
             reason = str(error) or type(error).__name__
             log.info("domain_unknown", instance=instance.label, reason=reason[:200])
+            self._circuit.failed()
             return ""
         finally:
-            instance.in_flight -= 1
+            self._admission.leave(instance)
+        self._circuit.succeeded()
         self._known[text] = found
         if len(self._known) > REMEMBERED:
             self._known.popitem(last=False)
@@ -87,7 +95,8 @@ class Classifier:
     async def _embed(self, instance: Instance, texts: list[str]) -> list[list[float]]:
         body = {"model": self._name, "input": texts}
         found = await self._post(instance, "/v1/embeddings", body)
-        return [_unit(one["embedding"]) for one in found["data"]]
+        several = {one["index"]: _unit(one["embedding"]) for one in found["data"]}
+        return [several[n] for n in range(len(texts))]
 
     async def _said(self, instance: Instance, text: str) -> str:
         listed = "\n".join(f"{name}: {about}" for name, about in self._domains.items())

@@ -77,7 +77,8 @@ def sick(server: Server) -> Server:
         ("auto", Needs(tokens=8000), ALL, ["e1", "b1"], "auto: cheapest of 2"),
         ("auto", Needs(tokens=9000), ALL, ["b1"], "auto: the only one that can"),
         ("auto", Needs(tokens=99_000), ALL, ["b1", "e1", "s1", "s2"], "auto: largest context"),
-        ("auto", Needs(), [sick(SMALL), BIG], ["b1"], "auto: cheapest of 2"),
+        ("auto", Needs(), [sick(SMALL), BIG], ["b1"], "auto: cheapest of 2; small is not ready"),
+        ("auto", Needs(), [sick(SMALL), SMALL_2, sick(BIG)], ["s2"], "auto: cheapest of 2"),
         ("auto", Needs(embeddings=True), [BIG, VECTORS], ["v1"], "auto: the only one that can"),
         ("auto", Needs(), [replace(BIG, cost=1), SMALL], ["b1", "s1"], "auto: cheapest of 2"),
         ("auto", Needs(), [replace(SMALL, load=9), BIG], ["s1", "b1"], "auto: cheapest of 2"),
@@ -88,6 +89,13 @@ def sick(server: Server) -> Server:
         ("auto", Needs(language="de"), [CODER, BIG], ["c1", "b1"], "auto: cheapest of 2"),
         ("auto", Needs(domain="code"), [SMALL, CODER], ["c1", "s1"], "auto: for code"),
         ("auto", Needs(domain="law"), [CODER, BIG], ["b1", "c1"], "auto: cheapest of 2"),
+        (
+            "auto",
+            Needs(domain="code"),
+            [sick(CODER), SMALL],
+            ["s1"],
+            "auto: cheapest of 2; coder is not ready",
+        ),
         ("auto", Needs(), [replace(VECTORS, chat=False), SMALL], ["s1"], "auto: the only one"),
         ("auto", Needs(), [EARS, SMALL], ["s1"], "auto: the only one that can"),
         ("coder", Needs(domain="law", language="ja"), [*ALL, CODER], ["c1"], "asked by name"),
@@ -202,11 +210,16 @@ def test_prompts_that_begin_alike_go_to_the_instance_whose_cache_holds_the_begin
         if choose("small", Needs(affinity=key), one_less).order[0].label != home
     ]
     busy = [replace(server, free=server.label != homes[b"7"]) for server in several]
+    others = [replace(server, load=float(server.label == homes[b"7"])) for server in several]
+    half = [replace(server, load=server.load / 2) for server in others]
 
     assert set(homes.values()) == {server.label for server in several}
     assert {homes[key] for key in moved} == {"s3"}
     assert choose("small", Needs(affinity=b"7"), several).reason.endswith("of the prompt")
-    assert choose("small", Needs(affinity=b"7"), busy).order[0].label != homes[b"7"]
+    for full in (busy, others):
+        assert choose("small", Needs(affinity=b"7"), full).order[0].label != homes[b"7"]
+        assert choose("small", Needs(affinity=b"7"), full).reason == "asked by name"
+    assert choose("small", Needs(affinity=b"7"), half).order[0].label == homes[b"7"]
     assert choose("auto", Needs(affinity=b"7"), several).order[0].label == homes[b"7"]
 
 
@@ -229,6 +242,19 @@ def test_time_to_the_first_byte_is_smoothed_and_decides_between_equals() -> None
     for _ in range(30):
         slow.answered(0.001)
     assert choose("small", Needs(), [slow, quick]).order[0] is slow
+
+
+def test_load_is_counted_by_slot() -> None:
+    """Three requests are less for eight slots than two are for four."""
+    small, large = (
+        Instance(InstanceSettings.model_validate({"url": f"http://{n}", "expert": "x", "slots": n}))
+        for n in (4, 8)
+    )
+    small.in_flight, large.in_flight, small.healthy, large.healthy = 2, 3, True, True
+
+    assert choose("x", Needs(), [small, large]).order[0] is large
+    large.busy_elsewhere = 2
+    assert choose("x", Needs(), [small, large]).order[0] is small
 
 
 def turns(*texts: str, **fields: Any) -> bytes:
@@ -305,6 +331,7 @@ def test_language_and_domain_are_what_the_caller_says_or_the_script_tells(
     ("body", "needs"),
     [
         (chat("", response_format={"type": "json_object"}), Needs(structured=True)),
+        (chat("", response_format={"type": "json_schema"}), Needs(structured=True)),
         (chat("", response_format={"type": "text"}), Needs()),
         (chat("x" * 300), Needs(tokens=100)),
         (chat([{"type": "text", "text": "x" * 300}, PICTURE]), Needs(tokens=100, vision=True)),
@@ -318,6 +345,14 @@ def test_language_and_domain_are_what_the_caller_says_or_the_script_tells(
 def test_needs_are_read_off_the_body(body: bytes, needs: Needs) -> None:
     """Pictures are no text: their bytes must not count as tokens."""
     assert replace(needs_of(body, "chat"), affinity=b"") == needs
+
+
+def test_text_that_shall_go_on_takes_room_and_vectors_take_none() -> None:
+    """The older endpoint has one prompt; and for vectors each text counts for itself."""
+    body = b'{"model": "auto", "prompt": "%s", "input": "x"}' % (b"x" * 298)
+
+    assert needs_of(body, "text") == Needs(tokens=100)
+    assert needs_of(body, "embeddings") == Needs(embeddings=True)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from hearth.openai_api.testing import ScriptedModel
 from tests.integration.expert import build_engines
 from tests.integration.expert.running import KEY as EXPERT_KEY
 from tests.integration.expert.running import Starter
-from tests.integration.gateway.conftest import CHAT, Json, Lab, chat, wait_until
+from tests.integration.gateway.conftest import CHAT, Json, Lab, chat
 from tests.ports import free_port
 
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
@@ -156,70 +156,3 @@ def test_second_turn_finds_the_first_one_in_the_cache(gateway: httpx2.Client) ->
     line = next(one for one in metrics.splitlines() if one.startswith(
         "moe_gateway_cached_tokens_total{") and 'model="small"' in one)  # fmt: skip
     assert float(line.split()[-1]) >= usage["prompt_tokens_details"]["cached_tokens"]
-
-
-class TestClassifier:
-    """A small expert tells the domain where nobody else does."""
-
-    def gateway(self, lab: Lab, wise: ScriptedModel, **settings: Any) -> httpx2.Client:
-        return lab.gateway(
-            lab.expert(wise, "wise", auto=False, slots=4),
-            lab.expert(ScriptedModel(), "plain"),
-            lab.expert(ScriptedModel(), "coder", cost=9, domains=["code"]),
-            classifier="wise",
-            domains={"code": "Programs and their mistakes", "food": "Cooking"},
-            **{"classifier_seconds": 60, **settings},
-        )
-
-    def test_domain_is_asked_for_once_a_conversation(self, lab: Lab) -> None:
-        """Its later turns begin with the same words, and go to the same expert."""
-        wise = ScriptedModel()
-        wise.when("python").say('{"domain": "code"}')
-        wise.when("hello").say('{"domain": "general"}')
-        gateway = self.gateway(lab, wise)
-        first = gateway.post(CHAT, json=chat("python?", "auto"))
-        talk = [*chat("python?")["messages"], {"role": "user", "content": "And now?"}]
-        second = gateway.post(CHAT, json={"model": "auto", "messages": talk})
-        other = gateway.post(CHAT, json=chat("hello", "auto"))
-        told = gateway.post(CHAT, json=chat("x", "auto"), headers={"x-hearth-domain": "code"})
-
-        assert [a.headers["x-hearth-expert"] for a in (first, second, other, told)] == [
-            "coder", "coder", "plain", "coder"
-        ]  # fmt: skip
-        assert first.headers["x-hearth-route"] == "auto: for code"
-        assert len(wise.requests) == 2
-        names = wise.requests[0].body["response_format"]["json_schema"]["schema"]["properties"]
-        assert names["domain"]["enum"] == ["code", "food", "general"]
-
-    @pytest.mark.parametrize("fault", ["silent", "broken", "nonsense", "gone"])
-    def test_request_goes_on_without_an_answer(self, lab: Lab, fault: str) -> None:
-        """A classifier that fails costs a moment, never an answer."""
-        wise = ScriptedModel()
-        wise.when("silent").hang()
-        wise.when("broken").refuse(500)
-        wise.when("nonsense").say("I think it is about code.")
-        gateway = self.gateway(lab, wise, classifier_seconds=0.2)
-        if fault == "gone":
-            wise.loading = True
-            wait_until(lambda: gateway.get("/api/experts").text.count('"healthy":false') > 0)
-
-        answer = gateway.post(CHAT, json=chat(fault, "auto"))
-
-        assert answer.status_code == 200
-        assert answer.headers["x-hearth-expert"] == "plain"
-
-    def test_nearest_description_is_the_domain(self, lab: Lab) -> None:
-        """Vectors of the scripted model are the length of the text: code is the nearer one here."""
-        wise = ScriptedModel()
-        gateway = lab.gateway(
-            lab.expert(wise, "wise", auto=False, slots=4, embeddings=True),
-            lab.expert(ScriptedModel(), "coder", cost=9, domains=["code"]),
-            lab.expert(ScriptedModel(), "plain"),
-            classifier="wise",
-            classifier_seconds=60,
-            domains={"food": "x", "code": "x" * 200},
-        )
-        answers = [gateway.post(CHAT, json=chat("y" * 150 + n, "auto")) for n in "ab"]
-
-        assert [one.headers["x-hearth-expert"] for one in answers] == ["coder"] * 2
-        assert len(wise.requests) == 3
