@@ -85,13 +85,16 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     problem = error.errors()[0]
     place = ".".join(str(part) for part in problem["loc"][1:])
-    message = f"{place or 'body'}: {problem['msg']}."
+    told = problem["msg"]
+    if problem["type"] == "value_error":  # Words of the framework's own, with classes of Python.
+        told = "it has to be a file, sent with its name"
+    message = f"{place or 'body'}: {told}."
     body = error_body(message, type=error_type(400), code=problem["type"], param=place or None)
     return JSONResponse(body, 400)
 
 
 async def _plain(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    message = f"{error.detail}: {request.method} {request.url.path}."
+    message = f"{error.detail.rstrip('.')}: {request.method} {request.url.path}."
     body = error_body(message, type=error_type(error.status_code))
     return JSONResponse(body, error.status_code)

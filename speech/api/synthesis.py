@@ -10,9 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
 
 from speech.api.answers import Refused, known_caller
-from speech.api.events import EVENTS, event
+from speech.api.events import EVENTS, event, failure
 from speech.audio import MEDIA_TYPES, Format, encoded
 from speech.duty import Mouth
+from speech.errors import SpeechError
 from speech.words import sentences
 
 router = APIRouter(dependencies=[Depends(known_caller)])
@@ -80,11 +81,15 @@ async def spoken(mouth: Mouth, body: SpeechRequest) -> AsyncGenerator[bytes]:
 
 
 async def _events(pieces: AsyncGenerator[bytes]) -> AsyncIterator[str]:
-    """OpenAI's events: sound in base64, and one that says that it is whole."""
+    """OpenAI's events: sound in base64, and one that says that it is whole, or why it is not."""
     async with aclosing(pieces):
-        async for piece in pieces:
-            audio = base64.b64encode(piece).decode("ascii")
-            yield event({"type": "speech.audio.delta", "audio": audio})
+        try:
+            async for piece in pieces:
+                audio = base64.b64encode(piece).decode("ascii")
+                yield event({"type": "speech.audio.delta", "audio": audio})
+        except SpeechError as error:
+            yield failure(error)
+            return
     yield event({"type": "speech.audio.done"})
 
 

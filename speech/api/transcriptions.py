@@ -10,9 +10,8 @@ from fastapi import APIRouter, Depends, File, Form, Request, UploadFile
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from hearth.models.catalogue import Catalogue
-from hearth.openai_api.errors import error_body
-from speech.api.answers import Refused, error_type, known_caller
-from speech.api.events import EVENTS, event
+from speech.api.answers import Refused, known_caller
+from speech.api.events import EVENTS, event, failure
 from speech.api.recordings import decoded
 from speech.audio import Samples
 from speech.duty import Ears, Transcript
@@ -106,7 +105,7 @@ async def _told(
                 yield event({"type": "transcript.text.delta", "delta": delta})
                 part = await anext(rest, None)
         except SpeechError as error:
-            yield event(error_body(str(error), type=error_type(error.status), code=error.code))
+            yield failure(error)
             return
     whole = ears.transcript(found, samples, None)
     yield event({"type": "transcript.text.done", "text": whole.text, "usage": usage(whole)})

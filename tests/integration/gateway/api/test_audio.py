@@ -142,6 +142,20 @@ def test_whole_sound_ends_well_for_a_caller_of_http_1_0(gateway: httpx2.Client) 
     assert old_answer(gateway).endswith(b"\r\n\r\n" + SOUND)
 
 
+def test_words_that_break_off_are_the_clients_error(lab: Lab) -> None:
+    """A stream of events that merely ends is a whole one to the official client."""
+    ears = lab.serve(Speech("stt", breaks=True, wait=0.05))
+    gateway = lab.gateway(lab.at(ears, speech="stt"))
+    with openai.OpenAI(base_url=f"{gateway.base_url}/v1", api_key=KEY, max_retries=0) as client:
+        stream = client.audio.transcriptions.create(model="whisper-1", file=WAV, stream=True)
+        first = next(iter(stream)).type
+        with pytest.raises(openai.APIError) as broken:
+            list(stream)
+
+    assert first == "transcript.text.delta"
+    assert broken.value.code == "upstream_lost"
+
+
 def test_next_service_speaks_when_the_first_is_gone(lab: Lab, voice: Speech) -> None:
     """As for text: before the first byte another one is asked."""
     gateway = lab.gateway(
