@@ -1,7 +1,7 @@
 """The engine with everything it works with: the one place where it is put together."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -127,8 +127,7 @@ async def open_engine(settings: Settings) -> AsyncIterator[Assembly]:
         schedules = Schedules(ledger)
         await schedules.follow(engine.workflows.values())
         await facts.refresh()
-        refreshing = asyncio.create_task(lasting(facts.keep_fresh))
-        stack.callback(refreshing.cancel)
+        _last(facts.keep_fresh, stack)
         runs = Runs(engine, library.documents, secrets)
         shelf = Shelf(runs, settings.state_dir)
         yield Assembly(runs, directory, facts, schedules, shelf)
@@ -191,9 +190,20 @@ async def open_places(
     places = ConsulPlaces(nomad, links)
     agent = ConsulAgent(str(settings.consul_url), settings.consul_token_file, settings.tls_ca_file)
     places.watch = ServiceWatch(agent, wanted=lambda name: True, changed=places.changed)
-    watching = asyncio.create_task(lasting(places.watch.run))
-    stack.callback(watching.cancel)
+    _last(places.watch.run, stack)
     return places
+
+
+def _last(work: Callable[[], Awaitable[None]], stack: AsyncExitStack) -> None:
+    """Do it for as long as the stack lasts, whose end waits for it: cancelled once more by the end
+    of the event loop, it would leave connections open."""
+    task = asyncio.create_task(lasting(work))
+
+    async def end() -> None:
+        task.cancel()
+        await asyncio.wait({task})
+
+    stack.push_async_callback(end)
 
 
 def tell_invalid(engine: Engine) -> None:

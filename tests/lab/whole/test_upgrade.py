@@ -19,7 +19,16 @@ from hearth.lab.node import Node
 from hearth.service.version import hearth_version
 from tests.lab.layers import kv
 from tests.lab.playbooks import ROOT, Ran, play
-from tests.lab.whole.asking import agent, agents, answer, gateway, patiently, run_of, settle
+from tests.lab.whole.asking import (
+    agent,
+    agents,
+    answer,
+    gateway,
+    left_over,
+    patiently,
+    run_of,
+    settle,
+)
 
 pytestmark = [pytest.mark.hosts, pytest.mark.nomad, pytest.mark.timeout(1500)]
 
@@ -158,7 +167,9 @@ def test_newer_release_is_what_runs_and_the_one_before_stays(
         assert node.ssh(PROGRAM) != upgraded.program
     with agents(cluster, cluster.node("node1")) as (consul, nomad):
         jobs = {name: state_of(nomad, name) for name in OF_A_RELEASE}
-        found = [one for name in OF_A_RELEASE for one in consul.instances(name, passing=True)]
+        stale = left_over(consul, nomad)
+        entries = [one for name in OF_A_RELEASE for one in consul.instances(name, passing=True)]
+    found = [one for one in entries if f"{one.node}:{one.id}" not in stale]
     told = {name: state.job["Meta"]["hearth_version"] for name, state in jobs.items()}
     assert all(version in text for text in told.values()), told
     assert [len(state.running) for state in jobs.values()] == [1] * len(jobs)
