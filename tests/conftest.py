@@ -56,6 +56,10 @@ def serve() -> Iterator[Callable[[ASGIApp], str]]:
         yield lambda app: running.enter_context(served(app))
 
 
+WATCHER = "_shutdown_watcher"
+"""A task of sse_starlette, one for each loop, which holds nothing and ends with the loop."""
+
+
 class PromptServer(uvicorn.Server):
     """Ends when it is told to and its answers are out. uvicorn's own looks ten times a second
     whether it shall end, and waits as long for those who have gone: a third of a second for what
@@ -80,6 +84,7 @@ class PromptServer(uvicorn.Server):
         await asyncio.wait({ticking, telling}, return_when=asyncio.FIRST_COMPLETED)
         for task in (ticking, telling):
             task.cancel()
+        await asyncio.wait({ticking, telling})
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         state = self.server_state
@@ -95,6 +100,9 @@ class PromptServer(uvicorn.Server):
         for task in state.tasks:
             task.cancel()
         await self.lifespan.shutdown()
+        tasks = asyncio.all_tasks() - state.tasks - {asyncio.current_task()}
+        left = [task for task in tasks if WATCHER not in repr(task.get_coro())]
+        assert not left, f"{self.config.app} ended without waiting for what it began: {left}"
 
 
 @contextmanager
