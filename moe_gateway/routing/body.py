@@ -9,7 +9,7 @@ import msgspec
 import orjson
 
 from moe_gateway.errors import Refused, invalid_json, nested_too_deeply
-from moe_gateway.routing.language import language_of
+from moe_gateway.routing.language import language_of, primary
 
 Kind = Literal["chat", "text", "embeddings", "stt", "tts"]
 
@@ -197,12 +197,13 @@ def needs_of(body: bytes, kind: Kind, hints: Hints = NO_HINTS) -> Needs:
     ]
     size = sum(len(turn.text.encode()) for turn in facts.messages)
     wanted = facts.response_format.type if facts.response_format else ""
+    told = hints.language or facts.told("language")
     return Needs(
         tokens=(size + len(bytes(facts.prompt)) + len(bytes(facts.tools))) // BYTES_PER_TOKEN,
         tools=bytes(facts.tools) not in _NOTHING and bytes(facts.tool_choice) != b'"none"',
         vision=any(part.type == "image_url" for part in parts),
         structured=wanted in ("json_object", "json_schema"),
-        language=hints.language or facts.told("language") or language_of(facts.first_words),
+        language=primary(told) if told else language_of(facts.first_words),
         domain=hints.domain or facts.told("domain"),
         affinity=facts.beginning(hints.session, len(body)),
     )

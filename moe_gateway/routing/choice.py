@@ -9,6 +9,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from moe_gateway.errors import no_speech, none_capable, none_healthy, unknown_model
 from moe_gateway.routing.body import Needs
+from moe_gateway.routing.language import primary
 
 AUTO: Final = "auto"
 ROOM_FOR_ANSWER: Final = 128
@@ -287,7 +288,9 @@ def lack_of(instance: Candidate, needs: Needs) -> str | None:
 
 
 def _speaks_not(instance: Candidate, language: str) -> bool:
-    return bool(language and instance.languages) and language not in instance.languages
+    return bool(language and instance.languages) and language not in map(
+        primary, instance.languages
+    )
 
 
 def _why_none(needs: Needs, experts: Sequence[Candidate]) -> str:

@@ -1,4 +1,4 @@
-"""The language of a text, as far as its script tells."""
+"""The language of a text, as far as its script tells, and of a tag that somebody gives it."""
 
 import re
 from typing import Final
@@ -18,6 +18,12 @@ SCRIPTS: Final = (
 
 LOOKED_AT: Final = 1000
 """Characters."""
+
+
+def primary(tag: str) -> str:
+    """The language of a tag (BCP 47): `de` of `de-AT`, `pt` of `pt_BR`. Who says the region, as
+    most programs do, wants no other model for it."""
+    return tag.replace("_", "-").partition("-")[0].strip().lower()
 
 
 def language_of(text: str) -> str:

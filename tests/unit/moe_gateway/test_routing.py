@@ -49,6 +49,7 @@ BIG = Server("b1", "big", ("big",), cost=20, context=32_768)
 EYES = Server("e1", "eyes", ("eyes",), cost=10, context=8192, vision=True)
 VECTORS = Server("v1", "vectors", ("vectors",), cost=0.1, embeddings=True, context=512)
 CODER = Server("c1", "coder", ("coder",), cost=9, domains=("code",), languages=("en", "de"))
+AUSTRIAN = replace(CODER, languages=("de-AT",))
 LOOSE = Server("l1", "loose", ("loose",), cost=0.5, structured=False)
 SPARED = replace(BIG, label="x1", expert="x", names=("x",), fallback=("eyes", "small"))
 EARS = Server("t1", None, ("moonshine",), speech="stt")
@@ -87,6 +88,7 @@ def sick(server: Server) -> Server:
         ("auto", Needs(), [LOOSE, SMALL], ["l1", "s1"], "auto: cheapest of 2"),
         ("auto", Needs(language="ja"), [CODER, BIG], ["b1"], "auto: the only one that can"),
         ("auto", Needs(language="de"), [CODER, BIG], ["c1", "b1"], "auto: cheapest of 2"),
+        ("auto", Needs(language="de"), [AUSTRIAN, BIG], ["c1", "b1"], "auto: cheapest of 2"),
         ("auto", Needs(domain="code"), [SMALL, CODER], ["c1", "s1"], "auto: for code"),
         ("auto", Needs(domain="law"), [CODER, BIG], ["b1", "c1"], "auto: cheapest of 2"),
         (
@@ -312,6 +314,9 @@ def headed(**fields: Any) -> bytes:
         (headed(metadata={"language": "fr", "domain": "code"}), Hints(), "fr", "code"),
         (headed(metadata={"language": "fr"}), Hints(language="de"), "de", ""),
         (headed(metadata={"language": 7}), Hints(), "", ""),
+        (headed(), Hints(language="de-AT"), "de", ""),
+        (headed(metadata={"language": "pt_BR"}), Hints(), "pt", ""),
+        (headed(), Hints(language=" EN "), "en", ""),
         (chat("こんにちは、元気ですか"), Hints(), "ja", ""),
         (chat("Привет, как дела?"), Hints(), "ru", ""),
         (chat("Wie heißt das Gebäude?"), Hints(), "", ""),

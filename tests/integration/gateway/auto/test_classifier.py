@@ -35,11 +35,12 @@ def wise() -> ScriptedModel:
 
 
 def house(lab: Lab, wise: Json, **settings: Any) -> httpx2.Client:
-    """A gateway with two experts and a classifier that has all the time that it needs."""
+    """A gateway with three experts and a classifier that has all the time that it needs."""
     return lab.gateway(
         wise,
         lab.expert(ScriptedModel(), "plain", embeddings=True),
         lab.expert(ScriptedModel(), "coder", cost=9, domains=["code"]),
+        lab.expert(ScriptedModel(), "vane", cost=9, domains=["weather"]),
         **{"classifier": "wise", "domains": DOMAINS, "classifier_seconds": 60, **settings},
     )
 
@@ -148,24 +149,38 @@ def test_its_time_is_bounded_also_when_it_never_pauses(lab: Lab, *, vectors: boo
     gateway = house(lab, slow, classifier_seconds=0.2)
 
     assert expert(gateway, "x") == "plain"
-    wait_until(lambda: [one["in_flight"] for one in instances_of(gateway)] == [0, 0, 0])
+    wait_until(lambda: [one["in_flight"] for one in instances_of(gateway)] == [0] * 4)
 
 
-def test_one_that_is_silent_or_loads_is_left_alone(lab: Lab, wise: ScriptedModel) -> None:
-    """It costs a moment now and then, not one with each request; and who is ill is not asked."""
+def test_one_that_is_silent_is_left_alone(lab: Lab, wise: ScriptedModel) -> None:
+    """It costs a moment now and then, not one with each request. What lies between two failures
+    begins the count anew."""
     wise.when("silent").hang()
     often: Json = {"circuit_failures": 2, "circuit_seconds": 30}
-    gateway = gateway_of(lab, wise, classifier_seconds=0.1, **often)
-    assert {expert(gateway, f"silent {n}") for n in range(2)} == {"plain"}
-    assert expert(gateway, "python") == "plain"
-    assert len(wise.requests) == 2
+    gateway = gateway_of(lab, wise, classifier_seconds=1, **often)
+    asked = ("silent 1", "python 1", "silent 2", "silent 3", "python 2")
+    found = [expert(gateway, text) for text in asked]
+    assert found == ["plain", "coder", "plain", "plain", "plain"]
+    assert len(wise.requests) == 4
     assert expert(gateway, "python", "wise") == "wise", "as an expert it is as good as ever"
 
-    other = gateway_of(lab, wise)
-    wise.loading = True
-    wait_until(lambda: not instances_of(other)[0]["healthy"])
-    assert expert(other, "python") == "plain"
-    assert len(wise.requests) == 3
+
+def test_one_whose_health_is_bad_is_not_asked(lab: Lab, wise: ScriptedModel) -> None:
+    """Half a start: it answers, but not what its weights would say."""
+
+    async def ill(scope: Any, receive: Any, send: Any) -> None:
+        if scope.get("path") == "/health":
+            await send({"type": "http.response.start", "status": 503, "headers": []})
+            await send({"type": "http.response.body", "body": b"{}"})
+        else:
+            await wise(scope, receive, send)
+
+    server = lab.at(lab.serve(ill), expert="wise", auto=False, slots=4)
+    gateway = house(lab, server, ready=False)
+    wait_until(lambda: [one["healthy"] for one in instances_of(gateway)] == [False, *[True] * 3])
+
+    assert expert(gateway, "python") == "plain"
+    assert wise.requests == []
 
 
 def test_busy_one_is_not_waited_for(lab: Lab, wise: ScriptedModel) -> None:
@@ -186,21 +201,34 @@ def test_busy_one_is_not_waited_for(lab: Lab, wise: ScriptedModel) -> None:
 
 
 def test_it_has_a_slot_while_it_is_asked_and_gives_it_to_who_waits(lab: Lab) -> None:
-    """Its slots are those of an expert: no more at once, and none is lost or left lying about."""
-    wise, held = ScriptedModel(), threading.Event()
-    wise.when("python").say('{"domain": "code"}', held=held)
-    seldom: Json = {"check_interval": 3600}  # So that nothing but the free slot can be told.
-    gateway = house(lab, lab.expert(wise, "wise", auto=False, slots=1), **seldom)
+    """Its slots are those of an expert: no more at once, and who waits for one does not wait for
+    the answer to what was classified."""
+    wise, plain, asked, said = (
+        ScriptedModel(),
+        ScriptedModel(),
+        threading.Event(),
+        threading.Event(),
+    )
+    wise.when("hello").say('{"domain": "general"}', held=asked)
+    plain.when("hello").say("Good day.", held=said)
+    gateway = lab.gateway(
+        lab.expert(wise, "wise", auto=False, slots=1), lab.expert(plain, "plain"),
+        classifier="wise", classifier_seconds=60, domains=DOMAINS,
+        check_interval=3600,  # So that nobody else looks who can go on.
+    )  # fmt: skip
     with ThreadPoolExecutor(2) as threads:
-        asked = threads.submit(expert, gateway, "python")
+        first = threads.submit(expert, gateway, "hello")
         try:
             wise.wait_until(lambda model: model.running == 1)
             named = threads.submit(expert, gateway, "fine", "wise")
             wait_until(lambda: gauge(gateway, "moe_gateway_waiting") == 1)
+            asked.set()
+            assert named.result(60) == "wise"
+            plain.wait_until(lambda model: model.running == 1)
         finally:
-            held.set()
-
-        assert (asked.result(), named.result()) == ("coder", "wise")
+            asked.set()
+            said.set()
+        assert first.result() == "plain"
 
 
 class Vectors:
