@@ -32,7 +32,7 @@ def _run(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
 
 def test_documented_command_is_accepted(shown: Shown, tmp_path: Path) -> None:
     """A healer that does not start is found out on the worst day."""
-    command = shown.take("docs/howto/heal.md").replace("inventory/home.yaml", "inventory/lab.yaml")
+    command = shown.take("docs/howto/heal.md").replace("/home.yaml", "/example.yaml")
     (tmp_path / "pw").write_text("pw")
 
     ended = _run(tmp_path, f"{command} --syntax-check")
