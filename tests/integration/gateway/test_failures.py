@@ -1,7 +1,9 @@
 """Servers that fail: before the first byte another one answers, after it the caller is told."""
 
+import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import httpx2
@@ -16,8 +18,10 @@ from tests.integration.gateway.conftest import (
     Lab,
     chat,
     events,
+    gauge,
     instances_of,
     text_of,
+    wait_until,
 )
 
 
@@ -84,6 +88,76 @@ def test_next_instance_answers_when_the_first_fails_before_its_first_byte(
     failed, answered = (one["instance"] for one in instances_of(gateway))
     assert counted(gateway, "moe_gateway_failovers_total", failed) == 1
     assert counted(gateway, "moe_gateway_failovers_total", answered) == 0
+
+
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+def test_next_instance_answers_what_the_first_has_no_time_for(lab: Lab, status: int) -> None:
+    """These say something about a server, not about the request."""
+    first = ScriptedModel()
+    first.when("go").refuse(status, "Not now.")
+    gateway = lab.gateway(lab.expert(first), lab.expert(ScriptedModel()))
+
+    answer = gateway.post(CHAT, json=chat("go"))
+
+    assert answer.status_code == 200
+    assert answer.headers["x-hearth-route"].endswith(": busy")
+    assert len(first.requests) == 1
+
+
+def test_fallback_is_not_asked_while_the_first_is_merely_busy(lab: Lab) -> None:
+    """Who names an expert waits for it: the other one is for when it is down."""
+    model, spare, held = ScriptedModel(), ScriptedModel(), threading.Event()
+    model.when("go").say("done", held=held)
+    gateway = lab.gateway(
+        lab.expert(model, slots=1, fallback=["spare"]), lab.expert(spare, "spare")
+    )
+    with ThreadPoolExecutor(2) as threads:
+        asked = [threads.submit(gateway.post, CHAT, json=chat("go")) for _ in range(2)]
+        try:
+            wait_until(lambda: gauge(gateway, "moe_gateway_waiting") == 1)
+        finally:
+            held.set()
+        answers = [one.result() for one in asked]
+
+    assert {answer.headers["x-hearth-expert"] for answer in answers} == {"small"}
+    assert spare.requests == []
+
+
+def test_servers_that_are_gone_use_up_no_failovers(lab: Lab) -> None:
+    """A rack that loses its power: what was sent to nobody is no load, however often that is."""
+    with ExitStack() as running:
+        url = running.enter_context(served(ScriptedModel().app))
+        gone = [lab.at(url, expert=f"gone-{number}") for number in range(14)]
+        well = lab.expert(ScriptedModel(), "well", cost=9)
+        gateway = lab.gateway(*gone, well, check_interval=3600)
+
+    answer = gateway.post(CHAT, json=chat("go", "auto"))
+
+    assert answer.status_code == 200
+    assert answer.headers["x-hearth-expert"] == "well"
+    assert answer.headers["x-hearth-route"].count(": upstream_unreachable") == 14
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("status", [400, 502])
+def test_error_says_who_gave_it_and_why_they_were_asked(
+    lab: Lab, status: int, *, stream: bool
+) -> None:
+    """Refused by the server, or lost on the way: people look for the reason there first."""
+    model = ScriptedModel("small-7b")
+    rule = model.when("go")
+    if status == 400:
+        rule.refuse(400, "No.")
+    else:
+        rule.lose(how="reset")
+    gateway = lab.gateway(lab.expert(model, aliases=["tiny"]))
+    wait_until(lambda: instances_of(gateway)[0]["model"] == "small-7b")
+
+    answer = gateway.post(CHAT, json=chat("go", "tiny", stream=stream))
+
+    assert answer.status_code == status
+    told = [answer.headers[f"x-hearth-{name}"] for name in ("expert", "model", "route")]
+    assert told == ["small", "small-7b", "alias of small"]
 
 
 def test_instance_that_went_away_is_out_with_the_first_request(lab: Lab) -> None:

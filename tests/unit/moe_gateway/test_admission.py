@@ -116,6 +116,30 @@ async def test_full_queue_refuses_with_the_time_to_wait() -> None:
     assert len(house.admission) == 0
 
 
+async def test_time_to_wait_is_what_others_waited_and_a_minute_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Who is told a second comes back too early again and again; who is told an hour sleeps it."""
+    house, clock, ahead = House(Engine(slots=1), per_key=1), time.perf_counter, 0.0
+    monkeypatch.setattr(time, "perf_counter", lambda: clock() + ahead)
+    house.call("a", "first")
+    told = []
+    for seconds in (0.0, 100.0, 10_000.0):
+        ahead = seconds
+        house.call("a", "next")
+        await settled()
+        await house.leave_all(1)
+        waiting = house.call("a", "waits")
+        await settled()
+        with pytest.raises(Refused) as caught:
+            await house.admission.enter("a", "small", house.pick)
+        told.append(dict(caught.value.headers)[b"retry-after"])
+        waiting.cancel()
+        await settled()
+
+    assert told == [b"1", b"21", b"60"]
+
+
 async def test_caller_who_leaves_the_queue_takes_no_slot_along() -> None:
     """Also in the moment in which it is his turn: a lost slot would be lost for ever."""
     house = House(Engine(slots=1))
@@ -173,6 +197,9 @@ def test_circuit_opens_after_failures_in_a_row_and_closes_with_one_success(
     circuit.succeeded()
     assert circuit.state == "closed"
     assert not circuit.failed()
+    for _ in range(20):
+        circuit.failed()
+    assert circuit.open_until == now + 30, "what is mended in the night is used in the morning"
 
 
 def test_failovers_are_a_tenth_of_the_requests_at_most() -> None:

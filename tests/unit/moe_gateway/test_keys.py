@@ -333,6 +333,22 @@ def test_limits_that_change_leave_the_others_as_they_were() -> None:
     caller.admit("small", "chat")
 
 
+def test_new_day_begins_with_a_whole_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Days are those of UTC; a gateway runs for months."""
+    now = 20_000 * 86_400.0
+    monkeypatch.setattr(time, "time", lambda: now)
+    caller = Caller("tablet", used_today=5)
+    caller.limit(Limits(tokens_per_day=20))
+    caller.used(TokenCount(10, 10))
+    now += 86_399
+    with pytest.raises(Refused, match="20 tokens of today"):
+        caller.admit("small", "chat")
+    now += 1
+    caller.admit("small", "chat")
+
+    assert caller.used_today == 0
+
+
 async def test_clock_that_jumps_gives_nobody_a_second_budget(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

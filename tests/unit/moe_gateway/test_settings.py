@@ -56,6 +56,16 @@ def test_instance_that_makes_no_sense_stops_the_start(
         load(monkeypatch, {**EXPERT, **change})
 
 
+def test_what_nobody_has_set_surprises_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No page may call, no unknown model is answered, nobody is asked what a request is about; and
+    signs of life come before Node's client gives a silent stream up, after 300 s."""
+    settings = load(monkeypatch)
+
+    assert settings.cors_origins == ()
+    assert (settings.default_model, settings.classifier) == (None, None)
+    assert settings.keepalive_seconds < 300
+
+
 def test_instances_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """One server may serve two experts, but the same one twice is a slip."""
     assert len(load(monkeypatch, EXPERT, {**EXPERT, "expert": "coder"}).instances) == 2

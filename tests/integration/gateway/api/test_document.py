@@ -7,8 +7,12 @@ from typing import Any
 import httpx2
 import openai
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 
 from hearth.openai_api.testing import ScriptedModel
+from hearth.service.health import Health
+from moe_gateway.app import build_app
 from tests.integration.gateway.conftest import CHAT, KEY, Lab, caller, chat
 
 OF_THE_DESIGN = {
@@ -108,6 +112,7 @@ class TestCors:
         answer = gateway.post(CHAT, json=chat("x"), headers=origin)
 
         assert asked.status_code == 204
+        assert "POST" in asked.headers["access-control-allow-methods"]
         assert "authorization" in asked.headers["access-control-allow-headers"]
         for one in (asked, answer):
             assert one.headers["access-control-allow-origin"] == "https://ui.home.lan"
@@ -118,6 +123,17 @@ class TestCors:
             assert "access-control-allow-credentials" not in one.headers
         for name in ("x-hearth-route", "x-should-retry"):
             assert name in answer.headers["access-control-expose-headers"]
+
+    def test_no_page_may_call_where_none_is_named(self, lab: Lab) -> None:
+        """Nobody has thought of pages there, so none may read what a browser's owner can ask."""
+        gateway = lab.gateway(lab.expert(ScriptedModel()))
+        origin = {"origin": "https://ui.home.lan"}
+        asked = gateway.options(CHAT, headers=origin | {"access-control-request-method": "POST"})
+        answers = [gateway.post(CHAT, json=chat("x"), headers=origin), gateway.get("/v1/models")]
+
+        assert asked.status_code == 405
+        for one in (asked, *answers):
+            assert "access-control-allow-origin" not in one.headers
 
     def test_page_of_another_origin_is_told_nothing(self, gateway: httpx2.Client) -> None:
         """Without these headers no browser shows it the answer."""
@@ -166,6 +182,23 @@ def test_vectors_come_in_the_encoding_that_was_asked_for(lab: Lab) -> None:
 
     assert isinstance(raw["data"][0]["embedding"], str)
     assert vector == [0.5, -2.0, 1.0]
+
+
+def test_failure_that_nobody_thought_of_has_the_shape_of_all_others(lab: Lab) -> None:
+    """Clients show `error.message`, and may ask again; what went wrong is in the log alone."""
+
+    async def fail(request: Request) -> Response:
+        raise RuntimeError("sk-secret of somebody")
+
+    app = build_app(lab.settings(), Health("moe-gateway", version="test"))
+    app.rest.add_route("/api/broken", fail)
+    with caller(lab.serve(app)) as client:
+        answer = client.get("/api/broken")
+
+    assert answer.status_code == 500
+    assert answer.json()["error"]["code"] == "internal_error"
+    assert "sk-secret" not in answer.text
+    assert answer.headers["x-request-id"]
 
 
 async def _numbers_only(scope: Any, receive: Any, send: Any) -> None:

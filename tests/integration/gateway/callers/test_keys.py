@@ -89,8 +89,10 @@ def test_key_sees_and_gets_only_its_models(gateway: httpx2.Client, hearth: Heart
         models = [model["id"] for model in tablet.get("/v1/models").json()["data"]]
         answers = {name: tablet.post(CHAT, json=chat("go", name)) for name in ("small", "agent")}
         auto = tablet.post(CHAT, json=chat("go", "auto"))
+        one = [tablet.get(f"/v1/models/{name}").status_code for name in ("small", "agent")]
 
     assert models == ["small"]
+    assert one == [200, 403]
     assert answers["small"].status_code == 200
     assert answers["agent"].status_code == auto.status_code == 403
     assert answers["agent"].json()["error"]["code"] == "model_not_allowed"
@@ -114,6 +116,22 @@ def test_what_a_key_used_is_counted_and_its_budget_ends_it(
     assert last.json()["error"]["code"] == "insufficient_quota"
     assert last.headers["x-should-retry"] == "false"
     assert "retry-after" not in last.headers
+
+
+@pytest.mark.parametrize("encoding", ["float", "base64"])
+def test_vectors_cost_what_was_read(gateway: httpx2.Client, hearth: Hearth, encoding: str) -> None:
+    """A code base that is turned into vectors each night is most of what a house reads."""
+    key = hearth("add", "indexer").output.strip()
+    asked = {"model": "small", "input": ["one two", "three"], "encoding_format": encoding}
+    with caller(str(gateway.base_url), key) as indexer:
+        wait_until(lambda: indexer.get("/v1/models").status_code == 200)
+        indexer.post("/v1/embeddings", json=asked).raise_for_status()
+        metrics = gateway.get("/metrics").text
+        wait_until(lambda: listed(hearth)["indexer"]["today"] == {"requests": 1, "tokens": 3})
+
+    assert 'moe_gateway_key_requests_total{key="indexer"} 1.0' in metrics
+    for kind, count in (("prompt", 3.0), ("completion", 0.0)):
+        assert f'moe_gateway_key_tokens_total{{key="indexer",kind="{kind}"}} {count}' in metrics
 
 
 @pytest.mark.parametrize("stream", [True, False])
