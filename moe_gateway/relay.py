@@ -61,6 +61,8 @@ class Reply:
     """Tells a request's place in the queue while it waits there."""
     late = False
     """The deadline passed before the end."""
+    breaks = False
+    """What has begun is no text, and has no place for an error: it can only break off."""
     so_far: Callable[[], int] | None = None
     """About how many tokens of an answer have come whose server has not told yet."""
 
@@ -161,7 +163,10 @@ class Reply:
     ) -> None:
         if self.status:
             self.status = status
-            await self.end(b"data: %s\n\n" % data.replace(b"\n", b""))
+            if self.breaks:
+                self.ended = True
+            else:
+                await self.end(b"data: %s\n\n" % data.replace(b"\n", b""))
             return
         if status < 400 and self._line is not None and self._line.quick:
             self.ended = True
@@ -243,15 +248,17 @@ async def pass_bytes(reply: Reply, connection: Connection, idle: float) -> None:
     are events; else it breaks the caller's connection, too, so that nobody takes half a sound for a
     whole one: the answer is left without its end, and uvicorn closes the connection.
     """
+    told = connection.content_type.startswith(EVENT_STREAM)
     try:
         while data := await connection.piece(idle):
             await _begun(reply, connection)
+            reply.breaks = not told
             await reply.piece(data)
     except UpstreamError as error:
         if not reply.begun:
             raise
         log.warning("answer_broken", request_id=reply.request_id.decode(), reason=str(error))
-        if connection.content_type.startswith(EVENT_STREAM):
+        if told:
             await reply.end(error_event(str(error), type="server_error", code=error.code))
         reply.ended = True
         return

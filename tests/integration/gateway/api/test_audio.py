@@ -107,6 +107,24 @@ def test_text_is_spoken(client: openai.OpenAI, voice: Speech, model: str) -> Non
     assert b'"model":"piper"' in voice.requests[0][1].replace(b" ", b"")
 
 
+def test_sound_that_takes_too_long_breaks_off(lab: Lab, voice: Speech) -> None:
+    """Words of an error would be played as noise, and their end be taken for that of the sound."""
+    voice.held = threading.Event()
+    gateway = lab.gateway(lab.at(lab.serve(voice), speech="tts"), deadline_seconds=0.5)
+    found: list[bytes] = []
+    try:
+        with (
+            gateway.stream("POST", TTS, json=ASKED) as answer,
+            pytest.raises(httpx2.RemoteProtocolError),
+        ):
+            found.extend(answer.iter_raw())
+    finally:
+        voice.held.set()
+
+    assert answer.status_code == 200
+    assert SOUND.startswith(b"".join(found))
+
+
 def old_answer(gateway: httpx2.Client) -> bytes:
     """What a caller of HTTP/1.0 reads until its connection ends."""
     where = gateway.base_url.host, gateway.base_url.port or 0
