@@ -235,10 +235,12 @@ async def pass_whole(
     return usage
 
 
-def no_answer(connection: Connection) -> Lost:
-    """It sent something else than an answer: a page of another server, or half a document."""
+def no_answer(connection: Connection, *, streams: bool = False) -> Lost:
+    """It sent something else than an answer: a page of another server, or half a document; or a
+    document to who wanted one that `streams`."""
     kind = connection.content_type.partition(b";")[0].decode("latin-1")[:50] or "no content type"
-    return Lost(f"{connection.address.authority} sent what is no JSON object ({kind}).")
+    wanted = "stream" if streams else "JSON object"
+    return Lost(f"{connection.address.authority} sent what is no {wanted} ({kind}).")
 
 
 async def pass_bytes(reply: Reply, connection: Connection, idle: float) -> None:

@@ -176,9 +176,9 @@ OPENAI_SPEECH: Final = {
 
 
 def known_models(instances: Sequence[Candidate]) -> list[str]:
-    """Every name that a caller may ask for; `auto` first when there are experts."""
+    """Every name that a caller may ask for; `auto` first when there are experts to choose from."""
     names = dict.fromkeys(name for instance in instances for name in instance.names)
-    experts = any(instance.expert is not None for instance in instances)
+    experts = any(instance.expert is not None and instance.auto for instance in instances)
     return ([AUTO] if experts else []) + list(names)
 
 

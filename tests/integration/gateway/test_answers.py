@@ -208,6 +208,20 @@ def test_large_stream_passes_a_slow_reader(gateway: httpx2.Client, model: Script
     assert text_of(found) == "word " * 5000
 
 
+def test_stream_that_nobody_asked_for_is_put_together(
+    gateway: httpx2.Client, model: ScriptedModel
+) -> None:
+    """Some servers always stream; a client that waits for a document would show its events."""
+    chunk = {"choices": [{"index": 0, "delta": {"content": "one"}, "finish_reason": "stop"}]}
+    stream = f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode()
+    model.when("x").answer(stream, headers={"content-type": "text/event-stream"})
+
+    answer = gateway.post(CHAT, json=chat("x"))
+
+    assert answer.headers["content-type"] == "application/json"
+    assert answer.json()["choices"][0]["message"]["content"] == "one"
+
+
 class TestAssembled:
     """An engine that does not notice hang-ups is asked for a stream; callers see no difference."""
 

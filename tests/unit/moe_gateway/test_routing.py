@@ -288,7 +288,9 @@ def test_turns_of_one_conversation_have_one_affinity() -> None:
 
 
 def test_known_models_begin_with_auto_when_there_are_experts() -> None:
-    """An agent alone cannot be chosen from."""
+    """An agent alone cannot be chosen from, nor can experts that are for their callers alone."""
+    own = replace(BIG, auto=False)
+    assert known_models([own]) == ["big"]
     assert known_models(ALL) == ["auto", "small", "tiny", "big", "eyes", "agent", "workflow/x"]
     assert known_models([AGENT]) == ["agent", "workflow/x"]
 

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -23,6 +24,9 @@ from tests.integration.gateway.conftest import KEY, Json, Lab
 SEARCH = 'hello.py\n```python\n<<<<<<< SEARCH\nprint("hello")\n=======\n'
 EDIT = f'{SEARCH}print("hello, town")\n>>>>>>> REPLACE\n```\n'
 """How aider's models say what to change."""
+
+NODE_SOURCE = environments.ROOT / "tests" / "clients" / "node"
+NODE_INSTALLED = environments.ROOT / ".cache" / "clients" / "node"
 
 
 def scripted() -> ScriptedModel:
@@ -111,3 +115,20 @@ def clients(real: Expert, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         small = lab.expert(model, stops_unary=False, embeddings=True)
         gateway = lab.gateway(small, smollm2, circuit_failures=1000)
         yield Clients(str(gateway.base_url).rstrip("/"), model)
+
+
+@pytest.fixture(scope="session")
+def node_client() -> Path:
+    """The folder with the locked client installed, kept for the next time."""
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("the Node client is tested where npm is: install Debian's nodejs and npm")
+    lock = (NODE_SOURCE / "package-lock.json").read_bytes()
+    stamp = NODE_INSTALLED / "installed-lock.json"
+    NODE_INSTALLED.mkdir(parents=True, exist_ok=True)
+    for file in NODE_SOURCE.iterdir():
+        shutil.copy(file, NODE_INSTALLED)
+    if not stamp.exists() or stamp.read_bytes() != lock:
+        subprocess.run([npm, "ci", "--no-audit", "--no-fund"], cwd=NODE_INSTALLED, check=True)
+        stamp.write_bytes(lock)
+    return NODE_INSTALLED

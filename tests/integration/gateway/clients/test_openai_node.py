@@ -1,7 +1,6 @@
 """The official Node client, pinned, is the second judge of what OpenAI-compatible means."""
 
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -9,30 +8,9 @@ from typing import Any
 import pytest
 
 from tests.integration.gateway.clients.conftest import Clients
-from tests.rules import tree
 from tests.shown import Shown
 
-SOURCE = tree.ROOT / "tests" / "clients" / "node"
-INSTALLED = tree.ROOT / ".cache" / "clients" / "node"
-
 Results = dict[str, Any]
-
-
-@pytest.fixture(scope="module")
-def node_client() -> Path:
-    """The folder with the locked client installed, kept for the next time."""
-    npm = shutil.which("npm")
-    if npm is None:
-        pytest.skip("the Node client is tested where npm is: install Debian's nodejs and npm")
-    lock = (SOURCE / "package-lock.json").read_bytes()
-    stamp = INSTALLED / "installed-lock.json"
-    INSTALLED.mkdir(parents=True, exist_ok=True)
-    for file in SOURCE.iterdir():
-        shutil.copy(file, INSTALLED)
-    if not stamp.exists() or stamp.read_bytes() != lock:
-        subprocess.run([npm, "ci", "--no-audit", "--no-fund"], cwd=INSTALLED, check=True)
-        stamp.write_bytes(lock)
-    return INSTALLED
 
 
 @pytest.fixture(scope="module")

@@ -34,6 +34,7 @@ model = ScriptedModel()
 model.when("wait").hang()
 uvicorn.run(model.app, port=int(sys.argv[1]), log_level="warning")
 """
+DOCUMENT = b'{"object": "chat.completion", "choices": []}'
 PAGE = {"content-type": "text/html; charset=utf-8"}
 
 
@@ -57,6 +58,7 @@ class Faulty:
         self.model.when("page").answer(b"<html>Welcome to my router</html>", headers=PAGE)
         self.model.when("half json").answer(b'{"choices": [{"mess')
         self.model.when("no object").answer(b"[]")
+        self.model.when("no stream").answer(DOCUMENT)
         one = lab.expert(self.model, slots=9, fallback=["spare"])
         spare = lab.expert(self.well, "spare", slots=9)
         never: Json = {"circuit_failures": 1000}
@@ -103,6 +105,7 @@ EARLY = [
     ("page", (502, "upstream_lost"), (502, "upstream_lost")),
     ("half json", (502, "upstream_lost"), (502, "upstream_lost")),
     ("no object", (502, "upstream_lost"), (502, "upstream_lost")),
+    ("no stream", (200, None), (502, "upstream_lost")),
     ("5xx", (500, "server_error"), (500, "server_error")),
     ("busy", (503, "server_error"), (503, "server_error")),
     ("error early", (500, "server_error"), (200, "server_error")),
