@@ -104,23 +104,24 @@ class Look(msgspec.Struct):
 
 
 class _Part(msgspec.Struct):
-    type: str = ""
-    text: str = ""
+    type: str | None = None
+    text: str | None = None
 
 
 class _Turn(msgspec.Struct):
     content: str | list[_Part] | None = None
-    role: str = ""
+    role: str | None = None
+    tool_calls: msgspec.Raw = msgspec.Raw(b"")
 
     @property
     def text(self) -> str:
         if isinstance(self.content, list):
-            return "".join(part.text for part in self.content)
+            return "".join(part.text or "" for part in self.content)
         return self.content or ""
 
 
 class _Format(msgspec.Struct):
-    type: str = ""
+    type: str | None = None
 
 
 class _Facts(msgspec.Struct):
@@ -195,7 +196,7 @@ def needs_of(body: bytes, kind: Kind, hints: Hints = NO_HINTS) -> Needs:
     parts = [
         part for turn in facts.messages if isinstance(turn.content, list) for part in turn.content
     ]
-    size = sum(len(turn.text.encode()) for turn in facts.messages)
+    size = sum(len(turn.text.encode()) + len(bytes(turn.tool_calls)) for turn in facts.messages)
     wanted = facts.response_format.type if facts.response_format else ""
     told = hints.language or facts.told("language")
     return Needs(

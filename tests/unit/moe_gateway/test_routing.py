@@ -339,6 +339,8 @@ def test_language_and_domain_are_what_the_caller_says_or_the_script_tells(
     [
         (chat("", response_format={"type": "json_object"}), Needs(structured=True)),
         (chat("", response_format={"type": "json_schema"}), Needs(structured=True)),
+        (chat("", response_format={"type": None}), Needs()),
+        (chat([{**PICTURE, "text": None}, {"type": None}]), Needs(vision=True)),
         (chat("", response_format={"type": "text"}), Needs()),
         (chat("x" * 300), Needs(tokens=100)),
         (chat([{"type": "text", "text": "x" * 300}, PICTURE]), Needs(tokens=100, vision=True)),
@@ -352,6 +354,15 @@ def test_language_and_domain_are_what_the_caller_says_or_the_script_tells(
 def test_needs_are_read_off_the_body(body: bytes, needs: Needs) -> None:
     """Pictures are no text: their bytes must not count as tokens."""
     assert replace(needs_of(body, "chat"), affinity=b"") == needs
+
+
+def test_calls_that_were_made_take_room() -> None:
+    """An assistant that edits files says most of its words in the arguments of its calls."""
+    call = {"id": "c", "type": "function", "function": {"name": "f", "arguments": "x" * 300}}
+    messages = [{"role": "assistant", "content": None, "tool_calls": [call]}]
+    body = json.dumps({"model": "auto", "messages": messages}).encode()
+
+    assert 100 < needs_of(body, "chat").tokens < 150
 
 
 def test_text_that_shall_go_on_takes_room_and_vectors_take_none() -> None:
