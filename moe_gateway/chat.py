@@ -280,8 +280,7 @@ class HotRoutes:
             route = self._route(asked)
         except Refused:
             return False
-        others = (*route.order, *route.spare)
-        if all(one.label in asked.tried for one in others):
+        if all(one.label in asked.tried for one in (*route.order, *route.spare)):
             return False
         return not sent or self.budget.spend(instance.slots)
 
@@ -307,7 +306,8 @@ class HotRoutes:
             ill = connection.status >= 500 and not final
             if not ill:
                 seconds = time.perf_counter() - sent
-                instance.answered(seconds)
+                # What is refused in no time is no sign of a quick server.
+                instance.answered(seconds if connection.status < 400 else instance.first_byte)
                 asked.meters = self.metrics.of(asked.model, instance.label)
                 asked.meters.upstream.observe(seconds)
             if connection.status in BUSY and not final and self._may_go_on(asked, instance):
@@ -340,7 +340,7 @@ class HotRoutes:
         if kind.startswith(b"text/event-stream"):
             passed = pass_stream if asked.look.stream else pass_assembled
             return await passed(reply, connection, idle, asked.look)
-        # Official clients read a document where they expect a stream as one without a word.
+        # Official clients would read a document as a stream without a word.
         streams = asked.look.stream is True and asked.kind != "embeddings"
         if streams or (kind and not kind.startswith(b"application/json")):
             raise no_answer(connection, streams=streams)

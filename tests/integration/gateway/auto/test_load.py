@@ -111,3 +111,20 @@ def test_time_to_the_first_byte_is_known_before_the_last_one(lab: Lab) -> None:
     wait_until(lambda: instances_of(gateway)[0]["in_flight"] == 0)
     assert 0 < known <= SMOOTHING * took
     assert first_bytes(gateway) == [pytest.approx(known)]
+
+
+@pytest.mark.parametrize("status", [400, 429])
+def test_server_that_refuses_at_once_is_not_taken_for_a_quick_one(lab: Lab, status: int) -> None:
+    """Else the one that takes nothing would be asked first by everybody."""
+    model = ScriptedModel()
+    model.when("no").refuse(status)
+    model.when("yes").say("here", wait=0.3)
+    gateway = lab.gateway(lab.expert(model), check_interval=3600)
+
+    gateway.post(CHAT, json=chat("yes")).raise_for_status()
+    before = first_bytes(gateway)
+    for _ in range(5):
+        assert gateway.post(CHAT, json=chat("no")).status_code == status
+
+    assert first_bytes(gateway) == before
+    assert before[0] >= 0.3 * SMOOTHING
