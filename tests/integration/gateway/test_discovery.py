@@ -1,6 +1,7 @@
 """Which servers and models there are, and how well they are."""
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
@@ -79,6 +80,24 @@ def test_experts_tell_what_they_are(lab: Lab) -> None:
     assert (expert["tools"], expert["context"]) == ("none", 2048)
     assert expert["instances"][0]["slots"] == 1
     assert found["others"][0]["models"] == ["scripted"]
+
+
+def test_experts_tell_why_one_is_not_chosen(lab: Lab) -> None:
+    """What a person looks for when `auto` takes another one than they thought."""
+    model = ScriptedModel()
+    gateway = lab.gateway(lab.expert(model), lab.expert(ScriptedModel(), "own", auto=False))
+
+    def told(name: str) -> list[Any]:
+        experts = gateway.get("/api/experts").json()["experts"]
+        found = next(one for one in experts if one["name"] == name)
+        reasons = {found["reason"], *(one["reason"] for one in found["instances"])}
+        return [found["healthy"], found["auto"], *reasons]
+
+    assert told("small") == [True, True, ""]
+    assert told("own") == [True, False, ""]
+    model.loading = True
+    wait_until(lambda: not told("small")[0])
+    assert told("small") == [False, False, "HTTP 503: Loading model"]
 
 
 def test_gateway_without_a_ready_expert_says_so(lab: Lab) -> None:
