@@ -217,7 +217,7 @@ class HotRoutes:
     async def _classify(self, asked: Asked, classifier: Classifier) -> None:
         needs = asked.needed()
         if not needs.domain:
-            domain = await classifier.domain_of(first_words(asked.body))
+            domain = await classifier.domain_of(first_words(asked.body), needs)
             asked.needs = replace(needs, domain=domain)
 
     async def _served(self, asked: Asked, reply: Reply) -> bool:

@@ -214,6 +214,14 @@ def _automatic(needs: Needs, instances: Sequence[C]) -> Route[C]:
     return Route(ready, reason + (KEPT if home else ""), home=home)
 
 
+def undecided(needs: Needs, instances: Sequence[Candidate]) -> bool:
+    """Whether it depends on the domain who is chosen for `auto`: of those that can, some are made
+    for one thing, and some for another or for everything."""
+    experts = [one for one in instances if one.expert is not None and one.auto and one.usable]
+    able = [one for one in experts if lack_of(one, needs) is None and _fits(one, needs)]
+    return len({tuple(one.domains) for one in able}) > 1
+
+
 def _strangeness(instance: Candidate, needs: Needs) -> int:
     """0: made for this domain; 1: for everything; 2: for other ones. Without a domain, all 0."""
     if not needs.domain or needs.domain in instance.domains:

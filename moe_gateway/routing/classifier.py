@@ -11,6 +11,8 @@ import structlog
 
 from moe_gateway.admission import Admission, Circuit
 from moe_gateway.instances import Instance
+from moe_gateway.routing.body import Needs
+from moe_gateway.routing.choice import undecided
 from moe_gateway.upstream.connection import Lost, UpstreamError
 from moe_gateway.upstream.pool import Pool
 
@@ -48,8 +50,11 @@ class Classifier:
         self._vectors: dict[str, list[list[float]]] = {}
         """Model -> the vectors of the domains, each of length 1."""
 
-    async def domain_of(self, text: str) -> str:
-        """The domain; empty when it is none of them or could not be told in time."""
+    async def domain_of(self, text: str, needs: Needs) -> str:
+        """The domain; empty when it is none of them, could not be told in time, or would change
+        nothing for a request with these needs."""
+        if not undecided(needs, self._instances):
+            return ""
         text = text[:LOOKED_AT]
         if text in self._known:
             self._known.move_to_end(text)

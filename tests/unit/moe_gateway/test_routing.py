@@ -9,7 +9,7 @@ import pytest
 from moe_gateway.errors import Refused
 from moe_gateway.instances import Instance
 from moe_gateway.routing.body import Hints, Needs, changed, look_at, needs_of
-from moe_gateway.routing.choice import choose, choose_speech, known_models
+from moe_gateway.routing.choice import choose, choose_speech, known_models, undecided
 from moe_gateway.settings import InstanceSettings
 
 
@@ -285,6 +285,26 @@ def test_turns_of_one_conversation_have_one_affinity() -> None:
     assert named == b"k"
     assert needs_of(turns(LONG, "Hello"), "chat", Hints(b"s")).affinity == b"s"
     assert needs_of(turns("short", "Hello"), "chat").affinity == b""
+
+
+@pytest.mark.parametrize(
+    ("needs", "instances", "asked"),
+    [
+        (Needs(), [SMALL, CODER], True),
+        (Needs(), [SMALL, BIG], False),
+        (Needs(), [CODER, replace(CODER, label="c2")], False),
+        (Needs(), [SMALL, sick(CODER)], False),
+        (Needs(), [SMALL, replace(CODER, auto=False)], False),
+        (Needs(tools=True), [SMALL, CODER], False),
+        (Needs(tokens=2000), [SMALL, CODER], False),
+        (Needs(), [SMALL, replace(AGENT, domains=("code",))], False),
+    ],
+)
+def test_domain_is_asked_for_where_it_decides(
+    needs: Needs, instances: list[Server], *, asked: bool
+) -> None:
+    """Rules come first: where they leave no choice, half a second for an opinion is lost."""
+    assert undecided(needs, instances) is asked
 
 
 def test_known_models_begin_with_auto_when_there_are_experts() -> None:

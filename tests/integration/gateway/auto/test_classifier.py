@@ -22,6 +22,7 @@ from tests.integration.gateway.conftest import (
     wait_until,
 )
 
+SAYS = {"type": "text", "text": "python"}
 DOMAINS = {"code": "Programs and their mistakes", "food": "Cooking"}
 
 
@@ -38,7 +39,7 @@ def house(lab: Lab, wise: Json, **settings: Any) -> httpx2.Client:
     """A gateway with three experts and a classifier that has all the time that it needs."""
     return lab.gateway(
         wise,
-        lab.expert(ScriptedModel(), "plain", embeddings=True),
+        lab.expert(ScriptedModel(), "plain", embeddings=True, vision=True),
         lab.expert(ScriptedModel(), "coder", cost=9, domains=["code"]),
         lab.expert(ScriptedModel(), "vane", cost=9, domains=["weather"]),
         **{"classifier": "wise", "domains": DOMAINS, "classifier_seconds": 60, **settings},
@@ -80,6 +81,10 @@ def test_nobody_is_asked_what_a_rule_or_the_caller_tells(lab: Lab, wise: Scripte
     assert gateway.post(CHAT, json=told).headers["x-hearth-expert"] == "coder"
     vectors = gateway.post("/v1/embeddings", json={"model": "auto", "input": "python"})
     assert vectors.headers["x-hearth-expert"] == "plain"
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
+    asked = {"model": "auto", "messages": [{"role": "user", "content": [SAYS, picture]}]}
+    seen = gateway.post(CHAT, json=asked)
+    assert seen.headers["x-hearth-route"] == "auto: the only one that can"
     assert wise.requests == []
 
 
