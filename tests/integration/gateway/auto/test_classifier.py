@@ -218,6 +218,7 @@ def test_it_has_a_slot_while_it_is_asked_and_gives_it_to_who_waits(lab: Lab) -> 
     plain.when("hello").say("Good day.", held=said)
     gateway = lab.gateway(
         lab.expert(wise, "wise", auto=False, slots=1), lab.expert(plain, "plain"),
+        lab.expert(ScriptedModel(), "coder", cost=9, domains=["code"]),
         classifier="wise", classifier_seconds=60, domains=DOMAINS,
         check_interval=3600,  # So that nobody else looks who can go on.
     )  # fmt: skip
