@@ -171,9 +171,12 @@ def test_headers_of_the_agent_reach_the_caller(lab: Lab) -> None:
 
 
 def test_plain_completions_and_embeddings_pass_too(gateway: httpx2.Client) -> None:
-    """The other two hot routes; node's client asks for base64 vectors."""
+    """The other two hot routes; node's client asks for base64 vectors. There is no stream of those,
+    so who asks for one gets them."""
     text = gateway.post("/v1/completions", json={"model": "small", "prompt": "a b"}).json()
     body: dict[str, Any] = {"model": "small", "input": ["abc"], "encoding_format": "base64"}
+    streamed = gateway.post("/v1/embeddings", json={**body, "stream": True})
+    assert streamed.status_code == 200
     vector = gateway.post("/v1/embeddings", json=body).json()
 
     assert text["choices"][0]["text"] == "a b"

@@ -19,6 +19,7 @@ from moe_gateway.upstream.connection import (
 )
 from moe_gateway.upstream.headers import passed_back
 from moe_gateway.upstream.pool import Pool
+from moe_gateway.upstream.told import busy_slots
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
@@ -509,3 +510,20 @@ def test_address_is_read_off_a_url(url: str, address: Address, authority: str) -
     """Settings have URLs, connections need hosts and ports."""
     assert Address.of(url) == address
     assert address.authority == authority
+
+
+@pytest.mark.parametrize(
+    ("body", "busy"),
+    [
+        (b'[{"is_processing": true}, {"is_processing": false}, {"is_processing": true}]', 2),
+        (b"[]", 0),
+        (b'[{"id": 0}]', 0),
+        (b'[{"is_processing": true}, 7]', 0),
+        (b'{"error": {"message": "no slots"}}', 0),
+        (b"<html>", 0),
+        (b"null", 0),
+    ],
+)
+def test_slots_are_counted_where_a_server_tells_them(body: bytes, busy: int) -> None:
+    """Not all do, and none is worse for it: its own requests are known without asking."""
+    assert busy_slots(body) == busy
