@@ -255,7 +255,8 @@ def test_one_request_tries_an_instance_that_was_left_alone(lab: Lab) -> None:
 
 
 def test_failovers_add_a_tenth_of_the_load_at_most(lab: Lab) -> None:
-    """When all are overloaded, asking each request twice would keep them so."""
+    """When all are overloaded, asking each request twice would keep them so; but a house that has
+    had a bad hour goes on earning them."""
     models = [ScriptedModel() for _ in range(2)]
     for model in models:
         model.when("go").refuse(503, "Loading model")
@@ -267,7 +268,7 @@ def test_failovers_add_a_tenth_of_the_load_at_most(lab: Lab) -> None:
     assert statuses == {503}
     burst = earned = 10
     asked = sum(len(model.requests) for model in models)
-    assert 100 + burst <= asked <= 100 + burst + earned
+    assert 100 + burst + earned - 2 <= asked <= 100 + burst + earned
 
 
 def test_conversation_stays_with_its_instance(lab: Lab) -> None:
