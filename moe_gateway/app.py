@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from importlib import import_module
 from typing import Final
 
@@ -20,6 +21,7 @@ from hearth.service.server import service_routes
 from hearth.service.settings import SettingsError, read_key, trusting
 from moe_gateway.admission import Admission, Circuit
 from moe_gateway.asked import HOT
+from moe_gateway.callers.clock import end_closed
 from moe_gateway.callers.cors import Cors
 from moe_gateway.callers.entrance import Entrance
 from moe_gateway.callers.keyring import Keyring
@@ -135,6 +137,7 @@ def build_app(settings: Settings, health: Health) -> Gateway:
     tls = None if settings.tls_ca_file is None else trusting(settings.tls_ca_file)
     pool = Pool(settings.connect_timeout, tls)
     metrics = GatewayMetrics(registry, instances, admission, keys)
+    keys.closed = partial(end_closed, pool.deadlines)
     entrance = Entrance(settings, keys, instances)
     classifier = _classifier(settings, instances, pool, admission)
     traces = _traces(settings)

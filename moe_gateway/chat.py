@@ -19,7 +19,7 @@ from hearth.openai_api.usage import TokenCount
 from moe_gateway.admission import Admission, RetryBudget
 from moe_gateway.asked import NO_NEEDS, RESPONSES, SPEECH, Asked
 from moe_gateway.callers.behalf import HEADER
-from moe_gateway.callers.clock import Clock, watched
+from moe_gateway.callers.clock import Clock, told_why, watched
 from moe_gateway.callers.corked import Line, line_of
 from moe_gateway.callers.entrance import Entrance
 from moe_gateway.errors import (
@@ -28,7 +28,6 @@ from moe_gateway.errors import (
     Refused,
     broken,
     busy,
-    deadline_passed,
     key_refused,
     none_healthy,
     stopping,
@@ -123,7 +122,7 @@ class HotRoutes:
     async def _until_gone(
         self, asked: Asked, reply: Reply, receive: Receive, line: Line | None
     ) -> None:
-        """Answer; when the caller hangs up or the deadline passes, drop everything at once."""
+        """Answer; drop all at once when the caller hangs up, time is over, or the key is closed."""
         task = asyncio.current_task() if line is None else line.task
         assert task is not None
         watch = watched(line, receive, reply, task)
@@ -131,20 +130,19 @@ class HotRoutes:
             reply,
             task,
             self.pool.deadlines,
+            asked.caller,
             deadline=self.settings.deadline_seconds,
             every=self.settings.keepalive_seconds if asked.look.stream else inf,
         )
         try:
             await self._answer(asked, reply)
         except asyncio.CancelledError:
-            if not (reply.gone or reply.late):
+            if not reply.cut_off:
                 if not reply.ended:
                     await reply.refuse(stopping())
                 raise
             task.uncancel()
-            if reply.late and not reply.ended:
-                await reply.refuse(deadline_passed(self.settings.deadline_seconds))
-            event = "caller_gone" if reply.gone else "deadline_passed"
+            event = await told_why(reply, self.settings.deadline_seconds)
             log.info(event, request_id=reply.request_id.decode(), instance=asked.instance)
         finally:
             watch()

@@ -61,6 +61,8 @@ class Reply:
     """Tells a request's place in the queue while it waits there."""
     late = False
     """The deadline passed before the end."""
+    shut = False
+    """The caller's key was closed before the end."""
     breaks = False
     """What has begun is no text, and has no place for an error: it can only break off."""
     so_far: Callable[[], int] | None = None
@@ -72,6 +74,11 @@ class Reply:
         self.started_at = time.perf_counter()
         self.facts: Headers = []
         """Headers that say where the answer comes from."""
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether its end comes before that of the answer, for a reason of its own."""
+        return self.gone or self.late or self.shut
 
     def _head(self, status: int, content_type: bytes, headers: Headers, facts: Headers) -> Headers:
         self.status, self.first_byte_at = status, time.perf_counter()

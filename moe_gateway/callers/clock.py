@@ -1,21 +1,26 @@
-"""What ends a request that is answered before its end: time, and its caller."""
+"""What ends a request that is answered before its end: time, its caller, and who closes its key."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from math import inf
 
 from starlette.types import Receive
 
 from moe_gateway.callers.corked import Line
+from moe_gateway.callers.limits import Caller
+from moe_gateway.errors import deadline_passed, no_key
 from moe_gateway.relay import Reply
 from moe_gateway.upstream.deadlines import Deadlines
 
 
 class Clock:
-    """What time does to one request: signs of life to who waits for a stream, and its deadline."""
+    """What time does to one request: signs of life to who waits for a stream, and its deadline.
 
-    __slots__ = ("_deadlines", "_ends", "_every", "_reply", "_task", "_telling", "due")
+    It stands in for the request where those under way are looked through (see `end_closed`).
+    """
+
+    __slots__ = ("_deadlines", "_ends", "_every", "_reply", "_task", "_telling", "caller", "due")
 
     due: float
 
@@ -24,11 +29,13 @@ class Clock:
         reply: Reply,
         task: "asyncio.Task[object]",
         deadlines: Deadlines,
+        caller: Caller,
         *,
         deadline: float,
         every: float = inf,
     ) -> None:
         """`deadline` in seconds from now; `every` so many seconds a sign."""
+        self.caller = caller
         self._reply, self._task, self._deadlines, self._every = reply, task, deadlines, every
         self._telling: asyncio.Task[None] | None = None
         deadlines.add(self)
@@ -38,6 +45,12 @@ class Clock:
 
     def stop(self) -> None:
         self._deadlines.remove(self)
+
+    def shut(self) -> None:
+        """The key of its caller is closed."""
+        if not self._reply.ended:
+            self._reply.shut = True
+            self._task.cancel()
 
     def late(self) -> None:
         """It is time for a sign of life, or for the end."""
@@ -54,6 +67,23 @@ class Clock:
         else:
             self._telling = asyncio.create_task(self._reply.sign_of_life())
             self._deadlines.within(self, min(self._every, left))
+
+
+def end_closed(deadlines: Deadlines, closed: Collection[Caller]) -> None:
+    """End what is under way for callers whose keys are closed."""
+    for one in deadlines.known():
+        if isinstance(one, Clock) and one.caller in closed:
+            one.shut()
+
+
+async def told_why(reply: Reply, deadline: float) -> str:
+    """Tell the caller, if it is still there, why its answer is cut off; gives the event of that."""
+    if reply.gone:
+        return "caller_gone"
+    refused = no_key() if reply.shut else deadline_passed(deadline)
+    if not reply.ended:
+        await reply.refuse(refused)
+    return "key_closed" if reply.shut else "deadline_passed"
 
 
 def watched(

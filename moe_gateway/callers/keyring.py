@@ -2,7 +2,7 @@
 
 import asyncio
 import hmac
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Self
@@ -47,6 +47,8 @@ class Keyring:
         self.as_of = datetime.now(UTC)
         """What people changed before this moment counts."""
         self._looking = asyncio.Lock()
+        self.closed: Callable[[Collection[Caller]], None] = lambda callers: None
+        """Is told whose keys are closed, each time when some are."""
         self._learn_names()
         if store is not None:
             self._take(store.all(), store.usage(today()))
@@ -154,8 +156,11 @@ class Keyring:
                 caller = known.get(key.name) or Caller(key.name, used_today=used)
                 caller.limit(key.limits)
                 made[key.digest] = caller
+        gone = set(self._made.values()) - set(made.values())
         self._made = made
         self._learn_names()
+        if gone:
+            self.closed(gone)
 
     def _learn_names(self) -> None:
         """The settings' own keys count where a made one has the same name, or is the same."""

@@ -46,6 +46,10 @@ class Deadlines:
                 self._timer.cancel()
             self._timer, self._loop, self._looks_at = None, None, inf
 
+    def known(self) -> list[Limited]:
+        """All whose limits are looked at now."""
+        return list(self._known)
+
     def within(self, one: Limited, seconds: float) -> float:
         """Call its `late` in so many seconds, unless its `due` is set otherwise before; gives that
         time. Never early, and up to `TOGETHER` too late."""
