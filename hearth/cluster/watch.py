@@ -29,14 +29,28 @@ LONGEST_PAUSE: Final = 5.0
 CALM_SECONDS: Final = 0.1
 """Two answers on one thing come no faster, however often Consul's index moves."""
 
+CONNECT_SECONDS: Final = 3.0
+QUICK_SECONDS: Final = 10.0
+"""How long an answer may take that Consul need not hold."""
+
 CATALOGUE: Final = "/v1/catalog/services"
+
+LEFT_OUT: Final = "x-consul-results-filtered-by-acls"
+"""Consul says so of an answer that lacks what the token may not read; not of one that was waited
+for, which may come from its streams, nor to who has no token."""
+
+RIGHTS: Final = "it needs a policy with service:read and node:read"
+
+NOTHING_LISTED: Final = (
+    f"it lists no service, not even its own: the token may not read them ({RIGHTS})"
+)
 
 State = Literal["passing", "warning", "critical"]
 WORST_FIRST: Final[tuple[State, ...]] = ("critical", "warning", "passing")
 
 
 class ConsulAway(Exception):
-    """Is the Consul agent running, its address right, and may the token read services?"""
+    """Is the Consul agent running, its address right, and may the token read services and nodes?"""
 
 
 @dataclass(frozen=True)
@@ -51,7 +65,7 @@ class ConsulAgent:
         """A client without a limit of connections: each thing that is followed holds one."""
         return httpx2.AsyncClient(
             base_url=self.url.rstrip("/"),
-            timeout=httpx2.Timeout(WAIT_SECONDS * 17 / 16 + GRACE_SECONDS, connect=3.0),
+            timeout=httpx2.Timeout(WAIT_SECONDS * 17 / 16 + GRACE_SECONDS, connect=CONNECT_SECONDS),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None),
             verify=trusting(self.ca_file),
             trust_env=False,
@@ -111,6 +125,7 @@ class ServiceWatch:
 
     `changed` is called with all that is known as soon as something differs, `away` included: while
     Consul is away the last known set stays, `away` says why, and the log has a line for each way.
+    So it is with what the token may not read any more: it is not gone because it is not seen.
     """
 
     def __init__(
@@ -123,6 +138,8 @@ class ServiceWatch:
         self.agent, self._wanted, self._changed = agent, wanted, changed
         self.services: dict[str, tuple[ServiceInstance, ...]] = {}
         self.away: str | None = "Consul has not been asked yet"
+        self._unanswered: dict[str, str] = {}
+        """Why each question has no answer now that has none."""
 
     async def run(self) -> None:
         """Follow the list of services, and each of them; never returns by itself."""
@@ -133,72 +150,134 @@ class ServiceWatch:
                 for name in (following.keys() | self.services.keys()) - names:
                     if gone := following.pop(name, None):
                         gone.cancel()
-                    self._forget(name)
+                    if await self._is_unlisted(http, name):
+                        self._forget(name)
+                    else:
+                        names.add(name)
                 for name in sorted(names - following.keys()):
                     following[name] = group.create_task(self._service(http, name))
 
+    async def _is_unlisted(self, http: httpx2.AsyncClient, name: str) -> bool:
+        """Whether nobody offers it any more, as far as the token can see."""
+        try:
+            found, _ = await self._ask(http, health_of(name), 0)
+        except ConsulAway:
+            return False
+        return not found
+
     async def _service(self, http: httpx2.AsyncClient, name: str) -> None:
-        async for entries in self._follow(http, f"/v1/health/service/{name}"):
+        async for entries in self._follow(http, health_of(name)):
             found = tuple(ServiceInstance.of(entry) for entry in entries)
             if found != self.services.get(name):
                 self.services[name] = found
                 self._changed(self.services)
 
     def _forget(self, name: str) -> None:
+        self._back(health_of(name))
         if self.services.pop(name, None):
             self._changed(self.services)
 
     async def _follow(self, http: httpx2.AsyncClient, path: str) -> AsyncIterator[Any]:
-        """What Consul answers at `path`: now, then whenever its index has moved."""
+        """What Consul answers at `path`: now, then whenever it differs, because its index has moved
+        or the token may read something else."""
         index, pause, loop = 0, FIRST_PAUSE, asyncio.get_running_loop()
+        before: Any = None
         while True:
             asked_at = loop.time()
             try:
                 found, told = await self._ask(http, path, index)
             except ConsulAway as error:
-                self._lost(str(error))
+                self._lost(path, str(error))
                 index = 0
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
                 continue
-            self._back()
-            pause, before = FIRST_PAUSE, index
-            index = next_index(index, told)
-            if index != before:
+            self._back(path)
+            pause, index = FIRST_PAUSE, next_index(index, told)
+            if found != before:
+                before = found
                 yield found
             await asyncio.sleep(asked_at + CALM_SECONDS - loop.time())
 
     async def _ask(self, http: httpx2.AsyncClient, path: str, index: int) -> tuple[Any, str]:
-        """The answer and its index. Raises `ConsulAway`."""
+        """The answer and its index. Raises `ConsulAway`, also for an empty answer to a token that
+        may not read more: that is no error to Consul."""
+        found, told = await self._get(http, path, index)
+        if index and not found:
+            found, told = await self._get(http, path, 0)
+        if not found:
+            await self._doubt(http, path, told)
+        return found, told["x-consul-index"]
+
+    async def _doubt(self, http: httpx2.AsyncClient, path: str, told: Mapping[str, str]) -> None:
+        """Raises `ConsulAway` where an empty answer need not mean that there is nothing."""
+        if path == CATALOGUE:  # Consul itself is in a whole one.
+            raise ConsulAway(NOTHING_LISTED)
+        if LEFT_OUT in told:
+            name = path.rpartition("/")[2]
+            raise ConsulAway(f"the token may not read {name} or its nodes ({RIGHTS})")
+        listed, told = await self._get(http, CATALOGUE, 0)
+        if not listed and LEFT_OUT not in told:
+            raise ConsulAway(NOTHING_LISTED)
+
+    async def _get(
+        self, http: httpx2.AsyncClient, path: str, index: int
+    ) -> tuple[Any, Mapping[str, str]]:
+        """What Consul says, and its headers. Raises `ConsulAway`."""
         query = {"index": str(index), "wait": f"{WAIT_SECONDS:g}s"} if index else {}
+        seconds = WAIT_SECONDS * 17 / 16 + GRACE_SECONDS if index else QUICK_SECONDS
+        limit = httpx2.Timeout(seconds, connect=CONNECT_SECONDS)
         try:
-            answer = await http.get(path, params=query, headers=self.agent.headers())
-            found = answer.json() if answer.is_success else None
-        except (httpx2.TransportError, ValueError) as error:
+            answer = await http.get(path, params=query, headers=self.agent.headers(), timeout=limit)
+        except httpx2.TransportError as error:
             raise ConsulAway(str(error) or type(error).__name__) from error
-        if found is None:
-            raise ConsulAway(f"HTTP {answer.status_code}: {answer.text.strip()[:200]}")
-        # Who may not read gets no error but an empty list; Consul itself is in a whole one.
-        if path == CATALOGUE and not found:
-            raise ConsulAway("it lists no service, not even its own: the token may not read them")
-        return found, answer.headers.get("x-consul-index", "")
+        if not answer.is_success:
+            said = f"HTTP {answer.status_code}: {answer.text.strip()[:200]}"
+            unknown = f" (it does not know the token, or {RIGHTS})"
+            raise ConsulAway(said + unknown * (answer.status_code == 403))
+        if "x-consul-index" not in answer.headers:
+            raise ConsulAway(f"what answers at {self.agent.url} is no Consul")
+        return told_by(path, answer), answer.headers
 
-    def _lost(self, reason: str) -> None:
+    def _lost(self, path: str, reason: str) -> None:
+        self._unanswered[path] = reason
+        now = next(iter(self._unanswered.values()))
         if self.away is None:
-            log.warning("consul_away", url=self.agent.url, reason=reason, kept=len(self.services))
-        elif self.away != reason and not self.services:
-            log.warning("consul_not_reached_yet", url=self.agent.url, reason=reason)
-        self._say(reason)
+            log.warning("consul_away", url=self.agent.url, reason=now, kept=len(self.services))
+        elif self.away != now and not self.services:
+            log.warning("consul_not_reached_yet", url=self.agent.url, reason=now)
+        self._say(now)
 
-    def _back(self) -> None:
-        if self.away is not None:
+    def _back(self, path: str) -> None:
+        self._unanswered.pop(path, None)
+        now = next(iter(self._unanswered.values()), None)
+        if self.away is not None and now is None:
             log.info("consul_answers", url=self.agent.url)
-        self._say(None)
+        self._say(now)
 
     def _say(self, away: str | None) -> None:
         if away != self.away:
             self.away = away
             self._changed(self.services)
+
+
+def health_of(name: str) -> str:
+    """Where Consul tells of a service's instances and their checks."""
+    return f"/v1/health/service/{name}"
+
+
+def told_by(path: str, answer: httpx2.Response) -> Any:
+    """The services with their tags, or the entries of one. Raises `ConsulAway`: a proxy or another
+    program may say anything."""
+    try:
+        found = answer.json()
+        if path == CATALOGUE:
+            found.keys()
+        else:
+            list(map(ServiceInstance.of, found))
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise ConsulAway(f"what answers is no Consul: {answer.text.strip()[:50]!r}") from error
+    return found
 
 
 def next_index(before: int, told: str) -> int:

@@ -1,6 +1,7 @@
 """A real Consul agent on free ports of loopback, and what a service does with it."""
 
 import json
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -67,6 +68,15 @@ class ConsulServer:
             self._process.wait()
             self._process = None
 
+    def halt(self) -> None:
+        """It stands still, as on a machine that swaps, until it may `go_on`."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
+
     def register(self, name: str, port: int, *, state: str = "passing", **meta: str) -> None:
         """As a launcher does, with a check whose state the test decides: see `judge`."""
         body = {
@@ -89,11 +99,24 @@ class ConsulServer:
 
     def token(self, rules: str) -> str:
         """A token with these rules."""
+        return self.grant(rules)["SecretID"]
+
+    def grant(self, rules: str) -> dict[str, str]:
+        """The same, with what `allow` and `revoke` need."""
         policy = {"Name": f"p{time.monotonic_ns()}", "Rules": rules}
         made = self.api.put("/v1/acl/policy", json=policy).raise_for_status().json()
         token = {"Policies": [{"ID": made["ID"]}]}
         found = self.api.put("/v1/acl/token", json=token).raise_for_status().json()
-        return str(found["SecretID"])
+        return {"Policy": made["ID"], **policy, **found}
+
+    def allow(self, granted: dict[str, str], rules: str) -> None:
+        """From now on the token has these rules."""
+        body = {"Name": granted["Name"], "Rules": rules}
+        self.api.put(f"/v1/acl/policy/{granted['Policy']}", json=body).raise_for_status()
+
+    def revoke(self, granted: dict[str, str]) -> None:
+        """From now on Consul does not know the token."""
+        self.api.delete(f"/v1/acl/token/{granted['AccessorID']}").raise_for_status()
 
     def _is_ready(self) -> bool:
         try:
