@@ -84,7 +84,9 @@ def metrics() -> str:
     """Every metric of our services, as `/metrics` names it."""
     lines = ["# Metrics", "", HEAD]
     lines += [
-        "Each service answers `/metrics` without a key. No label holds what a user wrote.",
+        "Each service answers `/metrics` without a key. No label holds what a user wrote. Each",
+        "also has the figures of its process: memory, processor time, open files (`process_…`),",
+        "and what Python tells of itself (`python_…`).",
         "",
     ]
     gateway, agent, expert = CollectorRegistry(), CollectorRegistry(), CollectorRegistry()
