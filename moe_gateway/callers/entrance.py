@@ -91,6 +91,8 @@ class Entrance:
             look = look_at(body)
             if kind == "chat" and look.says_nothing:
                 raise no_messages()
+            if kind == "tts":
+                look.stream = False  # Signs of life would be a part of the sound.
         if kind != "stt" and not self.settings.allow_addresses:
             refuse_addresses(body)
         return Asked(kind, path, headers, told, body, look, caller, depth, content_type)

@@ -2,7 +2,9 @@
 
 import socket
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
 import openai
@@ -15,6 +17,7 @@ from tests.integration.gateway.conftest import (
     KEY,
     Lab,
     chat,
+    gauge,
     instances_of,
     raw,
     wait_until,
@@ -172,6 +175,23 @@ def test_words_that_break_off_are_the_clients_error(lab: Lab) -> None:
 
     assert first == "transcript.text.delta"
     assert broken.value.code == "upstream_lost"
+
+
+def test_sound_that_had_to_wait_is_nothing_but_sound(lab: Lab, voice: Speech) -> None:
+    """Programs send `stream` here, too; comments of events would be noise in a file of sound."""
+    voice.held = threading.Event()
+    gateway = lab.gateway(lab.at(lab.serve(voice), speech="tts", slots=1), keepalive_seconds=0.05)
+    with ThreadPoolExecutor(2) as callers:
+        first = callers.submit(gateway.post, TTS, json=ASKED)
+        wait_until(lambda: gauge(gateway, "moe_gateway_in_flight") == 1)
+        second = callers.submit(gateway.post, TTS, json={**ASKED, "stream": True})
+        wait_until(lambda: gauge(gateway, "moe_gateway_waiting") == 1)
+        time.sleep(0.2)  # Several signs of life.
+        voice.held.set()
+
+    assert first.result().content == SOUND
+    assert second.result().content == SOUND
+    assert second.result().headers["content-type"] == "audio/wav"
 
 
 def test_next_service_speaks_when_the_first_is_gone(lab: Lab, voice: Speech) -> None:
