@@ -32,7 +32,7 @@ from moe_gateway.catalogue.openapi import document
 from moe_gateway.chat import HotRoutes, Traces
 from moe_gateway.errors import Refused, broken, invalid_json, keys_unreadable, no_key, type_of
 from moe_gateway.instances import Instance, Watch
-from moe_gateway.metrics import GatewayMetrics
+from moe_gateway.metrics import ConsulCollector, GatewayMetrics
 from moe_gateway.relay import Reply
 from moe_gateway.routing.classifier import Classifier
 from moe_gateway.settings import Settings
@@ -143,6 +143,8 @@ def build_app(settings: Settings, health: Health) -> Gateway:
     traces = _traces(settings)
     hot = HotRoutes(settings, entrance, pool, metrics, admission, classifier, traces)
     watch = Watch(instances, pool, settings, health, left=metrics.forget, told=admission.changed)
+    if (consul := watch.consul) is not None:
+        registry.register(ConsulCollector(lambda: consul.away))
     rest = FastAPI(
         title="moe-gateway",
         lifespan=_lifespan(watch, keys, health, traces),

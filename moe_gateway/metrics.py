@@ -1,7 +1,7 @@
 """What the gateway counts. Labels are bounded: a model that nobody offers is `unknown`."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -255,6 +255,23 @@ class InstanceCollector(Collector):
             value=_tasks(),
         )
         return [up, busy, circuit, waiting, serves, tasks]
+
+
+class ConsulCollector(Collector):
+    """Whether what is known of the experts is still true."""
+
+    def __init__(self, away: Callable[[], str | None]) -> None:
+        """`away` tells why Consul cannot be asked."""
+        self._away = away
+
+    def collect(self) -> Iterable[Metric]:
+        up = GaugeMetricFamily(
+            "moe_gateway_consul_up",
+            "0: Consul does not answer, or not all that is needed, and the experts are those that"
+            " were last known. Only where they are found by Consul.",
+            value=float(self._away() is None),
+        )
+        return [up]
 
 
 def _tasks() -> int:

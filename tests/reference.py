@@ -14,7 +14,7 @@ from hearth.settings import Settings as HearthSettings
 from llama_expert.metrics import ExpertMetrics
 from llama_expert.settings import Settings as ExpertSettings
 from moe_gateway.admission import Admission
-from moe_gateway.metrics import GatewayMetrics
+from moe_gateway.metrics import ConsulCollector, GatewayMetrics
 from moe_gateway.settings import Settings as GatewaySettings
 from pipecatapp.library.pages.projects import projects_page
 from pipecatapp.library.pages.workflows import documents_page
@@ -91,6 +91,7 @@ def metrics() -> str:
     ]
     gateway, agent, expert = CollectorRegistry(), CollectorRegistry(), CollectorRegistry()
     GatewayMetrics(gateway, [], Admission(1, 1))
+    gateway.register(ConsulCollector(lambda: None))
     RunMetrics(agent)
     VoiceMetrics(agent)
     ExpertMetrics(expert, [])

@@ -28,6 +28,7 @@ ALL = 'service_prefix "" { policy = "read" } node_prefix "" { policy = "read" }'
 NO_NODES = 'service_prefix "" { policy = "read" }'
 FIRST_ONLY = 'service "llama-expert-first" { policy = "read" } node_prefix "" { policy = "read" }'
 NOTHING = 'key "x" { policy = "read" }'
+EXPERTS = "/api/experts"
 NEEDS = "it needs a policy with service:read and node:read"
 
 
@@ -86,8 +87,12 @@ def gateway_on(
 
 
 def away_of(gateway: httpx2.Client) -> str:
-    """Why it has to do without Consul; empty: it need not."""
-    return gateway.get("/api/experts").json()["consul"]["away"] or ""
+    """Why it has to do without Consul; empty: it need not. Its figures say the same."""
+    before, figures, after = (gateway.get(path) for path in (EXPERTS, "/metrics", EXPERTS))
+    told = [one.json()["consul"]["away"] or "" for one in (before, after)]
+    if told[0] == told[1]:
+        assert f"moe_gateway_consul_up {float(not told[0])}\n" in figures.text
+    return str(told[1])
 
 
 @pytest.fixture
