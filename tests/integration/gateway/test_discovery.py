@@ -115,11 +115,20 @@ def test_labels_stay_bounded(lab: Lab) -> None:
     gateway = lab.gateway(lab.expert(ScriptedModel()))
     for number in range(5):
         gateway.post(CHAT, json=chat("x", f"invented-{number}"))
+        gateway.post(CHAT, json={"model": ["invented"], "messages": number})
+        gateway.post(CHAT, content=b"{" * number)
 
     metrics = gateway.get("/metrics").text
 
     assert "invented" not in metrics
-    counted = 'moe_gateway_requests_total{instance="none",model="unknown",status="4xx"} 5.0'
+    models = {
+        one.labels["model"]
+        for family in text_string_to_metric_families(metrics)
+        for one in family.samples
+        if family.name != "moe_gateway_instance_serves" and "model" in one.labels
+    }
+    assert models == {"unknown"}
+    counted = 'moe_gateway_requests_total{instance="none",model="unknown",status="4xx"} 15.0'
     assert counted in metrics
 
 

@@ -12,7 +12,17 @@ import pytest
 from hearth.openai_api.testing import ScriptedModel
 from moe_gateway.callers.behalf import Behalf
 from tests.integration.gateway.api.speech import Speech
-from tests.integration.gateway.conftest import CHAT, KEY, SERVICE_KEY, Json, Lab, caller, chat
+from tests.integration.gateway.conftest import (
+    CHAT,
+    KEY,
+    SERVICE_KEY,
+    Json,
+    Lab,
+    caller,
+    chat,
+    raw,
+    wait_until,
+)
 from tests.integration.gateway.robust.process import Gateway
 
 PROMPT = "PROMPT-THAT-MUST-STAY-PRIVATE"
@@ -30,6 +40,9 @@ def driven(tmp_path: Path) -> Iterator[tuple[Gateway, str]]:
         how, _, place = fault.partition(" ")
         model.when(fault).lose(f"{PROMPT} b c", after=2 * (place == "late"), how=how)  # type: ignore[arg-type]
     model.when("refused").refuse(500, f"I cannot say {PROMPT}.")
+    model.when("slow").say(f"{PROMPT} " * 500, pause=0.1)
+    wise = ScriptedModel()
+    wise.when(PROMPT).say(f"It is about {PROMPT}.")
     with ExitStack() as stack:
         lab = Lab(stack, tmp_path)
         gateway = stack.enter_context(
@@ -37,6 +50,8 @@ def driven(tmp_path: Path) -> Iterator[tuple[Gateway, str]]:
                 tmp_path,
                 lab.expert(model, stops_unary=False, slots=4),
                 lab.expert(ScriptedModel(key=EXPERT_KEY), "locked"),
+                lab.expert(wise, "wise", auto=False),
+                lab.expert(ScriptedModel(), "coder", cost=9, domains=["code"]),
                 lab.agent(ScriptedModel("agent")),
                 lab.at(lab.serve(Speech("stt")), speech="stt"),
                 lab.at(lab.serve(Speech("tts", breaks=True)), speech="tts"),
@@ -46,9 +61,13 @@ def driven(tmp_path: Path) -> Iterator[tuple[Gateway, str]]:
                 MAX_BODY_BYTES="8192",
                 BODY_SECONDS="0.5",
                 CIRCUIT_FAILURES="1000",
+                DEADLINE_SECONDS="5",
+                CLASSIFIER="wise",
+                DOMAINS='{"code": "x", "food": "y"}',
             )
         )
         _talk(gateway.client)
+        _end_early(gateway)
         _speak(gateway.client)
         made = _manage_keys(gateway.client)
         _come_in_wrongly(gateway)
@@ -63,8 +82,20 @@ def _talk(client: httpx2.Client) -> None:
             client.post("/v1/responses", json={"model": "small", "input": said, "stream": stream})
     client.post("/v1/completions", json={"model": "auto", "prompt": PROMPT})
     client.post("/v1/embeddings", json={"model": "small", "input": PROMPT})
+    client.post(CHAT, json=chat(PROMPT, "auto"))
     for name in ("agent", "locked", "auto", f"{PROMPT}-model"):
         client.post(CHAT, json=chat(PROMPT, name, metadata={"domain": PROMPT}))
+
+
+def _end_early(gateway: Gateway) -> None:
+    """Callers who hang up, and an answer that takes too long."""
+    for stream in (False, True):
+        with gateway.connect() as connection:
+            connection.sendall(raw(gateway.client, chat(f"{PROMPT} slow", stream=stream)))
+            if stream:
+                connection.recv(100)
+    gateway.client.post(CHAT, json=chat(f"{PROMPT} slow"))
+    wait_until(lambda: gateway.text.count("caller_gone") == 2)
 
 
 def _speak(client: httpx2.Client) -> None:
@@ -115,7 +146,8 @@ def test_nothing_that_is_written_down_holds_a_key_or_a_prompt(
 
     assert "request_refused" in gateway.text
     assert "instance_refuses_our_key" in gateway.text
-    assert "answer_broken" in gateway.text
+    for path in ("answer_broken", "caller_gone", "deadline_passed", "domain_unknown"):
+        assert path in gateway.text
     assert "Traceback" not in gateway.text
     for secret in (PROMPT, KEY, SERVICE_KEY, EXPERT_KEY, made, "sk-hearth", "guessed"):
         assert secret not in gateway.text
