@@ -235,8 +235,8 @@ async def _show_http_error(request: Request, error: Exception) -> Response:
     message = f"{request.method} {request.url.path[:200]}: {error.detail}."
     if status == 404:
         message += f" {WHERE}"
-    body = error_body(message, type=type_of(status), code="not_found" if status == 404 else None)
-    return JSONResponse(body, status, error.headers)
+    code = {404: "not_found", 405: "method_not_allowed"}.get(status)
+    return JSONResponse(error_body(message, type=type_of(status), code=code), status, error.headers)
 
 
 async def _show_invalid(request: Request, error: Exception) -> Response:

@@ -8,6 +8,7 @@ from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, field_validator, 
 from pydantic_settings import SettingsConfigDict
 
 from hearth.service.settings import TlsSettings
+from moe_gateway.routing.choice import AUTO
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]*$", max_length=100)]
 """A name that may stand in an HTTP header and in a metric's label."""
@@ -62,6 +63,8 @@ class InstanceSettings(BaseModel):
     def _is_one_of_both(self) -> Self:
         if [self.expert is not None, self.lists_models, self.speech is not None].count(True) != 1:
             raise ValueError("an instance has one of `expert`, `lists_models: true` and `speech`")
+        if AUTO in (self.expert, *self.aliases):
+            raise ValueError("`auto` is who chooses among the experts: give this one another name")
         return self
 
 

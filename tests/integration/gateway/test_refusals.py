@@ -128,28 +128,29 @@ def test_body_that_is_too_large_is_refused(gateway: httpx2.Client, *, chunked: b
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "status"),
+    ("method", "path", "status", "code"),
     [
-        ("GET", CHAT, 405),
-        ("OPTIONS", CHAT, 405),
-        ("DELETE", "/v1/models", 405),
-        ("GET", "/", 404),
-        ("GET", "/v1/nothing", 404),
-        ("GET", "/docs", 404),
-        ("GET", "/v1/models/smallx", 404),
-        ("POST", "/chat/completions", 404),
-        ("POST", "/v1/v1/chat/completions", 404),
+        ("GET", CHAT, 405, "method_not_allowed"),
+        ("OPTIONS", CHAT, 405, "method_not_allowed"),
+        ("DELETE", "/v1/models", 405, "method_not_allowed"),
+        ("GET", "/", 404, "not_found"),
+        ("GET", "/v1/nothing", 404, "not_found"),
+        ("GET", "/docs", 404, "not_found"),
+        ("GET", "/v1/models/smallx", 404, "model_not_found"),
+        ("POST", "/chat/completions", 404, "not_found"),
+        ("POST", "/v1/v1/chat/completions", 404, "not_found"),
     ],
 )
 def test_wrong_paths_and_methods_get_the_same_shape(
-    gateway: httpx2.Client, method: str, path: str, status: int
+    gateway: httpx2.Client, method: str, path: str, status: int, code: str
 ) -> None:
     """Clients show `error.message`; a bare `detail` would be lost. Most often it is the base URL
     that is wrong, so that is what is asked for."""
     answer = gateway.request(method, path)
 
     found = error(answer, status)
-    if found["code"] == "not_found":
+    assert found["code"] == code
+    if code == "not_found":
         assert f"{method} {path}: Not Found. OpenAI's API is at /v1: " in found["message"]
     assert "access-control-allow-origin" not in answer.headers
     if status == 405:

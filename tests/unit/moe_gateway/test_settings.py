@@ -46,6 +46,8 @@ def test_instances_come_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
         {"url": "nowhere"},
         {"expert": "two\nlines"},
         {"slots": 0},
+        {"expert": "auto"},
+        {"aliases": ["fast", "auto"]},
     ],
 )
 def test_instance_that_makes_no_sense_stops_the_start(
