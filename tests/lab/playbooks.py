@@ -125,6 +125,12 @@ def changed_by_each(lab: Lab, tags: Sequence[str]) -> dict[str, str]:
         return {tag: why for tag, why in zip(tags, pool.map(run, tags), strict=True) if why}
 
 
+def failed(output: str) -> str:
+    """What a playbook printed of the tasks that failed, which may lie far before its end."""
+    tasks = [task for task in output.split("\nTASK ") if re.search("^(fatal|failed): ", task, re.M)]
+    return "".join(f"TASK {task[:3000]}\n" for task in tasks)
+
+
 def told(
     lab: Lab, words: Sequence[str], *, check: bool = True, root: Path = ROOT, **more: str
 ) -> Ran:
@@ -151,7 +157,7 @@ def told(
         settings[f"HEARTH_{name.upper()}_BINARY"] = str(found or "")
     ended = lab.run(words, cwd=root, settings=settings, check=False)
     if check and ended.returncode != 0:
-        raise AssertionError(ended.stdout[-8000:] + ended.stderr[-2000:])
+        raise AssertionError(failed(ended.stdout) + ended.stdout[-8000:] + ended.stderr[-2000:])
     return Ran(ended.stdout, ended.returncode, ended.stderr)
 
 
@@ -163,7 +169,7 @@ def fetch(lab: Lab) -> None:
         check=False,
     )  # fmt: skip
     if ended.returncode != 0:
-        raise AssertionError(ended.stdout[-8000:] + ended.stderr[-2000:])
+        raise AssertionError(failed(ended.stdout) + ended.stdout[-8000:] + ended.stderr[-2000:])
 
 
 def converge(lab: Lab, *options: str, nodes: int = 3, tags: str = MACHINES) -> Ran:

@@ -113,7 +113,11 @@ class Machines:
                 "-i", self.folder / "hosts.json", self.folder / "play.json", *options,
             ],
             cwd=build_engines.REPOSITORY, capture_output=True, text=True, check=False,
-            env={**os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "NO_COLOR": "1"},
+            env={
+                **os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "NO_COLOR": "1",
+                # Ansible writes into $HOME and reads in the home of the user, which may differ.
+                "ANSIBLE_ASYNC_DIR": str(self.folder / "async"),
+            },
         )  # fmt: skip
         return Outcome(ended, fails=fails)
 

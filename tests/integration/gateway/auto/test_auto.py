@@ -122,7 +122,8 @@ def test_answer_of_the_real_model_holds_to_its_schema(gateway: httpx2.Client) ->
     answer = gateway.post(CHAT, json=body, timeout=120)
 
     found = json.loads(answer.json()["choices"][0]["message"]["content"])
-    assert answer.headers["x-hearth-expert"] == "small"
+    # Both run it; the small one may be busy or slow to say that it is well.
+    assert answer.headers["x-hearth-expert"] in ("small", "roomy")
     assert found.keys() == {"river", "long"}
     assert isinstance(found["long"], bool)
 
