@@ -1,7 +1,7 @@
 """What the gateway is measured with: callers, models, peers and itself, each a process of its own.
 
 Callers and models are C, so that what is measured is what stands between them. Everything listens
-on loopback; all three ways lead to the same three models.
+on loopback; all ways lead to the same models, three where nothing else is said.
 """
 
 import contextlib
@@ -92,7 +92,7 @@ class Field:
 
 
 @contextlib.contextmanager
-def field(interval_us: int = 0) -> Iterator[Field]:
+def field(interval_us: int = 0, models_behind: int = MODELS) -> Iterator[Field]:
     """Everything started and warm; models say a token each so many microseconds, 0: all at once."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -101,7 +101,7 @@ def field(interval_us: int = 0) -> Iterator[Field]:
             return stack.enter_context(running(command, folder, environment))
 
         models = []
-        for number in range(MODELS):
+        for number in range(models_behind):
             port = free_port()
             process = start([compiled("upstream"), port, TOKENS, interval_us])
             models.append(Way(f"model {number}", port, SERVICE_KEY, process))
