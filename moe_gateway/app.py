@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive, Scope, Send
 
-from hearth.openai_api.errors import error_body
+from hearth.openai_api.errors import error_body, not_sent_as_json
 from hearth.service.health import Health
 from hearth.service.metrics import new_registry
 from hearth.service.server import service_routes
@@ -245,7 +245,8 @@ async def _show_invalid(request: Request, error: Exception) -> Response:
     if problem["type"] == "json_invalid":
         return await _show_refusal(request, invalid_json(str(problem["ctx"]["error"])))
     param = ".".join(str(part) for part in problem["loc"][1:])
-    body = error_body(
-        f"{param or 'The body'}: {problem['msg']}.", type=type_of(422), param=param or None
-    )
+    message = f"{param or 'The body'}: {problem['msg']}."
+    if problem["loc"] == ("body",):
+        message = not_sent_as_json(request.headers.get("content-type", "")) or message
+    body = error_body(message, type=type_of(422), param=param or None)
     return JSONResponse(body, 422)

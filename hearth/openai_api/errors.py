@@ -25,6 +25,16 @@ def error_event(
     return sse_event(error_body(message, type=type, code=code, param=param))
 
 
+def not_sent_as_json(content_type: str) -> str | None:
+    """What to say of a body that had to be JSON, to who sent it as something else, as curl's `-d`
+    does; None for who did say JSON: then it is the body itself that does not fit."""
+    kind = content_type.partition(";")[0].strip().lower()
+    if kind == "application/json" or kind.endswith("+json"):
+        return None
+    came = f"as {kind[:80]}" if kind else "without one"
+    return f"The body has to be JSON, with the header Content-Type: application/json (came {came})."
+
+
 class ModelError(Exception):
     """A model server gave no answer. The subclass says how far it came."""
 

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 
-from hearth.openai_api.errors import error_body
+from hearth.openai_api.errors import error_body, not_sent_as_json
 from pipecatapp.api.edge import BodyTooLarge
 from pipecatapp.library.editing import Changed, NotEdited, UnknownLayer
 from pipecatapp.library.stored import UnknownTask
@@ -146,6 +146,8 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
         message, param = f"Unknown field {place!r}.", place
     else:
         message, param = f"{place or 'body'}: {problem['msg']}.", place or None
+        if problem["loc"] == ("body",):
+            message = not_sent_as_json(request.headers.get("content-type", "")) or message
     body = error_body(message, type=error_type(400), code=problem["type"], param=param)
     return JSONResponse(body, 400)
 

@@ -146,6 +146,16 @@ def test_wrong_start_is_refused_with_the_place_of_the_mistake(
         assert client.get("/api/runs").json()["runs"] == []
 
 
+def test_start_that_is_not_sent_as_json_is_told_the_header(house: House) -> None:
+    """curl's `-d` sends a form."""
+    with house.client() as client:
+        form = {"content-type": "application/x-www-form-urlencoded"}
+        answer = client.post("/api/runs", content=b'{"workflow": "agent-turn"}', headers=form)
+
+    assert answer.status_code == 400
+    assert "with the header Content-Type: application/json" in answer.json()["error"]["message"]
+
+
 def test_unknown_run_is_404_on_every_route(house: House) -> None:
     """A link to a run of another instance must say so."""
     with house.client() as client:

@@ -230,6 +230,29 @@ def remote(gateway: httpx2.Client, tmp_path: Path) -> Hearth:
     return lambda *words: CliRunner().invoke(app, ["keys", *words, *where])
 
 
+@pytest.mark.parametrize(
+    ("kind", "came"),
+    [
+        ("application/x-www-form-urlencoded", "as application/x-www-form-urlencoded"),
+        ("text/plain; charset=utf-8", "as text/plain"),
+        (None, "without one"),
+    ],
+)
+def test_body_that_is_not_sent_as_json_is_told_the_header(
+    gateway: httpx2.Client, kind: str | None, came: str
+) -> None:
+    """curl's `-d` sends a form, and who types a key's name there first has done nothing wrong."""
+    headers = {"content-type": kind} if kind else {}
+    body = json.dumps({"name": "kitchen"}).encode()
+    answer = gateway.post("/api/keys", content=body, headers=headers)
+
+    assert answer.status_code == 422
+    told = answer.json()["error"]["message"]
+    assert f"with the header Content-Type: application/json (came {came})." in told
+    as_json = gateway.post("/api/keys", content=b"[]", headers={"content-type": "application/json"})
+    assert "Content-Type" not in as_json.json()["error"]["message"]
+
+
 def test_keys_of_a_gateway_elsewhere_are_managed_with_the_same_commands(
     gateway: httpx2.Client, hearth: Hearth, remote: Hearth
 ) -> None:
