@@ -10,13 +10,13 @@ variable "datacenters" {
 variable "count" {
   type        = number
   default     = 1
-  description = "On how many machines it runs; each of them answers."
+  description = "On how many machines it runs; each of them answers. One where keys_machine is set."
 }
 
 variable "canaries" {
   type        = number
   default     = 0
-  description = "New ones that must be healthy before an old one stops; needs a machine to spare."
+  description = "New ones that must be healthy before an old one stops; needs a machine to spare, so none where keys_machine is set."
 }
 
 variable "python" {
@@ -99,6 +99,11 @@ variable "memory_mb" {
 
 locals {
   scheme = var.tls_dir == "" ? "http" : "https"
+
+  # The machine that keeps keys has its port once: there is no second one, and no new one beside the old.
+  bound    = var.keys_machine != ""
+  count    = local.bound ? 1 : var.count
+  canaries = local.bound ? 0 : var.canaries
 }
 
 job "moe-gateway" {
@@ -111,8 +116,8 @@ job "moe-gateway" {
 
   update {
     max_parallel      = 1
-    canary            = var.canaries
-    auto_promote      = var.canaries > 0
+    canary            = local.canaries
+    auto_promote      = local.canaries > 0
     auto_revert       = true
     min_healthy_time  = "3s"
     healthy_deadline  = "2m"
@@ -120,7 +125,7 @@ job "moe-gateway" {
   }
 
   group "gateway" {
-    count = var.count
+    count = local.count
 
     # It answers on one port of its machine, and on a machine that is awake.
     constraint {
@@ -135,7 +140,7 @@ job "moe-gateway" {
 
     # What people have made, and what they have used, lies there and nowhere else.
     dynamic "constraint" {
-      for_each = var.keys_machine == "" ? [] : [var.keys_machine]
+      for_each = local.bound ? [var.keys_machine] : []
       content {
         attribute = "${node.unique.name}"
         value     = constraint.value
@@ -143,7 +148,7 @@ job "moe-gateway" {
     }
 
     dynamic "volume" {
-      for_each = var.keys_machine == "" ? [] : ["state"]
+      for_each = local.bound ? ["state"] : []
       labels   = ["state"]
       content {
         type   = "host"
@@ -254,7 +259,7 @@ job "moe-gateway" {
           MOE_GATEWAY_DRAIN_SECONDS   = "${var.drain_seconds}"
         },
         { for name, value in var.settings : "MOE_GATEWAY_${upper(name)}" => value },
-        var.keys_machine == "" ? {} : { MOE_GATEWAY_KEY_STORE = "${var.state_dir}/keys.db" },
+        local.bound ? { MOE_GATEWAY_KEY_STORE = "${var.state_dir}/keys.db" } : {},
         var.consul_acl ? { MOE_GATEWAY_CONSUL_TOKEN_FILE = "${NOMAD_SECRETS_DIR}/consul" } : {},
         var.tls_dir == "" ? {} : {
           MOE_GATEWAY_TLS_CA_FILE   = "${var.tls_dir}/ca.pem"

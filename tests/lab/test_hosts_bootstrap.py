@@ -107,6 +107,7 @@ def test_other_playbook_is_run_with_what_the_first_one_is_asked_for(tmp_path: Pa
         ("{hosts: {a: }, vars: {cluster_security: high}}", "full, lan or none"),
         ("{hosts: {a: }, children: {servers: {hosts: {a: , b: }}}}", "one or three"),
         ("{hosts: {a: {power_class: sleeps}}, children: {servers: {hosts: {a: }}}}", "suspended"),
+        ("{hosts: {a: }, vars: {moe_gateway_keys_machine: b}}", "always on: a."),
     ],
 )
 def test_wrong_inventory_is_refused_before_any_machine_is_asked(
