@@ -26,6 +26,7 @@ from typing import Final
 
 from pydantic import BaseModel, ValidationError
 
+from hearth.service.names import RESTORED
 from hearth.service.state import STATE_VERSION, StateDir
 from hearth.service.version import hearth_version
 from pipecatapp.workflow.ledger.lease import refuse_if_held
@@ -129,17 +130,21 @@ def apply_staged(state: StateDir) -> Manifest | None:
     """Make what is staged the state; what it replaces goes into `backups/`. None: nothing waits.
 
     Called before anything of the state is opened. First what was there is moved away, then what
-    comes is moved in; a power cut in either half is mended by the next start. Raises `LedgerBusy`
-    while a process holds the ledger.
+    comes is moved in; a power cut in either half is mended by the next start. Only the keys that
+    people made stay, for one that was closed since must not open again: the gateway adds those that
+    the archive alone has. Raises `LedgerBusy` while a process holds the ledger.
     """
     staged, coming = state.root / STAGED, state.root / COMING
     if staged.is_dir():
         _refuse_if_in_use(state.ledger)
-        _make_room(state.root, staged)
+        _make_room(state, staged)
         staged.rename(coming)
     if not coming.is_dir():
         return None
     manifest = Manifest.model_validate_json((coming / MANIFEST).read_bytes())
+    made = coming / state.key_store.name
+    if made.exists() and state.key_store.exists():
+        made.replace(f"{state.key_store}{RESTORED}")
     for path in list(coming.iterdir()):
         if path.name != MANIFEST:
             path.replace(state.root / path.name)
@@ -148,11 +153,13 @@ def apply_staged(state: StateDir) -> Manifest | None:
     return manifest
 
 
-def _make_room(root: Path, staged: Path) -> None:
+def _make_room(state: StateDir, staged: Path) -> None:
     manifest = Manifest.model_validate_json((staged / MANIFEST).read_bytes())
-    backup = root / "backups" / f"before-restore-{manifest.id}"
+    backup = state.root / "backups" / f"before-restore-{manifest.id}"
     backup.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for path in list(root.iterdir()):
+    for path in list(state.root.iterdir()):
+        if path.name.startswith(state.key_store.name):
+            continue
         if _is_state(path) and ((staged / path.name).exists() or path.name not in STAYS):
             path.rename(backup / path.name)
 

@@ -31,6 +31,11 @@ CLUSTER_PORTS: Final = {PROMETHEUS: 9090, NODE_EXPORTER: 9100, GRAFANA: 3000}
 """Service name -> its port, of what runs in a cluster only."""
 
 
+RESTORED: Final = ".restored"
+"""Behind the name of a file that a service has open: what a backup knows of it. The service adds
+what it lacks itself, since it alone knows what is in there."""
+
+
 def expert_service(expert: str) -> str:
     """The service name of one expert: `llama-expert-smollm2`."""
     return f"{LLAMA_EXPERT}-{expert}"

@@ -120,7 +120,18 @@ class Keyring:
         """Write what was used, read what was changed; why not, when it cannot be done. One at a
         time: an older state must not come after a newer one."""
         async with self._looking:
-            return await self._kept_up(store)
+            return await self._taken_in(store) or await self._kept_up(store)
+
+    async def _taken_in(self, store: KeyStore) -> str:
+        """Take in what a restore has brought; why not, when it cannot be done."""
+        if not store.has_restored:
+            return ""
+        try:
+            await asyncio.to_thread(store.take_in_restored)
+        except SettingsError as error:
+            return str(error)
+        log.info("restored_keys_taken_in")
+        return ""
 
     async def _kept_up(self, store: KeyStore) -> str:
         (used, self._used), begun = (self._used, {}), datetime.now(UTC)

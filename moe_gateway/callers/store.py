@@ -17,6 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+from hearth.service.names import RESTORED
 from hearth.service.settings import SettingsError
 
 PREFIX: Final = "sk-hearth-"
@@ -189,6 +190,36 @@ class KeyStore:
                 (day,),
             ).fetchall()
         return {name: Usage(*counts) for name, *counts in rows}
+
+    @property
+    def restored(self) -> Path:
+        """What a restored backup knows of keys; there until it is taken in."""
+        return Path(f"{self.path}{RESTORED}")
+
+    @property
+    def has_restored(self) -> bool:
+        """Whether there is one that can be reached."""
+        try:
+            return self.restored.exists()
+        except OSError:
+            return False
+
+    def take_in_restored(self) -> None:
+        """Add the keys, and what they used, that only the restored backup knows; what is known
+        here stays as it is, so a key that was closed since does not open again.
+
+        Raises `SettingsError` for a backup that cannot be read; it is laid aside then.
+        """
+        try:
+            KeyStore(self.restored).all()  # Brings its tables up to our version.
+            with self._open() as db:
+                db.execute("ATTACH ? AS restored", (str(self.restored),))
+                db.execute("INSERT OR IGNORE INTO key SELECT * FROM restored.key")
+                db.execute("INSERT OR IGNORE INTO usage SELECT * FROM restored.usage")
+        except SettingsError:
+            self.restored.replace(f"{self.restored}.unusable")
+            raise
+        self.restored.unlink()
 
     def _need_one(self, count: int, name: str) -> None:
         if count == 0:

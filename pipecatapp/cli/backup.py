@@ -51,7 +51,8 @@ def restore(
     """Make a backup the state again; what it replaces stays in the folder backups of the state.
 
     A running instance is restarted with it and keeps its own keys; where nothing runs, the keys
-    are restored, too.
+    are restored, too. Keys that people made stay as they are, closed ones closed; those that only
+    the backup has come back.
     """
     with exit_codes(), told():
         if not file.is_file():

@@ -16,6 +16,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hearth.cli import build_cli
+from hearth.service.names import RESTORED
 from hearth.service.state import StateDir
 from pipecatapp.archive import COMING, STAGED, ArchiveDamaged, apply_staged, stage, write_archive
 from tests.integration.agent.conftest import House
@@ -193,6 +194,46 @@ def test_restore_on_a_new_machine_brings_the_keys(house: House, tmp_path: Path) 
     with closing(sqlite3.connect(root / "ledger.db")) as ledger:
         assert ledger.execute("SELECT count(*) FROM run").fetchone() == (1,)
         assert ledger.execute("SELECT count(*) FROM lease").fetchone() == (0,)
+
+
+def test_keys_that_people_made_stay_and_those_of_the_backup_lie_beside_them(
+    house: House, tmp_path: Path
+) -> None:
+    """The gateway has them open, and knows whom it has let in and thrown out since."""
+    house.ask("Before")
+    old, new = StateDir(house.state), StateDir(tmp_path / "new")
+    old.key_store.write_bytes(database(b"old"))
+    file = tmp_path / "b.tar.gz"
+    write_archive(old, file)
+    new.root.mkdir()
+    now = database(b"new")
+    new.key_store.write_bytes(now)
+
+    stage(new, file, keys=False)
+    manifest = apply_staged(new)
+
+    assert manifest is not None
+    assert "keys.db" in manifest.files
+    assert new.key_store.read_bytes() == now
+    beside = Path(f"{new.key_store}{RESTORED}")
+    with closing(sqlite3.connect(beside)) as keys:
+        assert keys.execute("SELECT * FROM told").fetchall() == [(b"old",)]
+    beside.unlink()
+    new.key_store.unlink()
+    stage(new, file, keys=False)
+    apply_staged(new)
+    with closing(sqlite3.connect(new.key_store)) as keys:
+        assert keys.execute("SELECT * FROM told").fetchall() == [(b"old",)]
+    assert not beside.exists()
+
+
+def database(told: bytes) -> bytes:
+    """A database that tells whose it is."""
+    with closing(sqlite3.connect(":memory:")) as made, made:
+        made.execute("CREATE TABLE told (word)")
+        made.execute("INSERT INTO told VALUES (?)", (told,))
+        made.commit()
+        return made.serialize()
 
 
 def test_power_cut_in_mid_restore_is_mended_by_the_next_start(house: House, tmp_path: Path) -> None:
