@@ -229,6 +229,18 @@ def test_error_about_the_request_is_not_tried_elsewhere(lab: Lab, status: int) -
     assert len(second.requests) == 0
 
 
+def test_failure_of_a_server_that_would_come_again_is_not_tried_elsewhere(lab: Lab) -> None:
+    """A 500 is most often about the request: a whole house would be asked for one bad prompt."""
+    first, second = ScriptedModel(), ScriptedModel()
+    first.when("go").refuse(500, "No.")
+    gateway = lab.gateway(lab.expert(first, slots=9), lab.expert(second, slots=9))
+
+    answer = gateway.post(CHAT, json=chat("go"))
+
+    assert answer.status_code == 500
+    assert (len(first.requests), len(second.requests)) == (1, 0)
+
+
 def test_agent_is_never_asked_twice(lab: Lab) -> None:
     """Its tools may have done something before the connection broke."""
     agents = [ScriptedModel("agent"), ScriptedModel("agent")]

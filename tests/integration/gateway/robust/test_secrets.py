@@ -1,6 +1,7 @@
 """Every path is driven, those that fail most of all; then all that was written down is searched."""
 
 import json
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
@@ -9,8 +10,10 @@ from pathlib import Path
 import httpx2
 import pytest
 
+import moe_gateway
 from hearth.openai_api.testing import ScriptedModel
 from moe_gateway.callers.behalf import Behalf
+from moe_gateway.callers.store import KeyStore, Limits
 from tests.integration.gateway.api.speech import Speech
 from tests.integration.gateway.conftest import (
     CHAT,
@@ -27,6 +30,15 @@ from tests.integration.gateway.robust.process import Gateway
 
 PROMPT = "PROMPT-THAT-MUST-STAY-PRIVATE"
 EXPERT_KEY = "sk-hearth-of-that-server"
+NOT_DRIVEN = {
+    "request_not_read",  # A mistake of our own; what is known of one is mended.
+    "usage_not_written",  # The disk is full when the service stops.
+    "circuit_open",  # Here none opens, so that every fault is met by a server.
+    "instance_lost", "instance_unusable", "instance_not_ready_yet",  # No request leads to these.
+}  # fmt: skip
+"""What the gateway writes into its log on no path that is gone here."""
+ENDS = {"caller_gone", "key_closed", "deadline_passed"}
+"""Why an answer was cut off, as the log says it."""
 FAULTS = (
     "reset early", "close late", "malformed late", "error late", "hang early", "half-closed late",
 )  # fmt: skip
@@ -50,6 +62,7 @@ def driven(tmp_path: Path) -> Iterator[tuple[Gateway, str]]:
                 tmp_path,
                 lab.expert(model, stops_unary=False, slots=4),
                 lab.expert(ScriptedModel(key=EXPERT_KEY), "locked"),
+                *(lab.expert(model, "pair") for _ in range(2)),
                 lab.expert(wise, "wise", auto=False),
                 lab.expert(ScriptedModel(), "coder", cost=9, domains=["code"]),
                 lab.agent(ScriptedModel("agent")),
@@ -70,6 +83,8 @@ def driven(tmp_path: Path) -> Iterator[tuple[Gateway, str]]:
         _end_early(gateway)
         _speak(gateway.client)
         made = _manage_keys(gateway.client)
+        _close_a_key(gateway)
+        _restore_keys(gateway, tmp_path / "keys.db.restored")
         _come_in_wrongly(gateway)
         yield gateway, made
 
@@ -83,6 +98,7 @@ def _talk(client: httpx2.Client) -> None:
     client.post("/v1/completions", json={"model": "auto", "prompt": PROMPT})
     client.post("/v1/embeddings", json={"model": "small", "input": PROMPT})
     client.post(CHAT, json=chat(PROMPT, "auto"))
+    client.post(CHAT, json=chat(f"{PROMPT} reset early", "pair"))
     for name in ("agent", "locked", "auto", f"{PROMPT}-model"):
         client.post(CHAT, json=chat(PROMPT, name, metadata={"domain": PROMPT}))
 
@@ -116,6 +132,25 @@ def _manage_keys(client: httpx2.Client) -> str:
     return made
 
 
+def _close_a_key(gateway: Gateway) -> None:
+    """While an answer is on its way for it."""
+    key = gateway.client.post("/api/keys", json={"name": "guest"}).json()["key"]
+    with (
+        caller(str(gateway.client.base_url), key) as guest,
+        guest.stream("POST", CHAT, json=chat(f"{PROMPT} slow", stream=True)) as answer,
+    ):
+        gateway.client.delete("/api/keys/guest")
+        answer.read()
+
+
+def _restore_keys(gateway: Gateway, file: Path) -> None:
+    """Those of a backup, and something that is none."""
+    KeyStore(file).add("kitchen", Limits())
+    wait_until(lambda: "restored_keys_taken_in" in gateway.text)
+    file.write_text(f"{PROMPT} " * 999)
+    wait_until(lambda: "keys_readable_again" in gateway.text)
+
+
 def _come_in_wrongly(gateway: Gateway) -> None:
     client = gateway.client
     client.get(f"/{PROMPT}", headers={"x-secret": PROMPT})
@@ -133,6 +168,13 @@ def _come_in_wrongly(gateway: Gateway) -> None:
         connection.recv(65536)
 
 
+def events() -> set[str]:
+    """All that the gateway can write into its log, by its own source."""
+    package = Path(moe_gateway.__file__).parent
+    source = "\n".join(file.read_text() for file in package.rglob("*.py"))
+    return {*re.findall(r'\blog\.\w+\(\s*"(\w+)"', source), *ENDS}
+
+
 def test_nothing_that_is_written_down_holds_a_key_or_a_prompt(
     driven: tuple[Gateway, str], tmp_path: Path
 ) -> None:
@@ -144,10 +186,7 @@ def test_nothing_that_is_written_down_holds_a_key_or_a_prompt(
     with closing(sqlite3.connect(tmp_path / "keys.db")) as db:
         kept = "\n".join(db.iterdump())
 
-    assert "request_refused" in gateway.text
-    assert "instance_refuses_our_key" in gateway.text
-    for path in ("answer_broken", "caller_gone", "deadline_passed", "domain_unknown"):
-        assert path in gateway.text
+    assert {event for event in events() if f"event={event} " not in gateway.text} <= NOT_DRIVEN
     assert "Traceback" not in gateway.text
     for secret in (PROMPT, KEY, SERVICE_KEY, EXPERT_KEY, made, "sk-hearth", "guessed"):
         assert secret not in gateway.text
