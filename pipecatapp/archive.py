@@ -46,6 +46,7 @@ STAYS: Final = (*KEYS, "version")
 
 LEFT_OUT: Final = (
     *("models", "packages", "logs", "backups", "lock", "instance.json", "restored.json"),
+    *(f"keys.db{RESTORED}", f"keys.db{RESTORED}.unusable"),
 )
 """Models and packages can be fetched again; the rest is of this machine and this moment. Packages
 hold links to this machine's Python besides, which an archive does not.

@@ -172,7 +172,8 @@ def test_archive_of_a_newer_hearth_is_refused(house: House, tmp_path: Path) -> N
 def test_backup_leaves_out_what_can_be_had_again(house: House, tmp_path: Path) -> None:
     """Models are gigabytes; keys and documents are not to be had anywhere else."""
     state = StateDir(house.state)
-    for name in ("models/big/big.gguf", "logs/agent.log", "workflows/mine.yaml"):
+    restored = f"keys.db{RESTORED}"
+    for name in ("models/big/big.gguf", "logs/agent.log", "workflows/mine.yaml", restored):
         (house.state / name).parent.mkdir(parents=True, exist_ok=True)
         (house.state / name).write_text("x")
 
