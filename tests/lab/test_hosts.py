@@ -9,7 +9,7 @@ from hearth.cluster import binaries
 from hearth.lab.lab import Lab
 from tests.lab.conftest import Boot, Layer
 from tests.lab.layers import KEPT, kv, three
-from tests.lab.playbooks import MACHINES, changed_by_each, play
+from tests.lab.playbooks import MACHINES, changed_by_each, fetch, play
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
 PEERS = (
@@ -35,6 +35,7 @@ def test_check_of_bare_hosts_says_what_would_be_done(bare: Lab) -> None:
     Where there is a Nomad to bring to them, all of the playbook is looked at.
     """
     has_nomad = binaries.find("nomad") is not None
+    fetch(bare)
 
     ran = play(bare, "--check", "--diff", *([] if has_nomad else ["--tags", MACHINES]))
 
