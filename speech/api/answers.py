@@ -10,7 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from hearth.openai_api.errors import error_body
+from hearth.openai_api.errors import error_body, not_sent_as_json
 from hearth.service.health import Health
 from speech.errors import SpeechError
 
@@ -89,6 +89,8 @@ async def _invalid(request: Request, error: Exception) -> JSONResponse:
     if problem["type"] == "value_error":  # Words of the framework's own, with classes of Python.
         told = "it has to be a file, sent with its name"
     message = f"{place or 'body'}: {told}."
+    if problem["loc"] == ("body",):
+        message = not_sent_as_json(request.headers.get("content-type", "")) or message
     body = error_body(message, type=error_type(400), code=problem["type"], param=place or None)
     return JSONResponse(body, 400)
 

@@ -105,6 +105,16 @@ def test_speech_streams_as_events(speech: Speech) -> None:
     assert 1 < len(sound) / 2 / 24_000 < 4
 
 
+def test_request_that_is_not_sent_as_json_is_told_the_header(speech: Speech) -> None:
+    """curl's `-d` sends a form."""
+    headers = {**speech.headers, "content-type": "application/x-www-form-urlencoded"}
+    url = f"{speech.tts}/v1/audio/speech"
+    answer = httpx2.post(url, content=b'{"input": "Hello."}', headers=headers, timeout=60)
+
+    assert answer.status_code == 400
+    assert "with the header Content-Type: application/json" in answer.json()["error"]["message"]
+
+
 def test_service_tells_its_model(ears: OpenAI, mouth: OpenAI) -> None:
     """The gateway lists it, so that people see what hears and what speaks."""
     assert [model.id for model in ears.models.list()] == ["moonshine-tiny-en"]
