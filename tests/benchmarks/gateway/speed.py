@@ -29,6 +29,8 @@ PACED_SECONDS = 10.0
 a fifteenth of what is seen."""
 PACE_US = 10_000
 """Between two tokens: at this pace the peers do what the design's table says (decision 0348)."""
+SLOWER_US, SLOWER_SECONDS = 20_000, 6.0
+"""At this pace callers who begin together stay together for longer; each begins five streams."""
 
 Measure = Callable[[Way], float]
 
@@ -146,7 +148,7 @@ STREAMS64 = Benchmark(
     unit="streams/s",
     peer="nginx",
     peer_version=nginx_version,
-    goal=None,
+    goal=1.0,
     target=4_000,
     measure=lambda: measured(
         lambda w: w.load(64, SECONDS, stream=True), "per_second", profiled=True
@@ -184,6 +186,23 @@ PACED64_TTFB = Benchmark(
     lower_is_better=True,
     other_versions=other_versions,
 )
+PACED64_SLOWER_TTFB = Benchmark(
+    id="gateway.paced64_slower_ttfb",
+    about=(
+        f"64 callers, streams of 64 tokens, one each {SLOWER_US // 1000} ms; median time to the"
+        f" first byte of the body. {OURS_DOES} {NGINX_IS}"
+    ),
+    unit="µs",
+    peer="nginx",
+    peer_version=nginx_version,
+    goal=None,
+    target=1_100,
+    measure=lambda: measured(
+        lambda w: w.load(64, SLOWER_SECONDS, stream=True), "first_p50", interval_us=SLOWER_US
+    ),
+    lower_is_better=True,
+    other_versions=other_versions,
+)
 PACED64_TOKENS = Benchmark(
     id="gateway.paced64_tokens",
     about=(
@@ -199,4 +218,12 @@ PACED64_TOKENS = Benchmark(
         name: told for name, told in other_versions().items() if name != "direct"
     },
 )
-BENCHMARKS = (UNARY_P50, UNARY_RPS16, STREAMS64, STREAMS64_ONE, PACED64_TTFB, PACED64_TOKENS)
+BENCHMARKS = (
+    UNARY_P50,
+    UNARY_RPS16,
+    STREAMS64,
+    STREAMS64_ONE,
+    PACED64_TTFB,
+    PACED64_SLOWER_TTFB,
+    PACED64_TOKENS,
+)

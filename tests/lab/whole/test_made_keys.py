@@ -11,7 +11,8 @@ from tests.lab.whole.asking import Unsettled, agent, authority, gateway, patient
 
 pytestmark = [pytest.mark.hosts, pytest.mark.nomad, pytest.mark.timeout(1500)]
 
-Hearth = Callable[..., str]
+HEARTH = [str(BIN / "python"), "-m", "hearth"]
+Keys = Callable[..., str]
 STATE = "/var/lib/hearth/state"
 
 
@@ -31,36 +32,34 @@ def kept(cluster: Lab) -> Iterator[Lab]:
 
 
 @pytest.fixture
-def keys(kept: Lab, tmp_path: Path) -> Hearth:
+def keys(kept: Lab, tmp_path: Path) -> Keys:
     """`hearth keys` at a desk, with the cluster's own key."""
     file = tmp_path / "admin"
     file.write_text(secrets()["api_key"])
     with gateway(kept, kept.node("node1")) as client:
         where = ["--gateway", str(client.base_url), "--key-file", str(file)]
     where += ["--ca-file", str(authority())]
-    python = [str(BIN / "python"), "-m", "hearth", "keys"]
-    return lambda *words: told(kept, [*python, *words, *where]).output.strip()
+    return lambda *words: told(kept, [*HEARTH, "keys", *words, *where]).output.strip()
 
 
 def test_made_keys_outlive_an_update_a_restore_and_a_new_disk(
-    kept: Lab, keys: Hearth, tmp_path: Path
+    kept: Lab, keys: Keys, tmp_path: Path
 ) -> None:
     """Tablets and programs have them, and somebody would have to go round with new ones."""
     file, inventory = str(tmp_path / "monday.tar.gz"), str(inventory_of(kept, 3))
-    backup = [str(BIN / "python"), "-m", "hearth"]
     tablet, guest = keys("add", "tablet"), keys("add", "guest")
     assert opens(kept, tablet, guest) == [True, True]
-    told(kept, [*backup, "backup", "-i", inventory, file])
+    told(kept, [*HEARTH, "backup", "-i", inventory, file])
     keys("revoke", "guest")
     phone = keys("add", "phone")
 
     bring(kept, moe_gateway_keys_machine="node1", moe_gateway_drain_seconds=19)
     updated = opens(kept, tablet, guest, phone)
-    restore(kept, [*backup, "restore", "-i", inventory, file])
+    restore(kept, [*HEARTH, "restore", "-i", inventory, file])
     restored = opens(kept, tablet, guest, phone)
     kept.node("node1").ssh(f"rm {STATE}/keys.db*")
     patiently(lambda: expect(kept, tablet, open=False))
-    restore(kept, [*backup, "restore", "-i", inventory, file])
+    restore(kept, [*HEARTH, "restore", "-i", inventory, file])
 
     assert updated == restored == [True, False, True]
     patiently(lambda: expect(kept, tablet, open=True))

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from hearth.service.names import RESTORED
 from hearth.service.settings import SettingsError
 from moe_gateway.callers.keyring import Keyring
 from moe_gateway.callers.store import KeyStore, Limits, Usage
@@ -16,7 +15,7 @@ DAY = "2026-11-23"
 
 def restored(store: KeyStore) -> KeyStore:
     """What a restore lays beside the store."""
-    return KeyStore(Path(f"{store.path}{RESTORED}"))
+    return KeyStore(store.restored)
 
 
 def laid_aside(folder: Path) -> list[str]:
