@@ -1,4 +1,4 @@
-"""`python -m pipecatapp`: serve the agent until SIGTERM."""
+"""`python -m pipecatapp`: serve the agent until SIGTERM, anew after a restore."""
 
 import sys
 
@@ -8,7 +8,7 @@ from hearth.service.health import Health
 from hearth.service.logs import configure_logs
 from hearth.service.metrics import new_registry
 from hearth.service.names import PIPECATAPP
-from hearth.service.server import serve
+from hearth.service.server import begin_anew, serve
 from hearth.service.settings import SettingsError
 from hearth.service.version import hearth_version
 from pipecatapp.api.parts import Stop
@@ -37,6 +37,8 @@ def main() -> None:
         on_stop=stop,
         certificate=certificate,
     )
+    if stop.restarts:
+        begin_anew()
 
 
 if __name__ == "__main__":

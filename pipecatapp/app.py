@@ -33,6 +33,7 @@ from pipecatapp.api.voice.runner import forget_left
 from pipecatapp.api.voice.satellites import open_satellites
 from pipecatapp.api.voice.trust import trust_routes
 from pipecatapp.archive import apply_staged
+from pipecatapp.library.claim import outwait
 from pipecatapp.metrics import RunMetrics
 from pipecatapp.settings import Settings
 from pipecatapp.tools.code.elsewhere.errands import Errands
@@ -94,6 +95,7 @@ def build_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         stop.bind()
+        await outwait(settings.state.ledger)
         restore_staged(settings.state)
         async with open_engine(settings) as assembly:
             metrics.expect(

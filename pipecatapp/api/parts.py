@@ -1,6 +1,8 @@
 """What the routes work with; put together in `pipecatapp.app`."""
 
 import asyncio
+import os
+import signal
 import time
 from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -26,15 +28,28 @@ class Stop:
         self._asked = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._at = 0.0
+        self._signals = 0
+        self._restarting = False
 
     def bind(self) -> None:
         """Belong to the running event loop."""
         self._loop = asyncio.get_running_loop()
 
     def __call__(self) -> None:
+        self._signals += 1
         if self._loop is not None:
             self._at = time.monotonic()
             self._loop.call_soon_threadsafe(self._asked.set)
+
+    def restart(self) -> None:
+        """End as at a SIGTERM, and begin anew."""
+        self._restarting = True
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    @property
+    def restarts(self) -> bool:
+        """Whether to begin anew at the end: nobody else has asked for it meanwhile."""
+        return self._restarting and self._signals == 1
 
     @property
     def asked(self) -> bool:

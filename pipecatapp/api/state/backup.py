@@ -1,8 +1,6 @@
 """`/api/backup` and `/api/restore`: the state of this service as one file, out and in."""
 
 import asyncio
-import os
-import signal
 from collections.abc import AsyncIterator
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +16,7 @@ from starlette.background import BackgroundTask
 from hearth.service.state import StateDir
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.errors import Refused
+from pipecatapp.api.parts import parts_of
 from pipecatapp.archive import ArchiveError, restored, stage, write_archive
 
 log = structlog.get_logger()
@@ -71,7 +70,7 @@ async def show_restore(request: Request) -> Restore:
 
 @router.post("/restore", status_code=202)
 async def restore(request: Request) -> Restore:
-    """Check the archive in the body, keep it for the next start, and stop, to be started again.
+    """Check the archive in the body, keep it for the next start, and begin anew with it.
 
     The keys stay those of this instance. A wrong archive is refused and nothing is changed.
     """
@@ -85,8 +84,7 @@ async def restore(request: Request) -> Restore:
     finally:
         upload.unlink(missing_ok=True)
     log.warning("restore_staged", id=manifest.id, created=manifest.created.isoformat())
-    loop = asyncio.get_running_loop()
-    loop.call_later(RESTART_SECONDS, os.kill, os.getpid(), signal.SIGTERM)
+    asyncio.get_running_loop().call_later(RESTART_SECONDS, parts_of(request).stop.restart)
     return Restore(id=manifest.id, created=manifest.created)
 
 

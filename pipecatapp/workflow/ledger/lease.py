@@ -40,7 +40,7 @@ class Lease:
             "INSERT OR REPLACE INTO lease VALUES (1, ?, ?, ?, ?, ?, ?, ?)",
             (
                 self.owner,
-                _place(),
+                place(),
                 socket.gethostname(),
                 os.getpid(),
                 _born(os.getpid()),
@@ -76,18 +76,18 @@ class Lease:
 def refuse_if_held(connection: sqlite3.Connection, path: Path) -> None:
     """Raise `LedgerBusy` while a process holds the ledger."""
     holder = connection.execute("SELECT * FROM lease").fetchone()
-    if holder is not None and _lives(holder):
+    if holder is not None and lives(holder):
         who = f"process {holder['pid']} on {holder['host']} since {holder['since']}"
         raise LedgerBusy(f"{path} is in use by {who}.")
 
 
-def _lives(holder: sqlite3.Row) -> bool:
-    if holder["place"] == _place():
+def lives(holder: sqlite3.Row) -> bool:
+    if holder["place"] == place():
         return bool(holder["born"] == _born(holder["pid"]))
-    return bool(time.time() - holder["heartbeat"] < STALE)
+    return bool(abs(time.time() - holder["heartbeat"]) < STALE)  # Power cuts put clocks back.
 
 
-def _place() -> str:
+def place() -> str:
     """Where process ids mean what they mean here: this boot of this host, this container."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()

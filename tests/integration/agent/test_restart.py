@@ -2,11 +2,13 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,14 @@ import httpx2
 import pytest
 
 from hearth.openai_api.sse import SseEvent
+from pipecatapp.workflow.ledger.lease import STALE
 from tests.integration.agent.conftest import House, follow
 from tests.ports import free_port
 
 SECONDS_TO_START = 120
+FRACTION = 1.0
+"""A heartbeat's time is the wall's; the start of a process takes longer than it is off."""
+
 EFFECTS = ("PIPECATAPP_", "HEARTH_")
 
 
@@ -99,6 +105,52 @@ def test_killed_agent_goes_on_after_its_restart_and_saves_no_note_twice(
     assert attempts["reply/turn[2]/llm"] == 2
     assert len(model.requests) == 3
     assert f"run={run}" in log.read_text(encoding="utf-8")
+
+
+def test_agent_whose_container_was_killed_is_back_by_one_start(
+    empty_house: House, tmp_path: Path
+) -> None:
+    """The next container cannot look at a process of the last one. Were it to end because of that,
+    Nomad would start it a few times, and then let the house wait for minutes."""
+    with process(empty_house, tmp_path / "first"):
+        pass
+    claimed(empty_house, seconds_ago=STALE - 3)
+    began = time.monotonic()
+
+    with process(empty_house, tmp_path / "second"):
+        took = time.monotonic() - began
+
+    assert took > 3 - FRACTION
+    assert "ledger_holder_waited_for" in (tmp_path / "second").read_text(encoding="utf-8")
+
+
+def test_agent_beside_one_that_lives_elsewhere_does_not_start(
+    empty_house: House, tmp_path: Path
+) -> None:
+    """Two must never go on with the same run, however long the second has waited."""
+    with process(empty_house, tmp_path / "first"):
+        pass
+    claimed(empty_house, seconds_ago=0)
+    began, beats = time.monotonic(), threading.Timer(5, claimed, (empty_house,))
+    beats.start()
+
+    with (
+        pytest.raises(AssertionError, match="in use by process 1 on far"),
+        process(empty_house, tmp_path / "second"),
+    ):
+        pass
+
+    beats.join()
+    assert time.monotonic() - began < STALE
+
+
+def claimed(house: House, seconds_ago: float = 0.0) -> None:
+    """The ledger is held by a process that nobody here can look at."""
+    with closing(sqlite3.connect(house.state / "ledger.db")) as ledger, ledger:
+        ledger.execute(
+            "INSERT OR REPLACE INTO lease VALUES (1, 'x', 'elsewhere', 'far', 1, '1', '2026', ?)",
+            (time.time() - seconds_ago,),
+        )
 
 
 def test_stop_ends_open_event_streams_and_leaves_the_run_to_be_resumed(

@@ -1,6 +1,7 @@
 """Backups of a running agent service, and what becomes of the state when one is restored."""
 
 import os
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -20,6 +22,7 @@ from hearth.service.names import RESTORED
 from hearth.service.state import StateDir
 from pipecatapp.archive import COMING, STAGED, ArchiveDamaged, apply_staged, stage, write_archive
 from tests.integration.agent.conftest import House
+from tests.integration.local.conftest import wait_for
 from tests.ports import free_ports
 
 
@@ -105,11 +108,44 @@ def test_live_instance_goes_back_to_what_it_was(kept: Kept, tmp_path: Path) -> N
     assert told.startswith("Restored, as it was at ")
     assert runs(house) == 1
     assert house.ask("Again").status_code == 200
-    assert kept.starts == 2
     assert file.stat().st_mode & 0o077 == 0
     [saved] = (house.state / "backups").iterdir()
     with closing(sqlite3.connect(saved / "ledger.db")) as ledger:
         assert ledger.execute("SELECT count(*) FROM run").fetchone() == (2,)
+
+
+def test_restore_ends_no_process(kept: Kept, tmp_path: Path) -> None:
+    """Nomad lets a task that ends again and again wait for minutes, and somebody who looks for the
+    right backup restores again and again. Afterwards it ends as it did before."""
+    house, file = kept.house, tmp_path / "monday.tar.gz"
+    hearth(house, tmp_path, "backup", str(file))
+
+    for _ in range(3):
+        hearth(house, tmp_path, "restore", str(file))
+
+    assert kept.child is not None
+    assert (kept.starts, kept.child.poll()) == (1, None)
+    kept.over = True
+    kept.child.terminate()
+    assert kept.child.wait(60) == 0
+
+
+def test_service_that_is_stopped_during_a_restore_stops(kept: Kept, tmp_path: Path) -> None:
+    """A machine that is switched off meanwhile must not wait for one that begins anew."""
+    house, file = kept.house, tmp_path / "monday.tar.gz"
+    hearth(house, tmp_path, "backup", str(file))
+    assert kept.child is not None
+    kept.over = True
+    with closing(socket.create_connection(("127.0.0.1", urlsplit(house.address).port))) as slow:
+        # Somebody is still sending when the restore comes: the service waits for it.
+        slow.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n")
+        with house.client() as client:
+            client.post("/api/restore", content=file.read_bytes()).raise_for_status()
+            wait_for(lambda: not client.get("/health").is_success, "it drains")
+        kept.child.terminate()
+
+    assert kept.child.wait(60) == 0
+    assert kept.starts == 1
 
 
 @pytest.mark.parametrize("damage", ["cut", "flipped", "foreign"])
