@@ -26,6 +26,11 @@ READING = "moonshine_voice/assets/two_cities.wav"
 """44 s of a person who reads the beginning of a novel; it lies in the wheel of Moonshine."""
 
 
+DRAGON = "Tell me a long story about a dragon."
+"""The voice says nothing twice alike, and of "Tell me of a dragon." the ears make, one time in
+thirteen, no dragon."""
+
+FRANCE = "What is the capital of France?"
 STORY = " ".join(f"The dragon number {n} sat on a hill and looked at the sea." for n in range(20))
 
 
@@ -101,8 +106,7 @@ async def test_wake_word_opens_a_conversation_and_a_stop_word_ends_it(lasting_ho
     home = lasting_home
     home.house.model.when("dragon").say(STORY, pause=0.02)
     home.house.model.when("France").say("It is Paris.")
-    said = ("Okay Nabu.", "Tell me of a dragon.", "Never mind.", "What is the capital of France?")
-    wake, dragon, stop, question = map(home.voice_of, said)
+    wake, dragon, stop, question = map(home.voice_of, ("Okay Nabu.", DRAGON, "Never mind.", FRANCE))
     async with home.caller() as caller:
         await says(caller, wake, "woken")
         [story] = await says(caller, dragon, "asked")
@@ -115,8 +119,8 @@ async def test_wake_word_opens_a_conversation_and_a_stop_word_ends_it(lasting_ho
     with home.house.client() as web:
         stopped = web.get(f"/api/runs/{story['run']}").json()
 
-    assert ["dragon" in asked[0].lower(), "france" in asked[1].lower()] == [True, True]
     assert len(asked) == 2
+    assert ("dragon" in asked[0].lower(), "france" in asked[1].lower()) == (True, True), asked
     assert stopped["status"] in ("cancelled", "done")
 
 
