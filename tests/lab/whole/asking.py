@@ -158,7 +158,29 @@ def unsettled(lab: Lab, asked: Node) -> list[str]:
                 for check in consul.checks()
                 if f"{check.node}:{check.service_id}" not in stale
             ),
+            *(f"{left} runs without Nomad" for left in orphans(lab, nomad)),
         ]
+
+
+ALLOCATIONS = """
+pgrep --full --list-full ' (executor|logmon) ' | grep -o 'alloc/[0-9a-f-]\\{36\\}' | cut -d / -f 2
+docker ps --format '{{.Names}}' | grep -o '[0-9a-f-]\\{36\\}$'
+true
+"""
+
+
+def orphans(lab: Lab, nomad: Nomad) -> set[str]:
+    """`machine:allocation` of what goes on after Nomad has forgotten it, or takes it for ended."""
+    known = {
+        f"{one.node}:{one.id}"
+        for job in nomad.jobs()
+        for one in nomad.allocations(job.id)
+        if one.client_status not in {"complete", "failed", "lost"}
+    }
+    found = {
+        f"{node.name}:{line}" for node in lab.nodes() for line in node.ssh(ALLOCATIONS).split()
+    }
+    return found - known
 
 
 def left_over(consul: Consul, nomad: Nomad) -> set[str]:

@@ -1,0 +1,70 @@
+"""What somebody is told by the playbook that heals, without a cluster."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.ansible import tree
+
+ANSWER = {
+    "findings": [
+        {"id": "job:pipecatapp", "risk": "safe", "fix": {"action": "run_job"}},
+        {"id": "disk:node1", "risk": "safe", "fix": {"action": "by_hand"}},
+    ],
+    "explained": ["job:pipecatapp: 0 of 1 run", "disk:node1: full"],
+}
+MODULE = """
+from ansible.module_utils.basic import AnsibleModule
+names = "consul nomad machines jobs programs roles asked acl repair heal kinds journal".split()
+AnsibleModule(dict.fromkeys(names, {"type": "raw"}), supports_check_mode=True)."""
+
+PLAY = """
+- name: Judge
+  hosts: all
+  gather_facts: false
+  vars_files: [{folder}/vars.yaml]
+  tasks:
+    - name: Judge
+      ansible.builtin.import_tasks: {folder}/judge.yaml
+"""
+
+
+def judged(folder: Path, end: str) -> str:
+    """What `judge.yaml` says when its module ends with this call."""
+    (folder / "cluster_drift.py").write_text(f"{MODULE}{end}\n", encoding="utf-8")
+    given = {
+        "heal_agents": {"consul": {}, "nomad": {}}, "heal_jobs": {}, "heal_roles": {},
+        "heal_repairs": True, "heal_kinds": [], "heal_waits": True, "heal_looks": 1,
+        "heal_journal": "journal", "cluster_members": ["node1"], "cluster_security": "none",
+        "consul_binary": {}, "nomad_binary": {},
+    }  # fmt: skip
+    machine = {"ansible_connection": "local", "heal_machine": {}, "heal_asked": 0}
+    inventory, play = folder / "inventory.yaml", folder / "play.yaml"
+    inventory.write_text(json.dumps({"all": {"hosts": {"node1": machine}}}), encoding="utf-8")
+    play.write_text(PLAY.format(folder=tree.ROOT / "ansible" / "playbooks" / "heal"))
+    ended = subprocess.run(
+        [Path(sys.executable).with_name("ansible-playbook"), "-i", inventory, play,
+         "-e", json.dumps(given)],
+        cwd=folder, capture_output=True, text=True, check=False,
+        env={**os.environ, "ANSIBLE_LIBRARY": str(folder)},
+    )  # fmt: skip
+    assert ended.returncode != 0
+    return ended.stdout
+
+
+def test_repair_that_does_not_hold_is_told_with_what_is_still_there(tmp_path: Path) -> None:
+    """Who waits two minutes for a repair wants to know what is left, and where to look."""
+    said = judged(tmp_path, f"exit_json(**{ANSWER!r})")
+
+    assert "job:pipecatapp: 0 of 1 run" in said
+    assert "Still there: job:pipecatapp. journal has the evidence." in said
+
+
+def test_look_that_fails_is_told_in_its_own_words(tmp_path: Path) -> None:
+    """There is nothing to explain yet, and no secret in it."""
+    said = judged(tmp_path, "fail_json(msg='Nobody answers at https://10.0.0.1:8501.')")
+
+    assert "Nobody answers at https://10.0.0.1:8501." in said
+    assert "Still there" not in said
