@@ -1,9 +1,10 @@
-"""What somebody is told by the playbook that heals, without a cluster."""
+"""In which order playbooks do things, and what they tell, without a cluster."""
 
 import json
 import os
 import subprocess
 import sys
+from itertools import takewhile
 from pathlib import Path
 
 from tests.ansible import tree
@@ -68,3 +69,18 @@ def test_look_that_fails_is_told_in_its_own_words(tmp_path: Path) -> None:
 
     assert "Nobody answers at https://10.0.0.1:8501." in said
     assert "Still there" not in said
+
+
+def test_release_is_brought_to_all_machines_before_the_first_one_changes() -> None:
+    """What takes long is done while nobody waits, and what fails there has changed nothing."""
+    plays = [play for play in tree.load(tree.ROOT / "upgrade.yaml") if "hosts" in play]
+
+    before = list(takewhile(lambda play: "serial" not in play, plays))
+    (in_turn,) = plays[len(before) :]
+
+    assert [task["ansible.builtin.import_role"] for task in before[-1]["tasks"]] == [
+        {"name": "hearth_release", "tasks_from": "install.yaml"}
+    ]
+    assert all(play["any_errors_fatal"] for play in plays)
+    assert in_turn["serial"] == 1
+    assert [role["role"] for role in in_turn["roles"]][-1] == "hearth_release"
