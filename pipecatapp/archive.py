@@ -72,7 +72,10 @@ class ArchiveTooNew(ArchiveError):
 
 
 class Manifest(BaseModel):
-    """What an archive holds. `files` is name -> sha256; `ledger` the version of its tables."""
+    """What an archive holds. `files` is name -> sha256; `ledger` the version of its tables.
+
+    `restore` is the name of one restore of it, and empty in the archive itself.
+    """
 
     format: int
     id: str
@@ -81,6 +84,7 @@ class Manifest(BaseModel):
     state: int | None
     ledger: int | None
     files: dict[str, str]
+    restore: str = ""
 
 
 def write_archive(state: StateDir, target: Path) -> Manifest:
@@ -115,6 +119,9 @@ def stage(state: StateDir, archive: Path, *, keys: bool, called: str = "") -> Ma
     try:
         manifest = _unpack(archive, draft, called or archive.name)
         _check(draft, manifest)
+        when = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{uuid.uuid4().hex[:4]}"
+        manifest = manifest.model_copy(update={"restore": when})
+        (draft / MANIFEST).write_text(manifest.model_dump_json(indent=2), encoding="utf-8")
         if not keys:
             for name in KEYS:
                 (draft / name).unlink(missing_ok=True)
@@ -156,7 +163,7 @@ def apply_staged(state: StateDir) -> Manifest | None:
 
 def _make_room(state: StateDir, staged: Path) -> None:
     manifest = Manifest.model_validate_json((staged / MANIFEST).read_bytes())
-    backup = state.root / "backups" / f"before-restore-{manifest.id}"
+    backup = state.root / "backups" / f"before-restore-{manifest.restore or manifest.id}"
     backup.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path in list(state.root.iterdir()):
         if path.name.startswith(state.key_store.name):

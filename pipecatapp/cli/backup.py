@@ -116,7 +116,7 @@ def _upload(live: Cluster, file: Path) -> str:
                 found = client.get("/api/restore")
             except httpx2.TransportError:
                 continue
-            if found.is_success and found.json()["id"] == wanted["id"]:
+            if found.is_success and found.json() == wanted:
                 return str(wanted["created"])
     raise CommandFailed(
         f"{live.url} took the backup but is not back after {BACK_SECONDS:g} s; its log says why."

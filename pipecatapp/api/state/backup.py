@@ -17,7 +17,7 @@ from hearth.service.state import StateDir
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.errors import Refused
 from pipecatapp.api.parts import parts_of
-from pipecatapp.archive import ArchiveError, restored, stage, write_archive
+from pipecatapp.archive import ArchiveError, Manifest, restored, stage, write_archive
 
 log = structlog.get_logger()
 
@@ -28,10 +28,11 @@ RESTART_SECONDS: Final = 0.3
 
 
 class Restore(BaseModel):
-    """The archive that the state comes from; null: it was never restored."""
+    """The archive that the state comes from, and which restore that was; null: there was none."""
 
     id: str | None
     created: datetime | None
+    restore: str | None
 
 
 def state_of(request: Request) -> StateDir:
@@ -65,7 +66,7 @@ async def back_up(request: Request) -> FileResponse:
 @router.get("/restore")
 async def show_restore(request: Request) -> Restore:
     last = await asyncio.to_thread(restored, state_of(request))
-    return Restore(id=last.id, created=last.created) if last else Restore(id=None, created=None)
+    return _shown(last) if last else Restore(id=None, created=None, restore=None)
 
 
 @router.post("/restore", status_code=202)
@@ -85,7 +86,11 @@ async def restore(request: Request) -> Restore:
         upload.unlink(missing_ok=True)
     log.warning("restore_staged", id=manifest.id, created=manifest.created.isoformat())
     asyncio.get_running_loop().call_later(RESTART_SECONDS, parts_of(request).stop.restart)
-    return Restore(id=manifest.id, created=manifest.created)
+    return _shown(manifest)
+
+
+def _shown(manifest: Manifest) -> Restore:
+    return Restore(id=manifest.id, created=manifest.created, restore=manifest.restore)
 
 
 def _file_in(folder: Path) -> Path:

@@ -114,14 +114,37 @@ def test_live_instance_goes_back_to_what_it_was(kept: Kept, tmp_path: Path) -> N
         assert ledger.execute("SELECT count(*) FROM run").fetchone() == (2,)
 
 
+def test_same_backup_is_restored_twice_and_both_times_what_was_there_is_kept(
+    house: House, tmp_path: Path
+) -> None:
+    """Somebody tries it, works on, and goes back again; folders of both times have one name."""
+    house.ask("Before")
+    file, state = tmp_path / "b.tar.gz", StateDir(tmp_path / "state2")
+    write_archive(StateDir(house.state), file)
+    notes = state.root / "workflows" / "mine.yaml"
+    for words in ("first", "second"):
+        notes.parent.mkdir(parents=True)
+        notes.write_text(words)
+        stage(state, file, keys=True)
+        assert apply_staged(state) is not None
+        assert not notes.exists()
+
+    kept = (state.root / "backups").glob("*/workflows/mine.yaml")
+
+    assert sorted(one.read_text() for one in kept) == ["first", "second"]
+
+
 def test_restore_ends_no_process(kept: Kept, tmp_path: Path) -> None:
     """Nomad lets a task that ends again and again wait for minutes, and somebody who looks for the
     right backup restores again and again. Afterwards it ends as it did before."""
     house, file = kept.house, tmp_path / "monday.tar.gz"
     hearth(house, tmp_path, "backup", str(file))
 
-    for _ in range(3):
+    for number in range(1, 4):
+        assert house.ask("After").status_code == 200
         hearth(house, tmp_path, "restore", str(file))
+        # When it says so, it is so, also where the same backup was restored before.
+        assert (runs(house), len([*(house.state / "backups").iterdir()])) == (0, number)
 
     assert kept.child is not None
     assert (kept.starts, kept.child.poll()) == (1, None)
