@@ -1,17 +1,24 @@
 """HTTP on one connection, as uvicorn speaks it, and how long a caller may keep us waiting."""
 
 import asyncio
+import json
 import socket
 import struct
 from typing import Any, Final
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 HEAD_SECONDS: Final = 20.0
 """How long a request's head may take, from its first byte; or, on a new connection, in all."""
 HEAD_BYTES: Final = 64 * 1024
-INVALID: Final = "Invalid HTTP request received."
+INVALID: Final = "This is no valid HTTP request."
+NO_HTTP: Final = "invalid_http"
+"""The code of the error of who is told so."""
 AT_ONCE: Final = struct.pack("ii", 1, 0)
 """Of `SO_LINGER`: a socket that is closed is reset."""
 
@@ -130,6 +137,31 @@ class BoundedHttp(HttpToolsProtocol):
         self.parser = httptools.HttpRequestParser(self)  # The other one may have seen its last.
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
         self._parse(b"".join((start, *told, b"\r\n", rest)))
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what no application sees, in the form that every error has. An answer that is
+        under way has no place for it, and breaks off."""
+        cycle = self.cycle
+        under_way = cycle is not None and cycle.response_started and not cycle.response_complete
+        if under_way or self.pipeline:
+            cycle.transport.close()
+            return
+        error = {"message": msg, "type": "invalid_request_error", "param": None, "code": NO_HTTP}
+        body = json.dumps({"error": error}).encode()
+        lines = (
+            *self.server_state.default_headers,
+            *self._said_of_refused(),
+            (b"content-type", b"application/json"),
+            (b"content-length", b"%d" % len(body)),
+            (b"connection", b"close"),
+        )
+        head = b"".join(b"%s: %s\r\n" % line for line in lines)
+        self.transport.write(STATUS_LINE[400] + head + b"\r\n" + body)
+        self.transport.close()
+
+    def _said_of_refused(self) -> list[tuple[bytes, bytes]]:
+        """More headers of such an answer."""
+        return []
 
     def _is_answered(self) -> bool:
         """Whether nothing is under way: what came is an empty line, or the rest of a body that was

@@ -16,10 +16,11 @@ from starlette.types import Scope
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from hearth.service.wire import BoundedHttp
+from hearth.service.wire import NO_HTTP, BoundedHttp
 from moe_gateway.asked import HOT
 from moe_gateway.errors import Headers
 from moe_gateway.upstream.deadlines import Deadlines
+from moe_gateway.upstream.headers import request_id
 
 HEAD: Final = b"HTTP/1.1 "
 EXTENSION: Final = "hearth.line"
@@ -301,6 +302,11 @@ class CorkedProtocol(BoundedHttp):
             self._start_asgi_task(cycle, app)
         else:
             self._idle.within(self, self.timeout_keep_alive)
+
+    def _said_of_refused(self) -> Headers:
+        told = b"refused: %s" % NO_HTTP.encode()
+        known = [(b"x-request-id", request_id({}))]
+        return [*known, (b"x-hearth-expert", b"none"), (b"x-hearth-route", told)]
 
     def late(self) -> None:
         """It was silent for too long after an answer."""

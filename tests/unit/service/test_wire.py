@@ -1,6 +1,8 @@
 """How long a caller may keep a connection: real sockets, and a server with little patience."""
 
+import asyncio
 import contextlib
+import json
 import socket
 import threading
 import time
@@ -52,6 +54,16 @@ async def echo(request: Request) -> Response:
     return StreamingResponse(pieces(), media_type="text/plain")
 
 
+async def begin(request: Request) -> Response:
+    """An answer that has begun, and does not end."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"begun"
+        await asyncio.Event().wait()
+
+    return StreamingResponse(pieces(), media_type="text/plain")
+
+
 async def talk(websocket: WebSocket) -> None:
     """Say a word when the time for a head is long over."""
     await websocket.accept()
@@ -73,6 +85,7 @@ def house(http: type[BoundedHttp]) -> Iterator[tuple[str, int]]:
         Route("/here", here),
         Route("/unread", here, methods=["POST"]),
         Route("/echo", echo, methods=["POST"]),
+        Route("/begin", begin),
         WebSocketRoute("/talk", talk),
     ]
     with served(Starlette(routes=routes), http) as url:
@@ -106,6 +119,15 @@ def until_closed(connection: socket.socket, drip: bytes = b"") -> bytes:
         over.set()
         dripping.join()
     return answer
+
+
+def until(end: bytes, connection: socket.socket) -> None:
+    """Read what comes up to this end of it."""
+    seen = b""
+    while not seen.endswith(end):
+        piece = connection.recv(65536)
+        assert piece, seen
+        seen += piece
 
 
 @pytest.mark.parametrize(
@@ -236,6 +258,41 @@ def test_service_is_no_proxy(http: type[BoundedHttp]) -> None:
 
     assert answer.startswith(b"HTTP/1.1 400")
     assert answer.count(b"HTTP/1.1 ") == 1
+
+
+@pytest.mark.parametrize("http", [Hasty, HastyGateway])
+@pytest.mark.parametrize("wrong", [b"hello\r\n\r\n", GET[:-2] + b"X: \x00\r\n\r\n", GET[:9]])
+def test_what_is_no_http_is_refused_in_the_form_of_every_error(
+    http: type[BoundedHttp], wrong: bytes
+) -> None:
+    """Clients show people its message, and the gateway says who has refused."""
+    with house(http) as address, socket.create_connection(address, timeout=60) as connection:
+        connection.sendall(GET)
+        until(b"here", connection)
+        connection.sendall(wrong)
+        head, _, body = until_closed(connection).partition(b"\r\n\r\n")
+
+    error = json.loads(body)["error"]
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"content-length: %d\r\n" % len(body) in head
+    assert (error["type"], error["code"]) == ("invalid_request_error", "invalid_http")
+    assert "request" in error["message"]
+    told = (b"x-hearth-route: refused: invalid_http\r\n", b"x-request-id: req_")
+    assert [line in head for line in told] == [http is HastyGateway] * 2
+
+
+@pytest.mark.parametrize("http", [Hasty, HastyGateway])
+@pytest.mark.parametrize("between", [b"", GET])
+def test_answer_that_is_under_way_gets_no_other_into_it(
+    http: type[BoundedHttp], between: bytes
+) -> None:
+    """It would be read as a piece of it; who sends such a thing sees that the answer breaks off."""
+    with house(http) as address, socket.create_connection(address, timeout=60) as connection:
+        connection.sendall(GET.replace(b"here", b"begin") + between)
+        until(b"begun\r\n", connection)
+        connection.sendall(b"hello\r\n\r\n")
+
+        assert until_closed(connection) == b""
 
 
 @pytest.mark.parametrize("http", [Hasty, HastyGateway])
