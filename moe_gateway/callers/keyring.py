@@ -34,7 +34,12 @@ class Keyring:
 
     def __init__(self, keys: Iterable[tuple[str, str]], store: KeyStore | None = None) -> None:
         """`keys` are pairs of name and key, without limits; `store` has those of people."""
-        self._fixed = {digest(key.encode()): Caller(name) for name, key in keys}
+        fixed = tuple(keys)
+        self._fixed = {digest(key.encode()): Caller(name) for name, key in fixed}
+        self.of_house: Final = frozenset(name for name, _ in fixed)
+        """Names that no made key may have: the agent would ask as the house for its owner."""
+        self._left_out: set[str] = set()
+        """Names of made keys that open nothing; it was told of them."""
         self._store = store
         self._read: object = None
         """The state of the store that was read last."""
@@ -162,7 +167,7 @@ class Keyring:
         known = {caller.name: caller for caller in self._made.values()}
         made = {}
         for key in keys:
-            if key.revoked is None:
+            if key.revoked is None and self._may_open(key.name):
                 used = usage.get(key.name, Usage()).tokens
                 caller = known.get(key.name) or Caller(key.name, used_today=used)
                 caller.limit(key.limits)
@@ -173,8 +178,17 @@ class Keyring:
         if gone:
             self.closed(gone)
 
+    def _may_open(self, name: str) -> bool:
+        """Whether a made key has a name of its own. One with a name of the house was made before
+        those were refused, or comes out of a backup; that is told once, not with each change."""
+        if name in self.of_house and name not in self._left_out:
+            self._left_out.add(name)
+            reason = "The house's own key has this name: make another one with another name."
+            log.error("key_not_opened", key_name=name, reason=reason)
+        return name not in self.of_house
+
     def _learn_names(self) -> None:
-        """The settings' own keys count where a made one has the same name, or is the same."""
+        """The settings' own keys count where a made one is the same."""
         several = (*self._made.items(), *self._fixed.items())
         self._names = {caller.name: caller for _, caller in several}
         self._opens = {one[:INDEX_BYTES]: (one, caller) for one, caller in several}

@@ -7,7 +7,7 @@ import json
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, date, datetime, timedelta
@@ -21,6 +21,9 @@ from hearth.service.names import RESTORED
 from hearth.service.settings import SettingsError
 
 PREFIX: Final = "sk-hearth-"
+OF_THE_HOUSE: Final = frozenset(("key", "service_key", "people", "services"))
+"""The files of the house's own keys, here and on a cluster: a caller is called like the file of its
+key, so a key that people make with such a name would be told to the agent as the house's own."""
 VERSION: Final = 2
 SETTLED_SECONDS: Final = 2.0
 """Longer than a commit takes from its first byte on the disk until others see it."""
@@ -134,8 +137,11 @@ class KeyStore:
             return object()
         return [(one.st_ino, one.st_size, one.st_mtime_ns) for one in found]
 
-    def add(self, name: str, limits: Limits) -> str:
-        """Make a key and give it away, this once. Raises `NameTaken`."""
+    def add(self, name: str, limits: Limits, taken: Collection[str] = ()) -> str:
+        """Make a key and give it away, this once; `taken` are names of the house's own keys beside
+        the known ones. Raises `NameTaken`."""
+        if name in OF_THE_HOUSE or name in taken:
+            raise NameTaken(f"The house's own key has the name {name!r}: choose another name.")
         key = f"{PREFIX}{secrets.token_hex(24)}"
         row = (name, digest(key.encode()), key[-4:], now(), json.dumps(asdict(limits)))
         with self._open() as db:

@@ -71,7 +71,8 @@ def key_routes(store: KeyStore | None, keyring: Keyring) -> APIRouter:
     @router.post("", status_code=201, summary="Make a key; it is told this once")
     async def add_key(wanted: NewKey) -> Json:
         try:
-            key = await asyncio.to_thread(kept().add, wanted.name, wanted.limits)
+            add = kept().add
+            key = await asyncio.to_thread(add, wanted.name, wanted.limits, keyring.of_house)
         except NameTaken as error:
             raise Refused(409, "name_taken", str(error), param="name") from error
         await keyring.look()

@@ -1,6 +1,7 @@
 """`hearth keys` and the running gateway: what a person sets holds a second later."""
 
 import json
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,10 +14,11 @@ import typer
 from typer.testing import CliRunner, Result
 
 from hearth.openai_api.testing import ScriptedModel
+from hearth.service.state import StateDir
 from moe_gateway.callers.cli import commands
 from moe_gateway.callers.keyring import LOOK_SECONDS
 from moe_gateway.callers.store import KeyStore, Limits
-from tests.integration.gateway.conftest import CHAT, Lab, caller, chat, send_raw, wait_until
+from tests.integration.gateway.conftest import CHAT, KEY, Lab, caller, chat, send_raw, wait_until
 
 Hearth = Callable[..., Result]
 
@@ -300,6 +302,45 @@ def test_what_is_wrong_at_a_gateway_elsewhere_is_one_sentence(
     assert "scope 'admin'" in weak.output
     assert "--key-file FILE" in bare.output
     assert all("Traceback" not in one.output for one in ended)
+
+
+def house_names(tmp_path: Path) -> set[str]:
+    """Of the files with the keys of the house, on one machine and on a cluster."""
+    state = StateDir(tmp_path)
+    job = (Path(__file__).parents[4] / "nomad_jobs" / "moe-gateway.nomad.hcl").read_text()
+    (files,) = re.findall(r"MOE_GATEWAY_KEY_FILES\s+= (.*)", job)
+    return {state.key_file.name, state.service_key_file.name, *re.findall(r"}/(\w+)", files)}
+
+
+def test_names_of_the_house_are_given_to_nobody(
+    gateway: httpx2.Client, hearth: Hearth, remote: Hearth, tmp_path: Path
+) -> None:
+    """The agent is told who asks by the name of the key: with this one it would be the house."""
+    names = house_names(tmp_path)
+    ended = [way("add", name) for name in names for way in (hearth, remote)]
+    answers = [gateway.post("/api/keys", json={"name": name}) for name in names]
+
+    assert names == {"key", "service_key", "people", "services"}
+    assert {one.exit_code for one in ended} == {1}
+    assert all("The house's own key has the name" in one.output for one in ended)
+    assert {answer.status_code for answer in answers} == {409}
+    assert {answer.json()["error"]["code"] for answer in answers} == {"name_taken"}
+    assert listed(hearth) == {}
+
+
+def test_name_of_any_file_with_a_key_is_taken(lab: Lab, tmp_path: Path) -> None:
+    """Who sets up the gateway alone calls those files as they like."""
+    for name in ("mine", "agents"):
+        (tmp_path / name).write_text(f"{KEY}-{name}\n")
+    files = [tmp_path / "key", tmp_path / "mine", tmp_path / "agents"]
+    gateway = lab.gateway(key_files=files, key_store=tmp_path / "keys.db")
+
+    taken = gateway.post("/api/keys", json={"name": "agents"})
+    made = gateway.post("/api/keys", json={"name": "agent"})
+
+    assert (taken.status_code, taken.json()["error"]["code"]) == (409, "name_taken")
+    assert "The house's own key has the name 'agents'" in taken.json()["error"]["message"]
+    assert made.status_code == 201
 
 
 @pytest.mark.parametrize(

@@ -144,9 +144,15 @@ def _close_a_key(gateway: Gateway) -> None:
 
 
 def _restore_keys(gateway: Gateway, file: Path) -> None:
-    """Those of a backup, and something that is none."""
-    KeyStore(file).add("kitchen", Limits())
+    """Those of a backup, one of them with a name of the house's own, and something that is none."""
+    backup = KeyStore(file.with_name("backup.db"))
+    for name in ("kitchen", "mine"):
+        backup.add(name, Limits())
+    with closing(sqlite3.connect(backup.path)) as db, db:
+        db.execute("UPDATE key SET name = 'service_key' WHERE name = 'mine'")
+    backup.path.replace(file)
     wait_until(lambda: "restored_keys_taken_in" in gateway.text)
+    wait_until(lambda: "key_not_opened" in gateway.text)
     file.write_text(f"{PROMPT} " * 999)
     wait_until(lambda: "keys_readable_again" in gateway.text)
 

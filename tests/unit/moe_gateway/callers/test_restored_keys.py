@@ -101,6 +101,34 @@ async def test_backup_of_keys_that_cannot_be_read_is_laid_aside(
         KeyStore(tmp_path / "keys.db.restored.unusable").all()
 
 
+async def test_key_with_a_name_of_the_house_opens_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The agent would ask as the house for its owner: without limits, and even when it is closed.
+    Such keys were made before those names were refused; that is told once."""
+    store = KeyStore(tmp_path / "keys.db")
+    kept = restored(store)
+    keys = {name: kept.add(name, Limits()) for name in ("tablet", "phone")}
+    with closing(sqlite3.connect(kept.path)) as db, db:
+        db.execute("UPDATE key SET name = 'service_key' WHERE name = 'phone'")
+    ring = Keyring([("service_key", "sk-of-the-house")], store)
+
+    await ring.look()
+    store.add("new", Limits())
+    await ring.look()
+
+    opened = {name: ring.caller_of(b"Bearer " + key.encode()) for name, key in keys.items()}
+    assert opened["phone"] is None
+    assert opened["tablet"] is ring.named("tablet") is not None
+    house = ring.named("service_key")
+    assert house is not None
+    assert ring.is_of_house(house)
+    told = [line for line in capsys.readouterr().out.splitlines() if "key_not_opened" in line]
+    assert len(told) == 1
+    assert "key_name=service_key" in told[0]
+    assert "make another one with another name" in told[0]
+
+
 async def test_gateway_that_runs_takes_them_in(tmp_path: Path) -> None:
     """The agent is restarted for a restore; the gateway is not."""
     store = KeyStore(tmp_path / "keys.db")
