@@ -101,17 +101,11 @@ def _add(messages: list[Json], item: Any, place: str) -> None:
 
 
 def _add_message(messages: list[Json], item: Json, place: str) -> None:
-    role, content = item.get("role"), item.get("content")
+    role = item.get("role")
     if role not in ("user", "assistant", "system", "developer"):
         raise wrong(f"{place}.role", "role")
     role = "system" if role == "developer" else role
-    if isinstance(content, list):
-        content = [_part(part, f"{place}.content[{n}]") for n, part in enumerate(content)]
-        if all(part["type"] == "text" for part in content):
-            content = "".join(part["text"] for part in content)
-    elif not isinstance(content, str):
-        raise wrong(f"{place}.content", "text and no list of parts")
-    messages.append({"role": role, "content": content})
+    messages.append({"role": role, "content": _content(item, "content", place)})
 
 
 def _add_call(messages: list[Json], item: Json, place: str) -> None:
@@ -132,14 +126,8 @@ def _add_call(messages: list[Json], item: Json, place: str) -> None:
 
 
 def _add_result(messages: list[Json], item: Json, place: str) -> None:
-    output = item.get("output")
-    if isinstance(output, list):
-        parts = [_part(part, f"{place}.output[{n}]") for n, part in enumerate(output)]
-        output = "".join(part.get("text", "") for part in parts)
-    if not isinstance(output, str):
-        raise wrong(f"{place}.output", "text")
-    call = _text(item, "call_id", place)
-    messages.append({"role": "tool", "tool_call_id": call, "content": output})
+    content, call = _content(item, "output", place), _text(item, "call_id", place)
+    messages.append({"role": "tool", "tool_call_id": call, "content": content})
 
 
 def _pass_over(messages: list[Json], item: Json, place: str) -> None:
@@ -152,6 +140,19 @@ _ITEMS: Final[Mapping[str, Callable[[list[Json], Json, str], None]]] = {
     "function_call_output": _add_result,
     "reasoning": _pass_over,
 }
+
+
+def _content(item: Json, name: str, place: str) -> str | list[Json]:
+    """Text where it is nothing but text, since some servers take no parts; else all the parts."""
+    given = item.get(name)
+    if isinstance(given, str):
+        return given
+    if not isinstance(given, list):
+        raise wrong(f"{place}.{name}", "text and no list of parts")
+    parts = [_part(part, f"{place}.{name}[{n}]") for n, part in enumerate(given)]
+    if all(part["type"] == "text" for part in parts):
+        return "".join(part["text"] for part in parts)
+    return parts
 
 
 def _part(part: Any, place: str) -> Json:

@@ -171,6 +171,51 @@ def test_pictures_and_every_kind_of_turn_are_mapped(
     }  # fmt: skip
 
 
+def shown(*parts: Json) -> list[Json]:
+    """A conversation in which a tool was asked for the screen, and has answered so."""
+    call = {"call_id": "c", "name": "screen", "arguments": "{}"}
+    return [
+        {"role": "user", "content": "look"},
+        {"type": "function_call", **call},
+        {"type": "function_call_output", "call_id": "c", "output": [*parts]},
+    ]
+
+
+SAID = {"type": "input_text", "text": "The screen: "}
+SCREEN = {"type": "input_image", "image_url": "data:image/png;base64,AAAA"}
+
+
+def test_picture_of_a_tool_reaches_an_expert_that_sees(lab: Lab) -> None:
+    """A model that was shown nothing would answer as if it had seen it. Words alone stay one text,
+    and go to the cheapest expert."""
+    blind, eyes = ScriptedModel(), ScriptedModel()
+    gateway = lab.gateway(lab.expert(blind), lab.expert(eyes, "eyes", vision=True, cost=30))
+    with openai.OpenAI(base_url=f"{gateway.base_url}/v1", api_key=KEY, max_retries=0) as client:
+        turns: Any = [shown(SCREEN), shown(SAID, SCREEN), shown(SAID, SAID)]
+        for one in turns:
+            client.responses.create(model="auto", input=one)
+
+    sent = [one.body["messages"][-1] for one in (*eyes.requests, *blind.requests)]
+    assert (len(eyes.requests), len(blind.requests)) == (2, 1)
+    picture = {"type": "image_url", "image_url": {"url": SCREEN["image_url"]}}
+    words = {"type": "text", "text": SAID["text"]}
+    assert [one["content"] for one in sent] == [[picture], [words, picture], SAID["text"] * 2]
+    assert {(one["role"], one["tool_call_id"]) for one in sent} == {("tool", "c")}
+
+
+def test_address_in_the_result_of_a_tool_is_refused(
+    gateway: httpx2.Client, model: ScriptedModel
+) -> None:
+    """A server would fetch it from inside of the house, whoever has named it."""
+    screen = {**SCREEN, "image_url": "http://10.0.0.1/cat.png"}
+
+    answer = gateway.post(PATH, json={"model": "small", "input": shown(SAID, screen)})
+
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == "address_not_allowed"
+    assert model.requests == []
+
+
 def test_answer_that_was_cut_short_says_so(client: openai.OpenAI, model: ScriptedModel) -> None:
     """A program must not take half a sentence for the end."""
     model.when("x").say("one two", finish="length")
@@ -242,6 +287,8 @@ def deep(levels: int) -> list[Any]:
         ({"input": 7}, "input"),
         ({"input": [7]}, "input[0]"),
         ({"input": [{"role": "nobody", "content": "x"}]}, "input[0].role"),
+        ({"input": shown({})}, "input[2].output[0].type 'None'"),
+        ({"input": [{"type": "function_call_output", "call_id": "c"}]}, "input[0].output"),
         ({"model": 7}, "model"),
         ({"input": [{"type": ["x"]}]}, "input[0].type \"['x']\""),
         ({"include": 7}, "include"),
