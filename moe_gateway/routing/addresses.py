@@ -6,6 +6,7 @@ so from inside of the house, past every firewall, for whoever has a key: server-
 (CWE-918). So pictures come as data, unless a setting says otherwise.
 """
 
+import string
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -23,6 +24,9 @@ WORDS: Final = frozenset(("text", "refusal", "filename", "title"))
 
 LOOKED_AT: Final = 64
 """Characters of each text: a scheme stands at its beginning."""
+
+BASE64: Final = f"{string.ascii_letters}{string.digits}+/={string.whitespace}".encode()
+"""Its alphabet (RFC 4648, section 4), and what breaks its lines."""
 
 
 class _Messages(msgspec.Struct):
@@ -53,11 +57,14 @@ def address_in(body: bytes) -> str | None:
 
 
 def is_address(text: str) -> bool:
-    """Whether an engine would fetch it. What begins with `http` is one to llama.cpp in any case."""
+    """Whether an engine would fetch it. What begins with `http` is one to llama.cpp in any case; a
+    frame of MP3 begins with `//` in base64, as does an address without its scheme."""
     begin = text[:LOOKED_AT].strip().lower()
     if begin.startswith("data:"):
         return False
-    return begin.startswith(("http", "file:", "//")) or "://" in begin
+    if begin.startswith("//"):  # As a whole: `//aaaa…@10.0.0.1/` has its host where it likes.
+        return bool(text.encode().translate(None, delete=BASE64))
+    return begin.startswith(("http", "file:")) or "://" in begin
 
 
 def _parts(messages: Any) -> Iterator[tuple[str, Any]]:

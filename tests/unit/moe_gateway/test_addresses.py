@@ -1,6 +1,8 @@
 """Which conversations name an address that an engine would fetch."""
 
 import json
+from base64 import b64encode, encodebytes
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -28,6 +30,10 @@ def body(*parts: Any) -> bytes:
         {"type": "image_url", "image_url": {"url": "httpfoo"}},
         {"type": "image_url", "image_url": {"url": "file:///etc/passwd"}},
         {"type": "image_url", "image_url": {"url": "//10.0.0.1/cat.png"}},
+        {"type": "image_url", "image_url": {"url": "//host.lan/x"}},
+        {"type": "image_url", "image_url": {"url": "//router:80/x"}},
+        {"type": "input_audio", "input_audio": {"data": f"//{'a' * 80}@10.0.0.1/"}},
+        {"type": "input_audio", "input_audio": {"data": "httpAAAA", "format": "mp3"}},
         {"type": "image_url", "image_url": {"url": "gopher://10.0.0.1/"}},
         {"type": "input_audio", "input_audio": {"data": "http://10.0.0.1/", "format": "wav"}},
         {"type": "input_audio", "input_audio": {"url": "http://10.0.0.1/"}},
@@ -79,6 +85,19 @@ def test_escapes_and_repeated_names_hide_nothing(written: bytes) -> None:
 def test_words_and_data_pass(harmless: bytes) -> None:
     """People write addresses into sentences, and only pictures, sounds and films are fetched."""
     assert address_in(harmless) is None
+
+
+@pytest.mark.parametrize("frame", [b"\xff\xfb\x90\x64", b"\xff\xf3\x84\xc4"])
+@pytest.mark.parametrize("written", [b64encode, encodebytes])
+def test_sound_that_begins_like_an_address_passes(
+    frame: bytes, written: Callable[[bytes], bytes]
+) -> None:
+    """Frames of MP3, of the first and of the second MPEG, on one line or on many."""
+    sound = written(frame + bytes(range(256))).decode()
+    part = {"type": "input_audio", "input_audio": {"data": sound, "format": "mp3"}}
+
+    assert sound.startswith("//")
+    assert address_in(body(part)) is None
 
 
 def test_what_cannot_be_read_is_refused() -> None:

@@ -1,6 +1,7 @@
 """`/v1/responses` with the official client: a chat that looks like a response."""
 
 import json
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
@@ -12,7 +13,7 @@ from openai.types.responses import ResponseInputParam, ToolParam
 from pydantic import BaseModel
 
 from hearth.openai_api.testing import ScriptedModel
-from tests.integration.gateway.conftest import KEY, Json, Lab
+from tests.integration.gateway.conftest import CHAT, KEY, Json, Lab
 
 PATH = "/v1/responses"
 TOOL: ToolParam = {
@@ -214,6 +215,22 @@ def test_address_in_the_result_of_a_tool_is_refused(
     assert answer.status_code == 400
     assert answer.json()["error"]["code"] == "address_not_allowed"
     assert model.requests == []
+
+
+@pytest.mark.parametrize("frame", [b"\xff\xfb\x90\x64", b"\xff\xf3\x84\xc4"])
+@pytest.mark.parametrize(("path", "field"), [(CHAT, "messages"), (PATH, "input")])
+def test_sound_goes_out_as_it_came(
+    gateway: httpx2.Client, model: ScriptedModel, frame: bytes, path: str, field: str
+) -> None:
+    """MP3 of the first and of the second MPEG: in base64, both begin as some addresses do."""
+    data = b64encode(frame + bytes(400)).decode()
+    part = {"type": "input_audio", "input_audio": {"data": data, "format": "mp3"}}
+
+    said = {"model": "small", field: [{"role": "user", "content": [part]}]}
+    answer = gateway.post(path, json=said)
+
+    assert answer.status_code == 200, answer.text
+    assert model.requests[0].body["messages"][0]["content"] == [part]
 
 
 def test_answer_that_was_cut_short_says_so(client: openai.OpenAI, model: ScriptedModel) -> None:
