@@ -118,6 +118,8 @@ class Line:
             hung_up()
         else:
             self._watching = hung_up
+            # A large body has paused the reading, and who does not read learns of no hang-up.
+            self._cycle.flow.resume_reading()
         return self.leave_alone
 
     def leave_alone(self) -> None:

@@ -1,5 +1,6 @@
 """A caller who hangs up stops the work, whatever it was doing."""
 
+import socket
 import time
 
 import pytest
@@ -10,6 +11,7 @@ from tests.integration.gateway.conftest import (
     Lab,
     chat,
     instances_of,
+    raw,
     send_raw,
     wait_until,
 )
@@ -81,6 +83,27 @@ def test_server_stops_when_the_caller_of_a_whole_answer_hangs_up(
 
     assert stopped_after(model, hung_up) < SOON
     assert model.words_sent < MANY
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_server_stops_when_the_caller_hangs_up_after_a_large_body(
+    lab: Lab, *, stream: bool
+) -> None:
+    """A picture, or a long conversation: what comes in pieces is not read faster than it is taken,
+    and who does not read does not see that the other side is gone."""
+    model = ScriptedModel()
+    model.when(lambda request: True).say("never", wait=60)
+    gateway = lab.gateway(lab.expert(model))
+    head, _, body = raw(gateway, chat("x" * 300_000, stream=stream)).partition(b"\r\n\r\n")
+
+    with socket.create_connection((gateway.base_url.host, gateway.base_url.port or 0)) as caller:
+        caller.sendall(head + b"\r\n\r\n")
+        assert instances_of(gateway)  # So the head has been read alone.
+        caller.sendall(body)
+        model.wait_until(lambda m: m.running == 1)
+        hung_up = time.monotonic()
+
+    assert stopped_after(model, hung_up) < SOON
 
 
 def test_hang_up_leaves_nothing_behind(lab: Lab) -> None:
