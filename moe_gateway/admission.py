@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Final, Generic, Protocol, TypeVar
 
-from moe_gateway.errors import MAX_RETRY_SECONDS, Refused, queue_full
+from moe_gateway.errors import MAX_RETRY_SECONDS, queue_full
 
 RETRY_SHARE: Final = 0.1
 """Failovers add at most this share of load, so that a failing house is not asked twice as much."""
@@ -30,11 +30,11 @@ class Circuit:
     that the try fails (at most 30 s). Half open: one request may try.
     """
 
-    __slots__ = ("_failed", "_failures", "_opened", "_seconds", "open_until")
+    __slots__ = ("_failed", "_failures", "_next", "_seconds", "open_until")
 
     def __init__(self, failures: int = 3, seconds: float = 2.0) -> None:
-        self._failures, self._seconds = failures, seconds
-        self._failed, self._opened = 0, 0
+        self._failures, self._seconds = failures, min(seconds, MAX_OPEN_SECONDS)
+        self._failed, self._next = 0, self._seconds
         self.open_until = 0.0
         """`time.monotonic()`; 0: closed."""
 
@@ -45,15 +45,16 @@ class Circuit:
         return "open" if time.monotonic() < self.open_until else "half-open"
 
     def succeeded(self) -> None:
-        self._failed, self._opened, self.open_until = 0, 0, 0.0
+        self._failed, self._next, self.open_until = 0, self._seconds, 0.0
 
     def failed(self) -> bool:
-        """Whether this failure has opened it, anew or for the first time."""
+        """Whether this failure has opened it, anew or for the first time. What was under way when
+        it opened is no try, and what becomes of that opens it for no longer."""
         self._failed += 1
-        if self._failed < self._failures and not self.open_until:
+        if self.state == "open" or (self._failed < self._failures and not self.open_until):
             return False
-        self.open_until = time.monotonic() + min(self._seconds * 2**self._opened, MAX_OPEN_SECONDS)
-        self._opened += 1
+        self.open_until = time.monotonic() + self._next
+        self._next = min(2 * self._next, MAX_OPEN_SECONDS)
         return True
 
 
@@ -216,8 +217,8 @@ class Admission(Generic[S]):
             return True
         try:
             instance = waiting.pick()
-        except Refused as refused:
-            waiting.granted.set_exception(refused)
+        except Exception as error:  # noqa: BLE001 - of this request alone, and raised in its task
+            waiting.granted.set_exception(error)
             return True
         if instance is None:
             return False

@@ -227,21 +227,20 @@ class HotRoutes:
             self.admission.take(instance)
         asked.instance = instance.label
         asked.tried |= {instance.label}
-        asked.failure, begun = None, time.perf_counter()
+        asked.failure, begun, era = None, time.perf_counter(), instance.era
         try:
             return await self._ask(asked, reply, instance)
         except UpstreamError as error:
-            asked.failure = _refusal(error)
-            if isinstance(error, Unreachable):
-                instance.ill(str(error))
-            else:
-                instance.failed(str(error))
-            if _may_be_asked_elsewhere(error, instance) and self._may_go_on(
-                asked, instance, sent=not isinstance(error, Unreachable)
-            ):
+            asked.failure, sent = _refusal(error), not isinstance(error, Unreachable)
+            (instance.failed if sent else instance.ill)(str(error))
+            # Silence may be work, and so may be what broke where asking has effects.
+            again = not sent or (isinstance(error, Lost) and instance.repeatable)
+            if again and self._may_go_on(asked, instance, sent=sent):
                 return False
             raise asked.failure from error
         finally:
+            if era != instance.era:
+                instance.before -= 1
             self.admission.leave(instance)
             if self.traces is not None:
                 asked.attempted(begun)
@@ -256,6 +255,11 @@ class HotRoutes:
             partial(self._placed, asked, reply),
         )
         reply.place, seconds = None, time.perf_counter() - since
+        try:
+            asked.caller.afford()  # What was answered meanwhile may have spent its tokens.
+        except Refused:
+            self.admission.leave(instance)
+            raise
         if seconds >= QUEUED_SECONDS:
             asked.queued += seconds
             self.metrics.queued(asked.model, seconds)
@@ -351,7 +355,8 @@ class HotRoutes:
         status = GONE if reply.gone else f"{reply.status // 100}xx"
         self.metrics.count(asked.model, asked.instance, status)
         if asked.instance != NOWHERE:
-            so_far = reply.so_far if status in ("2xx", GONE) else None
+            # What was cut off costs what was said, whoever has cut it off.
+            so_far = reply.so_far if reply.begun or status in ("2xx", GONE) else None
             self.keys.used(asked.caller, asked.model, asked.cost(so_far))
         meters = asked.meters
         if status == "2xx" and meters is not None:
@@ -380,11 +385,6 @@ def _facts(asked: Asked, instance: Instance, route: Route[Instance]) -> Headers:
     if instance.model is not None:
         facts.append((b"x-hearth-model", instance.model.encode()))
     return facts
-
-
-def _may_be_asked_elsewhere(error: UpstreamError, instance: Instance) -> bool:
-    """What was never sent, and what broke where asking has no effects. Silence may be work."""
-    return isinstance(error, Unreachable) or (isinstance(error, Lost) and instance.repeatable)
 
 
 def _refusal(error: UpstreamError) -> Refused:

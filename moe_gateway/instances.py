@@ -39,6 +39,9 @@ NOT_ASKED: Final = "not asked yet"
 class Instance:
     """One server, with what is known of it now. Routing sees it as a `Candidate`."""
 
+    era = before = 0
+    """How often its circuit has opened, and how many requests in flight are older than that."""
+
     def __init__(
         self, settings: InstanceSettings, machine: str = "", circuit: Circuit | None = None
     ) -> None:
@@ -85,7 +88,7 @@ class Instance:
     def free(self) -> bool:
         """Whether it takes one more request now. What lists its models itself admits itself."""
         if self.circuit.open_until and self.circuit.state == "half-open":
-            return self.in_flight == 0
+            return self.in_flight <= self.before  # These are no try, and may take their time.
         return self.in_flight < self.slots or self.settings.lists_models
 
     @property
@@ -103,6 +106,7 @@ class Instance:
     def failed(self, reason: str) -> None:
         """It was asked and failed. Said in the log when it is left alone for that."""
         if self.circuit.failed():
+            self.era, self.before = self.era + 1, self.in_flight
             log.warning("circuit_open", instance=self.label, reason=reason)
 
     @property

@@ -18,7 +18,7 @@ from moe_gateway.callers.pouring import Pouring
 from moe_gateway.errors import Headers, Refused, too_large, waits
 from moe_gateway.routing.body import Look
 from moe_gateway.upstream.complaints import relayed
-from moe_gateway.upstream.connection import Connection, Lost, UpstreamError
+from moe_gateway.upstream.connection import Connection, Lost, TimedOut, UpstreamError
 from moe_gateway.upstream.cost import cost_of
 from moe_gateway.upstream.headers import passed_back
 
@@ -157,13 +157,14 @@ class Reply:
             await self._send({"type": "http.response.body", "body": data, "more_body": True})
 
     async def end(self, data: bytes = b"") -> None:
-        self.ended = True
         if self._early:
             data = self._certain() + data
         if self._line is not None and self._line.streams:
             self._line.end(data)
         else:
+            # It may wait for a caller who does not read on, as long as the deadline lets it.
             await self._send({"type": "http.response.body", "body": data})
+        self.ended = True
 
     async def whole(
         self, status: int, data: bytes, headers: Headers, content_type: bytes = JSON
@@ -266,7 +267,7 @@ async def pass_bytes(reply: Reply, connection: Connection, idle: float) -> None:
     except UpstreamError as error:
         if not reply.begun:
             raise
-        log.warning("answer_broken", request_id=reply.request_id.decode(), reason=str(error))
+        _broken(reply, error)
         if told:
             await reply.end(error_event(str(error), type="server_error", code=error.code))
         reply.ended = True
@@ -297,15 +298,21 @@ async def pass_stream(
     tap = SeveralTap(shared, strip=strip) if shared else StreamTap(strip=strip)
     reply.so_far = tap.tokens
     try:
-        last = await _copy(reply, connection, idle, tap)
+        await reply.end(await _copy(reply, connection, idle, tap))
     except UpstreamError as error:
         if not reply.begun:
             raise
+        _broken(reply, error)
         await reply.end(error_event(str(error), type="server_error", code=error.code))
     else:
-        await reply.end(last)
         await connection.linger()
     return tap.usage
+
+
+def _broken(reply: Reply, error: UpstreamError) -> None:
+    """Its caller has words of it, and the status before them; what is counted is a failure."""
+    log.warning("answer_broken", request_id=reply.request_id.decode(), reason=str(error))
+    reply.status = 504 if isinstance(error, TimedOut) else 502
 
 
 async def _copy(reply: Reply, connection: Connection, idle: float, tap: StreamTap) -> bytes:

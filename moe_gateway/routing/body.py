@@ -168,6 +168,8 @@ _NOTHING = (b"", b"null", b"[]")
 def look_at(body: bytes) -> Look:
     """Raises `Refused` (400) when the body is no JSON object or these fields do not fit."""
     try:
+        if not body.isascii():
+            body.decode()  # JSON is UTF-8 (RFC 8259, section 8.1), also where nobody looks here.
         return _LOOK.decode(body)
     except msgspec.ValidationError as error:
         message, _, place = str(error).partition(" - at `$.")

@@ -60,17 +60,21 @@ class Pool:
             (address.path + path).encode(),
             fixed_head(address, key),
         )
+        connection: Connection | None = None
         try:
             async with asyncio.timeout(seconds):
-                connection = await self.ask(address, head, b"", seconds=seconds, reuse=False)
-                try:
-                    return connection.status, await connection.body(seconds, HIGH_WATER)
-                finally:
-                    connection.abort()
+                connection = await self._connect(address)
+                await connection.ask(head, b"", seconds)
+                return connection.status, await connection.body(seconds, HIGH_WATER)
         except TimeoutError as error:
-            raise FirstByteTimedOut(
-                f"{address.authority}: no answer within {seconds:g} s."
-            ) from error
+            if connection is None:  # Of a server that is only busy, its system takes them.
+                reason = f"{address.authority}: no connection within {seconds:g} s."
+                raise ConnectTimedOut(reason) from error
+            reason = f"{address.authority}: no answer within {seconds:g} s."
+            raise FirstByteTimedOut(reason) from error
+        finally:
+            if connection is not None:
+                connection.abort()
 
     async def post(
         self, address: Address, path: str, body: bytes, *, key: bytes, seconds: float, limit: int

@@ -92,6 +92,7 @@ def test_body_that_cannot_be_read_is_refused(
         (gzip.compress(b"{}"), "gzip", 415, "compressed (Content-Encoding: gzip)"),
         (b'\xef\xbb\xbf{"model": "small"}', "identity", 400, "byte order mark"),
         ('{"model": "small"}'.encode("utf-16"), "", 400, "UTF-16, not UTF-8"),
+        (b'{"model": "auto", "user": "J\xfcrgen"}', "", 400, "'utf-8' codec"),
         (json.dumps(chat("cut \ud83d")).encode(), "", 400, "in the middle of a sign"),
         (json.dumps(chat("another \ude00")).encode(), "", 400, "in the middle of a sign"),
     ],

@@ -197,9 +197,44 @@ def test_circuit_opens_after_failures_in_a_row_and_closes_with_one_success(
     circuit.succeeded()
     assert circuit.state == "closed"
     assert not circuit.failed()
-    for _ in range(20):
+    for _ in range(2000):
         circuit.failed()
-    assert circuit.open_until == now + 30, "what is mended in the night is used in the morning"
+        now = max(now, circuit.open_until)
+    circuit.failed()
+    assert circuit.open_until - now == 30, "what is mended in the night is used in the morning"
+
+
+def test_what_was_under_way_when_the_circuit_opened_is_no_try(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A server that falls over fails all of its requests at once, and may be up a moment later."""
+    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
+    circuit = Circuit(failures=3, seconds=2.0)
+
+    assert [circuit.failed() for _ in range(16)] == [False, False, True, *[False] * 13]
+    assert circuit.open_until == 102.0
+
+
+async def test_request_that_cannot_be_placed_fails_alone() -> None:
+    """Not the one whose end lets it in, and not the watch that finds a new instance."""
+    house = House(Engine(slots=1))
+
+    def broken() -> Engine | None:
+        if house.engine.free:
+            raise ZeroDivisionError
+        return None
+
+    first = house.call("a", "first")
+    await settled()
+    odd = asyncio.create_task(house.admission.enter("a", "small", broken))
+    next_one = house.call("b", "next")
+    await settled()
+    await house.leave_all(1)
+
+    with pytest.raises(ZeroDivisionError):
+        await odd
+    await asyncio.gather(first, next_one)
+    assert house.order == ["first", "next"]
 
 
 def test_failovers_are_a_tenth_of_the_requests_at_most() -> None:

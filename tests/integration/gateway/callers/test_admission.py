@@ -254,6 +254,36 @@ def test_one_request_tries_an_instance_that_was_left_alone(lab: Lab) -> None:
     assert gauge(gateway, "moe_gateway_circuit_open") == 0
 
 
+@pytest.mark.parametrize("agent", [False, True])
+def test_what_is_under_way_is_no_try_and_is_not_waited_for(lab: Lab, *, agent: bool) -> None:
+    """A long answer goes on while others fail. An agent may wait itself for what it asks: of the
+    one that would have to end first."""
+    model, held = ScriptedModel("small"), threading.Event()
+    model.when("long").say("one two", held=held)
+    model.when("bad").refuse(503, "broken")
+    instance = lab.agent(model) if agent else lab.expert(model, slots=4)
+    gateway = lab.gateway(instance, circuit_failures=3, circuit_seconds=0.2)
+
+    with ThreadPoolExecutor(1) as threads:
+        long = threads.submit(gateway.post, CHAT, json=chat("long"))
+        try:
+            model.wait_until(lambda m: m.running == 1)
+            for _ in range(2):  # Failed tries do not count for more than themselves.
+                for _ in range(3):
+                    wait_until(lambda: instances_of(gateway)[0]["circuit"] != "open")
+                    assert gateway.post(CHAT, json=chat("bad")).status_code == 503
+                wait_until(lambda: instances_of(gateway)[0]["circuit"] == "half-open")
+            answer = gateway.post(CHAT, json=chat("fine"))
+            still = long.running()
+        finally:
+            held.set()
+
+    assert (answer.status_code, still) == (200, True)
+    assert "x-hearth-queued-ms" not in answer.headers
+    assert long.result().status_code == 200
+    assert instances_of(gateway)[0]["circuit"] == "closed"
+
+
 def test_failovers_add_a_tenth_of_the_load_at_most(lab: Lab) -> None:
     """When all are overloaded, asking each request twice would keep them so; but a house that has
     had a bad hour goes on earning them."""

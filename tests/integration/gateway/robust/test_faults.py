@@ -1,16 +1,21 @@
 """Every way in which a server can fail: what a caller gets, whole or streamed, and who is next."""
 
 import json
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
-from typing import Any
+from contextlib import ExitStack, suppress
+from typing import Any, Self
 
 import httpx2
 import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
 
 from hearth.openai_api.scripts import Break
 from hearth.openai_api.testing import ScriptedModel
@@ -21,6 +26,7 @@ from tests.integration.gateway.conftest import (
     Lab,
     chat,
     instances_of,
+    send_raw,
     wait_until,
 )
 from tests.ports import free_port
@@ -74,6 +80,78 @@ class Faulty:
         if code == "deadline_exceeded":
             return self._bounded
         return self._quick if code and code.endswith("timeout") else self._patient
+
+
+class Machine:
+    """A server that takes each request and answers only its checks, until its machine vanishes."""
+
+    def __init__(self) -> None:
+        self._door, self._stack = socket.create_server(("127.0.0.1", 0)), ExitStack()
+        self.url = f"http://127.0.0.1:{self._door.getsockname()[1]}"
+        self.working, self._gone = False, threading.Event()
+        self._serving = threading.Thread(target=self._serve)
+        self._door.settimeout(0.05)
+
+    def __enter__(self) -> Self:
+        self._stack.enter_context(self._door)
+        self._serving.start()
+        self._stack.callback(self._stop)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def vanish(self) -> None:
+        """Take no connection any more, nor have the system take one: its queue is full."""
+        self._stop()
+        self._door.listen(0)
+        for _ in range(4):
+            one = self._stack.enter_context(socket.socket())
+            one.settimeout(0)
+            one.connect_ex(self._door.getsockname())
+
+    def _stop(self) -> None:
+        self._gone.set()
+        self._serving.join()
+
+    def _serve(self) -> None:
+        while not self._gone.is_set():
+            with suppress(TimeoutError):
+                self._answer(self._stack.enter_context(self._door.accept()[0]))
+
+    def _answer(self, connection: socket.socket) -> None:
+        asked = connection.recv(65536)
+        if asked.startswith(b"POST"):
+            self.working = True
+            return
+        body = b'{"data": [{"id": "small"}]}' if b"/v1/models" in asked else b"{}"
+        head = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % len(body)
+        connection.sendall(head + body)
+        connection.close()
+
+
+def mixed(read: threading.Event) -> Starlette:
+    """A server that says a word and, when that is `read`, calls two tools in turns and ends."""
+
+    def event(**delta: Any) -> str:
+        return f"data: {json.dumps({'choices': [{'index': 0, 'delta': delta}]})}\n\n"
+
+    def call(index: int, **more: str) -> str:
+        function = {"name": "look", "arguments": ""} if more else {"arguments": "{}"}
+        return event(tool_calls=[{"index": index, "function": function, **more}])
+
+    def answer() -> Iterator[str]:
+        yield event(content="One ")
+        read.wait(60)
+        yield call(0, id="a") + call(1, id="b") + call(0) + "data: [DONE]\n\n"
+
+    async def chats(request: Request) -> Response:
+        return StreamingResponse(answer(), media_type="text/event-stream")
+
+    async def models(request: Request) -> Response:
+        return JSONResponse({"data": [{"id": "small"}]})
+
+    return Starlette(routes=[Route(CHAT, chats, methods=["POST"]), Route("/{path:path}", models)])
 
 
 @pytest.fixture(scope="module")
@@ -192,6 +270,59 @@ def test_server_that_is_killed_under_load_costs_no_request(lab: Lab) -> None:
 
     assert answers == [(200, None)] * 2 * UNDER_WAY
     assert out["circuit"] != "closed" or not out["healthy"]
+
+
+def test_machine_that_vanishes_is_missed_while_it_works_for_us(lab: Lab) -> None:
+    """Its plug is pulled: nothing refuses, nothing answers. A server that is merely busy still
+    takes connections, for its system does that; so its checks tell the two apart."""
+    with Machine() as machine:
+        gateway = lab.gateway(lab.at(machine.url, expert="small"), check_timeout=0.5)
+        with send_raw(gateway, chat("go")):
+            wait_until(lambda: machine.working)
+            machine.vanish()
+            wait_until(lambda: not instances_of(gateway)[0]["healthy"])
+            (found,) = instances_of(gateway)
+
+    assert found["in_flight"] == 1
+    assert found["reason"].endswith("no connection within 0.5 s.")
+
+
+def test_response_with_words_out_is_not_begun_again_elsewhere(lab: Lab) -> None:
+    """What breaks it is in one packet with its end: calls that mix, which no event can tell."""
+    read, second = threading.Event(), ScriptedModel()
+    second.when("go").say("another answer")
+    gateway = lab.gateway(
+        lab.at(lab.serve(mixed(read)), expert="small"), lab.expert(second, "spare", cost=9)
+    )
+    asked = {"model": "auto", "input": "go", "stream": True}
+    with gateway.stream("POST", "/v1/responses", json=asked) as answer:
+        lines = answer.iter_lines()
+        seen = list(iter(lambda: next(lines), "event: response.output_text.delta"))
+        read.set()
+        seen += lines
+
+    text = "\n".join(seen)
+    assert "event: response.failed" in text
+    assert "another" not in text
+    assert text.count("event: response.created") == 1
+    assert second.requests == []
+
+
+def test_stream_that_breaks_off_is_counted_as_a_failure_and_logged(
+    lab: Lab, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its status went out before: a house whose every answer breaks would look well."""
+    model = ScriptedModel()
+    model.when("go").lose("one two three", after=2)
+    gateway = lab.gateway(lab.expert(model))
+
+    answer = gateway.post(CHAT, json=chat("go", stream=True))
+
+    assert '"code":"upstream_lost"' in answer.text
+    wait_until(lambda: 'model="small",status="5xx"} 1.0' in gateway.get("/metrics").text)
+    assert 'model="small",status="2xx"} 1.0' not in gateway.get("/metrics").text
+    (line,) = [one for one in capsys.readouterr().out.splitlines() if "answer_broken" in one]
+    assert answer.headers["x-request-id"] in line
 
 
 def test_server_that_is_gone_is_out_with_the_first_request(lab: Lab) -> None:
