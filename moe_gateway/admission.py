@@ -48,10 +48,9 @@ class Circuit:
         self._failed, self._next, self.open_until = 0, self._seconds, 0.0
 
     def failed(self) -> bool:
-        """Whether this failure has opened it, anew or for the first time. What was under way when
-        it opened is no try, and what becomes of that opens it for no longer."""
+        """Whether this failure has opened it, anew or for the first time."""
         self._failed += 1
-        if self.state == "open" or (self._failed < self._failures and not self.open_until):
+        if self._failed < self._failures and not self.open_until:
             return False
         self.open_until = time.monotonic() + self._next
         self._next = min(2 * self._next, MAX_OPEN_SECONDS)

@@ -82,6 +82,10 @@ class Asked:
     meters: Meters | None = None
     """Those of the model on the instance that answered."""
     usage: TokenCount | None = None
+    era = 0
+    """How often the circuit of its instance had opened when that was asked."""
+    left_by: tuple[str, ...] = ()
+    """Instances that were gone for good when they were done with it."""
     counted_inside = False
     """The agent that answers asks on the caller's behalf, so its tokens are counted there."""
     queued = 0.0

@@ -148,6 +148,8 @@ class HotRoutes:
             watch()
             clock.stop()
             self._count(asked, reply)
+            for label in asked.left_by:
+                self.metrics.forget(label)
 
     async def _answer(self, asked: Asked, reply: Reply) -> None:
         """Ask one instance after the other, as long as the caller has got no byte."""
@@ -162,12 +164,8 @@ class HotRoutes:
                 log.warning("failed_over", instance=asked.instance, reason=_code(asked.failure))
         except Refused as refused:
             if refused.status >= 500:
-                log.warning(
-                    "request_refused",
-                    request_id=reply.request_id.decode(),
-                    code=refused.code,
-                    reason=refused.message,
-                )
+                why = {"code": refused.code, "reason": refused.message}
+                log.warning("request_refused", request_id=reply.request_id.decode(), **why)
             await reply.refuse(refused)
         except Exception:
             if not reply.ended:
@@ -225,22 +223,26 @@ class HotRoutes:
             instance = await self._its_turn(asked, reply)
         else:
             self.admission.take(instance)
-        asked.instance = instance.label
-        asked.tried |= {instance.label}
-        asked.failure, begun, era = None, time.perf_counter(), instance.era
+        asked.instance, asked.tried = instance.label, asked.tried | {instance.label}
+        asked.failure, asked.era, begun = None, instance.era, time.perf_counter()
         try:
             return await self._ask(asked, reply, instance)
         except UpstreamError as error:
             asked.failure, sent = _refusal(error), not isinstance(error, Unreachable)
-            (instance.failed if sent else instance.ill)(str(error))
+            if sent:
+                instance.failed(str(error), asked.era)
+            else:
+                instance.ill(str(error))
             # Silence may be work, and so may be what broke where asking has effects.
             again = not sent or (isinstance(error, Lost) and instance.repeatable)
             if again and self._may_go_on(asked, instance, sent=sent):
                 return False
             raise asked.failure from error
         finally:
-            if era != instance.era:
+            if asked.era != instance.era:
                 instance.before -= 1
+            if instance.gone:
+                asked.left_by += (instance.label,)
             self.admission.leave(instance)
             if self.traces is not None:
                 asked.attempted(begun)
@@ -317,7 +319,7 @@ class HotRoutes:
             else:
                 asked.usage = await self._pass(asked, reply, instance, connection)
             if ill and (asked.failure or reply.status >= 500):  # Else the request was at fault.
-                instance.failed(f"HTTP {connection.status}")
+                instance.failed(f"HTTP {connection.status}", asked.era)
         finally:
             if connection is not None:
                 self.pool.release(connection)

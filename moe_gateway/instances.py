@@ -42,6 +42,9 @@ class Instance:
     era = before = 0
     """How often its circuit has opened, and how many requests in flight are older than that."""
 
+    gone = False
+    """It is known no more; what is under way there goes on."""
+
     def __init__(
         self, settings: InstanceSettings, machine: str = "", circuit: Circuit | None = None
     ) -> None:
@@ -87,9 +90,11 @@ class Instance:
     @property
     def free(self) -> bool:
         """Whether it takes one more request now. What lists its models itself admits itself."""
+        if self.settings.lists_models:
+            return True
         if self.circuit.open_until and self.circuit.state == "half-open":
             return self.in_flight <= self.before  # These are no try, and may take their time.
-        return self.in_flight < self.slots or self.settings.lists_models
+        return self.in_flight < self.slots
 
     @property
     def turn(self) -> tuple[bool, float, float]:
@@ -103,9 +108,10 @@ class Instance:
         self.circuit.succeeded()
         self.first_byte += SMOOTHING * (seconds - self.first_byte)
 
-    def failed(self, reason: str) -> None:
-        """It was asked and failed. Said in the log when it is left alone for that."""
-        if self.circuit.failed():
+    def failed(self, reason: str, era: int) -> None:
+        """It was asked in this era and failed. Said in the log when it is left alone for that. What
+        it was asked before its circuit opened says nothing of how it is now."""
+        if era == self.era and self.circuit.failed():
             self.era, self.before = self.era + 1, self.in_flight
             log.warning("circuit_open", instance=self.label, reason=reason)
 
@@ -281,6 +287,7 @@ class Watch:
             _, instance = self._found.pop(which)
             self._look_away(instance)
             instance.ill("it is no longer registered in Consul")
+            instance.gone = True
             self.instances.remove(instance)
             self._left(instance.label)
 

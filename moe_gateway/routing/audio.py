@@ -8,7 +8,10 @@ from moe_gateway.errors import Refused
 from moe_gateway.routing.body import Look
 
 BOUNDARY: Final = re.compile(rb'multipart/form-data;.*?boundary="?([^";]{1,70})', re.IGNORECASE)
-NAME: Final = re.compile(rb'content-disposition:[^\r\n]*?[; ]name="([^"]*)"', re.IGNORECASE)
+NAME: Final = re.compile(
+    rb'content-disposition:[^\r\n]*?[; ]name=(?:"([^"]*)"|([^\s;"]+))', re.IGNORECASE
+)
+"""Quoted, or a token (RFC 2183, section 2), as .NET sends it."""
 MAX_PARTS: Final = 64
 MAX_HEAD: Final = 8192
 """Bytes of a part's own headers."""
@@ -56,7 +59,7 @@ def form_field(content_type: bytes, body: bytes, name: bytes) -> Field | None:
             break
         head = body[at:head_end]
         named = NAME.search(head)
-        if named and named.group(1) == name and b"filename" not in head.lower():
+        if named and name in named.groups() and b"filename" not in head.lower():
             text = body[head_end + 4 : end].decode("utf-8", "replace")
             return Field(text, head_end + 4, end)
         at = end + 2

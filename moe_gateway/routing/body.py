@@ -9,7 +9,7 @@ import msgspec
 import orjson
 
 from moe_gateway.errors import Refused, invalid_json, nested_too_deeply
-from moe_gateway.routing.language import language_of, primary
+from moe_gateway.routing.language import languages_of, primary
 
 Kind = Literal["chat", "text", "embeddings", "stt", "tts"]
 
@@ -42,8 +42,8 @@ class Needs:
     embeddings: bool = False
     structured: bool = False
     """It must hold to a JSON schema."""
-    language: str = ""
-    """Such as `de`; empty: any."""
+    languages: tuple[str, ...] = ()
+    """One of these, such as `de`; none: any."""
     domain: str = ""
     """What it is about, such as `code`; empty: nothing special."""
     affinity: bytes = b""
@@ -206,7 +206,7 @@ def needs_of(body: bytes, kind: Kind, hints: Hints = NO_HINTS) -> Needs:
         tools=bytes(facts.tools) not in _NOTHING and bytes(facts.tool_choice) != b'"none"',
         vision=any(part.type == "image_url" for part in parts),
         structured=wanted in ("json_object", "json_schema"),
-        language=primary(told) if told else language_of(facts.first_words),
+        languages=(primary(told),) if told else languages_of(facts.first_words),
         domain=hints.domain or facts.told("domain"),
         affinity=facts.beginning(hints.session, len(body)),
     )

@@ -290,15 +290,16 @@ def lack_of(instance: Candidate, needs: Needs) -> str | None:
         (needs.embeddings and not instance.embeddings, "embeddings"),
         (not (needs.embeddings or instance.chat), "chat"),
         (needs.structured and not instance.structured, "JSON schema"),
-        (_speaks_not(instance, needs.language), f"language {needs.language!r}"),
     )
-    return next((what for lacking, what in lacks if lacking), None)
+    lack = next((what for lacking, what in lacks if lacking), None)
+    if lack is None and _speaks_not(instance, needs):
+        lack = f"language {' or '.join(map(repr, needs.languages))}"
+    return lack
 
 
-def _speaks_not(instance: Candidate, language: str) -> bool:
-    return bool(language and instance.languages) and language not in map(
-        primary, instance.languages
-    )
+def _speaks_not(instance: Candidate, needs: Needs) -> bool:
+    spoken = map(primary, instance.languages)
+    return bool(needs.languages and instance.languages) and not set(needs.languages) & set(spoken)
 
 
 def _why_none(needs: Needs, experts: Sequence[Candidate]) -> str:

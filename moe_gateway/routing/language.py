@@ -1,20 +1,21 @@
-"""The language of a text, as far as its script tells, and of a tag that somebody gives it."""
+"""The languages of a text, as far as its script tells, and of a tag that somebody gives it."""
 
 import re
 from typing import Final
 
 SCRIPTS: Final = (
-    ("ja", re.compile("[\u3040-\u30ff]")),
-    ("ko", re.compile("[\uac00-\ud7af\u1100-\u11ff]")),
-    ("zh", re.compile("[\u4e00-\u9fff]")),
-    ("ar", re.compile("[\u0600-\u06ff]")),
-    ("he", re.compile("[\u0590-\u05ff]")),
-    ("hi", re.compile("[\u0900-\u097f]")),
-    ("th", re.compile("[\u0e00-\u0e7f]")),
-    ("el", re.compile("[\u0370-\u03ff]")),
-    ("ru", re.compile("[\u0400-\u04ff]")),
+    (("ja",), re.compile("[\u3040-\u30ff]+")),
+    (("ko",), re.compile("[\uac00-\ud7af\u1100-\u11ff]+")),
+    (("zh", "ja"), re.compile("[\u4e00-\u9fff]+")),
+    (("ar", "fa", "ur", "ps", "sd", "ug", "ckb"), re.compile("[\u0600-\u06ff]+")),
+    (("he", "yi"), re.compile("[\u0590-\u05ff]+")),
+    (("hi", "mr", "ne", "sa"), re.compile("[\u0900-\u097f]+")),
+    (("th",), re.compile("[\u0e00-\u0e7f]+")),
+    (("el",), re.compile("[\u0370-\u03ff]{3,}")),
+    (("ru", "uk", "be", "bg", "sr", "mk", "kk", "ky", "mn", "tg"), re.compile("[\u0400-\u04ff]+")),
 )
-"""Ranges of Unicode; Japanese comes first, for its texts hold Chinese signs, too."""
+"""Languages and the range of Unicode that they are written in. Japanese comes first, for its texts
+hold Chinese signs, too; less than three Greek letters are a formula."""
 
 LOOKED_AT: Final = 1000
 """Characters."""
@@ -26,14 +27,14 @@ def primary(tag: str) -> str:
     return tag.replace("_", "-").partition("-")[0].strip().lower()
 
 
-def language_of(text: str) -> str:
-    """The language whose script makes up a third of the letters or more; empty where the script
-    is shared by many, as the Latin one is: then only the caller can tell."""
+def languages_of(text: str) -> tuple[str, ...]:
+    """The languages whose script makes up a third of the letters or more; none where nearly all
+    share it, as they do the Latin one: then only the caller can tell."""
     if text.isascii():
-        return ""
+        return ()
     text = text[:LOOKED_AT]
     letters = sum(sign.isalpha() for sign in text)
-    for language, script in SCRIPTS:
-        if len(script.findall(text)) * 3 > letters:
-            return language
-    return ""
+    for languages, script in SCRIPTS:
+        if sum(map(len, script.findall(text))) * 3 > letters:
+            return languages
+    return ()

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 import ssl
 from collections import defaultdict
 from typing import Final
@@ -136,6 +137,9 @@ class Pool:
                 f"{address.authority}: no connection within {self._connect_timeout:g} s"
                 " (setting MOE_GATEWAY_CONNECT_TIMEOUT)."
             ) from error
+        except (socket.gaierror, UnicodeError) as error:
+            reason = f"{address.authority}: this name is unknown here ({error})."
+            raise Unreachable(reason) from error
         except OSError as error:
             own = isinstance(error, ssl.SSLError) or not error.errno
             reason = str(error) if own else os.strerror(error.errno or 0)

@@ -226,6 +226,7 @@ def test_request_under_way_is_not_cut_when_its_instance_is_dropped(
 
     assert text_of(found) == "word " * 20
     assert found[-1] == "[DONE]"
+    wait_until(lambda: f":{port}" not in gateway.get("/metrics").text)
 
 
 def test_consul_that_goes_away_takes_nobody_along(

@@ -9,6 +9,8 @@ import pytest
 
 from moe_gateway.admission import Admission, Circuit, RetryBudget
 from moe_gateway.errors import Refused
+from moe_gateway.instances import Instance
+from moe_gateway.settings import InstanceSettings
 
 
 @dataclass(eq=False)
@@ -207,12 +209,21 @@ def test_circuit_opens_after_failures_in_a_row_and_closes_with_one_success(
 def test_what_was_under_way_when_the_circuit_opened_is_no_try(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A server that falls over fails all of its requests at once, and may be up a moment later."""
-    monkeypatch.setattr(time, "monotonic", lambda: 100.0)
-    circuit = Circuit(failures=3, seconds=2.0)
+    """A server that falls over fails all of its requests, at once or each when its time is over,
+    and may be well a moment later."""
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    settings = InstanceSettings.model_validate({"url": "http://a", "expert": "small", "slots": 16})
+    instance = Instance(settings, circuit=Circuit(failures=3, seconds=2.0))
+    begun = instance.era
 
-    assert [circuit.failed() for _ in range(16)] == [False, False, True, *[False] * 13]
-    assert circuit.open_until == 102.0
+    for _ in range(16):
+        instance.failed("It was killed.", begun)
+        now += 0.5
+
+    assert instance.circuit.state == "half-open"
+    instance.failed("It is no better.", instance.era)
+    assert instance.circuit.open_until == now + 4.0
 
 
 async def test_request_that_cannot_be_placed_fails_alone() -> None:

@@ -86,9 +86,9 @@ def sick(server: Server) -> Server:
         ("auto", Needs(), [replace(SMALL, auto=False), BIG], ["b1"], "auto: the only one"),
         ("auto", Needs(structured=True), [LOOSE, SMALL], ["s1"], "auto: the only one that can"),
         ("auto", Needs(), [LOOSE, SMALL], ["l1", "s1"], "auto: cheapest of 2"),
-        ("auto", Needs(language="ja"), [CODER, BIG], ["b1"], "auto: the only one that can"),
-        ("auto", Needs(language="de"), [CODER, BIG], ["c1", "b1"], "auto: cheapest of 2"),
-        ("auto", Needs(language="de"), [AUSTRIAN, BIG], ["c1", "b1"], "auto: cheapest of 2"),
+        ("auto", Needs(languages=("ja",)), [CODER, BIG], ["b1"], "auto: the only one that can"),
+        ("auto", Needs(languages=("de",)), [CODER, BIG], ["c1", "b1"], "auto: cheapest of 2"),
+        ("auto", Needs(languages=("de",)), [AUSTRIAN, BIG], ["c1", "b1"], "auto: cheapest of 2"),
         ("auto", Needs(domain="code"), [SMALL, CODER], ["c1", "s1"], "auto: for code"),
         ("auto", Needs(domain="law"), [CODER, BIG], ["b1", "c1"], "auto: cheapest of 2"),
         (
@@ -100,7 +100,7 @@ def sick(server: Server) -> Server:
         ),
         ("auto", Needs(), [replace(VECTORS, chat=False), SMALL], ["s1"], "auto: the only one"),
         ("auto", Needs(), [EARS, SMALL], ["s1"], "auto: the only one that can"),
-        ("coder", Needs(domain="law", language="ja"), [*ALL, CODER], ["c1"], "asked by name"),
+        ("coder", Needs(domain="law", languages=("ja",)), [*ALL, CODER], ["c1"], "asked by name"),
         ("small", Needs(), [replace(SMALL, first_byte=2), SMALL_2], ["s2", "s1"], "asked"),
         (
             "small",
@@ -134,7 +134,8 @@ def test_route_is_chosen_by_name_need_cost_and_load(
         ("auto", Needs(vision=True), [SMALL, BIG], 400, "big takes no pictures"),
         ("auto", Needs(embeddings=True), [BIG], 400, "big takes no embeddings"),
         ("auto", Needs(structured=True), [LOOSE], 400, "loose takes no JSON schema"),
-        ("auto", Needs(language="ja"), [CODER], 400, "coder takes no language 'ja'"),
+        ("auto", Needs(languages=("ja",)), [CODER], 400, "coder takes no language 'ja'"),
+        ("auto", Needs(languages=("zh", "ja")), [CODER], 400, "no language 'zh' or 'ja'"),
         ("auto", Needs(), [replace(VECTORS, chat=False)], 400, "vectors takes no chat"),
         ("moonshine", Needs(), [EARS, SMALL], 404, "moonshine"),
         ("x", Needs(), [sick(SPARED), sick(SMALL)], 503, "x1: loading"),
@@ -324,12 +325,15 @@ TOOL = {"type": "function", "function": {"name": "f"}}
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 9000}}
 
 
+CYRILLIC = "ru uk be bg sr mk kk ky mn tg"
+
+
 def headed(**fields: Any) -> bytes:
     return chat("Hi", **fields)
 
 
 @pytest.mark.parametrize(
-    ("body", "hints", "language", "domain"),
+    ("body", "hints", "languages", "domain"),
     [
         (headed(), Hints(), "", ""),
         (headed(), Hints(language="de", domain="law"), "de", "law"),
@@ -340,18 +344,24 @@ def headed(**fields: Any) -> bytes:
         (headed(metadata={"language": "pt_BR"}), Hints(), "pt", ""),
         (headed(), Hints(language=" EN "), "en", ""),
         (chat("こんにちは、元気ですか"), Hints(), "ja", ""),
-        (chat("Привет, как дела?"), Hints(), "ru", ""),
+        (chat("東京都知事選挙"), Hints(), "zh ja", ""),
+        (chat("Привет, как дела?"), Hints(), CYRILLIC, ""),
+        (chat("Яка сьогодні погода?"), Hints(), CYRILLIC, ""),
+        (chat("Καλημέρα, παρακαλώ;"), Hints(), "el", ""),
+        (chat("x² + Ω, and π?"), Hints(), "", ""),
+        (chat("Δx?"), Hints(), "", ""),
         (chat("Wie heißt das Gebäude?"), Hints(), "", ""),
         (chat("Translate 猫 into many other languages, please."), Hints(), "", ""),
     ],
 )
 def test_language_and_domain_are_what_the_caller_says_or_the_script_tells(
-    body: bytes, hints: Hints, language: str, domain: str
+    body: bytes, hints: Hints, languages: str, domain: str
 ) -> None:
-    """A header counts before the body, and both before a guess; Latin script is no language."""
+    """A header counts before the body, and both before a guess, which leaves out no expert that
+    speaks a language of that script; Latin script is no language."""
     needs = needs_of(body, "chat", hints)
 
-    assert (needs.language, needs.domain) == (language, domain)
+    assert (needs.languages, needs.domain) == (tuple(languages.split()), domain)
 
 
 @pytest.mark.parametrize(

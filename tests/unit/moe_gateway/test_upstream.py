@@ -370,6 +370,13 @@ async def test_nobody_there_is_unreachable(pool: Pool) -> None:
         await pool.ask(Address("127.0.0.1", 9), HEAD, b"", seconds=1)
 
 
+@pytest.mark.parametrize("host", ["nas..lan", "no-such-machine.invalid"])
+async def test_name_that_nobody_has_is_told_as_that(pool: Pool, host: str) -> None:
+    """A typing mistake in the settings must neither end what watches all nor be a riddle."""
+    with pytest.raises(Unreachable, match=f"^{host}:80: this name is unknown here"):
+        await pool.get(Address(host, 80), "/health", key=b"", seconds=60)
+
+
 async def test_full_listener_runs_into_the_connect_timeout() -> None:
     """A machine that swallows packets answers nothing at all; a full queue does the same."""
     with ExitStack() as sockets:

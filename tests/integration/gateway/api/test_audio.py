@@ -69,6 +69,21 @@ def test_recording_reaches_the_ears_of_the_house(
     assert SOUND * 20 in body
 
 
+def test_form_whose_names_have_no_quotes_is_one(gateway: httpx2.Client, ears: Speech) -> None:
+    """So .NET sends it."""
+    lines = (
+        b"--b\r\nContent-Type: text/plain\r\nContent-Disposition: form-data; name=%s\r\n\r\n%s\r\n"
+    )
+    fields = {b"file; filename=a.wav": SOUND, b"language": b"en", b"model": b"whisper-1"}
+    body = b"".join(lines % one for one in fields.items()) + b"--b--\r\n"
+
+    kind = {"content-type": 'multipart/form-data; boundary="b"'}
+    answer = gateway.post(STT, content=body, headers=kind)
+
+    assert answer.status_code == 200, answer.text
+    assert b"name=model\r\n\r\nmoonshine\r\n" in ears.requests[0][1]
+
+
 def test_streamed_transcription_comes_as_events(client: openai.OpenAI, ears: Speech) -> None:
     """The words are shown while the rest is still being listened to."""
     ears.held = threading.Event()

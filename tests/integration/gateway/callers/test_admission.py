@@ -284,6 +284,27 @@ def test_what_is_under_way_is_no_try_and_is_not_waited_for(lab: Lab, *, agent: b
     assert instances_of(gateway)[0]["circuit"] == "closed"
 
 
+def test_agent_that_is_tried_again_may_ask_what_it_needs(lab: Lab) -> None:
+    """Its run asks back here, and is no answer before that is one."""
+    model, held = ScriptedModel("small"), threading.Event()
+    model.when("long").say("one two", held=held)
+    model.when("bad").refuse(503, "broken")
+    gateway = lab.gateway(lab.agent(model), circuit_failures=1, circuit_seconds=0.2)
+
+    assert gateway.post(CHAT, json=chat("bad")).status_code == 503
+    wait_until(lambda: instances_of(gateway)[0]["circuit"] == "half-open")
+    with ThreadPoolExecutor(1) as threads:
+        tried = threads.submit(gateway.post, CHAT, json=chat("long"))
+        try:
+            model.wait_until(lambda m: m.running == 1)
+            inside = gateway.post(CHAT, json=chat("fine"))
+            still = tried.running()
+        finally:
+            held.set()
+
+    assert (inside.status_code, still, tried.result().status_code) == (200, True, 200)
+
+
 def test_failovers_add_a_tenth_of_the_load_at_most(lab: Lab) -> None:
     """When all are overloaded, asking each request twice would keep them so; but a house that has
     had a bad hour goes on earning them."""
