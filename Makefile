@@ -14,7 +14,7 @@ test:  ## every test that this machine allows, cheap ones first
 	./bootstrap.sh --test
 
 test-engines:  ## compile the other two engines, then hold all three to one contract
-	nice $(PY) -m tests.integration.expert.build_engines
+	$(PY) -m tests.integration.expert.build_engines
 	$(PY) -m pytest tests/integration/expert
 
 lint:  ## style, types, import arrows, spelling

@@ -9,8 +9,8 @@ get the folders `llama.cpp` and `whisper.cpp` as prebuilt trees. Takes about twe
 cores.
 """
 
-import fcntl
 import hashlib
+import os
 import platform
 import re
 import shutil
@@ -158,14 +158,12 @@ def run(*command: str) -> None:
 
 
 def main() -> None:
-    """Build what is not built yet; who calls while another does waits for its end."""
-    FOLDER.parent.mkdir(exist_ok=True)
-    with FOLDER.with_suffix(".lock").open("w") as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX)
-        if built():
-            sys.stdout.write(f"The engines in {FOLDER} are up to date.\n")
-        else:
-            build()
+    """Build what is not built yet, at a low priority: others may be using the machine."""
+    if built():
+        sys.stdout.write(f"The engines in {FOLDER} are up to date.\n")
+        return
+    os.nice(10)
+    build()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """One cluster with everything, which all tests of this folder share: each leaves it whole."""
 
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
@@ -20,9 +18,6 @@ def cluster(golden: Layer, boot: Boot) -> Iterator[Lab]:
     Nomad and Consul began with one server (`three`), which stored something under `KEPT`.
     """
     lab = boot("whole", 3, layer=golden("machines", three))
-    # None of them compiles. Where the engines are being compiled already, this waits for them.
-    engines = [sys.executable, "-m", "tests.integration.expert.build_engines"]
-    subprocess.run(engines, cwd=ROOT, check=True)
     build(ROOT, ROOT / ".cache" / "releases", arch="x86_64", python="3.11")
     fetch(lab)
     play(lab)
