@@ -1,7 +1,6 @@
 """The port of a service that speaks TLS, where who speaks plain HTTP is shown the way."""
 
 import asyncio
-import json
 import socket
 import ssl
 from collections.abc import Callable
@@ -10,6 +9,8 @@ from pathlib import Path
 from typing import Final
 
 import structlog
+
+from hearth.service.wire import refusal
 
 log = structlog.get_logger()
 
@@ -153,8 +154,7 @@ def redirect(head: str) -> bytes:
         return b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
     place = f"https://{host}{rest.split(' ')[0]}"
     words = f"This port speaks HTTPS: ask {place} instead."
-    error = {"message": words, "type": "invalid_request_error", "param": None, "code": "https_only"}
-    body = json.dumps({"error": error}).encode()
+    body = refusal(words, "https_only")
     looking = method in ("GET", "HEAD")
     status = f"308 Permanent Redirect\r\nLocation: {place}" if looking else "400 Bad Request"
     return (

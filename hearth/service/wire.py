@@ -23,6 +23,12 @@ AT_ONCE: Final = struct.pack("ii", 1, 0)
 """Of `SO_LINGER`: a socket that is closed is reset."""
 
 
+def refusal(message: str, code: str) -> bytes:
+    """The body of an answer to what no application sees, in OpenAI's form of errors."""
+    error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
+    return json.dumps({"error": error}).encode()
+
+
 class AnyLength:
     """What uvicorn takes for the length of an answer that nobody knows."""
 
@@ -146,8 +152,7 @@ class BoundedHttp(HttpToolsProtocol):
         if under_way or self.pipeline:
             cycle.transport.close()
             return
-        error = {"message": msg, "type": "invalid_request_error", "param": None, "code": NO_HTTP}
-        body = json.dumps({"error": error}).encode()
+        body = refusal(msg, NO_HTTP)
         lines = (
             *self.server_state.default_headers,
             *self._said_of_refused(),
