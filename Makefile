@@ -1,4 +1,9 @@
 .DEFAULT_GOAL := help
+# `make test-extended aider`: the second word is a name, not a target.
+ifeq (test-extended,$(firstword $(MAKECMDGOALS)))
+NAME ?= $(word 2,$(MAKECMDGOALS))
+$(eval $(NAME):;@:)
+endif
 PY := .venv/bin/python
 
 help:  ## show this list
@@ -13,12 +18,21 @@ run:  ## start Hearth on this machine
 test:  ## every test that this machine allows, cheap ones first
 	./bootstrap.sh --test
 
+check:  ## rules and unit tests: no process, no connection (3 minutes)
+	./bootstrap.sh --test tests/rules tests/unit
+
+test-extended:  ## the heavy tests that CI runs by rotation, recorded; with NAME: those that it matches
+	./bootstrap.sh --test --extended all $(addprefix -k ,$(NAME))
+
 test-engines:  ## compile the other two engines, then hold all three to one contract
 	$(PY) -m tests.integration.expert.build_engines
 	$(PY) -m pytest tests/integration/expert
 
 lint:  ## style, types, import arrows, spelling
 	$(PY) -m pytest -q tests/rules/test_static.py
+
+sizes:  ## long modules and full folders, as warnings
+	$(PY) -m tests.rules.sizes
 
 format:  ## put the code into the one style
 	.venv/bin/ruff check --fix -q . ; .venv/bin/ruff format -q .
@@ -51,4 +65,4 @@ wheel:  ## build the distribution into dist/
 clean:  ## remove what can be made again
 	rm -rf .venv .tools .cache dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-.PHONY: help setup run test test-engines lint format proofs docs bench lock wheel clean
+.PHONY: help setup run test test-engines check test-extended lint sizes format proofs docs bench lock wheel clean

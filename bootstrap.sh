@@ -1,6 +1,7 @@
 #!/bin/sh
 # From a fresh clone to a running Hearth, with nothing but Python: see --help.
-# Everything it makes lies in .tools, .venv and .cache of the checkout; removing them undoes it.
+# Everything it makes is in .tools, .venv and .cache of the checkout, and what the tests keep from one
+# checkout to the next is in ~/.cache/hearth-tests; removing these undoes it.
 set -eu
 
 root=$(dirname "$(readlink -f "$0")")
@@ -367,6 +368,11 @@ need_sandbox() {
     command -v bwrap >/dev/null || for_tests "the sandbox" bubblewrap || true
 }
 
+# need_ctags: finds definitions in files of other languages than Python.
+need_ctags() {
+    command -v ctags-universal >/dev/null || for_tests "definitions in source files" universal-ctags || true
+}
+
 # need_node: the official client of that language is one of those that the gateway is tested with.
 need_node() {
     command -v npm >/dev/null || for_tests "the client for Node" nodejs npm || true
@@ -427,6 +433,7 @@ case ${1:-} in
         prepare dev
         need_browser
         need_sandbox
+        need_ctags
         need_node
         need_docker
         need_hosts

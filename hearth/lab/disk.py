@@ -114,6 +114,11 @@ def _copy_docker(origin: Path, copy: Path) -> None:
             run("cp", "--archive", "--reflink=auto", path, copy)
     if layers.is_dir():
         run("cp", "--archive", "--link", layers, copy)
+        # What Docker notes of a layer, it writes again into the same file.
+        for note in (path for path in layers.glob("*/*") if path.is_file()):
+            own = copy / "overlay2" / note.relative_to(layers)
+            own.unlink()
+            shutil.copy2(note, own)
         # The layer of a container, which it writes into, stands beside one that prepared it.
         for prepared in layers.glob("*-init"):
             layer = prepared.name.removesuffix("-init")

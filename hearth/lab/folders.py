@@ -1,6 +1,10 @@
 """Where the lab keeps what: everything lies below one folder."""
 
+import fcntl
+import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,6 +38,17 @@ class Folders:
     def labs(self) -> Path:
         """One folder per lab that is up."""
         return self.root / "labs"
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Make or remove labs and layers while no other process does."""
+        self.labs.mkdir(parents=True, exist_ok=True)
+        folder = os.open(self.root, os.O_RDONLY)
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(folder)
 
     def lab(self, name: str) -> Path:
         return self.labs / fitting(name)

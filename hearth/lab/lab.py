@@ -1,6 +1,5 @@
 """A lab: some hosts, their network, and a place inside from which to work on them."""
 
-import fcntl
 import os
 import signal
 import subprocess
@@ -78,7 +77,7 @@ class Lab:
         programs.check()
         if not 1 <= nodes <= MAX_NODES:
             raise NameUnfit(f"A lab has between 1 and {MAX_NODES} hosts, not {nodes}.")
-        with self._alone():
+        with self.folders.alone():
             if not self.is_up():
                 self._clear()
             programs.make_room_for_hosts()
@@ -95,7 +94,7 @@ class Lab:
     def down(self) -> bool:
         """Remove it to the last trace; golden layers stay. False when there was nothing of it."""
         programs.check()
-        with self._alone():
+        with self.folders.alone():
             there = self.folder.exists() or bool(self.network.namespaces())
             self._clear()
             if not any(self.folders.labs.iterdir()):
@@ -108,7 +107,7 @@ class Lab:
         self.folders.layer(layer)
         nodes = self.nodes()
         running = [node for node in nodes if node.is_powered()]
-        with self._alone():
+        with self.folders.alone():
             self.layers.make_room(layer)
             for node in running:
                 node.stop()
@@ -121,12 +120,12 @@ class Lab:
     def drop(self, layer: str) -> None:
         """Remove a golden layer."""
         programs.check()
-        with self._alone():
+        with self.folders.alone():
             self.layers.drop(layer)
 
     def move(self, node: str, address: str) -> None:
         """Give a host another address, as a router may do."""
-        with self._alone():
+        with self.folders.alone():
             host, to = self.node(node), fitting_address(address)
             if any(other.address == to for other in self.nodes()):
                 raise NameUnfit(f"{to} is taken: choose another address.")
@@ -136,7 +135,7 @@ class Lab:
 
     def wipe(self, node: str) -> None:
         """Put an empty disk into a host and switch it on: bare, with its name and its address."""
-        with self._alone():
+        with self.folders.alone():
             host = self.node(node)
             host.kill()
             host.wipe(key=self._public_key())
@@ -261,17 +260,6 @@ class Lab:
                 os.kill(pid, signal.SIGKILL)
         self.network.remove()
         remove(self.folder)
-
-    @contextmanager
-    def _alone(self) -> Iterator[None]:
-        """One command at a time makes or removes labs."""
-        self.folders.labs.mkdir(parents=True, exist_ok=True)
-        folder = os.open(self.folders.root, os.O_RDONLY)
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(folder)
 
 
 def _number(path: Path) -> int:

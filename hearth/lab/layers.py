@@ -31,7 +31,7 @@ class Layers:
         """Have nothing stand where that layer will; `LayerExists` when it was saved before."""
         if layer in self.names():
             raise LayerExists(layer)
-        self._remove(layer)
+        self.discard(layer)
 
     def save(self, layer: str, nodes: list[Node]) -> None:
         """Keep what these hosts, which are off, have become; they go on above it."""
@@ -46,18 +46,19 @@ class Layers:
     def drop(self, layer: str) -> None:
         """Remove a layer; `LayerInUse` while a lab, or another layer, is built on it."""
         self._known(layer)
-        self._remove(layer)
+        self.discard(layer)
 
-    def foundations(self) -> set[Path]:
-        """The base trees that a lab or a layer is built on."""
-        return {path for _, path in self._used() if path.parent == self.folders.bases}
-
-    def _remove(self, layer: str) -> None:
+    def discard(self, layer: str) -> None:
+        """Remove what there is of a layer, also one that was not completed; else as `drop`."""
         folder = self.folders.layer(layer)
         for user, below in self._used():
             if below.is_relative_to(folder) and not user.is_relative_to(folder):
                 raise LayerInUse(layer, user)
         remove(folder)
+
+    def foundations(self) -> set[Path]:
+        """The base trees that a lab or a layer is built on."""
+        return {path for _, path in self._used() if path.parent == self.folders.bases}
 
     def _used(self) -> list[tuple[Path, Path]]:
         """Who is built on what: every disk of every lab and layer, with each path below it."""

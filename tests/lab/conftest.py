@@ -1,4 +1,4 @@
-"""Hosts for tests: shared where they can be, golden layers between them, evidence on failure."""
+"""Hosts for tests: shared where they can be, recorded layers below them, evidence on failure."""
 
 import os
 import re
@@ -12,21 +12,33 @@ from hearth.lab.errors import LabError
 from hearth.lab.lab import Lab
 from hearth.settings import Settings
 from tests.lab.evidence import evidence_of
+from tests.lab.layers import Recipe
+from tests.lab.playbooks import vault
+from tests.lab.recorded import Notes, Record, Records
 
 LABS = pytest.StashKey[dict[str, Lab]]()
 OURS = f"tests-{os.getpid()}"
 """Two runs of the tests at a time have labs and layers of their own."""
 
 Boot = Callable[..., Lab]
-Layer = Callable[..., str]
+Golden = Callable[[Recipe], Record]
 
 
 @pytest.fixture(scope="session")
-def labs(request: pytest.FixtureRequest) -> Iterator[dict[str, Lab]]:
+def records() -> Iterator[Records]:
+    """The recorded layers; those that this run uses stay until its labs are down."""
+    records = Records(Lab("tests").folders, vault().parent)
+    yield records
+    records.release()
+
+
+@pytest.fixture(scope="session")
+def labs(request: pytest.FixtureRequest, records: Records) -> Iterator[dict[str, Lab]]:
     """Every lab of this run by its name; all are down, and its layers dropped, at the end.
 
     What runs that were killed have left is removed first.
     """
+    del records  # Its layers are below the labs.
     _remove(lambda pid: not Path(f"/proc/{pid}").exists())
     request.config.stash[LABS] = {}
     yield request.config.stash[LABS]
@@ -50,23 +62,32 @@ def boot(labs: dict[str, Lab]) -> Boot:
 
 
 @pytest.fixture(scope="session")
-def golden(boot: Boot) -> Layer:
-    """`golden("name", make, above="…")`: a layer that is made at most once in a run.
+def golden(boot: Boot, records: Records) -> Golden:
+    """`golden(MACHINES)`: the layer of that recipe, made unless it is recorded for its inputs.
 
-    `make` gets a lab with one host, bare or above another layer, boots those that it wants
-    (`lab.up(3)`), and brings them into the state to keep. The lab is down afterwards.
+    It is made from the layer below, whatever an earlier attempt has left. The power of all its
+    hosts is cut at once to save it: a lab that begins with it is a house whose power comes back.
     """
-    made: dict[str, str] = {}
+    used: dict[str, Record] = {}
 
-    def golden(name: str, make: Callable[[Lab], None], *, above: str | None = None) -> str:
-        if name not in made:
-            layer = f"{OURS}-{name}"
-            lab = boot(f"golden-{name}", 1, layer=above)
-            make(lab)
-            lab.save(layer)
-            lab.down()
-            made[name] = layer
-        return made[name]
+    def golden(recipe: Recipe) -> Record:
+        if recipe.kind not in used:
+            above = golden(recipe.above).layer if recipe.above else None
+
+            def make(layer: str) -> Notes:
+                name = f"golden-{recipe.kind}"
+                Lab(f"{OURS}-{name}").down()
+                lab = boot(name, recipe.hosts, layer=above)
+                notes = recipe.make(lab)
+                for node in lab.nodes():
+                    node.kill()
+                lab.save(layer)
+                lab.down()
+                return notes
+
+            parts = [above or "", *recipe.parts()]
+            used[recipe.kind] = records.use(recipe.kind, parts, make)
+        return used[recipe.kind]
 
     return golden
 

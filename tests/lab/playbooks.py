@@ -24,7 +24,8 @@ from hearth.release.environment import build
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
-MACHINES = "preflight_checks,host,docker,consul,hearth_release"
+SERVER_TAGS = "preflight_checks,host,docker,consul"
+MACHINE_TAGS = f"{SERVER_TAGS},hearth_release"
 """The tags of all that needs no Nomad."""
 RECAP = re.compile(
     r"^(\S+)\s+: ok=\d+ +changed=(\d+) +unreachable=(\d+) +failed=(\d+)", re.MULTILINE
@@ -37,7 +38,7 @@ Variables = Mapping[str, Mapping[str, object]]
 
 @cache
 def vault() -> Path:
-    """The secrets of every lab of this run: golden layers take them from one lab to the next."""
+    """The secrets of every lab of this run: recorded layers take them from one lab to the next."""
     folder = Path(tempfile.mkdtemp(prefix="hearth-secrets-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder / "cluster.vault.yaml"
@@ -161,10 +162,11 @@ def told(
     return Ran(ended.stdout, ended.returncode, ended.stderr)
 
 
-def fetch(lab: Lab) -> None:
+@cache
+def fetch() -> None:
     """Bring to the controller what nothing inside a lab can reach, as `bootstrap.sh -i` does."""
     ended = subprocess.run(
-        [str(BIN / "ansible-playbook"), "-i", str(inventory_of(lab, 3)), "fetch.yaml"],
+        [str(BIN / "ansible-playbook"), "-i", "inventory/lab.yaml", "fetch.yaml"],
         cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
@@ -172,7 +174,7 @@ def fetch(lab: Lab) -> None:
         raise AssertionError(failed(ended.stdout) + ended.stdout[-8000:] + ended.stderr[-2000:])
 
 
-def converge(lab: Lab, *options: str, nodes: int = 3, tags: str = MACHINES) -> Ran:
-    """Bring machines up; what a network is needed for is fetched before."""
+@cache
+def release() -> None:
+    """Bring to the controller what Hearth's own code consists of, for which it needs a network."""
     build(ROOT, ROOT / ".cache" / "releases", arch="x86_64", python="3.11")
-    return play(lab, "--tags", tags, *options, nodes=nodes)

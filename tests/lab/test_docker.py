@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from hearth.lab.lab import Lab
-from tests.lab.conftest import Boot, Layer
-from tests.lab.layers import images, three
+from tests.lab.conftest import Boot, Golden
+from tests.lab.layers import IMAGES
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(600)]
 LIMIT = (
@@ -21,9 +21,9 @@ SERVE = (
 
 
 @pytest.fixture(scope="module")
-def layer(golden: Layer) -> str:
+def layer(golden: Golden) -> str:
     """A host with Docker, as the playbook installs it, and an image of the host's own programs."""
-    return golden("images", images, above=golden("machines", three))
+    return golden(IMAGES).layer
 
 
 @pytest.fixture(scope="module")

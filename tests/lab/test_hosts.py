@@ -7,9 +7,9 @@ import pytest
 
 from hearth.cluster import binaries
 from hearth.lab.lab import Lab
-from tests.lab.conftest import Boot, Layer
-from tests.lab.layers import KEPT, kv, three
-from tests.lab.playbooks import MACHINES, changed_by_each, fetch, play
+from tests.lab.conftest import Boot, Golden
+from tests.lab.layers import KEPT, MACHINES, kv
+from tests.lab.playbooks import MACHINE_TAGS, changed_by_each, fetch, play
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
 PEERS = (
@@ -22,9 +22,9 @@ TAGS = ["host", "host_configure", "docker", "consul", "consul_configure", "heart
 
 
 @pytest.fixture(scope="module")
-def cluster(golden: Layer, boot: Boot) -> Iterator[Lab]:
+def cluster(golden: Golden, boot: Boot) -> Iterator[Lab]:
     """Three converged hosts; who uses them leaves them as they were."""
-    lab = boot("cluster", 3, layer=golden("machines", three))
+    lab = boot("cluster", 3, layer=golden(MACHINES).layer)
     yield lab
     lab.down()
 
@@ -35,9 +35,9 @@ def test_check_of_bare_hosts_says_what_would_be_done(bare: Lab) -> None:
     Where there is a Nomad to bring to them, all of the playbook is looked at.
     """
     has_nomad = binaries.find("nomad") is not None
-    fetch(bare)
+    fetch()
 
-    ran = play(bare, "--check", "--diff", *([] if has_nomad else ["--tags", MACHINES]))
+    ran = play(bare, "--check", "--diff", *([] if has_nomad else ["--tags", MACHINE_TAGS]))
 
     assert ran.changed.keys() == {"node1", "node2", "node3"}
     for node in bare.nodes():
@@ -72,7 +72,7 @@ def test_machine_has_the_value_that_is_declared_nearest_to_it(cluster: Lab) -> N
     somebody has changed a machine by hand.
     """
     ran = play(
-        cluster, "--check", "--diff", "--tags", MACHINES,
+        cluster, "--check", "--diff", "--tags", MACHINE_TAGS,
         variables={"cluster_domain": "ours", "consul_domain": "consul"},
         of_hosts={"node2": {"cluster_domain": "mine"}},
     )  # fmt: skip

@@ -9,11 +9,18 @@ import pytest
 
 from hearth.cluster import binaries
 from hearth.lab.lab import Lab
-from tests.lab.conftest import Boot, Layer
-from tests.lab.layers import three
+from tests.lab.conftest import Boot, Golden
+from tests.lab.layers import MACHINES
 from tests.lab.playbooks import BIN, ROOT, told, vault
 
-pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.hosts, pytest.mark.extended, pytest.mark.timeout(900)]
+EXTENDED_INPUTS = [
+    "ansible.cfg", "ansible/molecule/**", "ansible/plugins/**", "ansible/roles/binary/**",
+    "ansible/roles/certificate/**", "ansible/roles/consul/**", "ansible/roles/docker/**",
+    "ansible/roles/host/**", "ansible/roles/nomad/**", "ansible/roles/preflight_checks/**",
+    "group_vars/**", "playbook.yaml", "secrets.yaml", "hearth/cluster/**", "hearth/lab/**",
+    "requirements/dev.lock",
+]  # fmt: skip
 SCENARIO = "ansible/molecule/default"
 LOG = "/var/log/dpkg.log"
 UNPACKING = f"timeout 300 sh -c 'until grep -qs half-installed {LOG}; do sleep 0.05; done'"
@@ -82,9 +89,9 @@ def test_default_scenario_passes_on_that_host(lab: Lab, settings: dict[str, str]
 
 
 @pytest.fixture(scope="module")
-def hosts(golden: Layer, boot: Boot) -> Iterator[Lab]:
+def hosts(golden: Golden, boot: Boot) -> Iterator[Lab]:
     """Three hosts with all but Nomad, and with the secrets of their cluster."""
-    lab = boot("molecule-cluster", 3, layer=golden("machines", three))
+    lab = boot("molecule-cluster", 3, layer=golden(MACHINES).layer)
     shutil.copy(vault(), lab.folder)
     yield lab
     lab.down()

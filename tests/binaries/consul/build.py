@@ -1,17 +1,17 @@
 """A real Consul for the tests, compiled from its Go module: `python -m tests.binaries.consul`.
 
 No package registry carries Consul as a program, but Go's module proxy carries its source. The
-newest version that builds from published modules alone is pinned in `go.mod`. The program
-lies in `.cache/consul/<version>/consul`; a second call finds it there and does nothing.
+newest version that builds from published modules alone is pinned in `go.mod`. The program is an
+entry of the test cache, and `.cache/consul/<version>` of the checkout links to it.
 """
 
-import os
 import re
 import shutil
 import subprocess
 from pathlib import Path
 
 from hearth.cluster.binaries import CONSUL_BUILDS
+from tests import cache
 
 MODULE = "github.com/hashicorp/consul"
 PINNED = Path(__file__).parent
@@ -34,34 +34,25 @@ def version() -> str:
 
 
 def build() -> Path:
-    """The path of the compiled program; compiles it when it is not there (5 minutes of CPU).
+    """Return the path of the compiled program; compile it if needed (5 minutes of CPU).
 
     Raises `BuildError` when Go is missing or the build fails.
     """
-    program = CONSUL_BUILDS / version() / "consul"
-    if program.exists():
-        return program
     go = shutil.which("go")
     if go is None:
         raise BuildError(f"There is no Go on PATH; Consul {version()} is compiled with it.")
-    program.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = program.with_suffix(f".{os.getpid()}")
+    compiler = subprocess.run([go, "version"], capture_output=True, check=True).stdout
+    sources = [PINNED / name for name in ("go.mod", "go.sum", "build.py")]
+    folder = cache.entry("consul", [*sources, compiler], lambda place: _compile(go, place))
+    return cache.link(CONSUL_BUILDS / version(), folder) / "consul"
+
+
+def _compile(go: str, folder: Path) -> None:
     stamp = f"-X {MODULE}/version.GitCommit=v{version()}"
-    command = [
-        go,
-        "build",
-        "-mod=readonly",
-        "-buildvcs=false",
-        "-trimpath",
-        "-ldflags",
-        f"-s -w {stamp}",
-    ]
+    options = ["-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", f"-s -w {stamp}"]
     ended = subprocess.run(
-        [*command, "-o", str(unfinished), MODULE],
+        [go, "build", *options, "-o", str(folder / "consul"), MODULE],
         cwd=PINNED, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if ended.returncode != 0:
-        unfinished.unlink(missing_ok=True)
         raise BuildError(f"Consul {version()} did not compile:\n{ended.stderr}")
-    unfinished.rename(program)
-    return program

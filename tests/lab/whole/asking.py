@@ -1,6 +1,7 @@
 """What a cluster of the lab is asked: by its users, by those who look after it, by its agents."""
 
 import ssl
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -212,6 +213,49 @@ def run_of(client: httpx2.Client, document: str) -> dict[str, Any]:
         return run
 
     return patiently(ended)
+
+
+@contextmanager
+def asked(lab: Lab, node: Node) -> Iterator[list[str]]:
+    """Somebody who asks one question after the other; the answers so far.
+
+    Who is not let in, or is told to ask again, does. Fails where a question that was taken stayed
+    without an answer.
+    """
+    answers: list[str] = []
+    failures: list[Exception | AssertionError] = []
+    enough = threading.Event()
+
+    def ask() -> None:
+        while not enough.wait(1):
+            try:
+                answers.append(patiently(lambda: _answered(lab, node)))
+            except (AssertionError, httpx2.HTTPError, OSError) as error:
+                failures.append(error)
+                return
+
+    person = threading.Thread(target=ask)
+    person.start()
+    try:
+        yield answers
+    finally:
+        enough.set()
+        person.join()
+    assert failures == []
+
+
+def _answered(lab: Lab, node: Node) -> str:
+    with gateway(lab, node) as client:
+        try:
+            return answer(client)
+        except httpx2.ConnectError:
+            raise
+        except httpx2.HTTPStatusError as error:
+            if "retry-after" in error.response.headers:
+                raise
+            raise AssertionError(f"lost: {error.response.text}") from error
+        except httpx2.HTTPError as error:
+            raise AssertionError(f"lost: {error!r}") from error
 
 
 def patiently(ask: Callable[[], Result], seconds: float = LONG) -> Result:

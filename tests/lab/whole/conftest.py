@@ -5,22 +5,29 @@ from collections.abc import Iterator
 import pytest
 
 from hearth.lab.lab import Lab
-from hearth.release.environment import build
-from tests.lab.conftest import Boot, Layer
-from tests.lab.layers import three
-from tests.lab.playbooks import ROOT, fetch, play
+from tests.lab.conftest import Boot, Golden
+from tests.lab.layers import WHOLE
+from tests.lab.playbooks import fetch, release
+from tests.lab.recorded import Record
+from tests.lab.whole.asking import settle
 
 
 @pytest.fixture(scope="session")
-def cluster(golden: Layer, boot: Boot) -> Iterator[Lab]:
-    """Three hosts with everything that the playbook brings.
+def recorded(golden: Golden) -> Record:
+    """The cluster as the playbook brought it up, in this run or in one before it."""
+    return golden(WHOLE)
+
+
+@pytest.fixture(scope="session")
+def cluster(recorded: Record, boot: Boot) -> Iterator[Lab]:
+    """Three hosts with everything that the playbook brings, after a power cut of them all.
 
     Nomad and Consul began with one server (`three`), which stored something under `KEPT`.
     """
-    lab = boot("whole", 3, layer=golden("machines", three))
-    build(ROOT, ROOT / ".cache" / "releases", arch="x86_64", python="3.11")
-    fetch(lab)
-    play(lab)
+    lab = boot("whole", 3, layer=recorded.layer)
+    release()
+    fetch()
+    settle(lab)
     yield lab
     lab.down()
 

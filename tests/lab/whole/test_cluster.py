@@ -2,7 +2,6 @@
 
 import json
 import re
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from tests.ansible import tree
 from tests.dashboards.queries import queries
 from tests.lab import test_hosts
 from tests.lab.playbooks import BIN, changed_by_each, inventory_of, play, secrets, told
+from tests.lab.recorded import Record
 from tests.lab.whole.asking import (
     Unsettled,
     agent,
@@ -31,6 +31,10 @@ from tests.lab.whole.asking import (
 )
 
 pytestmark = [pytest.mark.hosts, pytest.mark.nomad, pytest.mark.timeout(1500)]
+EXTENDED_INPUTS = [
+    "playbook.yaml", "services.yaml", "ansible/plugins/**", "ansible/roles/**", "group_vars/**",
+    "inventory/lab.yaml", "nomad_jobs/**",
+]  # fmt: skip
 
 STARTED = "systemctl show --property ActiveEnterTimestamp consul nomad docker"
 BETTER = "/var/lib/hearth/models/qwen2.5-0.5b/qwen2.5-0.5b-instruct-q4_k_m.gguf"
@@ -122,17 +126,17 @@ def test_services_run_as_users_of_their_own(cluster: Lab) -> None:
 
 
 @pytest.mark.proves("004-11", "004-12", "004-13", "004-27")
-def test_second_run_changes_nothing_and_restarts_nothing(cluster: Lab) -> None:
+def test_second_run_changes_nothing_and_restarts_nothing(cluster: Lab, recorded: Record) -> None:
     """Whoever may run it again at any time does, and nobody notices: nothing is changed, restarted
     or written. Its end is all that a new user needs to begin.
 
     What it finds was brought up in its order: an agent without a model would greet its first user
     with an error.
     """
+    assert recorded.notes["expert_healthy"] <= recorded.notes["agent_registered"]
     started = [node.ssh(STARTED) for node in cluster.nodes()]
     with agents(cluster, cluster.nodes()[0]) as (consul, nomad):
         stored = _stored(consul, nomad)
-        assert _first_healthy(nomad, "llama-expert-general") <= _registered(nomad, "pipecatapp")
         places = {name: _place(nomad, name) for name in ("pipecatapp", "moe-gateway")}
 
     # It ends with 1 where a check of a service fails at that moment, which is not asked here.
@@ -153,6 +157,7 @@ def test_second_run_changes_nothing_and_restarts_nothing(cluster: Lab) -> None:
         assert re.search(rf"(?m)^{node.name} +ready +{node.address} ", end), end
 
 
+@pytest.mark.extended
 def test_check_of_the_converged_cluster_shows_what_would_change_and_nothing_else(
     cluster: Lab,
 ) -> None:
@@ -165,6 +170,7 @@ def test_check_of_the_converged_cluster_shows_what_would_change_and_nothing_else
     assert '+        MemoryMB = "170"' in ran.changes
 
 
+@pytest.mark.extended
 def test_tag_of_each_role_alone_changes_nothing(cluster: Lab) -> None:
     """One role is run alone while one works on it."""
     assert changed_by_each(cluster, TAGS) == {}
@@ -338,19 +344,6 @@ def _errands(lab: Lab) -> set[str]:
     """The jobs that programs of workflows have become."""
     with agents(lab, lab.node("node1")) as (_, nomad):
         return {row.id for row in nomad.jobs("hearth-code/")}
-
-
-def _first_healthy(nomad: Nomad, job: str) -> float:
-    """When an allocation of a job was found healthy, in seconds since 1970."""
-    rows = [nomad.session.call("GET", f"allocation/{one.id}") for one in nomad.allocations(job)]
-    told = [row["DeploymentStatus"]["Timestamp"] for row in rows]
-    return min(datetime.fromisoformat(f"{text[:19]}+00:00").timestamp() for text in told)
-
-
-def _registered(nomad: Nomad, job: str) -> float:
-    """When a job was registered for the first time."""
-    versions = nomad.session.call("GET", f"job/{job}/versions")["Versions"]
-    return min(float(version["SubmitTime"]) for version in versions) / 1e9
 
 
 def _end(lab: Lab, job: str) -> None:

@@ -18,6 +18,13 @@ from tests.lab.whole.asking import agents, patiently, settle
 
 pytestmark = [pytest.mark.hosts, pytest.mark.nomad, pytest.mark.timeout(1500)]
 
+EXTENDED_INPUTS = [
+    "heal_cluster.yaml", "secrets.yaml", "ansible/playbooks/heal/**", "ansible/playbooks/tasks/**",
+    "ansible/roles/certificate/**", "ansible/roles/consul/**", "ansible/roles/host/**",
+    "ansible/roles/nomad/**", "hearth/cluster/**", "nomad_jobs/**",
+    "tests/lab/whole/asking.py",
+]  # fmt: skip
+
 MACHINE = "/etc/hearth/machine/machine"
 DAMAGE = """
 program=$(readlink -f /usr/local/bin/nomad)
@@ -142,6 +149,7 @@ def test_servers_were_never_down_together_for_that(cluster: Lab) -> None:
     assert all(later - earlier > 1e6 for earlier, later in itertools.pairwise(started))
 
 
+@pytest.mark.extended
 def test_server_that_got_another_address_is_one_of_them_again(cluster: Lab) -> None:
     """A router hands out another address: the inventory is corrected, and the cluster healed.
 

@@ -9,7 +9,16 @@ from hearth.lab.lab import Lab
 from tests.lab.playbooks import BIN, inventory_of, play, secrets, told
 from tests.lab.whole.asking import Unsettled, agent, authority, gateway, patiently, settle
 
-pytestmark = [pytest.mark.hosts, pytest.mark.nomad, pytest.mark.timeout(1500)]
+pytestmark = [
+    pytest.mark.hosts,
+    pytest.mark.nomad,
+    pytest.mark.extended,
+    pytest.mark.timeout(1500),
+]
+EXTENDED_INPUTS = [
+    "ansible/roles/moe_gateway/**", "moe_gateway/callers/**",
+    "nomad_jobs/moe-gateway.nomad.hcl", "pipecatapp/cli/backup.py",
+]  # fmt: skip
 
 HEARTH = [str(BIN / "python"), "-m", "hearth"]
 Keys = Callable[..., str]

@@ -17,13 +17,18 @@ from tests.lab.whole.asking import (
 )
 
 pytestmark = [pytest.mark.hosts, pytest.mark.nomad, pytest.mark.timeout(1500)]
-
+EXTENDED_INPUTS = [
+    "ansible/roles/consul/**", "ansible/roles/docker/**", "ansible/roles/host/**",
+    "ansible/roles/nomad/**", "nomad_jobs/**",
+    "tests/lab/whole/asking.py",
+]  # fmt: skip
 
 WRITES = """
 {{ while timeout 5 {}; do sleep 1; done; echo refused; }} >/run/minority 2>&1 &
 """
 
 
+@pytest.mark.extended
 def test_majority_goes_on_and_a_machine_that_is_cut_off_decides_nothing(cluster: Lab) -> None:
     """A cable falls out: users are answered, and what is decided is decided once."""
     lone, asked = _lone(cluster)
@@ -71,6 +76,7 @@ def test_chat_goes_on_when_the_machine_of_the_expert_dies(cluster: Lab) -> None:
     settle(cluster)
 
 
+@pytest.mark.extended
 def test_everything_comes_back_when_a_server_is_rebooted(cluster: Lab) -> None:
     """The machine with the agent's state and the figures, after an update of its kernel."""
     cluster.node("node1").reboot()

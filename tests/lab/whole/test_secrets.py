@@ -13,7 +13,16 @@ from tests.lab.layers import kv
 from tests.lab.playbooks import PASSWORD, Ran, play, secrets
 from tests.lab.whole.asking import agents
 
-pytestmark = [pytest.mark.hosts, pytest.mark.nomad, pytest.mark.timeout(1500)]
+pytestmark = [
+    pytest.mark.hosts,
+    pytest.mark.nomad,
+    pytest.mark.extended,
+    pytest.mark.timeout(1500),
+]
+EXTENDED_INPUTS = [
+    "secrets.yaml", "group_vars/all/main.yaml", "ansible/plugins/**", "ansible/roles/consul/**",
+    "ansible/roles/nomad/**", "hearth/cluster/acl/**", "hearth/cluster/secrets.py",
+]  # fmt: skip
 
 RECIPE = re.compile(r"as root on the leader \(([0-9.]+):\d+\): `(echo \d+ > \S+)`")
 ACCESS = ["--limit", "node1", "--tags", "consul_access,nomad_access"]

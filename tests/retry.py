@@ -1,11 +1,12 @@
-"""Tests that failed while others ran beside them, asked once more with the machine for themselves.
+"""Run failed tests a second time, alone, and name those that passed only then.
 
 Continuous integration (`.ci/run`) runs its tests in lanes, several at once on few processors. In
 `FOLDER`, each lane has left `LANE.json` (what it proves: `--proofs-part`), `LANE.xml` (how each
-test ended: `--junitxml`) and `LANE.cache`, the cache of pytest. `python -m tests.again FOLDER LANE
-… -- COMMAND …` says why tests failed, and gives them to the command; its exit code is 0 when all of
-them pass now, and then what the lanes prove is corrected. More than a few causes are no accident
-and are not asked again; what several tests share, such as a cluster, is one when it cannot be made.
+test ended: `--junitxml`) and `LANE.cache`, the cache of pytest. `python -m tests.retry FOLDER LANE
+... -- COMMAND ...` prints why tests failed and gives them to the command. Its exit code is 0 if all
+of them pass now; then the proofs of the lanes are corrected, and `FOLDER/retried` lists the tests,
+each with its first error, for the closing lines of the run. More than a few causes are no accident
+and are not retried; an error in a shared fixture, such as a cluster, is one cause.
 """
 
 import json
@@ -19,6 +20,7 @@ from xml.etree import ElementTree
 from tests.proofs import Results
 
 MOST = 5
+RETRIED = "retried"
 TOLD = 40
 """Lines of a cause: the end of what a playbook printed holds the task that failed."""
 WIDE = 200
@@ -31,20 +33,22 @@ def main() -> None:
     end = sys.argv.index("--")
     folder, lanes, command = Path(sys.argv[1]), sys.argv[2:end], sys.argv[end + 1 :]
     if unfinished := [lane for lane in lanes if not (folder / f"{lane}.json").exists()]:
-        sys.exit(f"Not asked again, since not all was asked once: {', '.join(unfinished)}")
+        sys.exit(f"No retry, because these lanes did not finish: {', '.join(unfinished)}")
     failed = sorted({test for lane in lanes for test in failures(folder / f"{lane}.cache")})
     found = causes(folder / f"{lane}.xml" for lane in lanes)
     for tests, told in found.values():
         say(f"Failed: {', '.join(tests)}", [line[:WIDE] for line in told.splitlines()[-TOLD:]])
     if not 0 < len(found) <= MOST:
-        sys.exit(f"Not asked again: {len(failed)} tests failed for {len(found)} causes.")
-    say("Failed beside others, asked again alone", failed)
+        sys.exit(f"No retry: {len(failed)} tests failed for {len(found)} causes.")
+    say("Failed beside other tests, retried alone", failed)
     ended = subprocess.run([*command, *failed], check=False)
     if ended.returncode:
         sys.exit(ended.returncode)
     for lane in lanes:
         correct(folder / f"{lane}.json", failed)
-    say("Passed only when asked again: these depend on how busy the machine is", failed)
+    first = first_errors(folder / f"{lane}.xml" for lane in lanes)
+    lines = [f"{test}: {first.get(test.rpartition('::')[2], '')}" for test in failed]
+    (folder / RETRIED).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def failures(cache: Path) -> list[str]:
@@ -69,6 +73,17 @@ def causes(reports: Iterable[Path]) -> dict[str, tuple[list[str], str]]:
                     tests, _ = found.setdefault(cause, ([], COLOUR.sub("", wrong.text or "")))
                     tests.append(name)
     return found
+
+
+def first_errors(reports: Iterable[Path]) -> dict[str, str]:
+    """Return name of a failed test -> the first line of its error."""
+    return {
+        str(case.get("name")): COLOUR.sub("", wrong.get("message", "")).partition("\n")[0][:WIDE]
+        for report in reports
+        for case in ElementTree.parse(report).iter("testcase")
+        for wrong in case
+        if wrong.tag in ("error", "failure")
+    }
 
 
 def correct(part: Path, passed: list[str]) -> None:
