@@ -86,6 +86,11 @@ class Settings(StrictSettings):
         description="File with the password of the cluster's secrets; without it, "
         "bootstrap.sh asks.",
     )
+    test_cache: Path | None = Field(
+        None,
+        description="Where the tests keep what takes long to make; without it, `hearth-tests` in"
+        " the user's caches.",
+    )
     test_strict: bool = Field(
         default=False, description="Every skipped test is a failure; set by continuous integration."
     )

@@ -10,17 +10,17 @@ from fastapi import APIRouter, FastAPI
 from prometheus_client import CollectorRegistry
 
 from hearth.service.health import Health
+from hearth.service.http_errors import BearerKeys, BodyLimit, add_error_handlers
 from hearth.service.server import service_routes
 from hearth.service.settings import read_key
 from hearth.service.version import hearth_version
 from speech.api import models, synthesis, transcriptions
-from speech.api.answers import Keys, answer_errors_as_openai
-from speech.api.body import BodyLimit
+from speech.api.answers import refusal_of
 from speech.duty import Ears, Mouth
 from speech.engines.choice import hearing, speaking
 from speech.engines.hearing import Hearing
 from speech.engines.speaking import Speaking
-from speech.errors import EngineFailed
+from speech.errors import EngineFailed, SpeechError
 from speech.metrics import SpeechMetrics
 from speech.settings import Settings
 
@@ -32,7 +32,7 @@ def build_app(settings: Settings, health: Health, registry: CollectorRegistry) -
 
     Raises `SettingsError` and `ModelError`: what cannot work is told before the start.
     """
-    keys = Keys([read_key(path) for path in settings.key_files])
+    keys = BearerKeys([read_key(path) for path in settings.key_files])
     metrics = SpeechMetrics(registry, settings.duty)
     if settings.duty == "stt":
         ears = Ears(hearing(settings, metrics), metrics, settings.max_waiting, settings.language)
@@ -47,7 +47,7 @@ def _app(
     registry: CollectorRegistry,
     engine: Hearing | Speaking,
     router: APIRouter,
-    keys: Keys,
+    keys: BearerKeys,
     **duty: Any,
 ) -> FastAPI:
     @asynccontextmanager
@@ -67,8 +67,8 @@ def _app(
     app.include_router(router)
     app.include_router(models.router)
     app.router.routes.extend(service_routes(health, registry))
-    app.add_middleware(BodyLimit, most=settings.max_body_bytes)
-    answer_errors_as_openai(app)
+    app.add_middleware(BodyLimit, limit=settings.max_body_bytes, setting="SPEECH_MAX_BODY_BYTES")
+    add_error_handlers(app, {SpeechError: refusal_of})
     return app
 
 

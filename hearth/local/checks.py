@@ -6,6 +6,7 @@ import pwd
 import shutil
 import socket
 import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -50,6 +51,16 @@ def no_sandbox() -> tuple[str, str] | None:
         "It needs version 0.8 and a system that allows user namespaces: on Ubuntu an AppArmor "
         "profile for bwrap, on older Debian `sysctl kernel.unprivileged_userns_clone=1`.",
     )
+
+
+def sandbox_mode() -> str:
+    """State how the memory of programs is limited here: `cgroup` or `watched`, or empty.
+
+    The sandbox is a part of the agent, which is another program: it is run, not imported.
+    """
+    command = [sys.executable, "-m", "pipecatapp.sandbox.cgroup"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+    return ended.stdout.strip()
 
 
 def check_room(root: Path) -> None:

@@ -3,7 +3,9 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated
 
 import httpx2
@@ -14,7 +16,6 @@ from rich.text import Text
 
 from hearth.local.cluster import Cluster
 from hearth.local.commands import cluster_status, detach, logs, schedules
-from hearth.local.commands.doctor import examine, show_findings
 from hearth.local.commands.down import down
 from hearth.local.commands.screen import Screen, Terminal
 from hearth.local.commands.status import (
@@ -24,7 +25,6 @@ from hearth.local.commands.status import (
     show_status,
     status_of,
 )
-from hearth.local.commands.up import INTERRUPTED, up
 from hearth.local.errors import LocalError, ServiceError
 from hearth.local.options import Options
 from hearth.models.errors import ModelError
@@ -94,7 +94,7 @@ def up_command(
         options = Options.of(
             Settings.load(), state_dir=state_dir, port_base=port_base, engine=engine, speech=speech
         )
-    console = Terminal()
+    up, console = _starting().up, Terminal()
     if not detached:
         raise typer.Exit(exit_code_of(lambda: up(options, console)))
     code = detach.detached(
@@ -175,8 +175,9 @@ def doctor_command(state_dir: StateOption = None, port_base: PortOption = None) 
     """Check everything that Hearth needs here; exit code 1 when something fails."""
     with told():
         options = Options.of(Settings.load(), state_dir=state_dir, port_base=port_base)
-    findings = examine(options)
-    show_findings(findings, Console())
+    doctor = import_module("hearth.local.commands.doctor")  # `hearth status` does without it
+    findings = doctor.examine(options)
+    doctor.show_findings(findings, Console())
     raise typer.Exit(any(finding.verdict == "fail" for finding in findings))
 
 
@@ -231,4 +232,9 @@ def exit_code_of(work: Callable[[], int]) -> int:
         return exit_.exit_code
     except KeyboardInterrupt:
         typer.echo("Stopped before anything was started.", err=True)
-        return INTERRUPTED
+        return int(_starting().INTERRUPTED)
+
+
+def _starting() -> ModuleType:
+    """Import what starts an instance when it is needed: `hearth status` does without it."""
+    return import_module("hearth.local.commands.up")

@@ -1,6 +1,7 @@
 """Make the whole answer of a streamed one."""
 
-from collections.abc import Mapping
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from hearth.openai_api.usage import Bill
@@ -14,8 +15,9 @@ Json = dict[str, Any]
 class Assembler:
     """Adds chunks up, of chat and of plain completions; fields that we do not know survive.
 
-    Texts, tool-call arguments and lists of log probabilities are joined; of everything else the
-    last value that says something stands.
+    Texts, tool-call arguments, sound and lists are joined; of everything else the last value that
+    says something stands. Fields that OpenAI's document requires, though they may be null, are
+    there.
     """
 
     def __init__(self, shared: int = 1) -> None:
@@ -49,10 +51,12 @@ class Assembler:
 
     def _add_choice(self, piece: Json) -> None:
         index = piece.get("index", 0)
-        choice = self._choices.setdefault(index, {"index": index, "finish_reason": None})
+        empty = {"index": index, "finish_reason": None, "logprobs": None}
+        choice = self._choices.setdefault(index, empty)
         for name, value in piece.items():
             if name == "delta":
-                _add_delta(choice.setdefault("message", {"role": "assistant"}), value or {})
+                message = choice.setdefault("message", {"role": "assistant", "refusal": None})
+                _add_delta(message, value or {})
             elif name == "logprobs":
                 choice["logprobs"] = _joined_lists(choice.get("logprobs"), value)
             elif name == "text":
@@ -68,8 +72,40 @@ def _add_delta(message: Json, delta: Json) -> None:
                 _add_call(message.setdefault("tool_calls", []), piece)
         elif name in _TEXTS and isinstance(value, str):
             message[name] = (message.get(name) or "") + value
+        elif name in _JOINED and isinstance(value, dict):
+            message[name] = _JOINED[name](message.get(name) or {}, value)
+        elif isinstance(value, list) and isinstance(message.get(name), list):
+            message[name] = message[name] + value
         elif value is not None:
             message[name] = value
+
+
+def _joined_audio(old: Json, new: Json) -> Json:
+    """Sound comes in pieces that are base64 each, its words beside them."""
+    both = {
+        name: old[name] + new[name]
+        for name in ("data", "transcript")
+        if name in old and name in new
+    }
+    if str(old.get("data", "")).endswith("=") and "data" in both:
+        both["data"] = b64encode(b64decode(old["data"]) + b64decode(new["data"])).decode()
+    return old | new | both
+
+
+def _joined_call(old: Json, new: Json) -> Json:
+    """The older form of a call: one function, its name first and its arguments in pieces."""
+    return {
+        **old,
+        **new,
+        "name": old.get("name") or new.get("name") or "",
+        "arguments": (old.get("arguments") or "") + (new.get("arguments") or ""),
+    }
+
+
+_JOINED: Final[Mapping[str, Callable[[Json, Json], Json]]] = {
+    "audio": _joined_audio,
+    "function_call": _joined_call,
+}
 
 
 def _add_call(calls: list[Json], piece: Json) -> None:

@@ -9,13 +9,7 @@ ModelError
 from typing import Any
 
 from hearth.openai_api.sse import sse_event
-
-
-def error_body(
-    message: str, *, type: str, code: str | None = None, param: str | None = None
-) -> dict[str, Any]:
-    """The one shape of an error: `{"error": {"message", "type", "param", "code"}}`."""
-    return {"error": {"message": message, "type": type, "param": param, "code": code}}
+from hearth.service.error_body import error_body
 
 
 def error_event(
@@ -23,16 +17,6 @@ def error_event(
 ) -> bytes:
     """The same error as the last event of a stream that has begun; no `[DONE]` follows it."""
     return sse_event(error_body(message, type=type, code=code, param=param))
-
-
-def not_sent_as_json(content_type: str) -> str | None:
-    """What to say of a body that had to be JSON, to who sent it as something else, as curl's `-d`
-    does; None for who did say JSON: then it is the body itself that does not fit."""
-    kind = content_type.partition(";")[0].strip().lower()
-    if kind == "application/json" or kind.endswith("+json"):
-        return None
-    came = f"as {kind[:80]}" if kind else "without one"
-    return f"The body has to be JSON, with the header Content-Type: application/json (came {came})."
 
 
 class ModelError(Exception):

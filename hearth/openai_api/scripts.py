@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Self
 
 from hearth.openai_api.chat import ChatRequest
-from hearth.openai_api.errors import error_body
+from hearth.service.error_body import error_body
 
 Match = str | Callable[[ChatRequest], bool]
 Call = tuple[str, dict[str, Any]]
@@ -165,7 +165,8 @@ def pieces(script: Script, request: ChatRequest, answer_id: str) -> Iterator[Pie
         for index in range(extra.get("n") or 1):
             choice: Json = {"index": index, "delta": delta, "finish_reason": finish}
             if extra.get("logprobs") and word:
-                choice["logprobs"] = {"content": [{"token": word, "logprob": -0.5, "bytes": None}]}
+                token = {"token": word, "logprob": -0.5, "bytes": None, "top_logprobs": []}
+                choice["logprobs"] = {"content": [token], "refusal": None}
             yield Piece({**frame, "choices": [choice]}, word)
 
 

@@ -25,7 +25,6 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from hearth.openai_api.answering import Answering
 from hearth.openai_api.assemble import Assembler
 from hearth.openai_api.chat import ChatRequest
-from hearth.openai_api.errors import error_body
 from hearth.openai_api.scripts import (
     CREATED,
     Match,
@@ -37,6 +36,7 @@ from hearth.openai_api.scripts import (
     words_of,
 )
 from hearth.openai_api.sse import DONE
+from hearth.service.error_body import error_body
 
 LOOK_SECONDS: Final = 0.05
 Outcome = Literal["running", "answered", "aborted", "broken"]

@@ -16,6 +16,12 @@ PROMETHEUS: Final = "prometheus"
 NODE_EXPORTER: Final = "node-exporter"
 GRAFANA: Final = "grafana"
 
+BUILT_IN_KEYS: Final = frozenset(("key", "service_key", "people", "services"))
+"""Names of the files of the built-in keys, on one machine and on a cluster.
+
+The gateway names a caller after the file of its key and states that name to the agent, so no issued
+key may have one of these names."""
+
 DEFAULT_PORT_BASE: Final = 8000
 
 PORT_OFFSETS: Final = {

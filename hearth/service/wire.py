@@ -13,9 +13,16 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
+from hearth.service.error_body import CODES, error_body, error_type
+
 HEAD_SECONDS: Final = 20.0
 """How long a request's head may take, from its first byte; or, on a new connection, in all."""
 HEAD_BYTES: Final = 64 * 1024
+BODY_SECONDS: Final = 30.0
+"""How long a caller may be silent in the middle of a request's body."""
+BODY_RATE: Final = 500
+"""Bytes a second that a body must have on average: a byte now and then is silence, too."""
+TOO_SLOW: Final = CODES[408]
 INVALID: Final = "This is no valid HTTP request."
 NO_HTTP: Final = "invalid_http"
 """The code of the error of who is told so."""
@@ -24,9 +31,8 @@ AT_ONCE: Final = struct.pack("ii", 1, 0)
 
 
 def refusal(message: str, code: str) -> bytes:
-    """The body of an answer to what no application sees, in OpenAI's form of errors."""
-    error = {"message": message, "type": "invalid_request_error", "param": None, "code": code}
-    return json.dumps({"error": error}).encode()
+    """Return the body of an answer to what no application sees."""
+    return json.dumps(error_body(message, type=error_type(400), code=code)).encode()
 
 
 class AnyLength:
@@ -64,19 +70,22 @@ class EndsWithConnection:
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """Closes the connection of who opens it and says nothing, sends a head without end, or sends on
-    after its answer what begins no request.
+    """Closes the connection of who opens it and says nothing, sends a head without end, stops in
+    the middle of a body, or sends on after its answer what begins no request.
 
     uvicorn itself bounds the silence between two requests only, until the first byte. Nothing is
     added to a request whose head comes in one piece, as all but hostile ones do.
     """
 
     head_seconds = HEAD_SECONDS
+    body_seconds = BODY_SECONDS
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._in_head, self._head_bytes = True, 0
         self._late: asyncio.TimerHandle | None = None
+        self._in_body, self._body_credit, self._body_at = False, 0.0, 0.0
+        self._body_check: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -84,6 +93,9 @@ class BoundedHttp(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._no_longer_late()
+        self._in_body = False
+        if self._body_check is not None:
+            self._body_check.cancel()
         super().connection_lost(exc)
 
     def on_message_begin(self) -> None:
@@ -92,6 +104,8 @@ class BoundedHttp(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._in_head, self._head_bytes = False, 0
+        self._in_body, self._body_credit = True, self.body_seconds
+        self._body_at = self.loop.time()
         super().on_headers_complete()
         if self.scope["http_version"] == "1.0" and not self.parser.should_upgrade():
             # It knows no chunks: the end of a stream is that of the connection.
@@ -99,6 +113,10 @@ class BoundedHttp(HttpToolsProtocol):
             self.cycle.expected_content_length = AnyLength()  # type: ignore[assignment]
             ending = EndsWithConnection(self.cycle.transport, self.cycle)
             self.cycle.transport = ending  # type: ignore[assignment]
+
+    def on_message_complete(self) -> None:
+        self._in_body = False
+        super().on_message_complete()
 
     def data_received(self, data: bytes) -> None:
         if self._in_head and self._head_bytes > HEAD_BYTES:
@@ -110,6 +128,8 @@ class BoundedHttp(HttpToolsProtocol):
             self._head_bytes += len(data)
         elif not self._is_answered():
             self._no_longer_late()
+            if self._in_body:
+                self._body_came(len(data))
             return
         if self._late is None:
             self._late = self.loop.call_later(self.head_seconds, self._give_up)
@@ -125,6 +145,7 @@ class BoundedHttp(HttpToolsProtocol):
             if self.scope["method"] == "CONNECT":
                 self.send_400_response("This is no proxy.")
             elif super()._should_upgrade():
+                self._in_body = False
                 self.handle_websocket_upgrade()
             else:
                 self._pass_over_offer(data[offer.args[0] :])
@@ -152,7 +173,10 @@ class BoundedHttp(HttpToolsProtocol):
         if under_way or self.pipeline:
             cycle.transport.close()
             return
-        body = refusal(msg, NO_HTTP)
+        self._refuse(400, msg, NO_HTTP)
+
+    def _refuse(self, status: int, message: str, code: str) -> None:
+        body = refusal(message, code)
         lines = (
             *self.server_state.default_headers,
             *self._said_of_refused(),
@@ -161,7 +185,7 @@ class BoundedHttp(HttpToolsProtocol):
             (b"connection", b"close"),
         )
         head = b"".join(b"%s: %s\r\n" % line for line in lines)
-        self.transport.write(STATUS_LINE[400] + head + b"\r\n" + body)
+        self.transport.write(STATUS_LINE[status] + head + b"\r\n" + body)
         self.transport.close()
 
     def _said_of_refused(self) -> list[tuple[bytes, bytes]]:
@@ -181,6 +205,29 @@ class BoundedHttp(HttpToolsProtocol):
             self.send_400_response("The head of the request is too long, or came too slowly.")
         else:
             self.transport.close()
+
+    def _body_came(self, size: int) -> None:
+        """Credit a piece of a body, and check later that others follow."""
+        now = self.loop.time()
+        credit = self._body_credit - (now - self._body_at) + size / BODY_RATE
+        self._body_credit, self._body_at = min(self.body_seconds, credit), now
+        if self._body_check is None:
+            self._body_check = self.loop.call_later(self.body_seconds, self._check_body)
+
+    def _check_body(self) -> None:
+        """Give up a body that does not go on, unless the application is the one that is slow."""
+        self._body_check = None
+        if not self._in_body or self.transport.is_closing():
+            return
+        if self.flow.read_paused:
+            self._body_credit, self._body_at = self.body_seconds, self.loop.time()
+        left = self._body_credit - (self.loop.time() - self._body_at)
+        if left > 0:
+            self._body_check = self.loop.call_later(left, self._check_body)
+        elif self.cycle.response_started or self.pipeline:
+            self.transport.close()
+        else:
+            self._refuse(408, "The body of the request did not arrive in time.", TOO_SLOW)
 
     def _no_longer_late(self) -> None:
         if self._late is not None:

@@ -3,13 +3,8 @@
 import json
 from typing import Any, Final
 
-import structlog
-
-from hearth.openai_api.errors import error_body
-from speech.api.answers import error_type
+from speech.api.answers import refusal_of
 from speech.errors import SpeechError
-
-log = structlog.get_logger()
 
 EVENTS: Final = "text/event-stream"
 
@@ -22,5 +17,4 @@ def event(message: dict[str, Any]) -> str:
 def failure(error: SpeechError) -> str:
     """The last event of an answer that breaks off: clients take a stream that merely ends for a
     whole one."""
-    log.error("speech_failed", code=error.code, reason=str(error))
-    return event(error_body(str(error), type=error_type(error.status), code=error.code))
+    return event(refusal_of(error).body())

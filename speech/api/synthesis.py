@@ -3,15 +3,18 @@
 import base64
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
+from dataclasses import dataclass
+from math import ceil
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
 
-from speech.api.answers import Refused, known_caller
+from hearth.service.http_errors import Refused
+from speech.api.answers import known_caller
 from speech.api.events import EVENTS, event, failure
-from speech.audio import MEDIA_TYPES, Format, encoded
+from speech.audio import MEDIA_TYPES, Format, Samples, encoded
 from speech.duty import Mouth
 from speech.errors import SpeechError
 from speech.words import sentences
@@ -25,17 +28,50 @@ STOCK_VOICES: Final = frozenset(
 """Names that OpenAI's clients send when nobody chose one: they mean the voice that is here."""
 
 
+TOKENS_PER_SECOND: Final = 20
+"""Tokens of sound, as OpenAI counts them: one for 50 ms that a model speaks
+(https://platform.openai.com/docs/guides/realtime-costs)."""
+
+
+class VoiceId(BaseModel):
+    """The other form in which OpenAI's clients name a voice."""
+
+    id: str
+
+
 class SpeechRequest(BaseModel):
-    """OpenAI's request; `model` is taken as it comes, since a service has one."""
+    """OpenAI's request; `model` is taken as it comes, since a service has one.
+
+    `instructions` say how to speak. The voices here have one way to speak, and some clients always
+    send instructions, so they have no effect.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     input: Annotated[str, Field(min_length=1, max_length=4096)]
     model: str = ""
-    voice: str = "default"
+    voice: str | VoiceId = "default"
+    instructions: str | None = None
     response_format: Format = "mp3"
     stream_format: Literal["audio", "sse"] = "audio"
     speed: Annotated[float, Field(ge=0.25, le=4.0)] = 1.0
+
+    @property
+    def voice_name(self) -> str:
+        """The name of the voice, in whichever form it came."""
+        return self.voice if isinstance(self.voice, str) else self.voice.id
+
+
+@dataclass
+class Spoken:
+    """How long the sound of one answer is, while it is made."""
+
+    seconds: float = 0.0
+
+    def usage(self, text: str) -> dict[str, int]:
+        """Return counts as OpenAI has them: words of the text, and tokens of the sound."""
+        words, sound = len(text.split()), ceil(self.seconds * TOKENS_PER_SECOND)
+        return {"input_tokens": words, "output_tokens": sound, "total_tokens": words + sound}
 
 
 @router.get("/v1/audio/voices")
@@ -49,38 +85,50 @@ async def list_voices(request: Request) -> dict[str, list[dict[str, str]]]:
 async def speak(body: SpeechRequest, request: Request) -> StreamingResponse:
     """The sound comes while it is made; its first piece is there before the answer begins."""
     mouth: Mouth = request.app.state.mouth
-    if body.voice not in STOCK_VOICES | {mouth.engine.name}:
+    if body.voice_name not in STOCK_VOICES | {mouth.engine.name}:
         raise Refused(
             400, "unknown_voice",
-            f"There is no voice {body.voice!r} here, only {mouth.engine.name}.", param="voice",
+            f"There is no voice {body.voice_name!r} here, only {mouth.engine.name}.", param="voice",
         )  # fmt: skip
     if not any(sentences(body.input)):
         raise Refused(400, "nothing_to_say", "The text has no words.", param="input")
-    sound = spoken(mouth, body)
+    length = Spoken()
+    sound = spoken(mouth, body, length)
     first = await anext(sound)
     pieces, kind = _from_the_first(first, sound), MEDIA_TYPES[body.response_format]
     voice = {"x-speech-voice": mouth.engine.name}
     if body.stream_format == "sse":
-        return StreamingResponse(_events(pieces), media_type=EVENTS, headers=voice)
+        return StreamingResponse(_events(pieces, body, length), media_type=EVENTS, headers=voice)
     return StreamingResponse(pieces, media_type=kind, headers=voice)
 
 
-async def spoken(mouth: Mouth, body: SpeechRequest) -> AsyncGenerator[bytes]:
-    """The bytes of the answer, counted as one request; never an empty piece.
+async def spoken(mouth: Mouth, body: SpeechRequest, length: Spoken) -> AsyncGenerator[bytes]:
+    """The bytes of the answer, counted as one request; never an empty piece. `length` grows.
 
     A caller who leaves ends all of it, down to the sentence that is being made.
     """
     with mouth.metrics.counted():
         async with (
             aclosing(mouth.say(body.input, speed=body.speed)) as samples,
-            aclosing(encoded(samples, mouth.engine.rate, body.response_format)) as pieces,
+            aclosing(_measured(samples, mouth.engine.rate, length)) as measured,
+            aclosing(encoded(measured, mouth.engine.rate, body.response_format)) as pieces,
         ):
             async for piece in pieces:
                 if piece:
                     yield piece
 
 
-async def _events(pieces: AsyncGenerator[bytes]) -> AsyncIterator[str]:
+async def _measured(
+    samples: AsyncGenerator[Samples], rate: int, length: Spoken
+) -> AsyncGenerator[Samples]:
+    async for chunk in samples:
+        length.seconds += len(chunk) / rate
+        yield chunk
+
+
+async def _events(
+    pieces: AsyncGenerator[bytes], body: SpeechRequest, length: Spoken
+) -> AsyncIterator[str]:
     """OpenAI's events: sound in base64, and one that says that it is whole, or why it is not."""
     async with aclosing(pieces):
         try:
@@ -90,7 +138,7 @@ async def _events(pieces: AsyncGenerator[bytes]) -> AsyncIterator[str]:
         except SpeechError as error:
             yield failure(error)
             return
-    yield event({"type": "speech.audio.done"})
+    yield event({"type": "speech.audio.done", "usage": length.usage(body.input)})
 
 
 async def _from_the_first(first: bytes, rest: AsyncGenerator[bytes]) -> AsyncGenerator[bytes]:

@@ -10,7 +10,8 @@ from fastapi import APIRouter, Depends, File, Form, Request, UploadFile
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from hearth.models.catalogue import Catalogue
-from speech.api.answers import Refused, known_caller
+from hearth.service.http_errors import Refused
+from speech.api.answers import known_caller
 from speech.api.events import EVENTS, event, failure
 from speech.api.recordings import decoded
 from speech.audio import Samples

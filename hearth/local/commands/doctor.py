@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Final, Literal
 
 import psutil
 from rich.console import Console
@@ -160,12 +160,13 @@ def check_models(options: Options) -> Iterator[Finding]:
 
 
 def check_ports(options: Options) -> Iterator[Finding]:
-    instance = read_instance(options.state)
-    own = {service.port for service in instance.services} if instance is not None else set()
+    if (instance := read_instance(options.state)) is not None:
+        for service in instance.services:
+            fact = f"{service.port} is held by {service.name} of this instance"
+            yield Finding("port", "pass", fact)
+        return
     for name, port in options.ports.items():
-        if port in own:
-            yield Finding("port", "pass", f"{port} is held by {name} of this instance")
-        elif checks.is_free(port):
+        if checks.is_free(port):
             yield Finding("port", "pass", f"{port} is free for {name}")
         else:
             holder = checks.port_holder(port)
@@ -175,6 +176,12 @@ def check_ports(options: Options) -> Iterator[Finding]:
             )  # fmt: skip
 
 
+MEMORY_MODES: Final = {
+    "cgroup": "a cgroup limits their memory",
+    "watched": "their memory is watched from outside, since no cgroup can be made here",
+}
+
+
 def check_sandbox(options: Options) -> Iterator[Finding]:
     why = checks.no_sandbox()
     if why:
@@ -182,7 +189,8 @@ def check_sandbox(options: Options) -> Iterator[Finding]:
             "sandbox", "warn", f"{why[0]}: workflows that run programs are refused", why[1]
         )
     else:
-        yield Finding("sandbox", "pass", "bubblewrap works: workflows can run programs")
+        how = MEMORY_MODES.get(checks.sandbox_mode(), "how their memory is limited is unknown")
+        yield Finding("sandbox", "pass", f"bubblewrap works: workflows can run programs; {how}")
 
 
 def check_services(options: Options) -> Iterator[Finding]:
