@@ -9,33 +9,37 @@ from importlib import import_module
 from typing import Final
 
 from fastapi import FastAPI, Request, Response
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from starlette.exceptions import HTTPException
 from starlette.types import Message, Receive, Scope, Send
 
-from hearth.openai_api.errors import error_body, not_sent_as_json
 from hearth.service.health import Health
+from hearth.service.http_errors import BodyLimit, add_error_handlers
 from hearth.service.metrics import new_registry
 from hearth.service.server import service_routes
 from hearth.service.settings import SettingsError, read_key, trusting
 from moe_gateway.admission import Admission, Circuit
-from moe_gateway.asked import HOT
+from moe_gateway.asked import HOT, MESSAGES
 from moe_gateway.callers.clock import end_closed
 from moe_gateway.callers.cors import Cors
 from moe_gateway.callers.entrance import Entrance
 from moe_gateway.callers.keyring import Keyring
+from moe_gateway.callers.limits import Caller
 from moe_gateway.callers.store import KeyStore
 from moe_gateway.catalogue.keys import key_routes
 from moe_gateway.catalogue.models import model_routes
 from moe_gateway.catalogue.openapi import document
 from moe_gateway.chat import HotRoutes, Traces
-from moe_gateway.errors import Refused, broken, invalid_json, keys_unreadable, no_key, type_of
+from moe_gateway.errors import MAX_BODY, keys_unreadable, no_key
 from moe_gateway.instances import Instance, Watch
+from moe_gateway.messages.reply import MessagesReply
+from moe_gateway.messages.routes import count_routes
 from moe_gateway.metrics import ConsulCollector, GatewayMetrics
 from moe_gateway.relay import Reply
+from moe_gateway.responses.routes import response_routes
+from moe_gateway.responses.store import ResponseStore
 from moe_gateway.routing.classifier import Classifier
 from moe_gateway.settings import Settings
+from moe_gateway.upstream.deadlines import Deadlines
 from moe_gateway.upstream.headers import request_id
 from moe_gateway.upstream.pool import Pool
 
@@ -89,8 +93,9 @@ class Gateway:
 
     async def _through_fastapi(self, scope: Scope, receive: Receive, send: Send) -> None:
         told = dict(scope["headers"])
-        reply = Reply(request_id(told), send)
-        caller = self.keys.caller_of(told.get(b"authorization", b""))
+        of_anthropic = scope["path"].startswith(f"{MESSAGES}/")
+        reply = (MessagesReply if of_anthropic else Reply)(request_id(told), send)
+        caller = self.keys.caller_with(told)
         if scope["path"] not in OPEN and caller is None:
             await reply.refuse(no_key())
             return
@@ -137,8 +142,9 @@ def build_app(settings: Settings, health: Health) -> Gateway:
     tls = None if settings.tls_ca_file is None else trusting(settings.tls_ca_file)
     pool = Pool(settings.connect_timeout, tls)
     metrics = GatewayMetrics(registry, instances, admission, keys)
-    keys.closed = partial(end_closed, pool.deadlines)
-    entrance = Entrance(settings, keys, instances)
+    responses = _responses(settings)
+    keys.closed = partial(_close, pool.deadlines, responses)
+    entrance = Entrance(settings, keys, instances, responses)
     classifier = _classifier(settings, instances, pool, admission)
     traces = _traces(settings)
     hot = HotRoutes(settings, entrance, pool, metrics, admission, classifier, traces)
@@ -147,21 +153,38 @@ def build_app(settings: Settings, health: Health) -> Gateway:
         registry.register(ConsulCollector(lambda: consul.away))
     rest = FastAPI(
         title="moe-gateway",
-        lifespan=_lifespan(watch, keys, health, traces),
+        lifespan=_lifespan(watch, keys, responses, health, traces),
         openapi_url=None,
-        exception_handlers={
-            HTTPException: _show_http_error,
-            RequestValidationError: _show_invalid,
-            Refused: _show_refusal,
-            SettingsError: _show_unreadable,
-            Exception: _show_failure,
-        },
     )
+    # A `SettingsError` of a request says that the file of the keys is locked or broken.
+    add_error_handlers(
+        rest,
+        {SettingsError: lambda error: keys_unreadable(str(error))},
+        unknown_path_hint=WHERE,
+    )
+    rest.add_middleware(BodyLimit, limit=settings.max_body_bytes, setting=MAX_BODY)
     rest.include_router(model_routes(watch, entrance.scope_of))
     rest.include_router(key_routes(store, keys))
+    rest.include_router(response_routes(responses))
+    rest.include_router(count_routes())
     rest.router.routes.extend(service_routes(health, registry))
     rest.add_route("/openapi.json", _shown(rest, health.version), include_in_schema=False)
     return Gateway(hot, rest, keys, settings.cors_origins)
+
+
+def _responses(settings: Settings) -> ResponseStore:
+    return ResponseStore(
+        settings.responses_seconds,
+        settings.responses_per_key,
+        settings.responses_bytes_per_key,
+        settings.responses_bytes,
+    )
+
+
+def _close(deadlines: Deadlines, responses: ResponseStore, closed: Collection[Caller]) -> None:
+    """Keys are closed: end what is under way for them, and forget their responses."""
+    end_closed(deadlines, closed)
+    responses.forget(closed)
 
 
 def _classifier(
@@ -195,12 +218,17 @@ def _shown(rest: FastAPI, version: str) -> Callable[[Request], Awaitable[Respons
 
 
 def _lifespan(
-    watch: Watch, keys: Keyring, health: Health, traces: Traces | None
+    watch: Watch,
+    keys: Keyring,
+    responses: ResponseStore,
+    health: Health,
+    traces: Traces | None,
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(watch.run()), group.create_task(keys.run())]
+            lasting = (watch.run(), keys.run(), responses.run())
+            tasks = [group.create_task(one) for one in lasting]
             health.started()
             yield
             for task in tasks:
@@ -210,43 +238,3 @@ def _lifespan(
             await asyncio.to_thread(traces.close)
 
     return lifespan
-
-
-async def _show_refusal(request: Request, error: Exception) -> Response:
-    assert isinstance(error, Refused)
-    headers = {name.decode(): value.decode() for name, value in error.headers}
-    return Response(error.body(), error.status, headers, "application/json")
-
-
-async def _show_unreadable(request: Request, error: Exception) -> Response:
-    """The file of the keys is locked or broken, which its sentence tells."""
-    return await _show_refusal(request, keys_unreadable(str(error)))
-
-
-async def _show_failure(request: Request, error: Exception) -> Response:
-    """What nobody thought of; it is in the log."""
-    return await _show_refusal(request, broken())
-
-
-async def _show_http_error(request: Request, error: Exception) -> Response:
-    """404 and 405 of paths that are not there."""
-    assert isinstance(error, HTTPException)
-    status = error.status_code
-    message = f"{request.method} {request.url.path[:200]}: {error.detail}."
-    if status == 404:
-        message += f" {WHERE}"
-    code = {404: "not_found", 405: "method_not_allowed"}.get(status)
-    return JSONResponse(error_body(message, type=type_of(status), code=code), status, error.headers)
-
-
-async def _show_invalid(request: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)
-    problem = error.errors()[0]
-    if problem["type"] == "json_invalid":
-        return await _show_refusal(request, invalid_json(str(problem["ctx"]["error"])))
-    param = ".".join(str(part) for part in problem["loc"][1:])
-    message = f"{param or 'The body'}: {problem['msg']}."
-    if problem["loc"] == ("body",):
-        message = not_sent_as_json(request.headers.get("content-type", "")) or message
-    body = error_body(message, type=type_of(422), param=param or None)
-    return JSONResponse(body, 422)

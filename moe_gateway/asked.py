@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from hearth.openai_api.usage import TokenCount
+from hearth.service.http_errors import Refused
 from moe_gateway.callers.behalf import HEADER, Behalf
 from moe_gateway.callers.limits import Caller
-from moe_gateway.errors import Headers, Refused
+from moe_gateway.errors import Headers
 from moe_gateway.instances import Instance
 from moe_gateway.metrics import NOWHERE, UNKNOWN, Meters
 from moe_gateway.routing.audio import with_model
@@ -23,6 +24,7 @@ from moe_gateway.routing.body import (
     needs_of,
 )
 from moe_gateway.routing.choice import Route
+from moe_gateway.routing.tool_choice import named_tools
 from moe_gateway.upstream.headers import DOMAIN, LANGUAGE, SESSION_HEADERS, Heard
 
 HOT: Final[dict[str, Kind]] = {
@@ -30,12 +32,14 @@ HOT: Final[dict[str, Kind]] = {
     "/v1/completions": "text",
     "/v1/embeddings": "embeddings",
     "/v1/responses": "chat",
+    "/v1/messages": "chat",
     "/v1/audio/transcriptions": "stt",
     "/v1/audio/speech": "tts",
 }
 
 CHAT: Final = "/v1/chat/completions"
 RESPONSES: Final = "/v1/responses"
+MESSAGES: Final = "/v1/messages"
 
 SPEECH: Final = frozenset(("stt", "tts"))
 
@@ -70,6 +74,8 @@ class Asked:
     needs: Needs | None = None
     passed_over = ""
     """Which instances could not answer, for the caller to read."""
+    notice = ""
+    """What of its request is left out, for the route reason."""
     failure: Refused | None = None
     """What the last instance that was asked came to."""
     tried: frozenset[str] = frozenset()
@@ -155,6 +161,8 @@ class Asked:
         fields: dict[str, object] = {}
         if model != self.look.model or self.by_default:
             fields["model"] = model
+        if self.look.names_tools and instance.expert is not None:
+            fields |= named_tools(self.body)
         if self.assembled_on(instance):
             fields["stream"] = True
         streams = self.kind in ("chat", "text") and (self.look.stream or "stream" in fields)

@@ -1,7 +1,8 @@
 """The hot routes: one small ASGI callable, because a token must not wait for a framework.
 
 Look at the body, choose an instance, send the caller's own bytes on, pass the answer back as it
-comes. `/v1/responses` becomes a chat on the way in, and what it was on the way out.
+comes. `/v1/responses` and `/v1/messages` become a chat on the way in, and what they were on the way
+out.
 """
 
 import asyncio
@@ -16,8 +17,9 @@ import structlog
 from starlette.types import Receive, Scope, Send
 
 from hearth.openai_api.usage import TokenCount
+from hearth.service.http_errors import Refused, internal_error
 from moe_gateway.admission import Admission, RetryBudget
-from moe_gateway.asked import NO_NEEDS, RESPONSES, SPEECH, Asked
+from moe_gateway.asked import MESSAGES, NO_NEEDS, RESPONSES, SPEECH, Asked
 from moe_gateway.callers.behalf import HEADER
 from moe_gateway.callers.clock import Clock, told_why, watched
 from moe_gateway.callers.corked import Line, line_of
@@ -25,8 +27,6 @@ from moe_gateway.callers.entrance import Entrance
 from moe_gateway.errors import (
     NO_RETRY,
     Headers,
-    Refused,
-    broken,
     busy,
     key_refused,
     none_healthy,
@@ -34,6 +34,7 @@ from moe_gateway.errors import (
     too_deep,
 )
 from moe_gateway.instances import Instance
+from moe_gateway.messages.reply import MessagesReply
 from moe_gateway.metrics import GONE, NOWHERE, UNKNOWN, GatewayMetrics
 from moe_gateway.relay import (
     EXPERT,
@@ -49,7 +50,15 @@ from moe_gateway.relay import (
 )
 from moe_gateway.responses.reply import ResponsesReply
 from moe_gateway.routing.body import first_words
-from moe_gateway.routing.choice import AUTO, Route, choose, choose_named, choose_speech, having
+from moe_gateway.routing.choice import (
+    AUTO,
+    Route,
+    able_to_call,
+    choose,
+    choose_named,
+    choose_speech,
+    having,
+)
 from moe_gateway.routing.classifier import Classifier
 from moe_gateway.settings import Settings
 from moe_gateway.upstream.connection import (
@@ -71,7 +80,13 @@ QUEUED_SECONDS: Final = 0.001
 
 BUSY: Final = frozenset((429, 502, 503, 504))
 """Says something about the instance, not about the request: another one may do it. A 500 does
-not: it would most likely come again. Nor does any with `NO_RETRY`: an agent's run that failed."""
+not: it would most likely come again. Nor does any with `FINAL`: an agent's run that failed."""
+
+FINAL: Final = (b"x-should-retry", NO_RETRY["x-should-retry"].encode())
+
+
+REPLIES: Final[dict[str, type[Reply]]] = {RESPONSES: ResponsesReply, MESSAGES: MessagesReply}
+"""Those of APIs that are mapped on chat."""
 
 
 class Traces(Protocol):
@@ -104,11 +119,10 @@ class HotRoutes:
         self.budget = RetryBudget()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        responses = scope["path"] == RESPONSES
         line = line_of(scope)
         quick = None if self.settings.cors_origins else line
         told = heard(scope["headers"])
-        reply = (ResponsesReply if responses else Reply)(request_id(told.own), send, quick)
+        reply = REPLIES.get(scope["path"], Reply)(request_id(told.own), send, quick)
         try:
             asked = await self.entrance.read(scope, receive, reply, told, line)
         except CallerGone:
@@ -169,7 +183,7 @@ class HotRoutes:
             await reply.refuse(refused)
         except Exception:
             if not reply.ended:
-                await reply.refuse(broken())
+                await reply.refuse(internal_error())
             raise
 
     def _route(self, asked: Asked) -> Route[Instance]:
@@ -184,6 +198,8 @@ class HotRoutes:
         named = having(model, self.instances)
         if named:
             asked.model = model
+        if asked.look.forces_tool:
+            named = able_to_call(model, named)
         if named and named[0].fallback:
             needs = asked.needed()
         else:
@@ -306,7 +322,7 @@ class HotRoutes:
                 seconds=self.settings.first_byte_timeout,
                 reuse=instance.repeatable,
             )
-            final = connection.status >= 429 and NO_RETRY in connection.headers
+            final = connection.status >= 429 and FINAL in connection.headers
             ill = connection.status >= 500 and not final
             if not ill:
                 seconds = time.perf_counter() - sent
@@ -382,7 +398,7 @@ def _facts(asked: Asked, instance: Instance, route: Route[Instance]) -> Headers:
         reason += "; the default for a name that nobody has"
     facts = [
         (EXPERT, (instance.expert or instance.speech or asked.look.model).encode()),
-        (ROUTE, (reason + asked.passed_over).encode()),
+        (ROUTE, (reason + asked.notice + asked.passed_over).encode()),
     ]
     if instance.model is not None:
         facts.append((b"x-hearth-model", instance.model.encode()))
@@ -393,8 +409,8 @@ def _refusal(error: UpstreamError) -> Refused:
     """What the caller gets when nobody could answer. What was slow would be slow again, and what
     fell silent has worked already: official clients must not send those three times."""
     if isinstance(error, TimedOut):
-        return Refused(504, error.code, str(error), headers=[NO_RETRY])
+        return Refused(504, error.code, str(error), headers=NO_RETRY)
     if isinstance(error, Unreachable):
         status = 504 if isinstance(error, ConnectTimedOut) else 503
-        return Refused(status, error.code, str(error), headers=[(b"retry-after", b"1")])
+        return Refused(status, error.code, str(error), headers={"retry-after": "1"})
     return Refused(502, error.code, str(error))

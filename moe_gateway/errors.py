@@ -8,61 +8,23 @@ from email.utils import parsedate_to_datetime
 from math import ceil, isfinite
 from typing import Final
 
-import orjson
-
-from hearth.openai_api.errors import error_body
+from hearth.service import http_errors
+from hearth.service.http_errors import Refused, invalid_json
 
 Headers = list[tuple[bytes, bytes]]
 
-NO_RETRY: Final = (b"x-should-retry", b"false")
+NO_RETRY: Final = {"x-should-retry": "false"}
 """Official clients send 408, 409, 429 and 5xx three times unless this header is there."""
 
+MAX_BODY: Final = "MOE_GATEWAY_MAX_BODY_BYTES"
+"""The setting that limits a request."""
 
 MAX_RETRY_SECONDS: Final = 60
 """Official clients sleep what they are told: openai-node an hour, if it is told an hour."""
 
 
-class Refused(Exception):
-    """Raise it anywhere before the first byte; the caller gets OpenAI's error body.
-
-    `status` is the HTTP status, `code` what programs look at, `headers` go along.
-    """
-
-    def __init__(
-        self,
-        status: int,
-        code: str | None,
-        message: str,
-        *,
-        param: str | None = None,
-        headers: Headers | None = None,
-    ) -> None:
-        self.status, self.code, self.message, self.param = status, code, message, param
-        self.headers = headers or []
-        super().__init__(message)
-
-    def body(self) -> bytes:
-        """The JSON that OpenAI clients show to people."""
-        kind = type_of(self.status)
-        return orjson.dumps(error_body(self.message, type=kind, code=self.code, param=self.param))
-
-
-def type_of(status: int) -> str:
-    """OpenAI's error type for a status."""
-    if status == 429:
-        return "rate_limit_error"
-    return "server_error" if status >= 500 else "invalid_request_error"
-
-
 def no_key() -> Refused:
-    """The first words are OpenAI's: LiteLLM tells a wrong key from a wrong request by them."""
-    return Refused(
-        401,
-        "invalid_api_key",
-        "Incorrect API key provided: send `Authorization: Bearer <key>` with a key of this"
-        " gateway.",
-        headers=[(b"www-authenticate", b'Bearer realm="hearth"')],
-    )
+    return http_errors.wrong_key("`hearth keys` lists and makes the keys of this gateway.")
 
 
 def model_not_allowed(model: str, allowed: Iterable[str]) -> Refused:
@@ -81,7 +43,7 @@ def no_admin() -> Refused:
 
 
 def keys_unreadable(reason: str) -> Refused:
-    return Refused(503, "keys_unreadable", reason, headers=[(b"retry-after", b"1")])
+    return Refused(503, "keys_unreadable", reason, headers={"retry-after": "1"})
 
 
 def forged_caller() -> Refused:
@@ -106,46 +68,42 @@ def too_fast(what: str, limit: int, seconds: int) -> Refused:
     message = f"This key may use {limit} {what} a minute; ask again in {seconds} s."
     code = "requests_per_minute" if what == "requests" else "tokens_per_minute"
     wait = min(seconds, MAX_RETRY_SECONDS)
-    return Refused(429, code, message, headers=[(b"retry-after", b"%d" % wait)])
+    return Refused(429, code, message, headers={"retry-after": str(wait)})
 
 
 def budget_spent(budget: int) -> Refused:
     """Without Retry-After: one client sleeps it in full, and it would be hours."""
     message = f"This key has spent its {budget} tokens of today (UTC)."
-    return Refused(429, "insufficient_quota", message, headers=[NO_RETRY])
+    return Refused(429, "insufficient_quota", message, headers=NO_RETRY)
 
 
 def stopping() -> Refused:
-    headers = [(b"connection", b"close"), (b"retry-after", b"5")]
+    headers = {"connection": "close", "retry-after": "5"}
     return Refused(503, "stopping", "The gateway is stopping; ask again soon.", headers=headers)
 
 
 def queue_full(own: int, seconds: int) -> Refused:
     """`own` requests of this key wait already; `seconds` is what one waits at present."""
     message = f"All experts are busy and {own} of your requests wait already; ask again soon."
-    return Refused(429, "queue_full", message, headers=[(b"retry-after", b"%d" % seconds)])
+    return Refused(429, "queue_full", message, headers={"retry-after": str(seconds)})
 
 
 def busy(label: str, status: int) -> Refused:
     message = f"{label} is busy (HTTP {status})."
-    return Refused(503, "busy", message, headers=[(b"retry-after", b"1")])
-
-
-def broken() -> Refused:
-    return Refused(500, "internal_error", "The gateway failed; see its log.")
+    return Refused(503, "busy", message, headers={"retry-after": "1"})
 
 
 def key_refused(label: str) -> Refused:
     """The caller's key was right: 401 would send them searching in the wrong place."""
     message = f"{label} refuses the gateway's own key (its `key_file`)."
-    return Refused(502, "upstream_refused_key", message, headers=[NO_RETRY])
+    return Refused(502, "upstream_refused_key", message, headers=NO_RETRY)
 
 
 def deadline_passed(seconds: float) -> Refused:
     message = (
         f"The answer was not complete within {seconds:g} s (setting MOE_GATEWAY_DEADLINE_SECONDS)."
     )
-    return Refused(504, "deadline_exceeded", message, headers=[NO_RETRY])
+    return Refused(504, "deadline_exceeded", message, headers=NO_RETRY)
 
 
 def address_named(place: str) -> Refused:
@@ -155,10 +113,6 @@ def address_named(place: str) -> Refused:
         " MOE_GATEWAY_ALLOW_ADDRESSES lets addresses pass."
     )
     return Refused(400, "address_not_allowed", message, param=place)
-
-
-def invalid_json(reason: str) -> Refused:
-    return Refused(400, "invalid_json", f"The request is no valid JSON: {reason}.")
 
 
 def compressed(encoding: str) -> Refused:
@@ -178,13 +132,13 @@ def no_messages() -> Refused:
 
 
 def too_large(limit: int) -> Refused:
-    message = f"The request is larger than {limit} bytes (setting MOE_GATEWAY_MAX_BODY_BYTES)."
-    return Refused(413, "request_too_large", message, headers=[(b"connection", b"close")])
+    """The rest of the body stays unread, so the connection cannot be used again."""
+    return http_errors.too_large(limit, MAX_BODY, headers={"connection": "close"})
 
 
 def too_slow(seconds: float) -> Refused:
     message = f"The request did not come within {seconds:g} s (setting MOE_GATEWAY_BODY_SECONDS)."
-    return Refused(408, "request_timeout", message, headers=[(b"connection", b"close")])
+    return Refused(408, "request_timeout", message, headers={"connection": "close"})
 
 
 def unknown_model(model: str, known: Iterable[str]) -> Refused:
@@ -209,12 +163,24 @@ def no_speech(kind: str) -> Refused:
 def none_healthy(model: str, reasons: Mapping[str, str]) -> Refused:
     listed = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
     message = f"No server of {model!r} is ready. {listed or 'There is none.'}"
-    return Refused(503, "model_unavailable", message, headers=[(b"retry-after", b"1")])
+    return Refused(503, "model_unavailable", message, headers={"retry-after": "1"})
 
 
 def none_capable(need: str) -> Refused:
     message = f"No expert can do this: {need}. Ask a model by its name to send it anyway."
     return Refused(400, "no_capable_expert", message, param="model")
+
+
+def unsupported_field(name: str, reason: str) -> Refused:
+    return Refused(400, "unsupported_field", f"{name} does not work here: {reason}.", param=name)
+
+
+def cannot_call_tools(model: str) -> Refused:
+    message = (
+        f"The model {model[:100]!r} has no template for tools, so it cannot be made to call one."
+        " Ask a model that /v1/models lists with the capability `tools`, or `auto`."
+    )
+    return Refused(400, "no_capable_expert", message, param="tool_choice")
 
 
 def waits(headers: Headers) -> Headers:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -13,9 +14,10 @@ from hearth.openai_api.assemble import Assembler
 from hearth.openai_api.errors import error_event
 from hearth.openai_api.sse import DONE, EventTooLong, SseEvent, SseReader
 from hearth.openai_api.usage import SeveralTap, StreamTap, TokenCount, count_of
+from hearth.service.http_errors import Refused, limited
 from moe_gateway.callers.corked import Line
 from moe_gateway.callers.pouring import Pouring
-from moe_gateway.errors import Headers, Refused, too_large, waits
+from moe_gateway.errors import Headers, too_large, waits
 from moe_gateway.routing.body import Look
 from moe_gateway.upstream.complaints import relayed
 from moe_gateway.upstream.connection import Connection, Lost, TimedOut, UpstreamError
@@ -190,21 +192,17 @@ class Reply:
         if not self.facts:
             reason = f"refused: {refused.code or refused.status}".encode()
             self.facts = [(EXPERT, b"none"), (ROUTE, reason)]
-        await self.whole(refused.status, refused.body(), refused.headers)
+        headers = [(k.encode(), v.encode()) for k, v in (refused.headers or {}).items()]
+        await self.whole(refused.status, orjson.dumps(refused.body()), headers)
 
 
 async def read_body(headers: Headers, receive: Receive, limit: int) -> bytes:
     """The whole request, piece by piece. Raises `Refused` (413) or `CallerGone`."""
-    length = next((value for name, value in headers if name == b"content-length"), b"0")
-    if length.isdigit() and int(length) > limit:
-        raise too_large(limit)
-    pieces, size, more = [], 0, True
+    receive = limited(headers, receive, limit, partial(too_large, limit))
+    pieces, more = [], True
     while more:
         message = await receive()
         pieces.append(_body(message))
-        size += len(pieces[-1])
-        if size > limit:
-            raise too_large(limit)
         more = message.get("more_body", False)
     return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 

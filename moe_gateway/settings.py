@@ -171,6 +171,19 @@ class Settings(TlsSettings):
     models_interval: float = Field(
         5, gt=0, description="Seconds after which an instance is asked for its models again."
     )
+    responses_seconds: float = Field(
+        3600,
+        ge=0,
+        description="Seconds that a response can be referred to (`previous_response_id`); 0: never."
+        " Responses are kept in memory only.",
+    )
+    responses_per_key: int = Field(256, ge=0, description="Responses that are kept of one key.")
+    responses_bytes_per_key: int = Field(
+        16 * 1024 * 1024, ge=0, description="Bytes that the responses of one key may take."
+    )
+    responses_bytes: int = Field(
+        64 * 1024 * 1024, ge=0, description="Bytes that the responses of all keys may take."
+    )
     max_body_bytes: int = Field(
         32 * 1024 * 1024, ge=1024, description="Largest request; a larger one is refused with 413."
     )

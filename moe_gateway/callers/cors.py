@@ -13,7 +13,8 @@ ALLOWED: Final = (
 SHOWN: Final = (
     b"access-control-expose-headers",
     b"x-request-id, openai-processing-ms, x-hearth-expert, x-hearth-model, x-hearth-route,"
-    b" x-hearth-queued-ms, x-hearth-run, retry-after, x-should-retry",
+    b" x-hearth-queued-ms, x-hearth-run, x-hearth-ignored, request-id, retry-after,"
+    b" x-should-retry",
 )
 
 

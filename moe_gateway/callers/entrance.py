@@ -2,10 +2,13 @@
 
 import asyncio
 from collections.abc import Mapping
+from typing import Any
 
+import orjson
 import structlog
 from starlette.types import Receive, Scope
 
+from hearth.service.http_errors import Refused, internal_error, is_json, wrong_content_type
 from moe_gateway.asked import CHAT, HOT, SPEECH, Asked
 from moe_gateway.callers.behalf import HEADER, read
 from moe_gateway.callers.corked import Line
@@ -13,8 +16,6 @@ from moe_gateway.callers.keyring import Keyring
 from moe_gateway.callers.limits import UNLIMITED, Caller
 from moe_gateway.errors import (
     Headers,
-    Refused,
-    broken,
     caller_closed,
     compressed,
     forged_caller,
@@ -26,14 +27,19 @@ from moe_gateway.errors import (
     too_slow,
 )
 from moe_gateway.instances import Instance
-from moe_gateway.relay import CallerGone, Reply, read_body
-from moe_gateway.responses.reply import ResponsesReply
-from moe_gateway.responses.request import chat_of, decoded, encoded
+from moe_gateway.messages.reply import MessagesReply
+from moe_gateway.messages.request import Request as MessagesRequest
+from moe_gateway.messages.request import read_request as read_messages
+from moe_gateway.relay import JSON, CallerGone, Reply, read_body
+from moe_gateway.responses.reply import Keep, ResponsesReply
+from moe_gateway.responses.request import Request, decoded, encoded, read_request
+from moe_gateway.responses.store import ResponseStore
 from moe_gateway.routing.addresses import refuse_addresses
 from moe_gateway.routing.audio import form_look
 from moe_gateway.routing.body import look_at
 from moe_gateway.routing.choice import AUTO
 from moe_gateway.settings import Settings
+from moe_gateway.translated import TranslatedReply
 from moe_gateway.upstream.headers import Heard
 
 log = structlog.get_logger()
@@ -45,8 +51,15 @@ class Entrance:
     `draining` is set when the service stops: then it refuses all.
     """
 
-    def __init__(self, settings: Settings, keys: Keyring, instances: list[Instance]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        keys: Keyring,
+        instances: list[Instance],
+        responses: ResponseStore,
+    ) -> None:
         self.settings, self.keys, self.instances = settings, keys, instances
+        self.responses = responses
         self.draining = False
 
     async def read(
@@ -70,32 +83,57 @@ class Entrance:
             raise _encoded(refused, scope["headers"]) from refused
         except Exception as error:
             log.exception("request_not_read", request_id=reply.request_id.decode())
-            raise broken() from error
+            raise internal_error() from error
         return asked
 
     def _asked(
         self, scope: Scope, reply: Reply, told: Heard, body: bytes, caller: Caller, depth: int
     ) -> Asked:
         """What the body asks for. Raises `Refused`."""
-        path, headers = scope["path"], scope["headers"]
-        kind, content_type = HOT[path], b"application/json"
-        if isinstance(reply, ResponsesReply):
-            request = decoded(body)
-            path, body = CHAT, encoded(chat_of(request))
-            look = look_at(body)
-            reply.expect(request)
-        elif kind == "stt":
-            content_type = next((v for n, v in headers if n == b"content-type"), b"")
-            look = form_look(content_type, body)
-        else:
-            look = look_at(body)
-            if kind == "chat" and look.says_nothing:
-                raise no_messages()
-            if kind == "tts":
-                look.stream = False  # Signs of life would be a part of the sound.
+        path, headers, notice = scope["path"], scope["headers"], ""
+        kind, content_type = HOT[path], told.own.get(b"content-type", JSON)
+        if kind != "stt":
+            content_type = _checked(content_type)
+        if isinstance(reply, TranslatedReply):
+            path, (body, notice) = CHAT, self._translated(reply, body, caller)
+        look = form_look(content_type, body) if kind == "stt" else look_at(body)
+        if kind == "chat" and look.says_nothing:
+            raise no_messages()
+        look.refuse_unsupported()
+        if kind == "tts":
+            look.stream = False  # Signs of life would be a part of the sound.
         if kind != "stt" and not self.settings.allow_addresses:
             refuse_addresses(body)
-        return Asked(kind, path, headers, told, body, look, caller, depth, content_type)
+        asked = Asked(kind, path, headers, told, body, look, caller, depth, content_type)
+        if notice:
+            asked.notice = notice
+        return asked
+
+    def _translated(self, reply: TranslatedReply, body: bytes, caller: Caller) -> tuple[bytes, str]:
+        """The body of the chat that asks the same, and what its caller has to know of it."""
+        request: Request | MessagesRequest
+        if isinstance(reply, ResponsesReply):
+            request = read_request(decoded(body), self.responses.of(caller))
+            reply.expect(request, self._keep(caller, request, len(body)))
+        else:
+            assert isinstance(reply, MessagesReply)
+            request = read_messages(decoded(body))
+            reply.expect(request)
+        return encoded(request.chat), request.notice
+
+    def _keep(self, caller: Caller, request: Request, size: int) -> Keep | None:
+        """Return what stores the answer; None where it is not to be stored, or too large."""
+        own = self.responses.of(caller)
+        if request.fields.get("store") is False or not own.takes(size):
+            return None
+        turns = (*request.before, encoded(request.items))
+
+        def keep(response: dict[str, Any]) -> None:
+            output = orjson.dumps(response["output"])
+            own.keep(response["id"], orjson.dumps(response), (*turns, output))
+            self.responses.make_room()
+
+        return keep
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         """A body that comes in pieces."""
@@ -108,12 +146,12 @@ class Entrance:
 
     def _admit(self, scope: Scope, own: Mapping[bytes, bytes]) -> tuple[Caller, int]:
         """Who calls, or on whose behalf an agent does, and how many agents stand between."""
-        caller = self.keys.caller_of(own.get(b"authorization", b""))
+        caller = self.keys.caller_with(own)
         if caller is None:
             raise no_key()
         if scope["method"] != "POST":
             message = f"{scope['path']} takes POST, not {scope['method']}."
-            raise Refused(405, "method_not_allowed", message, headers=[(b"allow", b"POST")])
+            raise Refused(405, "method_not_allowed", message, headers={"allow": "POST"})
         if self.draining:
             raise stopping()
         if behalf := own.get(HEADER):
@@ -171,6 +209,13 @@ class Entrance:
             if one.settings.lists_models and model in one.names:
                 return one.needs_scope.get(model, "workflows")
         return "chat"
+
+
+def _checked(content_type: bytes) -> bytes:
+    """Return the content type of a body that is JSON. Raises `Refused` (415)."""
+    if content_type != JSON and not is_json(content_type.decode("latin-1")):
+        raise wrong_content_type(content_type.decode("latin-1"), JSON.decode())
+    return JSON
 
 
 def _encoded(refused: Refused, headers: Headers) -> Refused:

@@ -10,13 +10,14 @@ from typing import Final, Self
 import structlog
 
 from hearth.openai_api.usage import TokenCount
+from hearth.service.http_errors import bearer_key
+from hearth.service.names import BUILT_IN_KEYS
 from hearth.service.settings import SettingsError, read_key
 from moe_gateway.callers.limits import Caller
 from moe_gateway.callers.store import KeyStore, StoredKey, Usage, digest, today
 
 log = structlog.get_logger()
 
-BEARER: Final = b"bearer "
 LOOK_SECONDS: Final = 1.0
 """A key that was made or revoked counts after this time."""
 INDEX_BYTES: Final = 16
@@ -36,7 +37,7 @@ class Keyring:
         """`keys` are pairs of name and key, without limits; `store` has those of people."""
         fixed = tuple(keys)
         self._fixed = {digest(key.encode()): Caller(name) for name, key in fixed}
-        self.of_house: Final = frozenset(name for name, _ in fixed)
+        self.of_house: Final = BUILT_IN_KEYS | {name for name, _ in fixed}
         """Names that no made key may have: the agent would ask as the house for its owner."""
         self._left_out: set[str] = set()
         """Names of made keys that open nothing; it was told of them."""
@@ -63,11 +64,19 @@ class Keyring:
         """One key a file, named like the file; `SettingsError` when one cannot be read."""
         return cls(((path.name, read_key(path)) for path in paths), store)
 
+    def caller_with(self, headers: Mapping[bytes, bytes]) -> Caller | None:
+        """Who has the key in the headers of a request: a Bearer key, else Anthropic's header."""
+        authorization = headers.get(b"authorization")
+        if authorization is None:
+            authorization = b"Bearer " + headers.get(b"x-api-key", b"")
+        return self.caller_of(authorization)
+
     def caller_of(self, authorization: bytes) -> Caller | None:
         """Who has the key in an `Authorization` header; None when it is none of ours."""
-        if authorization[:7].lower() != BEARER:
+        key = bearer_key(authorization)
+        if key is None:
             return None
-        told = digest(authorization[7:].strip())
+        told = digest(key)
         kept, caller = self._opens.get(told[:INDEX_BYTES], NOBODY)
         return caller if hmac.compare_digest(kept, told) else None
 

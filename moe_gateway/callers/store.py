@@ -17,13 +17,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from hearth.service.names import RESTORED
+from hearth.service.names import BUILT_IN_KEYS, RESTORED
 from hearth.service.settings import SettingsError
 
 PREFIX: Final = "sk-hearth-"
-OF_THE_HOUSE: Final = frozenset(("key", "service_key", "people", "services"))
-"""The files of the house's own keys, here and on a cluster: a caller is called like the file of its
-key, so a key that people make with such a name would be told to the agent as the house's own."""
 VERSION: Final = 2
 SETTLED_SECONDS: Final = 2.0
 """Longer than a commit takes from its first byte on the disk until others see it."""
@@ -140,7 +137,7 @@ class KeyStore:
     def add(self, name: str, limits: Limits, taken: Collection[str] = ()) -> str:
         """Make a key and give it away, this once; `taken` are names of the house's own keys beside
         the known ones. Raises `NameTaken`."""
-        if name in OF_THE_HOUSE or name in taken:
+        if name in BUILT_IN_KEYS or name in taken:
             raise NameTaken(f"The house's own key has the name {name!r}: choose another name.")
         key = f"{PREFIX}{secrets.token_hex(24)}"
         row = (name, digest(key.encode()), key[-4:], now(), json.dumps(asdict(limits)))

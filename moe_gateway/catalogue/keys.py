@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
+from hearth.service.http_errors import Refused
 from moe_gateway.callers.keyring import Keyring
 from moe_gateway.callers.store import (
     KeyStore,
@@ -18,7 +19,7 @@ from moe_gateway.callers.store import (
     row_of,
     today,
 )
-from moe_gateway.errors import Refused, no_admin
+from moe_gateway.errors import no_admin
 
 Json = dict[str, Any]
 Count = Annotated[int, Field(ge=1, le=2**53)]

@@ -26,6 +26,20 @@ ERROR: Final[Json] = {
         }
     },
 }
+OF_ANTHROPIC: Final = "/v1/messages"
+ANTHROPIC_ERROR: Final[Json] = {
+    "type": "object",
+    "required": ["type", "error", "request_id"],
+    "properties": {
+        "type": {"const": "error"},
+        "error": {
+            "type": "object",
+            "required": ["type", "message"],
+            "properties": {"type": {"type": "string"}, "message": {"type": "string"}},
+        },
+        "request_id": {"type": "string"},
+    },
+}
 STATUSES: Final = {
     400: "The request does not fit, or nobody can do it",
     401: "No valid key",
@@ -35,15 +49,16 @@ STATUSES: Final = {
     408: "The request came too slowly",
     409: "The name is taken",
     413: "The request is too large",
-    422: "A field does not fit",
+    415: "The body is of another type, or compressed",
+    422: "The model's server refuses the request",
     429: "Too many requests or tokens: see Retry-After",
     500: "The model or the gateway failed",
     502: "The model broke off",
     503: "Nobody is ready: see Retry-After",
     504: "The model was silent for too long",
 }
-ALWAYS: Final = (400, 401, 403, 404, 405, 422)
-HOT_STATUSES: Final = (400, 401, 403, 404, 405, 408, 413, 422, 429, 500, 502, 503, 504)
+ALWAYS: Final = (400, 401, 403, 404, 405, 413, 415)
+HOT_STATUSES: Final = (400, 401, 403, 404, 405, 408, 413, 415, 422, 429, 500, 502, 503, 504)
 
 NAME: Final[Json] = {"type": "string", "description": "A model; see /v1/models"}
 STREAMS: Final[Json] = {"type": ["boolean", "null"], "description": "Answer with events"}
@@ -83,6 +98,18 @@ ITEMS: Final[Json] = {
         {"type": "array", "minItems": 1, "items": MESSAGES["items"]},
     ]
 }
+TURNS: Final[Json] = {
+    "type": "array",
+    "minItems": 1,
+    "items": {
+        "type": "object",
+        "required": ["role", "content"],
+        "properties": {
+            "role": {"enum": ["user", "assistant"]},
+            "content": {"type": "string"},
+        },
+    },
+}
 SOUND: Final[Json] = {"type": "string", "format": "binary"}
 
 HOT_BODIES: Final[dict[str, tuple[str, str, Json]]] = {
@@ -102,12 +129,25 @@ HOT_BODIES: Final[dict[str, tuple[str, str, Json]]] = {
         _body(["input"], input=TEXTS, encoding_format={"enum": ["float", "base64"]}),
     ),
     "/v1/responses": (
-        "Answer a conversation; nothing is kept",
+        "Answer a conversation, as a response",
         "application/json",
         _body(
             ["input"],
             input=ITEMS,
             instructions={"type": ["string", "null"]},
+            previous_response_id={"type": ["string", "null"]},
+            store={"type": ["boolean", "null"]},
+            stream=STREAMS,
+        ),
+    ),
+    OF_ANTHROPIC: (
+        "Answer a conversation, in Anthropic's form",
+        "application/json",
+        _body(
+            ["messages", "max_tokens"],
+            messages=TURNS,
+            max_tokens={"type": "integer", "minimum": 1},
+            system={"type": "string"},
             stream=STREAMS,
         ),
     ),
@@ -134,15 +174,19 @@ def document(app: FastAPI, version: str) -> Json:
     spec["info"] = {
         "title": "Hearth",
         "version": version,
-        "description": "OpenAI's API for all models of the house, and what is ours beside it.",
+        "description": "OpenAI's and Anthropic's API for all models of the house, and what is ours"
+        " beside them.",
     }
     spec["security"] = [{"key": []}]
     components = spec.setdefault("components", {})
     components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-    components.setdefault("schemas", {})["Error"] = ERROR
-    for operations in spec["paths"].values():
+    components.setdefault("schemas", {}).update(Error=ERROR, AnthropicError=ANTHROPIC_ERROR)
+    for name in ("HTTPValidationError", "ValidationError"):  # Of FastAPI; no answer has them.
+        components["schemas"].pop(name, None)
+    for path, operations in spec["paths"].items():
         for operation in operations.values():
-            operation["responses"] |= _errors(ALWAYS) | _errors((404, 409))
+            operation["responses"].pop("422", None)
+            operation["responses"] |= _errors((*ALWAYS, 404, 409), path)
     for path, (summary, content_type, body) in HOT_BODIES.items():
         spec["paths"][path] = {"post": _hot(path, summary, content_type, body)}
     for path, summary in (
@@ -158,11 +202,11 @@ def _hot(path: str, summary: str, content_type: str, body: Json) -> Json:
     kinds = KINDS.get(path, ("application/json", "text/event-stream"))
     return {
         "summary": summary,
-        "tags": ["openai"],
+        "tags": ["anthropic" if path == OF_ANTHROPIC else "openai"],
         "requestBody": {"required": True, "content": {content_type: {"schema": body}}},
         "responses": {
             "200": {"description": "The answer", "content": {kind: {} for kind in kinds}},
-            **_errors(HOT_STATUSES),
+            **_errors(HOT_STATUSES, path),
         },
     }
 
@@ -174,12 +218,13 @@ def _open(path: str, summary: str) -> Json:
         "summary": summary,
         "tags": ["service"],
         "security": [],
-        "responses": {"200": told, "503": told, **_errors((405,))},
+        "responses": {"200": told, "503": told, **_errors((405,), path)},
     }
 
 
-def _errors(statuses: tuple[int, ...]) -> Json:
-    schema = {"schema": {"$ref": "#/components/schemas/Error"}}
+def _errors(statuses: tuple[int, ...], path: str) -> Json:
+    name = "AnthropicError" if path.startswith(OF_ANTHROPIC) else "Error"
+    schema = {"schema": {"$ref": f"#/components/schemas/{name}"}}
     return {
         str(status): {
             "description": STATUSES[status],

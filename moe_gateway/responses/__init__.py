@@ -1,1 +1,1 @@
-"""`/v1/responses`, mapped on chat: without memory, for every expert and agent."""
+"""`/v1/responses`, mapped on chat, and the responses that callers may refer to later."""

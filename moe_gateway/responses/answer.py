@@ -4,7 +4,8 @@ import time
 from secrets import token_hex
 from typing import Any, Final
 
-import orjson
+from moe_gateway.responses.items import sealed
+from moe_gateway.responses.request import Request
 
 Json = dict[str, Any]
 
@@ -19,9 +20,11 @@ ECHOED: Final[Json] = {
     "tool_choice": "auto",
     "tools": [],
     "top_p": 1.0,
-    "user": None,
 }
 """What an answer says of its request, with OpenAI's defaults."""
+
+ECHOED_IF_SENT: Final = ("prompt_cache_key", "safety_identifier", "top_logprobs", "user")
+"""The same for fields that OpenAI's document does not let be null."""
 
 CUT_SHORT: Final = {"length": "max_output_tokens", "content_filter": "content_filter"}
 """Why a chat ended early -> why a response is incomplete."""
@@ -30,13 +33,19 @@ CUT_SHORT: Final = {"length": "max_output_tokens", "content_filter": "content_fi
 class Response:
     """One response: `whole` of a completed chat, or `frame` while it grows."""
 
-    def __init__(self, asked: Json) -> None:
+    def __init__(self, request: Request, *, stored: bool) -> None:
+        """`stored`: its caller may refer to it later."""
         self.id, self.created = f"resp_{token_hex(16)}", int(time.time())
+        self.stored, self.seals_reasoning = stored, request.seals_reasoning
+        fields = request.fields
         self._echo = {
-            name: default if asked.get(name) is None else asked[name]
+            name: default if fields.get(name) is None else fields[name]
             for name, default in ECHOED.items()
         }
-        self.model = str(asked["model"])
+        self._echo |= {name: fields[name] for name in ECHOED_IF_SENT if fields.get(name)}
+        self._echo["tools"] = request.tools
+        self._echo["previous_response_id"] = fields.get("previous_response_id")
+        self.model = str(fields["model"])
 
     def frame(self, status: str, output: list[Json], **fields: Any) -> Json:
         """The object with this output; `status` is in_progress, completed, incomplete or failed."""
@@ -49,24 +58,35 @@ class Response:
             "error": None,
             "incomplete_details": None,
             "model": self.model,
-            "previous_response_id": None,
-            "store": False,
+            "store": self.stored,
             "truncation": "disabled",
             **self._echo,
             "output": output,
-            "usage": None,
             **fields,
         }
 
     def ended(self, finish: str | None, output: list[Json], usage: Any) -> Json:
         """The object at its end; `finish` is the reason that the chat gave."""
-        cut = CUT_SHORT.get(finish or "")
+        cut, counts = CUT_SHORT.get(finish or ""), usage_of(usage)
         return self.frame(
             "incomplete" if cut else "completed",
             output,
-            usage=usage_of(usage),
             incomplete_details={"reason": cut} if cut else None,
+            **({"usage": counts} if counts else {}),
         )
+
+    def reasoning_item(self, name: str, text: str, status: str = "completed") -> Json:
+        """What the model thought; with the field that a client sends back which wants that one."""
+        sealing = {"encrypted_content": sealed(text)} if self.seals_reasoning else {}
+        content = [{"type": "reasoning_text", "text": text}]
+        return {
+            "id": name,
+            "type": "reasoning",
+            "status": status,
+            "summary": [],
+            "content": content,
+            **sealing,
+        }
 
     def whole(self, completion: Json) -> Json:
         """The object of a whole chat completion."""
@@ -75,7 +95,7 @@ class Response:
         finish, message = choices[0].get("finish_reason"), choices[0].get("message") or {}
         output: list[Json] = []
         if thought := message.get("reasoning_content") or message.get("reasoning"):
-            output.append(reasoning_item(f"rs_{token_hex(12)}", thought))
+            output.append(self.reasoning_item(f"rs_{token_hex(12)}", thought))
         logprobs = (choices[0].get("logprobs") or {}).get("content") or []
         parts = [text_part(message["content"], logprobs)] if message.get("content") else []
         if message.get("refusal"):
@@ -91,17 +111,6 @@ class Response:
 
 def message_item(name: str, parts: list[Json], status: str = "completed") -> Json:
     return {"id": name, "type": "message", "role": "assistant", "status": status, "content": parts}
-
-
-def reasoning_item(name: str, text: str) -> Json:
-    content = [{"type": "reasoning_text", "text": text}]
-    return {
-        "id": name,
-        "type": "reasoning",
-        "status": "completed",
-        "summary": [],
-        "content": content,
-    }
 
 
 def call_item(name: str, call: Json, status: str = "completed") -> Json:
@@ -138,8 +147,3 @@ def usage_of(usage: Any) -> Json | None:
         "output_tokens_details": {"reasoning_tokens": thought},
         "total_tokens": read + written,
     }
-
-
-def encoded(event: Json) -> bytes:
-    """One event of the stream."""
-    return b"event: %s\ndata: %s\n\n" % (event["type"].encode(), orjson.dumps(event))

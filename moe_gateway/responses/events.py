@@ -12,7 +12,6 @@ from moe_gateway.responses.answer import (
     Response,
     call_item,
     message_item,
-    reasoning_item,
     refusal_part,
     text_part,
 )
@@ -33,6 +32,7 @@ PARTS: Final = {
 class Growing:
     """The item with the number `index`, and the one part that is open in it."""
 
+    response: Response
     index: int
     kind: str
     id: str
@@ -54,7 +54,7 @@ class Growing:
         if self.kind == "function_call":
             return call_item(self.id, self.call, status)
         if self.kind == "reasoning_text":
-            return reasoning_item(self.id, self.text) | {"status": status}
+            return self.response.reasoning_item(self.id, self.text, status)
         return message_item(self.id, [self.part], status)
 
 
@@ -190,7 +190,7 @@ class Events:
         ]
 
     def _new(self, kind: str, prefix: str) -> Growing:
-        item = Growing(len(self._items), kind, f"{prefix}_{token_hex(12)}")
+        item = Growing(self.response, len(self._items), kind, f"{prefix}_{token_hex(12)}")
         self._items.append(item)
         return item
 

@@ -1,50 +1,103 @@
-"""A request to `/v1/responses` as the chat request that asks the same.
+"""A request to `/v1/responses` as the chat request that asks the same."""
 
-Nothing is kept between two requests, so what refers to earlier ones is refused, not left out.
-"""
-
-from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 import orjson
 
-from moe_gateway.errors import Refused, invalid_json, nested_too_deeply
+from hearth.service.http_errors import Refused, invalid_json
+from moe_gateway.errors import nested_too_deeply, unsupported_field
+from moe_gateway.responses.items import Conversation, wrong
+from moe_gateway.responses.store import KeyResponses
+from moe_gateway.responses.tools import chat_tools, functions_of
 
 Json = dict[str, Any]
 
-STATEFUL: Final = ("previous_response_id", "conversation", "prompt", "background")
-"""They need answers or prompts that a server has kept, or goes on with alone."""
+UNSUPPORTED: Final = {
+    "conversation": "no conversation is kept; send `previous_response_id` or the whole input",
+    "prompt": "no prompt is kept; send the input itself",
+    "background": "nothing goes on when its caller has gone; ask for a stream",
+    "background_options": "nothing goes on when its caller has gone",
+    "context_management": "no input is made shorter here",
+    "image": "no image is made here",
+    "access_programs": "they are of OpenAI's own service",
+}
+"""Fields that OpenAI defines, and what to do without them."""
 
 RENAMED: Final = {"max_output_tokens": "max_tokens"}
 READ: Final = ("input", "instructions", "text", "tools", "tool_choice", "reasoning", "include")
+OF_OPENAI: Final = (
+    *("truncation", "max_tool_calls", "service_tier", "safety_identifier"),
+    *("prompt_cache_options", "prompt_cache_retention"),
+)
+"""Wishes to OpenAI's own service, which many clients send always; here they have no effect."""
+KEPT: Final = ("store", "previous_response_id")
 OURS: Final = frozenset(
-    (*READ, "store", "truncation", "stream_options", "top_logprobs", *STATEFUL, *RENAMED)
+    (*READ, *KEPT, "stream_options", "top_logprobs", *UNSUPPORTED, *RENAMED, *OF_OPENAI)
 )
 """What is mapped or answered here; every other field passes through."""
 
 LOGPROBS: Final = "message.output_text.logprobs"
+OPAQUE_REASONING: Final = "reasoning.encrypted_content"
 
 
-def chat_of(asked: Json) -> Json:
-    """The body for `/v1/chat/completions`. Raises `Refused` (400) for what chat cannot do."""
-    for name in STATEFUL:
-        if asked.get(name):
-            raise unsupported(name, "nothing is kept between two requests; send the whole input")
-    if asked.get("truncation") == "auto":
-        raise unsupported("truncation", "no part of the input is left out; shorten it yourself")
-    body = {name: value for name, value in asked.items() if name not in OURS}
+@dataclass(frozen=True)
+class Request:
+    """A request that was read.
+
+    `chat` is the body for `/v1/chat/completions`. `items` is its own input, in which references are
+    replaced by what they refer to, and `before` are the turns of the conversation that it goes on
+    with. `tools` are those in force, and `dropped` the kinds of those that are not.
+    """
+
+    fields: Json
+    chat: Json
+    items: list[Json]
+    before: tuple[bytes, ...]
+    tools: list[Json]
+    dropped: list[str]
+
+    @property
+    def notice(self) -> str:
+        """Return what its caller has to know, for the route reason."""
+        listed = ", ".join(dict.fromkeys(self.dropped))
+        return f"; left out tools of the kind {listed}" if listed else ""
+
+    @property
+    def seals_reasoning(self) -> bool:
+        """Whether its caller wants reasoning in the form that it sends back."""
+        return OPAQUE_REASONING in (self.fields.get("include") or [])
+
+
+def read_request(fields: Json, stored: KeyResponses) -> Request:
+    """Read a request of the key with these stored responses.
+
+    Raises `Refused` for what chat cannot do, and for references to what is not stored.
+    """
+    for name, reason in UNSUPPORTED.items():
+        if fields.get(name):
+            raise unsupported_field(name, reason)
+    turns, items = _before(fields, stored), _own_items(fields.get("input"), stored)
+    conversation = Conversation()
+    for item in (item for turn in turns for item in orjson.loads(turn)):
+        conversation.add(item, "previous_response_id")
+    for place, item in enumerate(items):
+        conversation.add(item, f"input[{place}]")
+    functions, dropped = functions_of(fields.get("tools"))
+    body = {name: value for name, value in fields.items() if name not in OURS}
     for ours, theirs in RENAMED.items():
-        if asked.get(ours) is not None:
-            body[theirs] = asked[ours]
-    body["messages"] = _instructions(asked) + messages_of(asked.get("input"))
-    body |= _tools(asked) | _format(asked) | _logprobs(asked) | _reasoning(asked)
-    if asked.get("stream"):
+        if fields.get(ours) is not None:
+            body[theirs] = fields[ours]
+    body["messages"] = _instructions(fields) + conversation.messages()
+    body |= chat_tools(functions, fields.get("tool_choice"), dropped=bool(dropped))
+    body |= _format(fields) | _logprobs(fields) | _reasoning(fields)
+    if fields.get("stream"):
         body["stream_options"] = {"include_usage": True}
-    return body
+    return Request(fields, body, items, turns, functions, dropped)
 
 
-def encoded(body: Json) -> bytes:
-    """A body as bytes. Raises `Refused` (400)."""
+def encoded(body: Json | list[Json]) -> bytes:
+    """A body, or its items, as bytes. Raises `Refused` (400)."""
     try:
         return orjson.dumps(body)
     except TypeError as error:  # orjson reads more levels than it writes.
@@ -58,20 +111,57 @@ def decoded(data: bytes) -> Json:
     except orjson.JSONDecodeError as error:
         raise invalid_json(str(error).rstrip(".")) from error
     if not isinstance(found, dict):
-        raise Refused(400, None, "The request does not fit: it is no JSON object.")
+        raise Refused(400, "invalid_type", "The request does not fit: it is no JSON object.")
     return found
 
 
-def unsupported(param: str, reason: str) -> Refused:
-    return Refused(400, "unsupported_field", f"{param} does not work here: {reason}.", param=param)
+def _before(fields: Json, stored: KeyResponses) -> tuple[bytes, ...]:
+    """The turns that `previous_response_id` stands for."""
+    name = fields.get("previous_response_id")
+    if name is None:
+        return ()
+    previous = stored.get(name) if isinstance(name, str) else None
+    if previous is None:
+        raise Refused(
+            400,
+            "previous_response_not_found",
+            f"Previous response with id {str(name)[:100]!r} not found: its time is over, or it was"
+            " not stored for this key. Send the whole input.",
+            param="previous_response_id",
+        )
+    return previous.turns
 
 
-def wrong(param: str, wanted: str) -> Refused:
-    return Refused(400, None, f"The request does not fit: {param} is no {wanted}.", param=param)
+def _own_items(given: Any, stored: KeyResponses) -> list[Json]:
+    """The items of `input`: text, or a list of items."""
+    if isinstance(given, str):
+        return [{"role": "user", "content": given}]
+    if not isinstance(given, list) or not given:
+        raise wrong("input", "text and no list of items")
+    return [_resolved(item, place, stored) for place, item in enumerate(given)]
 
 
-def _instructions(asked: Json) -> list[Json]:
-    text = asked.get("instructions")
+def _resolved(item: Any, place: int, stored: KeyResponses) -> Any:
+    """The item, or what it refers to by its id; clients may leave the type of a reference out."""
+    if not isinstance(item, dict):
+        return item
+    bare = item.get("type") is None and item.keys() <= {"id", "type"}
+    if not bare and item.get("type") != "item_reference":
+        return item
+    found = stored.item(str(item.get("id")))
+    if found is None:
+        raise Refused(
+            404,
+            "item_not_found",
+            f"Item with id {str(item.get('id'))[:100]!r} not found: its time is over, or it was not"
+            " stored for this key. Send the item itself.",
+            param=f"input[{place}]",
+        )
+    return found
+
+
+def _instructions(fields: Json) -> list[Json]:
+    text = fields.get("instructions")
     if text is None:
         return []
     if not isinstance(text, str):
@@ -79,143 +169,15 @@ def _instructions(asked: Json) -> list[Json]:
     return [{"role": "system", "content": text}]
 
 
-def messages_of(given: Any) -> list[Json]:
-    """The turns of a chat from `input`: text, or a list of items."""
-    if isinstance(given, str):
-        return [{"role": "user", "content": given}]
-    if not isinstance(given, list) or not given:
-        raise wrong("input", "text and no list of items")
-    messages: list[Json] = []
-    for place, item in enumerate(given):
-        _add(messages, item, f"input[{place}]")
-    return messages
-
-
-def _add(messages: list[Json], item: Any, place: str) -> None:
-    if not isinstance(item, dict):
-        raise wrong(place, "item")
-    kind = item.get("type", "message")
-    if not isinstance(kind, str) or kind not in _ITEMS:
-        raise unsupported(f"{place}.type {str(kind)[:50]!r}", f"known are {', '.join(_ITEMS)}")
-    _ITEMS[kind](messages, item, place)
-
-
-def _add_message(messages: list[Json], item: Json, place: str) -> None:
-    role = item.get("role")
-    if role not in ("user", "assistant", "system", "developer"):
-        raise wrong(f"{place}.role", "role")
-    role = "system" if role == "developer" else role
-    messages.append({"role": role, "content": _content(item, "content", place)})
-
-
-def _add_call(messages: list[Json], item: Json, place: str) -> None:
-    """Calls that a model made at once are one turn of it."""
-    call = {
-        "id": _text(item, "call_id", place),
-        "type": "function",
-        "function": {
-            "name": _text(item, "name", place),
-            "arguments": _text(item, "arguments", place),
-        },
-    }
-    last = messages[-1] if messages else {}
-    if last.get("role") != "assistant":
-        last = {"role": "assistant", "content": None}
-        messages.append(last)
-    last.setdefault("tool_calls", []).append(call)
-
-
-def _add_result(messages: list[Json], item: Json, place: str) -> None:
-    content, call = _content(item, "output", place), _text(item, "call_id", place)
-    messages.append({"role": "tool", "tool_call_id": call, "content": content})
-
-
-def _pass_over(messages: list[Json], item: Json, place: str) -> None:
-    """What a model thought before is for itself; chat servers do not take it back."""
-
-
-_ITEMS: Final[Mapping[str, Callable[[list[Json], Json, str], None]]] = {
-    "message": _add_message,
-    "function_call": _add_call,
-    "function_call_output": _add_result,
-    "reasoning": _pass_over,
-}
-
-
-def _content(item: Json, name: str, place: str) -> str | list[Json]:
-    """Text where it is nothing but text, since some servers take no parts; else all the parts."""
-    given = item.get(name)
-    if isinstance(given, str):
-        return given
-    if not isinstance(given, list):
-        raise wrong(f"{place}.{name}", "text and no list of parts")
-    parts = [_part(part, f"{place}.{name}[{n}]") for n, part in enumerate(given)]
-    if all(part["type"] == "text" for part in parts):
-        return "".join(part["text"] for part in parts)
-    return parts
-
-
-def _part(part: Any, place: str) -> Json:
-    kind = part.get("type") if isinstance(part, dict) else None
-    if kind in ("input_text", "output_text", "text"):
-        return {"type": "text", "text": _text(part, "text", place)}
-    if kind == "refusal":
-        return {"type": "text", "text": _text(part, "refusal", place)}
-    if kind == "input_image" and part.get("image_url"):
-        detail = {"detail": part["detail"]} if part.get("detail") else {}
-        return {"type": "image_url", "image_url": {"url": part["image_url"], **detail}}
-    if kind == "input_audio":
-        return {"type": "input_audio", "input_audio": part.get("input_audio")}
-    raise unsupported(
-        f"{place}.type {str(kind)[:50]!r}",
-        "known are input_text, input_image with a URL, input_audio",
-    )
-
-
-def _text(item: Json, name: str, place: str) -> str:
-    value = item.get(name)
-    if not isinstance(value, str):
-        raise wrong(f"{place}.{name}", "text")
-    return value
-
-
-def _tools(asked: Json) -> Json:
-    tools, choice = asked.get("tools"), asked.get("tool_choice")
-    found: Json = {}
-    if tools is not None and not isinstance(tools, list):
-        raise wrong("tools", "list")
-    if tools:
-        found["tools"] = [_tool(tool, f"tools[{n}]") for n, tool in enumerate(tools)]
-    if isinstance(choice, dict):
-        if choice.get("type") != "function":
-            raise unsupported("tool_choice", "only functions can be chosen")
-        name = _text(choice, "name", "tool_choice")
-        choice = {"type": "function", "function": {"name": name}}
-    elif not isinstance(choice, str | None):
-        raise wrong("tool_choice", "text and no object")
-    return found if choice is None else found | {"tool_choice": choice}
-
-
-def _tool(tool: Any, place: str) -> Json:
-    if not isinstance(tool, dict) or tool.get("type") != "function":
-        raise unsupported(place, "only tools of type function can be called from here")
-    function = {
-        name: tool[name]
-        for name in ("name", "description", "parameters", "strict")
-        if tool.get(name) is not None
-    }
-    return {"type": "function", "function": function}
-
-
-def _format(asked: Json) -> Json:
-    text = asked.get("text") or {}
+def _format(fields: Json) -> Json:
+    text = fields.get("text") or {}
     if not isinstance(text, dict):
         raise wrong("text", "object")
     found: Json = {"verbosity": text["verbosity"]} if text.get("verbosity") else {}
     wanted = text.get("format") or {"type": "text"}
     kind = wanted.get("type") if isinstance(wanted, dict) else None
     if kind not in ("text", "json_object", "json_schema"):
-        raise unsupported("text.format", "known are text, json_object and json_schema")
+        raise unsupported_field("text.format", "known are text, json_object and json_schema")
     if kind == "json_schema":
         schema = {name: value for name, value in wanted.items() if name != "type"}
         found["response_format"] = {"type": "json_schema", "json_schema": schema}
@@ -224,17 +186,17 @@ def _format(asked: Json) -> Json:
     return found
 
 
-def _reasoning(asked: Json) -> Json:
-    reasoning = asked.get("reasoning") or {}
+def _reasoning(fields: Json) -> Json:
+    reasoning = fields.get("reasoning") or {}
     if not isinstance(reasoning, dict):
         raise wrong("reasoning", "object")
     return {"reasoning_effort": reasoning["effort"]} if reasoning.get("effort") else {}
 
 
-def _logprobs(asked: Json) -> Json:
-    if asked.get("top_logprobs") is not None:
-        return {"logprobs": True, "top_logprobs": asked["top_logprobs"]}
-    included = asked.get("include") or []
+def _logprobs(fields: Json) -> Json:
+    included = fields.get("include") or []
     if not isinstance(included, list):
         raise wrong("include", "list")
+    if fields.get("top_logprobs") is not None:
+        return {"logprobs": True, "top_logprobs": fields["top_logprobs"]}
     return {"logprobs": True} if LOGPROBS in included else {}

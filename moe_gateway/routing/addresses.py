@@ -13,7 +13,8 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from moe_gateway.errors import address_named, invalid_json
+from hearth.service.http_errors import invalid_json
+from moe_gateway.errors import address_named
 
 SIGNS: Final = (b'url"', b'"input_', b'"image"', b'"audio"', b'"video"', b"\\u00")
 """One of these stands in each body with a part that may name an address; the last one is for names

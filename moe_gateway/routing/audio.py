@@ -4,9 +4,10 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from moe_gateway.errors import Refused
+from hearth.service.http_errors import Refused, wrong_content_type
 from moe_gateway.routing.body import Look
 
+MULTIPART: Final = b"multipart/form-data"
 BOUNDARY: Final = re.compile(rb'multipart/form-data;.*?boundary="?([^";]{1,70})', re.IGNORECASE)
 NAME: Final = re.compile(
     rb'content-disposition:[^\r\n]*?[; ]name=(?:"([^"]*)"|([^\s;"]+))', re.IGNORECASE
@@ -27,10 +28,11 @@ class Field:
 
 
 def form_look(content_type: bytes, body: bytes) -> Look:
-    """What `/v1/audio/transcriptions` asks for. Raises `Refused` (400)."""
+    """What `/v1/audio/transcriptions` asks for. Raises `Refused` (415, 400)."""
     model = form_field(content_type, body, b"model")
     if model is None:
-        raise Refused(400, None, "The form has no field `model`.", param="model")
+        message = "The form has no field `model`."
+        raise Refused(400, "missing_required_parameter", message, param="model")
     stream = form_field(content_type, body, b"stream")
     return Look(model=model.text, stream=stream is not None and stream.text.lower() == "true")
 
@@ -45,11 +47,13 @@ def with_model(content_type: bytes, body: bytes, model: str) -> bytes:
 def form_field(content_type: bytes, body: bytes, name: bytes) -> Field | None:
     """A field of a multipart form (RFC 7578) that has no file; None when it is not there.
 
-    Raises `Refused` (400) when the body is no such form.
+    Raises `Refused` (415, 400) when the body is no such form.
     """
     found = BOUNDARY.match(content_type)
     if found is None:
-        raise Refused(400, None, "The request is no multipart/form-data with a boundary.")
+        if content_type.lower().startswith(MULTIPART):
+            raise Refused(400, "invalid_form", "The header Content-Type names no boundary.")
+        raise wrong_content_type(content_type.decode("latin-1"), MULTIPART.decode())
     mark = b"--" + found.group(1)
     at = body.find(mark)
     for _ in range(MAX_PARTS):
@@ -64,5 +68,5 @@ def form_field(content_type: bytes, body: bytes, name: bytes) -> Field | None:
             return Field(text, head_end + 4, end)
         at = end + 2
     if at < 0:
-        raise Refused(400, None, "The form does not begin with its boundary.")
+        raise Refused(400, "invalid_form", "The form does not begin with its boundary.")
     return None

@@ -3,12 +3,13 @@
 import re
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 import orjson
 
-from moe_gateway.errors import Refused, invalid_json, nested_too_deeply
+from hearth.service.http_errors import Refused, invalid_json
+from moe_gateway.errors import nested_too_deeply, unsupported_field
 from moe_gateway.routing.language import languages_of, primary
 
 Kind = Literal["chat", "text", "embeddings", "stt", "tts"]
@@ -69,6 +70,27 @@ _PROMPTS: Final = re.compile(rb'\s*\[\s*["[]')
 """Texts or lists of tokens; one list of tokens is one prompt."""
 
 
+_NOT_SENT: Final = (_ABSENT,) * 4
+_NOTHING: Final = (b"", b"null", b"[]")
+
+UNSUPPORTED: Final = {
+    "functions": "send `tools` instead",
+    "function_call": "send `tool_choice` instead",
+    "web_search_options": "no model here searches the web by itself; give it a tool",
+    "moderation": "no model here judges what it is asked",
+}
+"""Fields of a chat that OpenAI defines, and what to do without them."""
+
+Limit = Annotated[int, msgspec.Meta(ge=0)] | Annotated[float, msgspec.Meta(ge=0)]
+"""A count that some clients write as `100.0`."""
+_FIELD_CODES: Final = {
+    "Object missing required field": "missing_required_parameter",
+    "Expected `int` >=": "integer_below_min_value",
+    "Expected `float` >=": "decimal_below_min_value",
+}
+"""How msgspec words an error, and OpenAI's code for it; `invalid_type` for all others."""
+
+
 class StreamOptions(msgspec.Struct):
     include_usage: bool | None = None
 
@@ -79,9 +101,42 @@ class Look(msgspec.Struct):
     model: str
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    n: Any = None
+    n: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    temperature: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    max_tokens: Limit | None = None
+    max_completion_tokens: Limit | None = None
     messages: msgspec.Raw = _ABSENT
     prompt: msgspec.Raw = _ABSENT
+    tool_choice: msgspec.Raw = _ABSENT
+    functions: msgspec.Raw = _ABSENT
+    function_call: msgspec.Raw = _ABSENT
+    web_search_options: msgspec.Raw = _ABSENT
+    moderation: msgspec.Raw = _ABSENT
+
+    def refuse_unsupported(self) -> None:
+        """Raises `Refused` (400) for a field of OpenAI's that no server here knows: each of them
+        would leave it out in silence."""
+        values = self.functions, self.function_call, self.web_search_options, self.moderation
+        if values == _NOT_SENT:
+            return
+        for name, value in zip(UNSUPPORTED, values, strict=True):
+            if bytes(value) not in (*_NOTHING, b'"auto"', b'"none"'):
+                raise unsupported_field(name, UNSUPPORTED[name])
+
+    @property
+    def forces_tool(self) -> bool:
+        """Whether the answer has to be a call of a tool."""
+        if self.tool_choice is _ABSENT:
+            return False
+        choice = bytes(self.tool_choice)
+        if not choice.startswith(b"{"):
+            return choice == b'"required"'
+        return b'"allowed_tools"' not in choice or b'"required"' in choice
+
+    @property
+    def names_tools(self) -> bool:
+        """Whether `tool_choice` says which functions may be called."""
+        return self.tool_choice is not _ABSENT and bytes(self.tool_choice).startswith(b"{")
 
     @property
     def says_nothing(self) -> bool:
@@ -94,7 +149,7 @@ class Look(msgspec.Struct):
         """Where it is more than one answer that is asked for: how many each prompt gets; else 0."""
         if self.n is None and self.prompt is _ABSENT:
             return 0
-        if isinstance(self.n, int) and self.n > 1:
+        if self.n is not None and self.n > 1:
             return self.n
         return 1 if _PROMPTS.match(self.prompt) else 0
 
@@ -162,7 +217,6 @@ class _Facts(msgspec.Struct):
 _LOOK = msgspec.json.Decoder(Look)
 _FACTS = msgspec.json.Decoder(_Facts)
 _SHALLOW = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_NOTHING = (b"", b"null", b"[]")
 
 
 def look_at(body: bytes) -> Look:
@@ -174,7 +228,9 @@ def look_at(body: bytes) -> Look:
     except msgspec.ValidationError as error:
         message, _, place = str(error).partition(" - at `$.")
         param = place.rstrip("`") or ("model" if "`model`" in message else None)
-        raise Refused(400, None, f"The request does not fit: {error}.", param=param) from error
+        code = next((c for words, c in _FIELD_CODES.items() if message.startswith(words)), None)
+        message = f"The request does not fit: {error}."
+        raise Refused(400, code or "invalid_type", message, param=param) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise invalid_json(_why(body, str(error).rstrip("."))) from error
 

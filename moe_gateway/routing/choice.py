@@ -7,7 +7,13 @@ from itertools import takewhile
 from operator import attrgetter
 from typing import Final, Generic, Protocol, TypeVar
 
-from moe_gateway.errors import no_speech, none_capable, none_healthy, unknown_model
+from moe_gateway.errors import (
+    cannot_call_tools,
+    no_speech,
+    none_capable,
+    none_healthy,
+    unknown_model,
+)
 from moe_gateway.routing.body import Needs
 from moe_gateway.routing.language import primary
 
@@ -132,6 +138,17 @@ def choose(model: str, needs: Needs, instances: Sequence[C]) -> Route[C]:
 def having(model: str, instances: Sequence[C]) -> list[C]:
     """Those who may be asked for words by this name."""
     return [one for one in instances if model in one.names and one.speech is None]
+
+
+def able_to_call(model: str, named: Sequence[C]) -> list[C]:
+    """Those whose model has a template for tools, for a request that forces a call.
+
+    Raises `Refused` (400) when there is none: such a model would answer in prose.
+    """
+    able = [one for one in named if one.tools != "none"]
+    if named and not able:
+        raise cannot_call_tools(model)
+    return able
 
 
 def choose_named(model: str, named: Sequence[C], needs: Needs, instances: Sequence[C]) -> Route[C]:

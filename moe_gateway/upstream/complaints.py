@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import orjson
 
-from hearth.openai_api.errors import error_body, message_of
-from moe_gateway.errors import type_of
+from hearth.openai_api.errors import message_of
+from hearth.service.error_body import error_body, error_type
 
 MISTAKES: Final = re.compile(
     r"^Failed to parse (messages|tools)|input is not supported|Jinja Exception: |json\.exception\."
@@ -39,6 +39,21 @@ HINTS: Final = {
 }
 
 TEMPLATE: Final = re.compile(r".*Jinja Exception: ", re.DOTALL)
+CODES: Final = {
+    "exceed_context_size_error": "context_length_exceeded",
+    "invalid_request_error": None,
+    "authentication_error": None,
+    "not_found_error": None,
+    "permission_error": None,
+    "not_supported_error": None,
+    "unavailable_error": None,
+}
+"""The error types of llama-server (`format_error_response` of its server), and OpenAI's code for
+each; the type itself becomes OpenAI's for the status."""
+
+NO_MEDIA: Final = "input is not supported"
+"""A model of text was sent an image or sound."""
+
 OF_THE_PARSER: Final = re.compile(r"\[json\.exception\.[\w.]+\] ")
 
 
@@ -56,12 +71,12 @@ def relayed(status: int, data: bytes) -> tuple[int, bytes]:
     words = message_of(body) or f"HTTP {status}"
     mistaken = status == 501 or (status == 500 and MISTAKES.search(words) is not None)
     status = 400 if mistaken else status
-    error = error_body("", type=type_of(status))["error"]
+    error = error_body("", type=error_type(status))["error"]
     if isinstance(inner, dict):
         error |= inner
-        error["code"] = _code(inner)
-    if mistaken:
-        error["type"] = type_of(status)
+        error["code"] = "invalid_value" if NO_MEDIA in words else _code(inner)
+    if mistaken or error["type"] in CODES:
+        error["type"] = error_type(status)
     error["message"] = _plain(words)
     if status < 500 and error["param"] is None:
         error["param"] = _param(words)
@@ -69,9 +84,10 @@ def relayed(status: int, data: bytes) -> tuple[int, bytes]:
 
 
 def _code(error: dict[str, Any]) -> str | None:
-    if error.get("type") == "exceed_context_size_error":
-        return "context_length_exceeded"
-    return error["code"] if isinstance(error.get("code"), str) else None
+    code = CODES.get(str(error.get("type")))
+    if code is None and isinstance(error.get("code"), str):
+        code = error["code"]
+    return code
 
 
 def _plain(words: str) -> str:

@@ -41,7 +41,17 @@ DOMAIN: Final = b"x-hearth-domain"
 LANGUAGE: Final = b"x-hearth-language"
 
 LOOKED_AT: Final = frozenset(
-    (b"authorization", b"connection", b"x-request-id", HEADER, DOMAIN, LANGUAGE, *SESSION_HEADERS)
+    (
+        b"authorization",
+        b"connection",
+        b"content-type",
+        b"x-api-key",
+        b"x-request-id",
+        HEADER,
+        DOMAIN,
+        LANGUAGE,
+        *SESSION_HEADERS,
+    )
 )
 
 LINE: Final = b"%s: %s\r\n"

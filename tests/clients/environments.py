@@ -1,22 +1,21 @@
 """Client packages that cannot live in our own environment: each has its own, from its own lock.
 
-`python -m tests.clients.environments` makes those that are missing, below `.cache/clients`, as
-`./bootstrap.sh --test` does; with `--there` it tells by its exit code whether none is missing. The
-folder beside this file holds, for each, what is wanted (`requirements.in`), what that came to, with
-hashes (`requirements.lock`), and the program that asks a gateway everything that the client can ask
-(`conformance.py`).
+`python -m tests.clients.environments` makes those that are missing, as entries of the test cache;
+with `--there` its exit code is 1 if any is missing. For each client, the folder beside this file
+holds the wanted packages (`requirements.in`), the locked ones with hashes (`requirements.lock`),
+and the program that asks a gateway everything that the client can ask (`conformance.py`).
 """
 
-import fcntl
 import os
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+from tests import cache
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "tests" / "clients"
-PLACE = ROOT / ".cache" / "clients"
 LOCK = "requirements.lock"
 UV = ROOT / ".tools" / "uv" / "bin" / "uv"
 
@@ -27,34 +26,40 @@ def names() -> list[str]:
 
 
 def python_of(name: str) -> Path:
-    """The interpreter with that client; its environment is made if it is not there yet."""
-    return made(PLACE / name, SOURCE / name / LOCK)
+    """Return the interpreter with that client; its environment is made if needed."""
+    return made(name, SOURCE / name / LOCK)
 
 
-def made(folder: Path, lock: Path) -> Path:
-    """The interpreter of an environment that holds what the lock names; a second call does nothing.
+def made(name: str, lock: Path) -> Path:
+    """Return the interpreter of an environment that holds the packages of a lock file.
 
     Raises `CalledProcessError` when a package cannot be had.
     """
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with (folder.parent / f"{folder.name}.lock").open("w") as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX)
-        if not is_made(folder, lock):
-            shutil.rmtree(folder, ignore_errors=True)
-            _uv("venv", "--python", sys.executable, str(folder))
-            _uv("pip", "sync", "--python", str(folder), "--require-hashes", str(lock))
-            (folder / "complete").write_text(_stamp(folder, lock))
-    return folder / "bin" / "python"
+
+    def make(folder: Path) -> None:
+        _uv("venv", "--allow-existing", "--python", sys.executable, str(folder))
+        _uv("pip", "sync", "--python", str(folder), "--require-hashes", str(lock))
+
+    return cache.entry(f"python-{name}", _parts(lock), make) / "bin" / "python"
 
 
-def is_made(folder: Path, lock: Path) -> bool:
-    """Whether the environment is complete, and of this lock, this Python and this place."""
-    stamp = folder / "complete"
-    return stamp.is_file() and stamp.read_text() == _stamp(folder, lock)
+def _parts(lock: Path) -> list[cache.Part]:
+    return [sys.version, lock]
 
 
-def _stamp(folder: Path, lock: Path) -> str:
-    return f"{sys.version} {folder}\n{lock.read_text()}"
+def node_modules(source: Path) -> Path:
+    """Return a copy of a Node project with its locked packages installed.
+
+    Raises `CalledProcessError` when a package cannot be had.
+    """
+    npm = shutil.which("npm")
+    assert npm, "npm is not on PATH: install Debian's nodejs and npm"
+
+    def make(folder: Path) -> None:
+        shutil.copytree(source, folder, dirs_exist_ok=True)
+        subprocess.run([npm, "ci", "--no-audit", "--no-fund"], cwd=folder, check=True)
+
+    return cache.entry(f"node-{source.name}", [source], make)
 
 
 def _uv(*command: str) -> None:
@@ -62,8 +67,13 @@ def _uv(*command: str) -> None:
     subprocess.run([UV, "--quiet", *command], env=environment, check=True)
 
 
+def all_made() -> bool:
+    """Whether the environment of every client is complete."""
+    return all(cache.find(f"python-{n}", _parts(SOURCE / n / LOCK)) for n in names())
+
+
 if __name__ == "__main__":
     if "--there" in sys.argv:
-        sys.exit(not all(is_made(PLACE / name, SOURCE / name / LOCK) for name in names()))
+        sys.exit(not all_made())
     for client in names():
         python_of(client)

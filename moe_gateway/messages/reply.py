@@ -1,0 +1,54 @@
+"""What a caller of `/v1/messages` gets, while the gateway speaks chat with the server."""
+
+from typing import Any
+
+from starlette.types import Send
+
+from moe_gateway.callers.corked import Line
+from moe_gateway.errors import Headers
+from moe_gateway.messages.answer import Message, error_of
+from moe_gateway.messages.events import Events
+from moe_gateway.messages.request import Request
+from moe_gateway.relay import JSON
+from moe_gateway.translated import TranslatedReply
+
+Json = dict[str, Any]
+
+
+class MessagesReply(TranslatedReply):
+    """A `Reply` that takes the answer of a chat and sends that of a message."""
+
+    def __init__(self, request_id: bytes, send: Send, line: Line | None = None) -> None:
+        super().__init__(request_id, send, line)
+        self._request: Request | None = None
+        self._status = 0
+        """That of the error which is about to go out."""
+
+    def expect(self, request: Request) -> None:
+        """The answer is that of this request."""
+        self._request = request
+        self.expected, self.streams = True, request.stream
+
+    def new_events(self) -> Events:
+        return Events(self._message(), self.request_id.decode())
+
+    def answer_of(self, completion: Json) -> Json:
+        return self._message().whole(completion)
+
+    def error_of(self, body: Json) -> Json:
+        return error_of(body["error"], self._status, self.request_id.decode())
+
+    async def whole(
+        self, status: int, data: bytes, headers: Headers, content_type: bytes = JSON
+    ) -> None:
+        self._status = status
+        await super().whole(status, data, headers, content_type)
+
+    def _head(self, status: int, content_type: bytes, headers: Headers, facts: Headers) -> Headers:
+        """Anthropic's clients look for the id under another name."""
+        head = super()._head(status, content_type, headers, facts)
+        return [*head, (b"request-id", self.request_id)]
+
+    def _message(self) -> Message:
+        assert self._request is not None
+        return Message(self._request)
