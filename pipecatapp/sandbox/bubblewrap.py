@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -29,6 +30,12 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
     "TMPDIR": "/tmp",
     "PYTHONDONTWRITEBYTECODE": "1",
 }
+VARIABLES: Final = "/etc/hearth-variables"
+"""Sets the program's own variables, as a script of the shell."""
+ENTER: Final = '. "$0"; exec "$@"'
+IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+OF_THE_SHELL: Final = frozenset({"IFS", "LINENO", "OPTARG", "OPTIND", "PPID", "PS4", "PWD"})
+"""Variables with a meaning to the shell itself, and none to a loader."""
 DEVICES: Final = ("null", "full", "random", "urandom")
 SYSTEM_LINKS: Final = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 SYSTEM_FILES: Final = ("/etc/alternatives", "/etc/ld.so.cache")
@@ -76,16 +83,21 @@ class Mount:
 
 @dataclass(frozen=True)
 class Descriptors:
-    """Open files that bubblewrap reads from or writes to."""
+    """Open files that bubblewrap reads from, writes to or, the lifeline, only holds open."""
 
+    lifeline: int
     seccomp: int
     status: int
     passwd: int
     group: int
+    base_variables: int
     variables: int
 
     def all(self) -> tuple[int, ...]:
-        return (self.seccomp, self.status, self.passwd, self.group, self.variables)
+        return (
+            self.lifeline, self.seccomp, self.status, self.passwd, self.group,
+            self.base_variables, self.variables,
+        )  # fmt: skip
 
 
 def command_line(
@@ -95,13 +107,18 @@ def command_line(
     limits: Limits,
     files: Descriptors,
     *,
+    name: str,
     counted: bool,
 ) -> list[str]:
-    """bubblewrap with all that the sandbox promises; the limits of a process are set inside."""
+    """bubblewrap with all that the sandbox promises; the limits of a process are set inside.
+
+    `name` is an argument without an effect, by which the processes are found: see `leftovers`.
+    """
     words = [
         program, "--unshare-user", "--unshare-all", "--disable-userns", "--die-with-parent",
         "--new-session", "--cap-drop", "ALL", "--uid", str(USER), "--gid", str(USER),
-        "--hostname", "sandbox", "--clearenv", "--args", str(files.variables),
+        "--hostname", "sandbox", "--unsetenv", name, "--clearenv",
+        "--args", str(files.base_variables),
     ]  # fmt: skip
     words += [*_system(files), *_devices(counted=counted), *_scratch(limits)]
     for mount in mounts:
@@ -109,18 +126,31 @@ def command_line(
     # Last, so that the places to mount on could be made: nothing of this is written by anyone.
     words += ["--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/"]
     words += ["--chdir", WORK, "--seccomp", str(files.seccomp)]
-    words += ["--json-status-fd", str(files.status)]
+    words += ["--json-status-fd", str(files.status), "--sync-fd", str(files.lifeline)]
     return [*words, "--", *_limited(limits, counted=counted), *command]
 
 
+def base_variables() -> bytes:
+    """Write as arguments what every program has."""
+    return "".join(f"--setenv\0{name}\0{value}\0" for name, value in ENVIRONMENT.items()).encode()
+
+
 def variables(environment: Mapping[str, str]) -> bytes:
-    """The environment, as bubblewrap reads it from a file: every user of the machine can see a
-    command line, and secrets are among these.
+    """Write the program's own variables as a script, which is read once its limits are set.
+
+    Earlier, `LD_PRELOAD` would load a library of the program into what sets them. It is a file,
+    because every user of the machine can see a command line. What a shell cannot set is left to
+    env, on whose command line it is until the program begins.
     """
-    said = {**ENVIRONMENT, **environment}.items()
-    return "".join(f"--setenv\0{name}\0{value}\0" for name, value in said).encode(
-        errors="surrogateescape"
-    )
+    script, others = "", ""
+    for name, value in environment.items():
+        if IDENTIFIER.fullmatch(name) and name not in OF_THE_SHELL:
+            script += f"export {name}={shlex.quote(value)}\n"
+        else:
+            others += f" {shlex.quote(f'{name}={value}')}"
+    if others:
+        script += f'set -- /usr/bin/env{others} "$@"\n'
+    return script.encode(errors="surrogateescape")
 
 
 def _system(files: Descriptors) -> Iterator[str]:
@@ -135,6 +165,7 @@ def _system(files: Descriptors) -> Iterator[str]:
         yield from ("--ro-bind-try", file, file)
     yield from ("--ro-bind-data", str(files.passwd), "/etc/passwd")
     yield from ("--ro-bind-data", str(files.group), "/etc/group")
+    yield from ("--ro-bind-data", str(files.variables), VARIABLES)
 
 
 def _devices(*, counted: bool) -> Iterator[str]:
@@ -161,7 +192,7 @@ def _limited(limits: Limits, *, counted: bool) -> Iterator[str]:
     yield "--core=0"
     if not counted:
         yield f"--data={UNWATCHED * limits.memory}"
-    yield "--"
+    yield from ("--", "/bin/sh", "-c", ENTER, VARIABLES)
 
 
 def mounts_of(folder: Path, read_only: Sequence[Mount]) -> list[Mount]:

@@ -6,19 +6,16 @@ outside: see `pipecatapp.sandbox.watch`.
 
 import contextlib
 import errno
-import os
-import time
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
-from secrets import token_hex
-from typing import Self
+from typing import Literal, Self
 
+from pipecatapp.sandbox.leftovers import end_group, guard, new_name
 from pipecatapp.sandbox.limits import Limits
 
 ROOT = Path("/sys/fs/cgroup")
 OWN = Path("/proc/self/cgroup")
-REMOVAL = 2.0
-"""Seconds that the kernel gets to notice that a group's last process is gone."""
 
 
 @dataclass(frozen=True)
@@ -30,17 +27,25 @@ class Cgroup:
 
     @classmethod
     def make(
-        cls, limits: Limits, root: Path = ROOT, own: Path = OWN, *, memory: bool = True
+        cls,
+        limits: Limits,
+        root: Path = ROOT,
+        own: Path = OWN,
+        *,
+        name: str = "",
+        memory: bool = True,
     ) -> Self | None:
         """A group with these limits; None where this process may make none that holds them.
 
         Without `memory` it holds the number of processes only.
         """
-        name = f"hearth-sandbox-{os.getpid()}-{token_hex(4)}"
-        wanted = _settings(limits, memory=memory)
-        for parents in (_version_2(root, own, set(wanted)), _version_1(root, own, set(wanted))):
+        name = name or new_name()
+        limited = _settings(limits, memory=memory)
+        for wanted, places in product(({**limited, **CPU}, limited), (_version_2, _version_1)):
+            parents = places(root, own, set(wanted))
             made: list[Path] = []
             try:
+                guard.watch(*parents)
                 for parent in parents:
                     sweep(parent)
                     made.append(parent / name)
@@ -60,6 +65,19 @@ class Cgroup:
         """The files that a process writes its id to, to be in the group."""
         return [str(folder / "cgroup.procs") for folder in self.folders]
 
+    @property
+    def counts_sockets(self) -> bool:
+        """Whether its memory includes the buffers of all sockets: only in version 2."""
+        return self.counts_memory and any((one / "memory.max").exists() for one in self.folders)
+
+    def resident(self) -> int:
+        """Count the bytes that belong to no file on a disk, in a group of version 1."""
+        return sum(
+            _counter(folder / "memory.stat", name)
+            for folder in self.folders
+            for name in ("total_rss", "total_shmem")
+        )
+
     def ran_out_of_memory(self) -> bool:
         """Whether the kernel killed a process of the group for its memory."""
         return any(
@@ -73,18 +91,21 @@ class Cgroup:
         return any(_counter(folder / "pids.events", "max") > 0 for folder in self.folders)
 
     def remove(self) -> None:
-        """Remove the group; its processes have ended."""
-        ends = time.monotonic() + REMOVAL
+        """Remove the group, and end what is left in it of a program that was killed early."""
         for folder in self.folders:
-            while True:
-                try:
-                    folder.rmdir()
-                except OSError:
-                    if time.monotonic() > ends:
-                        break
-                    time.sleep(0.002)
-                else:
-                    break
+            end_group(folder)
+
+
+Mode = Literal["cgroup", "watched"]
+
+
+def mode() -> Mode:
+    """State how memory is limited here: by the kernel, or by a watch that sums it up."""
+    group = Cgroup.make(Limits())
+    if group is None:
+        return "watched"
+    group.remove()
+    return "cgroup"
 
 
 ATTEMPTS = 20
@@ -92,13 +113,16 @@ ATTEMPTS = 20
 
 
 def sweep(parent: Path) -> None:
-    """Remove the groups of services that were killed before they could do so themselves."""
+    """End and remove the groups of services that were killed together with their guard."""
     for left in parent.glob("hearth-sandbox-*-*"):
         if not Path("/proc", left.name.split("-")[2]).exists():
-            with contextlib.suppress(OSError):
-                left.rmdir()
+            end_group(left)
 
 
+CPU = {"cpu": {"cpu.weight": "25", "cpu.shares": "256"}}
+"""A quarter of what a group has by default, while others want the processor too. It is wanted and
+not needed: a group without it is made where this controller is another's.
+"""
 OVERHEAD = 4
 """bubblewrap's own processes."""
 
@@ -191,10 +215,14 @@ def _set(folders: list[Path], wanted: dict[str, dict[str, str]]) -> None:
             for name, value in settings.items()
             if (folder / name).exists()
         ]
-        if not {"memory.max", "memory.limit_in_bytes", "pids.max"} & {f.name for f, _ in known}:
+        if not LIMITING & {file.name for file, _ in known}:
             raise OSError("no limit can be set")
         for file, value in known:
             file.write_text(value, encoding="ascii")
+
+
+LIMITING = {"memory.max", "memory.limit_in_bytes", "pids.max", "cpu.weight", "cpu.shares"}
+"""Of each controller one of these files must be there, in one version or the other."""
 
 
 def _words(file: Path) -> set[str]:
@@ -210,3 +238,7 @@ def _counter(file: Path, name: str) -> int:
     except OSError:
         return 0
     return sum(int(line.split()[1]) for line in lines if line.split()[:1] == [name])
+
+
+if __name__ == "__main__":
+    print(mode())  # noqa: T201 (what `hearth doctor` reads)

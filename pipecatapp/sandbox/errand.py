@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, Final, Self
 
 from pipecatapp.sandbox import bundle
 from pipecatapp.sandbox.bubblewrap import PATH, WORK, Mount, SandboxUnusable, python
+from pipecatapp.sandbox.leftovers import guard
 from pipecatapp.sandbox.limits import Limits
 from pipecatapp.sandbox.output import Text
 from pipecatapp.sandbox.sandbox import Outcome, Sandbox
@@ -58,8 +59,9 @@ def source_of(code: str) -> Iterator[Path | None]:
     if not code:
         yield None
         return
+    guard.watch()
     with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", errors="replace", prefix="hearth-code-"
+        "w", encoding="utf-8", errors="replace", prefix=f"{guard.mark}-code-"
     ) as file:
         file.write(code)
         file.flush()

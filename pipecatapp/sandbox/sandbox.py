@@ -17,7 +17,8 @@ from typing import Self
 
 from pipecatapp.sandbox import bubblewrap, seccomp
 from pipecatapp.sandbox.bubblewrap import Descriptors, Mount, SandboxUnusable
-from pipecatapp.sandbox.cgroup import Cgroup
+from pipecatapp.sandbox.cgroup import Cgroup, Mode, mode
+from pipecatapp.sandbox.leftovers import end_processes, guard, new_name
 from pipecatapp.sandbox.limits import Limits, Stopped
 from pipecatapp.sandbox.output import Stream, Text
 from pipecatapp.sandbox.watch import Folder, Processes
@@ -90,6 +91,18 @@ class Sandbox:
             raise
 
 
+def limited_by() -> Mode:
+    """State how programs are limited here; raises `SandboxUnusable` where none can be run."""
+    bubblewrap.find()
+    found = mode()
+    if found == "watched" and bubblewrap.is_root():
+        group = Cgroup.make(Limits(), memory=False)
+        if group is None:
+            raise SandboxUnusable(bubblewrap.UNLIMITED_ROOT)
+        group.remove()
+    return found
+
+
 @dataclass(frozen=True)
 class _Job:
     """What is to be run. A thread of its own looks after it, so that a busy service is no slower to
@@ -104,9 +117,11 @@ class _Job:
     environment: Mapping[str, str]
     memory_cgroup: bool
     cancelled: threading.Event
+    name: str = field(default_factory=new_name)
 
     def run(self) -> Outcome:
         program = bubblewrap.find()
+        guard.watch()
         folder = Folder(self.folder, self.limits)
         group = self._group()
         try:
@@ -118,9 +133,9 @@ class _Job:
                 group.remove()
 
     def _group(self) -> Cgroup | None:
-        group = Cgroup.make(self.limits) if self.memory_cgroup else None
+        group = Cgroup.make(self.limits, name=self.name) if self.memory_cgroup else None
         if group is None and bubblewrap.is_root():
-            group = Cgroup.make(self.limits, memory=False)
+            group = Cgroup.make(self.limits, name=self.name, memory=False)
             if group is None:
                 raise SandboxUnusable(bubblewrap.UNLIMITED_ROOT)
         return group
@@ -141,6 +156,7 @@ class _Running:
     def __post_init__(self) -> None:
         self.limits = self.job.limits
         self.counted = self.group is not None and self.group.counts_memory
+        self.sockets_counted = self.group is not None and self.group.counts_sockets
         self.processes = Processes(self.limits, self.group)
         self.stdout, self.stderr = Stream(self.limits.kept), Stream(self.limits.kept)
 
@@ -148,8 +164,11 @@ class _Running:
         self._begin = time.monotonic()
         self._selector = selectors.DefaultSelector()
         status, status_in = os.pipe()
-        with _files(self.counted, self.job.environment) as (filter_file, *others):
-            files = Descriptors(filter_file, status_in, *others)
+        calls = seccomp.program(
+            platform.machine(), counted=self.counted, sockets_counted=self.sockets_counted
+        )
+        with _files(calls, self.job.environment) as (filter_file, *others):
+            files = Descriptors(guard.lifeline, filter_file, status_in, *others)
             try:
                 self.process = self._start(files)
             except BaseException:
@@ -175,6 +194,7 @@ class _Running:
             bubblewrap.mounts_of(job.folder, job.mounts),
             self.limits,
             files,
+            name=job.name,
             counted=self.counted,
         )
         if self.group is not None:
@@ -301,6 +321,8 @@ class _Running:
         except subprocess.TimeoutExpired:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
+            if self.child is None:  # bubblewrap had started it and had not reported it yet
+                end_processes(self.job.name)
 
     def _close(self, file: int) -> None:
         self._selector.unregister(file)
@@ -308,15 +330,13 @@ class _Running:
 
 
 @contextlib.contextmanager
-def _files(
-    counted: bool,  # noqa: FBT001
-    environment: Mapping[str, str],
-) -> Iterator[list[int]]:
-    """The files that bubblewrap reads: filter, passwd, group, variables."""
+def _files(calls: bytes, environment: Mapping[str, str]) -> Iterator[list[int]]:
+    """The files that bubblewrap reads: filter, passwd, group, base variables, variables."""
     contents = (
-        seccomp.program(platform.machine(), counted=counted),
+        calls,
         bubblewrap.PASSWD,
         bubblewrap.GROUP,
+        bubblewrap.base_variables(),
         bubblewrap.variables(environment),
     )
     files: list[int] = []

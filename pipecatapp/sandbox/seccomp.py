@@ -33,6 +33,10 @@ NEW_NAMESPACES: Final = 0x7E020000
 SHARED, ANONYMOUS = 0x01, 0x20
 INJECTING: Final = (0x5412, 0x541C)
 """TIOCSTI and TIOCLINUX: write into the input of a terminal."""
+BUFFER_SIZES: Final = (7, 8, 32, 33)
+"""SO_SNDBUF, SO_RCVBUF and their FORCE forms: asm-generic/socket.h."""
+SOL_SOCKET: Final = 1
+"""As a bit it tells this level of options from those of IP (0) and TCP (6)."""
 FAMILIES: Final = (1, 2, 10, 16)
 """AF_UNIX, AF_INET, AF_INET6, AF_NETLINK. Others, vsock first of all, know no network namespace or
 have a long list of faults.
@@ -40,6 +44,7 @@ have a long list of faults.
 
 X86_64: Final[Mapping[str, int]] = {
     "open": 2, "mmap": 9, "ioctl": 16, "shmget": 29, "socket": 41, "socketpair": 53, "clone": 56,
+    "setsockopt": 54, "semget": 64, "msgget": 68,
     "creat": 85, "chmod": 90, "fchmod": 91, "ptrace": 101, "syslog": 103, "mknod": 133,
     "uselib": 134, "ustat": 136, "sysfs": 139, "vhangup": 153, "modify_ldt": 154,
     "pivot_root": 155, "_sysctl": 156, "adjtimex": 159, "chroot": 161, "acct": 163,
@@ -62,7 +67,9 @@ AARCH64: Final[Mapping[str, int]] = {
     "fchmodat": 53, "openat": 56, "vhangup": 58, "quotactl": 60, "acct": 89, "unshare": 97,
     "kexec_load": 104, "init_module": 105, "delete_module": 106, "clock_settime": 112,
     "syslog": 116, "ptrace": 117, "reboot": 142, "settimeofday": 170, "adjtimex": 171,
-    "shmget": 194, "socket": 198, "socketpair": 199, "add_key": 217, "request_key": 218,
+    "msgget": 186, "semget": 190,
+    "shmget": 194, "socket": 198, "socketpair": 199, "setsockopt": 208, "add_key": 217,
+    "request_key": 218,
     "keyctl": 219, "clone": 220, "mmap": 222, "swapon": 224, "swapoff": 225,
     "migrate_pages": 238, "move_pages": 239, "perf_event_open": 241, "fanotify_init": 262,
     "name_to_handle_at": 264, "open_by_handle_at": 265, "clock_adjtime": 266, "setns": 268,
@@ -87,7 +94,7 @@ the older one.
 CONDITIONAL: Final = (
     "open", "creat", "openat", "chmod", "fchmod", "fchmodat", "fchmodat2", "mknod", "mknodat",
     "clone", "ioctl", "socket", "socketpair", "mmap", "shmget", "memfd_create", "memfd_secret",
-    "fallocate",
+    "fallocate", "semget", "msgget", "setsockopt",
 )  # fmt: skip
 MODES: Final[Mapping[str, int]] = {
     "creat": 1, "chmod": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mknod": 1, "mknodat": 2,
@@ -120,10 +127,11 @@ def numbers(machine: str) -> Mapping[str, int]:
     return {**(X86_64 if machine == "x86_64" else AARCH64), **EVERYWHERE}
 
 
-def rules(*, counted: bool) -> Iterator[Rule]:
-    """What is refused. `counted` says that a cgroup counts the memory of all processes together.
+def rules(*, counted: bool, sockets_counted: bool) -> Iterator[Rule]:
+    """What is refused.
 
-    Without one, memory is summed over what processes have mapped, so none may exist unmapped.
+    `counted` says that a cgroup counts the memory of all processes together, and `sockets_counted`
+    that this includes the buffers of sockets.
     """
     for call in dict.fromkeys((*X86_64, *AARCH64, *EVERYWHERE)):
         if call in ABSENT:
@@ -139,14 +147,27 @@ def rules(*, counted: bool) -> Iterator[Rule]:
     for call in ("socket", "socketpair"):
         yield Rule(call, errno.EAFNOSUPPORT, none_of=(0, FAMILIES))
     yield Rule("fallocate", errno.EOPNOTSUPP)  # It takes gigabytes faster than anyone can watch.
+    yield Rule("memfd_secret", errno.ENOSYS)
+    yield from _uncounted(counted=counted, sockets_counted=sockets_counted)
+
+
+def _uncounted(*, counted: bool, sockets_counted: bool) -> Iterator[Rule]:
+    """Refuse memory that nothing counts.
+
+    Without a cgroup, memory is summed over what processes have mapped, so none may exist unmapped.
+    Some kernels count the messages of System V in no cgroup: record 0374.
+    """
+    yield Rule("msgget", errno.ENOSYS)
     if not counted:
         yield Rule("mmap", errno.EPERM, any_bit=((3, SHARED), (3, ANONYMOUS)))
-        yield Rule("shmget", errno.ENOSYS)
-        yield Rule("memfd_create", errno.ENOSYS)
-    yield Rule("memfd_secret", errno.ENOSYS)
+        for call in ("shmget", "memfd_create", "semget"):
+            yield Rule(call, errno.ENOSYS)
+    if not sockets_counted:
+        # It succeeds without an effect: programs ask for a size and do not check what they got.
+        yield Rule("setsockopt", 0, any_bit=((1, SOL_SOCKET),), one_of=(2, BUFFER_SIZES))
 
 
-def program(machine: str, *, counted: bool) -> bytes:
+def program(machine: str, *, counted: bool, sockets_counted: bool) -> bytes:
     """The filter as `bwrap --seccomp` reads it: an array of `struct sock_filter`."""
     head = [
         _step(LOAD, ARCHITECTURE),
@@ -159,7 +180,7 @@ def program(machine: str, *, counted: bool) -> bytes:
     calls = numbers(machine)
     body = [
         step
-        for rule in rules(counted=counted)
+        for rule in rules(counted=counted, sockets_counted=sockets_counted)
         if rule.call in calls
         for step in _block(calls[rule.call], rule)
     ]

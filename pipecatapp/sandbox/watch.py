@@ -1,8 +1,10 @@
 """Looks after a running program from outside: memory, processes and disk, each summed up.
 
-Memory is the cgroup's task where there is one. Elsewhere what the processes have mapped is summed
-up every few milliseconds; the filter lets no memory exist that is not mapped, and RLIMIT_DATA holds
-each process to a small multiple of the limit when this watch is late.
+Memory is the cgroup's task where there is one, except for the sockets of one of version 1, which
+counts the buffers of some kinds only. Elsewhere what the processes have mapped, their page
+tables, what lies in the temporary folders and the most that their sockets can hold is summed up
+every few milliseconds; the filter lets no other memory exist, and RLIMIT_DATA holds each process to
+a small multiple of the limit when this watch is late.
 """
 
 import contextlib
@@ -14,6 +16,7 @@ from pathlib import Path
 
 import psutil
 
+from pipecatapp.sandbox.bubblewrap import HOME
 from pipecatapp.sandbox.cgroup import Cgroup
 from pipecatapp.sandbox.limits import Limits, Stopped
 from pipecatapp.sandbox.tree import Entry, TooLarge, walk
@@ -23,6 +26,16 @@ DISK_EVERY = 0.25
 """Seconds between two walks through the folder, if they are short."""
 PATIENCE = 8
 """A look at something is followed by at least so many times its duration without one."""
+CORE = Path("/proc/sys/net/core")
+LARGEST_DEFAULT = 212_992
+"""Bytes of a socket's buffer, where the kernel does not say; Linux's own default."""
+LARGEST_TCP = 10 << 20
+"""Bytes of a TCP connection's two buffers at most: tcp(7), tcp_rmem and tcp_wmem."""
+PER_FILE = 2048
+"""Bytes that the kernel keeps of a file on a tmpfs, with its name, at most."""
+TEMPORARY = ("/tmp", "/dev/shm", HOME)
+FEW = 8
+"""Processes that are tried, since one may end while it is looked at."""
 HAS_CHILDREN = Path("/proc/self/task", str(os.getpid()), "children").exists()
 
 
@@ -106,6 +119,8 @@ class Processes:
     def __post_init__(self) -> None:
         self.first: int | None = None
         self._next = 0.0
+        self._sockets = Sockets()
+        self._counts_sockets = self.group is not None and self.group.counts_sockets
 
     def exceeded(self) -> Stopped | None:
         """The limit that they break together, if any."""
@@ -114,24 +129,32 @@ class Processes:
                 return "memory"
             if self.group.ran_out_of_processes():
                 return "processes"
-            if self.group.counts_memory:
-                return None
         now = time.monotonic()
-        if self.first is None or now < self._next:
+        if self.first is None or now < self._next or self._counts_sockets:
             return None
-        found = list(descendants(self.first))
-        exceeded: Stopped | None = None
-        if sum(threads for _, threads in found) > self.limits.processes:
-            exceeded = "processes"
-        elif self._memory([pid for pid, _ in found]) > self.limits.memory:
-            exceeded = "memory"
+        exceeded = self._summed(self.first)
         self._next = now + PATIENCE * (time.monotonic() - now)
         return exceeded
 
+    def _summed(self, first: int) -> Stopped | None:
+        """The limit that they break by the sum of what the kernel limits for each, if any."""
+        if self.group is not None and self.group.counts_memory:
+            most = self._sockets.most([first])
+            return "memory" if self.group.resident() + most > self.limits.memory else None
+        found = list(descendants(first))
+        if sum(threads for _, threads in found) > self.limits.processes:
+            return "processes"
+        if self._memory([pid for pid, _ in found]) > self.limits.memory:
+            return "memory"
+        return None
+
     def _memory(self, pids: list[int]) -> int:
         """What they have together; shared pages are told apart only when it could be too much."""
-        most = sum(_resident(pid) for pid in pids)
-        return most if most <= self.limits.memory else sum(_proportional(pid) for pid in pids)
+        kernel = self._sockets.most(pids) + _temporary(pids)
+        most = kernel + sum(_resident(pid) for pid in pids)
+        if most <= self.limits.memory:
+            return most
+        return kernel + sum(_proportional(pid) for pid in pids)
 
 
 def descendants(first: int) -> Iterator[tuple[int, int]]:
@@ -152,23 +175,82 @@ def descendants(first: int) -> Iterator[tuple[int, int]]:
                 waiting += [int(child) for child in children.split()]
 
 
-def _resident(pid: int) -> int:
-    """Bytes of a process that are no part of a file: proc(5), statm; files on a tmpfs are."""
+class Sockets:
+    """The memory of the sockets of one network namespace, at most.
+
+    The filter keeps each buffer at its default size. TCP sizes its buffers itself, and the kernel
+    counts them for all namespaces together: what was there before is left out.
+    """
+
+    def __init__(self) -> None:
+        self._size = max(_number(CORE / "wmem_default"), _number(CORE / "rmem_default"))
+        self._before = _sockstat("self").get("TCP", {}).get("mem", 0)
+
+    def most(self, pids: list[int]) -> int:
+        """Bytes that the sockets of these processes can hold."""
+        found = next((facts for pid in pids[:FEW] if (facts := _sockstat(pid))), {})
+        tcp = found.get("TCP", {})
+        connected = tcp.get("alloc", 0) + found.get("TCP6", {}).get("inuse", 0)
+        grown = max(0, tcp.get("mem", 0) - self._before) * PAGE
+        others = found.get("sockets", {}).get("used", 0)
+        return others * self._size + min(grown, connected * LARGEST_TCP)
+
+
+def _sockstat(pid: int | str) -> dict[str, dict[str, int]]:
+    """Counts by protocol: proc(5), net/sockstat and net/sockstat6."""
+    found = {}
+    for file in ("sockstat", "sockstat6"):
+        with contextlib.suppress(OSError):
+            for line in Path(f"/proc/{pid}/net/{file}").read_text(encoding="ascii").splitlines():
+                name, *words = line.replace(":", "").split()
+                found[name] = {
+                    key: int(value) for key, value in zip(words[::2], words[1::2], strict=True)
+                }
+    return found
+
+
+def _number(file: Path) -> int:
     try:
-        resident = int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1])
-    except (OSError, IndexError):
-        return 0
-    return resident * PAGE
+        return int(file.read_text(encoding="ascii"))
+    except OSError:
+        return LARGEST_DEFAULT
+
+
+def _temporary(pids: list[int]) -> int:
+    """Bytes in the temporary folders, with what the kernel keeps of each file."""
+    for pid in pids[-FEW:]:
+        with contextlib.suppress(OSError):
+            facts = [os.statvfs(f"/proc/{pid}/root{place}") for place in TEMPORARY]
+            return sum(
+                (one.f_blocks - one.f_bfree) * one.f_frsize + (one.f_files - one.f_ffree) * PER_FILE
+                for one in facts
+            )
+    return 0
+
+
+def _resident(pid: int) -> int:
+    """Bytes of a process that are no part of a file, and its page tables: proc(5), status."""
+    found = _kilobytes(pid, "status", ("RssAnon:", "RssShmem:", "VmPTE:"))
+    return sum(found.values())
 
 
 def _proportional(pid: int) -> int:
-    """Bytes with each shared page divided among those who share it; without those of files."""
+    """The same with each shared page divided among those that share it.
+
+    Shared memory is on the temporary folders, which are counted by themselves.
+    """
+    own = _kilobytes(pid, "smaps_rollup", ("Pss_Anon:",))
+    tables = _kilobytes(pid, "status", ("VmPTE:",))
+    return sum(own.values()) + sum(tables.values()) if own else _resident(pid)
+
+
+def _kilobytes(pid: int, file: str, names: tuple[str, ...]) -> dict[str, int]:
     try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="ascii").splitlines()
+        lines = Path(f"/proc/{pid}/{file}").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return _resident(pid)
-    own = [line for line in lines if line.startswith(("Pss_Anon:", "Pss_Shmem:"))]
-    return sum(int(line.split()[1]) * 1024 for line in own)
+        return {}
+    words = (line.split() for line in lines.splitlines() if line.startswith(names))
+    return {name: int(size) * 1024 for name, size, *_ in words}
 
 
 def _free(path: Path) -> int:

@@ -23,6 +23,7 @@ from typing import Any, BinaryIO, Final
 from pipecatapp.sandbox import bundle
 from pipecatapp.sandbox.bubblewrap import SandboxUnusable
 from pipecatapp.sandbox.errand import REFUSED, Errand, carry_out, pack_outcome
+from pipecatapp.sandbox.leftovers import guard
 from pipecatapp.sandbox.sandbox import Sandbox
 from pipecatapp.sandbox.tree import TooLarge, remove
 
@@ -74,7 +75,8 @@ class Agent:
 
 async def work(agent: Agent) -> None:
     """Fetch, run, deliver."""
-    folder = Path(tempfile.mkdtemp(prefix="hearth-errand-"))
+    guard.watch()
+    folder = Path(tempfile.mkdtemp(prefix=f"{guard.mark}-errand-"))
     try:
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as result:
             await asyncio.to_thread(agent.fetch, given)

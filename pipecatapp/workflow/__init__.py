@@ -2,6 +2,7 @@
 
 from pipecatapp.workflow.channel import Delta, Listener
 from pipecatapp.workflow.compiling.compiler import compile_workflow
+from pipecatapp.workflow.declaring import ToolMistake, tool
 from pipecatapp.workflow.document import Project, Prompt, Workflow
 from pipecatapp.workflow.document.diagnostic import Diagnostic, InvalidDocument
 from pipecatapp.workflow.engine import Engine, UnknownWorkflow
@@ -9,6 +10,7 @@ from pipecatapp.workflow.executor import InvalidInputs, UnknownRun, UnknownStep
 from pipecatapp.workflow.graph import Graph
 from pipecatapp.workflow.layers import Composition, Layer, Opinion, Written, flat_text, read_layer
 from pipecatapp.workflow.ledger import (
+    DiskFull,
     Event,
     Ledger,
     LedgerBusy,
@@ -21,6 +23,8 @@ from pipecatapp.workflow.loading import Documents, load_document, read_document
 from pipecatapp.workflow.plan import NotGranted, Plan, granting
 from pipecatapp.workflow.running.waiting import NotAsked, WrongAnswer
 from pipecatapp.workflow.tool import (
+    BY_AUTHOR,
+    Approve,
     Context,
     Effect,
     ModelFacts,
@@ -30,17 +34,19 @@ from pipecatapp.workflow.tool import (
     ServiceMissing,
     Tool,
     ToolFailed,
-    ToolMistake,
-    tool,
+    complaints,
 )
-from pipecatapp.workflow.views import RunResult, RunSummary, RunView, StepView, Tokens
+from pipecatapp.workflow.views import RunResult, RunSummary, RunView, StepView, Tokens, json_of
 from pipecatapp.workflow.workspace import Workspaces, Worktree
 
 __all__ = [
+    "BY_AUTHOR",
+    "Approve",
     "Composition",
     "Context",
     "Delta",
     "Diagnostic",
+    "DiskFull",
     "Documents",
     "Effect",
     "Engine",
@@ -84,8 +90,10 @@ __all__ = [
     "Written",
     "WrongAnswer",
     "compile_workflow",
+    "complaints",
     "flat_text",
     "granting",
+    "json_of",
     "load_document",
     "read_document",
     "read_layer",

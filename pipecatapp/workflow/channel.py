@@ -113,6 +113,11 @@ class Channel:
         for listener in self._listeners:
             listener.said(self.run, path, text, offset)
 
+    @property
+    def text(self) -> str:
+        """All text so far, of one instance after the other."""
+        return "".join(piece for pieces in self._said.values() for piece in pieces)
+
     def publish(self, event: Event) -> None:
         """An event that is in the ledger, to everybody who listens."""
         for listener in self._listeners:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from pipecatapp.workflow import views
 from pipecatapp.workflow.channel import Delta, Listener
@@ -10,14 +10,14 @@ from pipecatapp.workflow.compiling.compiler import compile_workflow
 from pipecatapp.workflow.document import Workflow
 from pipecatapp.workflow.document.diagnostic import did_you_mean
 from pipecatapp.workflow.executor import Executor, Given, UnknownRun, UnknownStep
-from pipecatapp.workflow.ledger import Event, Status, inbox
+from pipecatapp.workflow.ledger import Event, inbox
 from pipecatapp.workflow.ledger.clock import now
 from pipecatapp.workflow.ledger.journal import Ended, Fork
-from pipecatapp.workflow.ledger.reading import RunRow
+from pipecatapp.workflow.ledger.reading import RunFilter, RunRow
 from pipecatapp.workflow.ledger.values import Statement
 from pipecatapp.workflow.plan import Plan, granting
 from pipecatapp.workflow.running.failing import CUT_SHORT
-from pipecatapp.workflow.running.waiting import NotAsked, checked
+from pipecatapp.workflow.running.waiting import NotAsked, WrongAnswer, checked
 from pipecatapp.workflow.tool import Effect, Question, Reply
 from pipecatapp.workflow.views import RunResult, RunSummary, RunView
 
@@ -33,26 +33,35 @@ class Engine(Executor):
     goes on with them.
     """
 
-    def plan(self, workflow: str | Workflow) -> Plan:
-        """Compile a workflow; raises `UnknownWorkflow` and `InvalidDocument`."""
+    def plan(self, workflow: str | Workflow, others: Mapping[str, Workflow] | None = None) -> Plan:
+        """Compile a workflow; raises `UnknownWorkflow` and `InvalidDocument`. It may use `others`,
+        too.
+
+        Another thread may call it too: what others change meanwhile is replaced, never edited.
+        """
+        plans = self._plans
         if isinstance(workflow, str):
             if workflow not in self.workflows:
                 raise UnknownWorkflow(
                     f"There is no workflow {workflow!r}. {did_you_mean(workflow, self.workflows)}"
                 )
             workflow = self.workflows[workflow]
-        if (plan := self._plans.get(id(workflow))) is None:
+        if (plan := plans.get(id(workflow))) is None:
             plan = compile_workflow(
                 workflow,
-                self.tools,
+                dict(self.tools),
                 self.prompts.values(),
-                workflows=self.workflows,
+                workflows={**self.workflows, **(others or {})},
                 roles=self._roles,
                 projects=self.projects,
             )
-            if self.workflows.get(workflow.id) is workflow:
-                self._plans[id(workflow)] = plan
+            if self.workflows.get(workflow.id) is workflow and not others:
+                plans[id(workflow)] = plan
         return plan
+
+    def is_compiled(self, workflow: str) -> bool:
+        """Whether `plan` has only to look this workflow up."""
+        return id(self.workflows.get(workflow)) in self._plans
 
     async def start(
         self,
@@ -72,7 +81,8 @@ class Engine(Executor):
         `listener` hears it from its first event. `answers` are for its questions, by path or id of
         the node; without `interactive` a question that has none fails instead of waiting.
         `grants` are the effects it may have; raises `NotGranted` when it needs others. What
-        `beside` gives for the run's id is written with its beginning, or not at all.
+        `beside` gives for the run's id is written with its beginning, or not at all. Raises
+        `DiskFull` where the ledger has no room for another run.
         """
         plan = workflow if isinstance(workflow, Plan) else self.plan(workflow)
         if grants is not None:
@@ -97,8 +107,8 @@ class Engine(Executor):
         input are the same; from the instance `at` (`fix[2]/patch`) on, with all inside it, nothing
         is. Raises `UnknownRun`, `UnknownStep` and `InvalidInputs`.
         """
-        row, read = self._row(run), self.ledger.read
-        if at is not None and at not in {step.path for step in read.steps(run)}:
+        row, read = self.row(run), self.ledger.read
+        if at is not None and read.step(run, at) is None:
             raise UnknownStep(f"The run {run} has no step {at!r}.")
         before = Plan.model_validate(read.value(row.plan))
         plan = before if plan is None else plan
@@ -121,7 +131,7 @@ class Engine(Executor):
         """How a run ended, once it has."""
         if live := self._live.get(run):
             return await asyncio.shield(live.ended)
-        row = self._row(run)
+        row = self.row(run)
         if row.ended is None:
             raise UnknownRun(f"The run {run} is unfinished and not executed here.")
         return views.result(self.ledger.read, row)
@@ -143,7 +153,7 @@ class Engine(Executor):
         try:
             last = after or 0
             if after is not None:
-                self._row(run)
+                self.row(run)
                 for event in self.ledger.read.all_events(run, after=last):
                     yield event
                     last = event.seq
@@ -162,7 +172,7 @@ class Engine(Executor):
         also where a program may run in another place: only who resumes the run can end that.
         """
         async with self._waking:
-            if run not in self._live and (row := self._row(run)).ended is None:
+            if run not in self._live and (row := self.row(run)).ended is None:
                 await self._end_resting(row)
         if live := self._live.get(run):
             live.execution.cancel()
@@ -170,7 +180,7 @@ class Engine(Executor):
 
     async def _end_resting(self, row: RunRow) -> None:
         journal, read = self.ledger.journal(row.id), self.ledger.read
-        left = [step for step in read.steps(row.id) if step.ended is None]
+        left = read.open_steps(row.id)
         away = [step.path for step in left if step.effect == "exec"]
         if away and Plan.model_validate(read.value(row.plan)).leaves_home():
             raise UnknownRun(
@@ -186,11 +196,15 @@ class Engine(Executor):
 
         A run that is not executed now goes on with it when it is.
 
-        Raises `UnknownRun`, `NotAsked`, and `WrongAnswer` when the value does not fit.
+        Raises `UnknownRun`, `NotAsked`, and `WrongAnswer` when the value does not fit, or was only
+        spoken (`by` is "voice") where that does not count.
         """
         live = self._live.get(run)
         question = live.waiting.questions().get(path) if live else None
-        fitting = checked(question or self._asked(run, path), value)
+        question = question or self._asked(run, path)
+        if by == "voice" and not question.by_voice:
+            raise WrongAnswer("This is not answered by voice alone: answer it in the chat.")
+        fitting = checked(question, value)
         statement = inbox.answered(self.ledger.names.new(), run, path, fitting, by)
         await self.ledger.submit(run, [statement])
         if live is not None:
@@ -201,10 +215,10 @@ class Engine(Executor):
         the run is not executed, or is just being resumed.
         """
         read = self.ledger.read
-        if self._row(run).ended is not None:
+        if self.row(run).ended is not None:
             raise UnknownRun(f"The run {run} has ended.")
         answered = inbox.answers(read, run)
-        steps = (step for step in read.steps(run) if step.status == "waiting")
+        steps = (step for step in read.open_steps(run) if step.status == "waiting")
         asked = {step.path: step.facts for step in steps if step.path not in answered}
         if path not in asked:
             told = ", ".join(asked) or "nothing"
@@ -218,7 +232,7 @@ class Engine(Executor):
         """
         async with self._waking:
             live = self._live.get(run)
-            if live is None and self._row(run).ended is not None:
+            if live is None and self.row(run).ended is not None:
                 raise UnknownRun(f"The run {run} has ended.")
             remark = inbox.Remark(self.ledger.names.new(), text, by, now())
             statement = inbox.remarked(remark.id, run, text, by)
@@ -229,7 +243,7 @@ class Engine(Executor):
 
     def questions(self, run: str) -> dict[str, Question]:
         """The open questions of a run, by path; empty for one that is not executed here."""
-        self._row(run)
+        self.row(run)
         return self._live[run].waiting.questions() if run in self._live else {}
 
     def runs(
@@ -237,20 +251,16 @@ class Engine(Executor):
         *,
         limit: int = 50,
         before: str | None = None,
-        workflow: str | None = None,
-        conversation: str | None = None,
-        status: Status | None = None,
+        **wanted: Unpack[RunFilter],
     ) -> list[RunSummary]:
         """Runs, newest first; `before` is the last id of the page before."""
-        rows = self.ledger.read.runs(
-            limit=limit,
-            before=before,
-            workflow=workflow,
-            conversation=conversation,
-            status=status,
-        )
+        rows = self.ledger.read.runs(limit=limit, before=before, **wanted)
         return [views.summary(row) for row in rows]
 
+    def summary(self, run: str) -> RunSummary:
+        """The line of a run in a list; raises `UnknownRun`."""
+        return views.summary(self.row(run))
+
     def run(self, run: str) -> RunView:
-        """Everything about one run."""
-        return views.view(self.ledger.read, self._row(run))
+        """Everything about one run. Takes a second for 10,000 steps: not for the event loop."""
+        return views.view(self.ledger.read, self.row(run))

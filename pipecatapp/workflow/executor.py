@@ -111,18 +111,20 @@ class Executor:
     def know(self, workflow: Workflow) -> None:
         """Have this workflow from now on; runs that have begun go on with what they began with."""
         self.workflows = {**self.workflows, workflow.id: workflow}
-        self._plans.clear()
+        self._plans = {
+            key: plan for key, plan in dict(self._plans).items() if workflow.id not in plan.bodies
+        }
 
     def tell(self, prompts: Iterable[Prompt], projects: Iterable[Project]) -> None:
         """Have these prompts and projects from now on, and no others."""
         self.prompts = {prompt.id: prompt for prompt in prompts}
         self.projects = {project.id: project for project in projects}
-        self._plans.clear()
+        self._plans = {}
 
     def forget(self, workflow: str) -> None:
         """Have no workflow of this id from now on."""
         self.workflows = {id: one for id, one in self.workflows.items() if id != workflow}
-        self._plans.clear()
+        self._plans = {}
 
     async def __aenter__(self) -> Self:
         await self.ledger.hold(self._hear)
@@ -142,6 +144,7 @@ class Executor:
     async def _begin(
         self, plan: Plan, given: Given, listener: Listener | None, fork: Fork | None = None
     ) -> str:
+        self.ledger.check_room()
         plan.check_tools(self.tools)
         checked_in = self.check_inputs(plan, given.inputs)
         run, request = self.ledger.names.new(), request_of(checked_in)
@@ -188,13 +191,14 @@ class Executor:
         resumed = []
         for run in self.ledger.read.unfinished():
             async with self._waking:
-                row = self._row(run)
+                row = self.row(run)
                 if run not in self._live and row.ended is None:
                     resumed.append(run)
                     await self._resume(row)
         return resumed
 
-    def _row(self, run: str) -> RunRow:
+    def row(self, run: str) -> RunRow:
+        """A run as it lies in the ledger; raises `UnknownRun`."""
         row = self.ledger.read.run(run)
         if row is None:
             raise UnknownRun(f"There is no run {run!r}.")
@@ -209,6 +213,8 @@ class Executor:
         spent: Spent,
         waiting: Waiting,
         fork: Fork | None,
+        *,
+        resumed: bool = False,
     ) -> Instances:
         return Instances(
             run=run,
@@ -235,6 +241,7 @@ class Executor:
                 _source(plan, inputs, fork.origin if fork else None),
             ),
             remarks=inbox.remarks(self.ledger.read, run),
+            may_ask=self.facts.ready if resumed else lambda: True,
         )
 
     def _launch(
@@ -268,7 +275,9 @@ class Executor:
         request = read.value(row.request)
         fork = Fork(row.forked, row.family, row.rerun) if row.forked else None
         inputs, spent = read.value(row.inputs), read.spent(row.id)
-        instances = self._instances(row.id, request, inputs, plan, spent, waiting, fork)
+        instances = self._instances(
+            row.id, request, inputs, plan, spent, waiting, fork, resumed=True
+        )
         begun = instances.journal.resume()
         self._launch(begun, Execution(plan, inputs, instances, Channel(row.id)), None)
         await asyncio.shield(begun)

@@ -1,6 +1,7 @@
 """From texts to workflows: read, composed with what they extend and their layers, checked."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from pipecatapp.workflow.document.diagnostic import InvalidDocument
@@ -28,7 +29,26 @@ class Documents:
 
     def add(self, written: Written) -> None:
         """Another workflow may extend this one."""
-        self.written[str(written.value.get("id"))] = written
+        self.written = {**self.written, str(written.value.get("id")): written}
+
+    def beside(self, texts: Iterable[str]) -> tuple["Documents", dict[str, Workflow]]:
+        """These documents with some more, and the workflows that those are; of wrong ones, which
+        are told where they are looked at themselves, nothing.
+        """
+        documents, workflows = Documents(self.written, self.layers), dict[str, Workflow]()
+        more = [one for text in texts if (one := _readable(text)) is not None]
+        for written in more:
+            documents.add(written)
+        for written in more:
+            with suppress(InvalidDocument):
+                workflow = documents.workflow(written)
+                workflows[workflow.id] = workflow
+        return documents, workflows
+
+    def remove(self, id: str) -> None:
+        """Know no workflow of this id, if there is one. The mapping is replaced, not changed:
+        another thread may compile what it holds."""
+        self.written = {name: one for name, one in self.written.items() if name != id}
 
     def composition(
         self,
@@ -50,6 +70,13 @@ class Documents:
             return checked_document(dict(written.value), written.source)
         composition = self.composition(written, layers, select)
         return checked_document(composition.value, composition.source)
+
+
+def _readable(text: str) -> Written | None:
+    try:
+        return read_document(text, file="document.yaml")
+    except InvalidDocument:
+        return None
 
 
 def load_document(text: str, *, file: str, extends: Iterable[Written] = ()) -> Workflow:

@@ -4,11 +4,13 @@ It holds everything a run needs except the tools themselves, so a run that is re
 documents were edited goes on with what it began with. Its canonical JSON is stored with the run.
 """
 
+from collections import ChainMap
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
+from pipecatapp.workflow.expressions import expression, expressions
 from pipecatapp.workflow.graph import Frozen, Graph, GraphEdge, GraphNode
 from pipecatapp.workflow.tool import EFFECTS, Effect, Json, ModelNeeds, Tool, Where
 
@@ -212,6 +214,38 @@ class Plan(Frozen):
             if node.kind in ("use", "agent") and gone:
                 raise LookupError(f"the tool {node.use} (version {node.version}) is not there")
 
+    def tools_within_reach(self, tools: Mapping[str, Tool]) -> list[Tool]:
+        """The tools that a run may call: those of its nodes and those that its agents are given.
+
+        An agent whose tools are an expression may be given any tool. Tools with an effect that the
+        run is not granted are left out.
+        """
+        granted = self.granted()
+        found = {name for node in self._nodes() for name in _tools_of(node, tools)}
+        return [tools[name] for name in sorted(found) if tools[name].effect in granted]
+
+    def offers_by_pattern(self) -> bool:
+        """Whether an agent is given tools by a pattern or an expression."""
+        return any(not _is_name(name) for node in self._nodes() for name in _offered(node))
+
+    def passes_on(self, name: str, workflow: str = "", seen: frozenset[str] = frozenset()) -> bool:
+        """Whether a node is given the input `name`, in this workflow or in one that it uses.
+
+        What nodes read of `run.request` is text, so an input that is not passed on loses images.
+        """
+        body = self.bodies[workflow or self.workflow]
+        for _, node in _all_nodes("", body.nodes):
+            given = {**node.given, "for": node.loop.over if node.loop else None}
+            read = [key for key, value in given.items() if _reads_input(value, name)]
+            inner = node.use.removeprefix("workflow/")
+            if read and node.kind != "workflow":
+                return True
+            if node.kind == "workflow" and inner not in seen:
+                below = seen | {inner}
+                if any(self.passes_on(key, inner, below) for key in read if key in node.given):
+                    return True
+        return False
+
     def leaves_home(self) -> bool:
         """Whether programs of it run in other places."""
         return any(node.where != "local" for node in self._nodes())
@@ -223,7 +257,7 @@ class Plan(Frozen):
     def graph(self) -> Graph:
         """The nodes of this workflow and of those it uses, each once on every way down."""
         graph = Graph(nodes=[], edges=[])
-        self._draw(graph, self.body.nodes, "", {}, (self.workflow,))
+        self._draw(graph, self.body.nodes, "", ChainMap(), (self.workflow,))
         return graph
 
     def _draw(
@@ -231,10 +265,10 @@ class Plan(Frozen):
         graph: Graph,
         nodes: tuple[PlanNode, ...],
         parent: str,
-        outer: dict[str, str],
+        outer: ChainMap[str, str],
         stack: tuple[str, ...],
     ) -> None:
-        paths = {**outer, **{node.id: _join(parent, node.id) for node in nodes}}
+        paths = outer.new_child({node.id: _join(parent, node.id) for node in nodes})
         for node in nodes:
             path = paths[node.id]
             graph.nodes.append(_drawn(node, path, parent))
@@ -251,9 +285,11 @@ class Plan(Frozen):
             )
             inner = node.use.removeprefix("workflow/")
             if node.kind != "workflow":
-                self._draw(graph, node.nodes, path, paths, stack)
+                if node.nodes:
+                    self._draw(graph, node.nodes, path, paths, stack)
             elif inner not in stack and len(graph.nodes) < WIDEST:
-                self._draw(graph, self.bodies[inner].nodes, path, {}, (*stack, inner))
+                inside = self.bodies[inner].nodes
+                self._draw(graph, inside, path, ChainMap(), (*stack, inner))
 
 
 def loop_text(loop: PlanLoop) -> str:
@@ -292,6 +328,32 @@ def granting(plan: Plan, grants: Collection[Effect]) -> Plan:
 def narrowed(granted: frozenset[Effect], to: Collection[Effect] | None) -> frozenset[Effect]:
     """Grants only ever become fewer."""
     return granted if to is None else granted.intersection(to)
+
+
+def _reads_input(value: Any, name: str) -> bool:
+    """Whether an expression in a value reads an input of the workflow, or all of them."""
+    reads = [read for _, source in expressions(value) for read in expression(source).reads]
+    return any(read.path[:2] in (("inputs",), ("inputs", name)) for read in reads)
+
+
+def _tools_of(node: PlanNode, tools: Mapping[str, Tool]) -> Iterator[str]:
+    """Names of the tools that one node may call."""
+    for name in (node.use, *_offered(node)):
+        if _is_name(name):
+            yield from (name,) if name in tools else ()
+        else:
+            beginning = "" if "{{" in str(name) else str(name).removesuffix("*")
+            yield from (tool for tool in tools if tool.startswith(beginning))
+
+
+def _offered(node: PlanNode) -> list[Any]:
+    """What an agent is given as tools: names, patterns, expressions."""
+    named = node.given.get("tools") or [] if node.kind == "agent" else []
+    return named if isinstance(named, list) else [named]
+
+
+def _is_name(name: Any) -> bool:
+    return "{{" not in str(name) and not str(name).endswith(".*")
 
 
 def _all_nodes(parent: str, nodes: Iterable[PlanNode]) -> Iterator[tuple[str, PlanNode]]:

@@ -4,22 +4,21 @@ The function is the declaration: its docstring, signature and annotations say wh
 gives and what it is for. Both sides are checked on every call.
 """
 
-import inspect
-import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, Protocol, TypeVar, cast, get_args, get_type_hints
+from typing import Any, Final, Literal, Protocol, TypeVar, cast, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, Field, ValidationError
 
 from pipecatapp.workflow.workspace import Worktree
 
 Effect = Literal["pure", "llm", "read", "workspace", "exec", "net", "external", "human"]
 """What a call does to the world.
 
-It alone decides what happens when a call was cut off (see `REPEATABLE`).
+It decides what happens when a call was cut off (see `REPEATABLE` and `Tool.resumable`).
 """
 
 EFFECTS: frozenset[Effect] = frozenset(get_args(Effect))
@@ -35,7 +34,22 @@ Where = Literal["local", "nomad", "docker"]
 
 Json = dict[str, Any]
 T = TypeVar("T")
-_NAME = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*")
+
+Approve = Literal["never", "first", "always"]
+"""When a person must approve a call that a model wants: never, before the first one of a
+conversation, or before each.
+"""
+
+
+@dataclass(frozen=True)
+class SetByAuthor:
+    """Marks an input that only a document sets. An agent is not offered it: a model must not choose
+    its own limits, models or powers.
+    """
+
+
+BY_AUTHOR: Final = SetByAuthor()
+"""Write `Annotated[int, BY_AUTHOR, Field(…)]`."""
 
 
 class ToolFailed(Exception):
@@ -54,13 +68,6 @@ class InputRefused(ToolFailed):
 
 class OutputRefused(ToolFailed):
     """The tool gave something that its output schema does not allow. The tool is wrong; mend it."""
-
-
-class ToolMistake(TypeError):
-    """A tool is declared wrongly.
-
-    It shows when the program starts; correct the function that is named.
-    """
 
 
 class ServiceMissing(LookupError):
@@ -111,6 +118,14 @@ class ModelFacts:
         """What a token of it costs beside the tokens of other models."""
         return 1.0
 
+    def context(self, model: str) -> int | None:
+        """How many tokens a request to it and the answer may have together; None: not known."""
+        return None
+
+    def ready(self) -> bool:
+        """Whether models can be asked, or it has been waited for that long enough."""
+        return True
+
 
 class Question(BaseModel):
     """What a run asks a person; see `Context.ask`."""
@@ -128,6 +143,8 @@ class Question(BaseModel):
     Then `otherwise` is the answer; without `otherwise` the asking fails.
     """
     otherwise: Any = None
+    by_voice: bool = True
+    """Whether an answer that was only spoken counts."""
 
 
 class Reply(BaseModel):
@@ -158,6 +175,12 @@ class Inner(Protocol):
     ) -> Awaitable[Json]: ...
 
 
+class Approval(Protocol):
+    """How a person is asked whether a model's call may be made; see `Context.approved`."""
+
+    def __call__(self, tool: str, given: Mapping[str, Any], *, at: str) -> Awaitable[None]: ...
+
+
 def _no_past(_at: str) -> Json | None:
     return None
 
@@ -168,6 +191,10 @@ def _no_notes(_turn: str) -> list[str]:
 
 async def _nobody(question: Question) -> Reply:
     raise ToolFailed(f"Nobody can be asked outside of a run: {question.text!r}.")
+
+
+async def _unapproved(tool: str, given: Mapping[str, Any], *, at: str) -> None:
+    """Outside of a run nothing is called, so nothing needs approval."""
 
 
 async def _alone(
@@ -208,6 +235,7 @@ class Context:
     services: Mapping[Any, object] = field(default_factory=lambda: MappingProxyType({}))
     speak: Callable[[str], None] = _unheard
     inner: Inner = _alone
+    approval: Approval = _unapproved
     questions: Callable[[Question], Awaitable[Reply]] = _nobody
     notes: Callable[[str], list[str]] = _no_notes
     """What people have said since the last turn; its argument names the turn that is told."""
@@ -273,6 +301,13 @@ class Context:
         """
         return await self.inner(tool, given, at=at, say=say or self.speak)
 
+    async def approved(self, tool: str, given: Mapping[str, Any], *, at: str) -> None:
+        """Wait until a person approves a call that a model wants, where its tool needs that.
+
+        Raises `ToolFailed` where a person declines, or where nobody can be asked.
+        """
+        await self.approval(tool, given, at=at)
+
     async def ask(self, question: Question) -> Reply:
         """Ask a person and wait, for days if need be; only a tool with the effect `human` may.
 
@@ -282,6 +317,11 @@ class Context:
         when the time is over, or when the run has nobody to ask.
         """
         return await self.questions(question)
+
+
+@lru_cache(1000)
+def _schema(model: type[BaseModel], mode: Literal["validation", "serialization"]) -> Json:
+    return model.model_json_schema(mode=mode)
 
 
 @dataclass(frozen=True)
@@ -297,14 +337,46 @@ class Tool:
     run: Callable[..., Awaitable[BaseModel]]
     workspace: bool = False
     """Whether it sees the folder of its run."""
+    approve: Approve | Callable[[Mapping[str, Any]], Approve] | None = None
+    """When a model's call needs approval, or how the input decides that; None: by the effect."""
+    idempotent: bool = False
+    """Whether the same call in the same run takes effect once, however often it is made."""
+
+    @property
+    def resumable(self) -> bool:
+        """Whether a resumed run makes a call again that was cut off."""
+        return self.effect in REPEATABLE or self.idempotent
+
+    def approval(self, given: Mapping[str, Any]) -> Approve:
+        """When a model's call with this input needs approval."""
+        if callable(self.approve):
+            return self.approve(given)
+        return self.approve or ("first" if self.effect == "external" else "never")
 
     def input_schema(self) -> Json:
-        """JSON Schema of what it takes."""
-        return self.takes.model_json_schema()
+        """JSON Schema of what it takes; the same object each time, not to be changed."""
+        return _schema(self.takes, "validation")
+
+    @property
+    def author_inputs(self) -> frozenset[str]:
+        """Names of the inputs that only a document sets."""
+        fields = self.takes.model_fields
+        return frozenset(name for name, field in fields.items() if BY_AUTHOR in field.metadata)
+
+    def schema_for_models(self, taken: Collection[str] = ()) -> Json:
+        """JSON Schema of the inputs that a model sets; `taken` names more that the document has."""
+        schema = dict(self.input_schema())
+        left = {*self.author_inputs, *taken}
+        known = {
+            name: one for name, one in schema.get("properties", {}).items() if name not in left
+        }
+        if "required" in schema:
+            schema["required"] = [name for name in schema["required"] if name not in left]
+        return {**schema, "properties": known} if left else schema
 
     def output_schema(self) -> Json:
-        """JSON Schema of what it gives."""
-        return self.gives.model_json_schema(mode="serialization")
+        """JSON Schema of what it gives; the same object each time, not to be changed."""
+        return _schema(self.gives, "serialization")
 
     def accept(self, given: Mapping[str, Any]) -> BaseModel:
         """The input as the tool will see it; raises `InputRefused`."""
@@ -337,54 +409,3 @@ def complaints(error: ValidationError) -> str:
         ": ".join(part for part in (".".join(map(str, fault["loc"])), fault["msg"]) if part)
         for fault in error.errors(include_url=False)
     )
-
-
-def tool(
-    name: str, *, effect: Effect, version: int = 1, workspace: bool = False
-) -> Callable[[Callable[..., Awaitable[BaseModel]]], Tool]:
-    """Make a tool of `async def f(ctx: Context, …typed parameters…) -> SomeModel`.
-
-    One that sees the run's `workspace` says so; the effects `workspace` and `exec` say it for it.
-    """
-    if not _NAME.fullmatch(name):
-        raise ToolMistake(
-            f"Tool {name!r}: a name is lower-case words joined by dots, such as 'time.now'."
-        )
-
-    def make(function: Callable[..., Awaitable[BaseModel]]) -> Tool:
-        about = inspect.getdoc(function)
-        if not about:
-            raise ToolMistake(f"Tool {name!r} needs a docstring: people and models read it.")
-        takes, gives = _takes(name, function), _gives(name, function)
-        sees = workspace or effect in ("workspace", "exec")
-        return Tool(name, version, about, effect, takes, gives, function, sees)
-
-    return make
-
-
-def _takes(name: str, function: Callable[..., Any]) -> type[BaseModel]:
-    hints = get_type_hints(function, include_extras=True)
-    fields: dict[str, Any] = {}
-    for parameter in list(inspect.signature(function).parameters.values())[1:]:
-        if (
-            parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
-            or parameter.name not in hints
-        ):
-            raise ToolMistake(
-                f"Tool {name!r}: parameter {parameter.name!r} needs a type of its own."
-            )
-        default = ... if parameter.default is parameter.empty else parameter.default
-        fields[parameter.name] = (hints[parameter.name], default)
-    config = ConfigDict(extra="forbid", protected_namespaces=())
-    return cast("type[BaseModel]", create_model(name, __config__=config, **fields))
-
-
-def _gives(name: str, function: Callable[..., Any]) -> type[BaseModel]:
-    gives = get_type_hints(function).get("return")
-    if not (
-        inspect.iscoroutinefunction(function)
-        and inspect.isclass(gives)
-        and issubclass(gives, BaseModel)
-    ):
-        raise ToolMistake(f"Tool {name!r} must be an async function that returns a pydantic model.")
-    return gives

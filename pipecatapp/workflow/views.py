@@ -56,6 +56,9 @@ class RunSummary(BaseModel):
     title: str
     """The first 80 characters of the request."""
     conversation: str | None
+    caller: str
+    owner: str
+    """The name of the key that the run belongs to; empty for the built-in key."""
     tokens: Tokens
 
 
@@ -71,6 +74,8 @@ class RunView(BaseModel):
     request: str
     conversation: str | None
     caller: str
+    owner: str
+    """The name of the key that the run belongs to; empty for the built-in key."""
     forked: str | None
     """The run that this one took over from."""
     started: str
@@ -82,6 +87,7 @@ class RunView(BaseModel):
     seconds by stage; None for a run that nobody spoke to."""
     graph: Graph
     steps: list[StepView]
+    """The last field: see `json_of`."""
 
 
 class RunResult(BaseModel):
@@ -106,6 +112,8 @@ def summary(row: RunRow) -> RunSummary:
         seconds=_seconds(row),
         title=row.title,
         conversation=row.conversation,
+        caller=row.caller,
+        owner=row.owner,
         tokens=_tokens(row),
     )
 
@@ -121,6 +129,7 @@ def result(reader: Reader, row: RunRow) -> RunResult:
 def view(reader: Reader, row: RunRow) -> RunView:
     """A run with its graph and its steps."""
     steps, why = reader.steps(row.id), reader.reasons(row.id) if row.forked else {}
+    used = spent(steps)
     return RunView(
         id=row.id,
         workflow=row.workflow,
@@ -131,6 +140,7 @@ def view(reader: Reader, row: RunRow) -> RunView:
         request=reader.value(row.request),
         conversation=row.conversation,
         caller=row.caller,
+        owner=row.owner,
         forked=row.forked,
         started=row.started,
         ended=row.ended,
@@ -138,15 +148,35 @@ def view(reader: Reader, row: RunRow) -> RunView:
         tokens=_tokens(row),
         spoken=None if row.spoken is None else json.loads(row.spoken),
         graph=Plan.model_validate(reader.value(row.plan)).graph(),
-        steps=[_step(reader, step, steps, why.get(step.path, "")) for step in steps],
+        steps=[_step(reader, step, used[step.path], why.get(step.path, "")) for step in steps],
     )
 
 
-def _step(reader: Reader, row: StepRow, all_rows: list[StepRow], why: str) -> StepView:
-    """A step; what was spent inside it counts as spent by it."""
-    inside = [
-        step for step in all_rows if step.path == row.path or step.path.startswith(f"{row.path}/")
-    ]
+def json_of(run: RunView) -> str:
+    """A run as JSON, written step by step: one call for all of them would hold the interpreter
+    lock, and with it every other thread, for a tenth of a second.
+    """
+    head = run.model_copy(update={"steps": []}).model_dump_json().removesuffix("]}")
+    return f"{head}{','.join(step.model_dump_json() for step in run.steps)}]}}"
+
+
+def spent(steps: list[StepRow]) -> dict[str, Tokens]:
+    """Tokens by path of a step, including those of the steps inside it."""
+    used = {step.path: Tokens() for step in steps}
+    for step in steps:
+        if step.prompt_tokens or step.completion_tokens or step.cost:
+            parts = step.path.split("/")
+            for length in range(1, len(parts) + 1):
+                if (total := used.get("/".join(parts[:length]))) is not None:
+                    total.prompt += step.prompt_tokens
+                    total.completion += step.completion_tokens
+                    total.cost += step.cost
+    for total in used.values():
+        total.cost = round(total.cost, 6)
+    return used
+
+
+def _step(reader: Reader, row: StepRow, tokens: Tokens, why: str) -> StepView:
     return StepView(
         path=row.path,
         node=row.node,
@@ -162,11 +192,7 @@ def _step(reader: Reader, row: StepRow, all_rows: list[StepRow], why: str) -> St
         error=row.error,
         prompt=reader.value(row.prompt),
         model=row.model,
-        tokens=Tokens(
-            prompt=sum(step.prompt_tokens for step in inside),
-            completion=sum(step.completion_tokens for step in inside),
-            cost=round(sum(step.cost for step in inside), 6),
-        ),
+        tokens=tokens,
         facts=reader.value(row.facts) or {},
         why=why,
     )

@@ -60,22 +60,25 @@ def cycles(nodes: Sequence[PlanNode]) -> Iterator[Finding]:
     waits = {node.id: node.waits for node in nodes}
     done: set[str] = set()
     for node in nodes:
-        if cycle := _cycle(node.id, waits, done, ()):
+        if cycle := _cycle(node.id, waits, done):
             yield Finding((node.id,), f"a cycle: {' → '.join(cycle)}", "Remove one of these reads")
             done.update(cycle)
 
 
-def _cycle(
-    name: str, waits: Mapping[str, Sequence[str]], done: set[str], trail: tuple[str, ...]
-) -> tuple[str, ...]:
-    if name in trail:
-        return (*trail[trail.index(name) :], name)
-    if name in done:
-        return ()
-    for other in waits.get(name, ()):
-        if found := _cycle(other, waits, done, (*trail, name)):
-            return found
-    done.add(name)
+def _cycle(start: str, waits: Mapping[str, Sequence[str]], done: set[str]) -> tuple[str, ...]:
+    """The first cycle on a way from `start`; what leads to none is `done`."""
+    trail = {start: iter(waits[start])} if start not in done else {}
+    while trail:
+        for other in trail[name := next(reversed(trail))]:
+            if other in trail:
+                names = list(trail)
+                return (*names[names.index(other) :], other)
+            if other not in done:
+                trail[other] = iter(waits.get(other, ()))
+                break
+        else:
+            done.add(name)
+            del trail[name]
     return ()
 
 
@@ -120,11 +123,10 @@ def _passed_over(nodes: Sequence[PlanNode], places: Mapping[str, int]) -> Iterat
     for index, node in enumerate(nodes):
         if node.jump is None or node.when is not True or node.unless is not None:
             continue
-        for other in nodes[index + 1 : places.get(node.jump.to, 0)]:
-            if other.id not in targets:
-                told = f"{other.id!r} can never run: {node.id!r} always passes over it"
-                yield Finding((other.id,), told, f"Give {node.id!r} an `if`")
-            break
+        if index + 1 < places.get(node.jump.to, 0) and nodes[index + 1].id not in targets:
+            other = nodes[index + 1].id
+            told = f"{other!r} can never run: {node.id!r} always passes over it"
+            yield Finding((other,), told, f"Give {node.id!r} an `if`")
 
 
 def beyond(plan: Plan, workflow: str) -> Iterator[Finding]:
@@ -154,12 +156,17 @@ def apart(body: Body) -> list[str]:
         return []
     sources = [source for out in body.outputs.values() for _, source in expressions(out.value)]
     joined = {str(read.path[0]) for source in sources for read in expression(source).reads}
-    left = {node.id: {node.id, *node.waits} for node in body.nodes}
-    joined = joined & left.keys() or {node.id for node in body.nodes[:1]}
-    while near := [name for name, waits in left.items() if waits & joined]:
-        for name in near:
-            joined |= left.pop(name)
-    return list(left)
+    beside: dict[str, list[str]] = {node.id: list(node.waits) for node in body.nodes}
+    for node in body.nodes:
+        for name in node.waits:
+            beside[name].append(node.id)
+    joined = joined & beside.keys() or {node.id for node in body.nodes[:1]}
+    ahead = list(joined)
+    while ahead:
+        near = [name for name in beside[ahead.pop()] if name not in joined]
+        joined.update(near)
+        ahead += near
+    return [name for name in beside if name not in joined]
 
 
 def _above(name: str, unless: Mapping[str, str | None]) -> Iterator[str]:

@@ -7,6 +7,8 @@ from pipecatapp.workflow.compiling import checks
 from pipecatapp.workflow.compiling.library import Entry, Library, flat
 from pipecatapp.workflow.compiling.names import (
     RUN,
+    Later,
+    Layered,
     Visible,
     back_over,
     loop_facts,
@@ -77,6 +79,10 @@ def compile_workflow(
 class _WorkflowCompiler(Uses):
     """Compiles one document; faults go to the library."""
 
+    def __init__(self, library: Library, workflow: Workflow) -> None:
+        super().__init__(library, workflow)
+        self._visits: dict[int, Json] = {}
+
     def body(self) -> Body:
         document = self.document
         for name, given in document.inputs.items():
@@ -94,8 +100,9 @@ class _WorkflowCompiler(Uses):
         entries = list(flat((order,), document.steps or document.graph or []))
         visible = Visible(names, given=frozenset(names))
         nodes, gives = self._scope(order, entries, visible)
+        everything = Visible({**names, **gives})
         for name, out in document.outputs.items():
-            self._read_all(("outputs", name), out.value, Visible({**names, **gives}))
+            self._read_all(("outputs", name), out.value, everything)
         return Body(
             id=document.id,
             version=document.version,
@@ -147,18 +154,18 @@ class _WorkflowCompiler(Uses):
         gives = {entry.node.id: self._gives(entry.node) for entry in entries}
         barred = {e.node.id: "a goto gives nothing" for e in entries if e.node.goto is not None}
         again = back_over(order, [entry.node for entry in entries])
+        siblings = set(gives)
+        order_of = {entry.node.id: index for index, entry in enumerate(entries)}
         nodes: list[PlanNode] = []
         for index, entry in enumerate(entries):
             name = entry.node.id
-            unread = {**barred, name: "a node cannot read itself"}
-            if order == "steps":
-                later = [other.node.id for other in entries[index + 1 :]]
-                unread |= dict.fromkeys(later, "it comes later in these steps")
+            later = Later(order_of, index) if order == "steps" else {}
+            unread = Layered(later, {name: "a node cannot read itself"}, barred)
             visible = outer.among(gives, unread)
             if name in again:
                 visible = visible.again({"type": "object", "properties": gives})
             before = entries[index - 1].node.id if order == "steps" and index else None
-            node = self._node(entry, visible, set(gives), before)
+            node = self._node(entry, visible, siblings, before)
             nodes.append(node.model_copy(update={"again": name in again}))
         places = {entry.node.id: entry.path for entry in entries}
         found = (*checks.cycles(nodes), *checks.never(nodes), *checks.jumps(order, nodes))
@@ -247,7 +254,8 @@ class _WorkflowCompiler(Uses):
 
     def _check_item(self, entry: Entry, visible: Visible) -> None:
         name = entry.node.each.name if entry.node.each else None
-        if name is not None and name in {*visible.known, entry.node.id} - visible.given:
+        taken = name == entry.node.id or name in visible.known
+        if name is not None and taken and name not in visible.given:
             told = f"the name {name!r} is taken"
             self._fault((*entry.path, "for"), told, "Choose another with `as`")
 
@@ -292,7 +300,12 @@ class _WorkflowCompiler(Uses):
         return looped(self._visit(node)) if loops(node) else self._visit(node)
 
     def _visit(self, node: Node) -> Json:
-        """The schema of what one visit of a node gives."""
+        """The schema of what one visit of a node gives; each is made once."""
+        if (known := self._visits.get(id(node))) is None:
+            known = self._visits[id(node)] = self._visited(node)
+        return known
+
+    def _visited(self, node: Node) -> Json:
         if node.use is None:
             inner = flat((), [*(node.steps or []), *(node.graph or [])])
             return {

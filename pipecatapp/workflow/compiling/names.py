@@ -1,14 +1,58 @@
 """What a node can read: the names at one place of a document, and what stands under each."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from itertools import accumulate
+from typing import Any, TypeVar
 
 from pipecatapp.workflow.document.model import Node
 from pipecatapp.workflow.tool import Json
 
 TEXT: Json = {"type": "string"}
 RUN: Json = {"type": "object", "properties": {"id": TEXT, "request": TEXT}}
+
+
+T = TypeVar("T")
+
+
+class Layered(Mapping[str, T]):
+    """Mappings laid over each other, the strongest first, of which nothing is copied."""
+
+    def __init__(self, *layers: Mapping[str, T], hidden: Collection[str] = ()) -> None:
+        """`hidden`: names that none of them gives."""
+        self._layers, self._hidden = layers, hidden
+
+    def __getitem__(self, name: str) -> T:
+        if name not in self._hidden:
+            for layer in self._layers:
+                if name in layer:
+                    return layer[name]
+        raise KeyError(name)
+
+    def __iter__(self) -> Iterator[str]:
+        names = dict.fromkeys(name for layer in reversed(self._layers) for name in layer)
+        return (name for name in names if name not in self._hidden)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+
+class Later(Mapping[str, str]):
+    """The steps behind the one at `index`, each with why that one cannot read it."""
+
+    def __init__(self, places: Mapping[str, int], index: int) -> None:
+        self._places, self._index = places, index
+
+    def __getitem__(self, name: str) -> str:
+        if self._places.get(name, -1) <= self._index:
+            raise KeyError(name)
+        return "it comes later in these steps"
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for name, place in self._places.items() if place > self._index)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 @dataclass(frozen=True)
@@ -22,7 +66,8 @@ class Visible:
 
     def among(self, gives: Mapping[str, Json], barred: Mapping[str, str]) -> "Visible":
         """Inside a scope whose nodes give this."""
-        return replace(self, known={**self.known, **gives}, barred={**self.barred, **barred})
+        known = Layered(gives, self.known)
+        return replace(self, known=known, barred=Layered(barred, self.barred))
 
     def again(self, before: Json, **items: Json) -> "Visible":
         """Where something is visited more than once; `before` is what a visit gives."""
@@ -35,17 +80,17 @@ class Visible:
             },
         }
         names = {"loop": loop, "prev": before, **items}
-        barred = {name: why for name, why in self.barred.items() if name not in names}
-        return Visible({**self.known, **names}, barred, self.given | names.keys())
+        barred = Layered(self.barred, hidden=names)
+        return Visible(Layered(names, self.known), barred, self.given | names.keys())
 
     def without(self, name: str, why: str) -> "Visible":
         """The same, but for one name."""
-        return replace(self, barred={**self.barred, name: why})
+        return replace(self, barred=Layered({name: why}, self.barred))
 
     def after(self, node: Node, gives: Mapping[str, Json]) -> "Visible":
         """Where a visit of `node` has ended: it, and what it is made of, can be read."""
-        barred = {name: why for name, why in self.barred.items() if name != node.id}
-        return Visible({**self.known, **gives}, barred, self.given | gives.keys())
+        barred = Layered(self.barred, hidden=(node.id,))
+        return Visible(Layered(gives, self.known), barred, self.given | gives.keys())
 
 
 def schema_of(value: Any) -> Json:
@@ -76,13 +121,21 @@ def loops(node: Node) -> bool:
 
 def back_over(order: str, nodes: list[Node]) -> frozenset[str]:
     """The nodes of these steps that a jump leads back over: they may be visited again."""
+    if order != "steps":
+        return frozenset()
     places = {node.id: index for index, node in enumerate(nodes)}
-    found: set[str] = set()
-    for index, node in enumerate(nodes if order == "steps" else []):
+    ends = [-1] * len(nodes)
+    for index, node in enumerate(nodes):
         for target in (node.goto, node.on_error.goto):
             start = places.get(target or "", len(nodes))
-            found.update(other.id for other in nodes[start : index + 1])
-    return frozenset(found)
+            if start <= index:
+                ends[start] = index
+    reached = accumulate(ends, max)
+    return frozenset(
+        node.id
+        for index, (node, end) in enumerate(zip(nodes, reached, strict=True))
+        if end >= index
+    )
 
 
 def loop_facts(node: Node) -> dict[str, Any] | None:

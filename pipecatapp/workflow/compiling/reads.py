@@ -13,6 +13,9 @@ from pipecatapp.workflow.document.yaml_text import Path
 from pipecatapp.workflow.expressions import ExpressionError, Read, expression, expressions
 from pipecatapp.workflow.tool import Json
 
+HINTS = 100
+"""Faults of a document up to which each has its hint."""
+
 
 class Reads:
     """Checks what the values of one document read; faults go to the library."""
@@ -39,8 +42,8 @@ class Reads:
         if reason := visible.barred.get(name):
             self._fault(path, f"{name!r} cannot be read here: {reason}")
         elif name not in visible.known:
-            known = [other for other in visible.known if other not in visible.barred]
-            self._fault(path, f"there is no {name!r} here", did_you_mean(name, known))
+            known = (other for other in visible.known if other not in visible.barred)
+            self._fault(path, f"there is no {name!r} here", self._near(name, known))
         else:
             try:
                 look_up(visible.known[name], read.path[1:], visible.known[name])
@@ -56,7 +59,7 @@ class Reads:
                 self._fault(
                     (*entry.path, "needs", index),
                     f"there is no {name!r} here",
-                    did_you_mean(name, siblings),
+                    self._near(name, siblings),
                 )
             elif reason := visible.barred.get(name):
                 self._fault(
@@ -89,6 +92,12 @@ class Reads:
             return TEXT, TEXT
         root = visible.known.get(str(found.only.path[0]), {}) if found.only else {}
         return look_up(root, found.only.path[1:] if found.only else (), root), root
+
+    def _near(self, name: str, known: Iterable[str]) -> str:
+        """A hint at a name that is there. Comparing with all takes long: who has so many faults
+        has made one many times.
+        """
+        return did_you_mean(name, list(known)) if len(self.library.faults) < HINTS else ""
 
     def _typed(self, path: Path, shorthand: Any, value: Any) -> None:
         try:

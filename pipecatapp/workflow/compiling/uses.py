@@ -84,6 +84,21 @@ class Uses(Reads):
             if name not in self.library.tools:
                 mend = did_you_mean(name, self.library.tools)
                 self._fault((*path, "with", "tools", index), f"there is no tool {name!r}", mend)
+        fixed = given.get("tool_inputs") if tool.name == "agent" else None
+        for name, inputs in fixed.items() if isinstance(fixed, dict) else ():
+            self._check_tool_inputs((*path, "with", "tool_inputs", name), str(name), inputs)
+
+    def _check_tool_inputs(self, path: Path, name: str, inputs: Any) -> None:
+        """What a document sets for a tool of its agent must be inputs of that tool."""
+        if name not in self.library.tools:
+            mend = did_you_mean(name, self.library.tools)
+            self._fault(path, f"there is no tool {name!r}", mend, key=True)
+        elif isinstance(inputs, dict):
+            tool = self.library.tools[name]
+            schema = tool.input_schema()
+            known = checks.keys(inputs, schema, filled=schema.get("required", ()), short=())
+            for found in (*known, *checks.literals(inputs, tool.takes, ())):
+                self._fault((*path, *found.path[1:]), found.message, found.mend, key=found.key)
 
     def _check_secrets(self, path: Path, tool: Tool, given: Json) -> None:
         """A program may be given only the secrets that the document's project names."""

@@ -1,6 +1,6 @@
 """Expressions of documents: `{{ … }}`."""
 
-from pipecatapp.workflow.expressions.filters import ExpressionError, Missing
+from pipecatapp.workflow.expressions.filters import ExpressionError, Meter, Missing, text_of
 from pipecatapp.workflow.expressions.language import (
     Expression,
     Read,
@@ -13,10 +13,12 @@ from pipecatapp.workflow.expressions.language import (
 __all__ = [
     "Expression",
     "ExpressionError",
+    "Meter",
     "Missing",
     "Read",
     "expression",
     "expressions",
     "is_expression",
     "render",
+    "text_of",
 ]

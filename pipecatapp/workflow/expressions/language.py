@@ -31,6 +31,9 @@ LONGEST = 20_000
 BEFORE = "prev"
 """What the visit before gave: null where that gave nothing, for there may have been none."""
 
+NULL = "null"
+"""Nothing, as JSON and YAML write it; Jinja2 itself only knows `none`."""
+
 _PARSER = Environment(autoescape=False)
 
 Names = Mapping[str, Any]
@@ -177,7 +180,9 @@ def _lookup(node: ast.Node, *, soft: bool) -> Read | None:
         else:
             return None
         node = node.node
-    return Read((node.name, *reversed(path)), soft) if isinstance(node, ast.Name) else None
+    if not isinstance(node, ast.Name) or node.name == NULL:
+        return None
+    return Read((node.name, *reversed(path)), soft)
 
 
 def _look(read: Read) -> Evaluate:
@@ -340,6 +345,7 @@ _BINARY: Mapping[type[ast.Expr], Callable[[Meter, Any, Any], Any]] = {
     ast.Mod: lambda _meter, a, b: number(a) % number(b),
 }
 _OTHERS: Mapping[type[ast.Node], Callable[[Any, list[Read]], Evaluate]] = {
+    ast.Name: lambda _node, _reads: lambda _names, _meter: None,  # `null`; see `_lookup`.
     ast.Getattr: _getitem,
     ast.Getitem: _getitem,
     ast.Const: _constant,

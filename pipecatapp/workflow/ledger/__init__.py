@@ -1,6 +1,7 @@
 """The run ledger: one SQLite file that knows everything that has happened."""
 
 from pipecatapp.workflow.ledger.errors import (
+    DiskFull,
     LedgerBusy,
     LedgerError,
     LedgerFailed,
@@ -11,6 +12,7 @@ from pipecatapp.workflow.ledger.event import Event, EventType, Status
 from pipecatapp.workflow.ledger.store import Ledger
 
 __all__ = [
+    "DiskFull",
     "Event",
     "EventType",
     "Ledger",

@@ -1,5 +1,7 @@
 """What can be wrong with a ledger."""
 
+from pathlib import Path
+
 
 class LedgerError(Exception):
     """Something about the ledger. See the kinds below."""
@@ -22,3 +24,22 @@ class LedgerFailed(LedgerError):
 
     Make room or mend the file; unfinished runs resume at the next start.
     """
+
+
+class DiskFull(LedgerFailed):
+    """The disk of the ledger is full, so no run can be started. Make room and try again."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            f"The disk of {path} is full, so no run can be started. Make room and try again."
+        )
+
+
+class LedgerDamaged(LedgerFailed):
+    """The file of the ledger is damaged. Restore a backup with `hearth restore`."""
+
+    def __init__(self, path: Path, reason: object) -> None:
+        super().__init__(
+            f"{path} is damaged: {reason}. Stop Hearth and run `hearth restore FILE` with a backup;"
+            " the damaged state is moved to `backups/` first."
+        )

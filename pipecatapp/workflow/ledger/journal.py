@@ -43,7 +43,8 @@ class Submit(Protocol):
         event: Draft | None = None,
         *,
         last: bool = False,
-        told: Callable[[LedgerFailed | None], None] | None = None,
+        pauses: bool = True,
+        on_written: Callable[[LedgerFailed | None], None] | None = None,
     ) -> "asyncio.Future[Event | None]": ...
 
 
@@ -66,6 +67,7 @@ class Begun:
     version: int | None = None
     effect: str | None = None
     attempt: int = 1
+    """0 for a jump, a merge, a note and a step that cannot begin: `limits.nodes` counts none."""
     key: str | None = None
     why: str = ""
     """Why it runs though an earlier run had it."""
@@ -120,21 +122,26 @@ class Journal:
         interactive: bool = True,
         fork: Fork | None = None,
     ) -> "asyncio.Future[Event | None]":
-        """The run exists, once the future is done; `beside` is written with it."""
+        """The run exists, once the future is done; `beside` is written with it.
+
+        The future fails with `DiskFull` where there is no room for it.
+        """
         plan_column, statements = pack(plan, inline=0)
         inputs_column, more = pack(dict(inputs))
         request_column, still_more = pack(request)
         insert = """INSERT INTO run
             (id, workflow, status, conversation, caller, started, title, request, plan, inputs,
-            interactive, forked, family, rerun)
-            VALUES (?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
+            interactive, forked, family, rerun, owner)
+            VALUES (?, ?, 'running', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,
+            coalesce((SELECT owner FROM run WHERE id = ?),
+                (SELECT owner FROM conversation WHERE id = ?), ''))"""
         row = (self.run, workflow, conversation, caller, now(), clean(request)[:TITLE])
         origin = (fork.origin, fork.family, fork.at) if fork else (None, self.run, None)
         columns = (request_column, plan_column, inputs_column)
         statements += [
             *more,
             *still_more,
-            (insert, (*row, *columns, interactive, *origin)),
+            (insert, (*row, *columns, interactive, *origin, origin[0], conversation)),
             *beside,
         ]
         if conversation is not None:
@@ -142,7 +149,7 @@ class Journal:
         data: dict[str, object] = {"workflow": workflow}
         if fork:
             data |= {"forked": fork.origin, "at": fork.at}
-        return self._add(statements, Draft("run.started", data=data))
+        return self._add(statements, Draft("run.started", data=data), pauses=False)
 
     def resume(self) -> "asyncio.Future[Event | None]":
         """The run goes on in this process, once the future is done."""
@@ -155,8 +162,12 @@ class Journal:
         outputs: Mapping[str, Any] | None = None,
         error: str | None = None,
         broken: bool = False,
+        text: str = "",
     ) -> None:
-        """The run is over. `broken`: an entry was lost, so steps may stand open; they end here."""
+        """End the run. `broken`: an entry was lost, so steps may stand open; they end here.
+
+        `text` is what a run that is not done had streamed until then.
+        """
         column, statements = (None, []) if outputs is None else pack(dict(outputs))
         reason = None if error is None else clean(error)
         update = "UPDATE run SET status = ?, ended = ?, outputs = ?, error = ? WHERE id = ?"
@@ -165,7 +176,8 @@ class Journal:
             close = """UPDATE step SET status = 'cancelled', ended = ?, error = ?
                 WHERE run = ? AND ended IS NULL"""
             statements.append((close, (now(), reason, self.run)))
-        self._add(statements, Draft(_RUN_ENDS[ending], data=_said(error)), last=broken)
+        data = _said(error) | ({"text": clean(text)} if text else {})
+        self._add(statements, Draft(_RUN_ENDS[ending], data=data), last=broken)
 
     def running(self, step: Begun, given: object) -> None:
         """An instance starts. Await `durable()` before the call is made."""
@@ -175,22 +187,12 @@ class Journal:
             VALUES (?, ?, ?, ?, ?, ?, 'running', ?, ?, ?, ?)
             ON CONFLICT (run, path) DO UPDATE SET
             status = 'running', attempt = excluded.attempt, ended = NULL, error = NULL"""
-        row = (
-            self.run,
-            step.path,
-            step.node,
-            step.tool,
-            step.version,
-            step.effect,
-            step.attempt,
-            now(),
-            column,
-            step.key,
-        )
-        told = (("tool", step.tool), ("effect", step.effect), ("why", step.why))
-        data = {name: value for name, value in told if value}
-        event = Draft("node.running", step.path, step.node, {**data, "attempt": step.attempt})
-        self._add([*statements, (insert, row)], event)
+        row = (self.run, step.path, step.node, step.tool, step.version, step.effect, step.attempt)
+        facts = (("tool", step.tool), ("effect", step.effect), ("why", step.why))
+        data: dict[str, object] = {name: value for name, value in facts if value}
+        data["attempt"] = max(step.attempt, 1)
+        event = Draft("node.running", step.path, step.node, data)
+        self._add([*statements, (insert, (*row, now(), column, step.key))], event)
 
     def waiting(self, step: Begun, given: object, question: Mapping[str, Any]) -> None:
         """An instance waits for a person: the only entry of its beginning."""
@@ -266,19 +268,9 @@ class Journal:
             completion_tokens = completion_tokens + ?, cost = cost + ?, facts = ?
             WHERE run = ? AND path = ?"""
         reason = None if what.error is None else clean(what.error)
-        row = (
-            ending,
-            now(),
-            output,
-            reason,
-            what.model,
-            prompt,
-            what.prompt_tokens,
-            what.completion_tokens,
-            what.cost,
-            facts,
-        )
-        statements += [*more, *still_more, (update, (*row, self.run, path)), *beside]
+        spent = (what.prompt_tokens, what.completion_tokens, what.cost)
+        row = (ending, now(), output, reason, what.model, prompt, *spent, facts, self.run, path)
+        statements += [*more, *still_more, (update, row), *beside]
         if ending == "cancelled" or (what.facts and "question" in what.facts):
             statements.append(self._status())
         tokens = (
@@ -290,10 +282,17 @@ class Journal:
         )
 
     def _add(
-        self, statements: list[Statement], event: Draft, *, last: bool = False
+        self,
+        statements: list[Statement],
+        event: Draft,
+        *,
+        last: bool = False,
+        pauses: bool = True,
     ) -> "asyncio.Future[Event | None]":
         self._submitted += 1
-        return self._submit(self.run, statements, event, last=last, told=self._written)
+        return self._submit(
+            self.run, statements, event, last=last, pauses=pauses, on_written=self._written
+        )
 
     def _written(self, error: LedgerFailed | None) -> None:
         """The next entry is on the disk, or cannot be written."""

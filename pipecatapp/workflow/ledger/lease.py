@@ -43,7 +43,7 @@ class Lease:
                 place(),
                 socket.gethostname(),
                 os.getpid(),
-                _born(os.getpid()),
+                f"{_born(os.getpid())} {path.stat().st_ino}",
                 now(),
                 time.time(),
             ),
@@ -76,15 +76,23 @@ class Lease:
 def refuse_if_held(connection: sqlite3.Connection, path: Path) -> None:
     """Raise `LedgerBusy` while a process holds the ledger."""
     holder = connection.execute("SELECT * FROM lease").fetchone()
-    if holder is not None and lives(holder):
+    if holder is not None and lives(holder) and not _copied(holder, path):
         who = f"process {holder['pid']} on {holder['host']} since {holder['since']}"
         raise LedgerBusy(f"{path} is in use by {who}.")
 
 
 def lives(holder: sqlite3.Row) -> bool:
     if holder["place"] == place():
-        return bool(holder["born"] == _born(holder["pid"]))
+        return bool(holder["born"].partition(" ")[0] == _born(holder["pid"]))
     return bool(abs(time.time() - holder["heartbeat"]) < STALE)  # Power cuts put clocks back.
+
+
+def _copied(holder: sqlite3.Row, path: Path) -> bool:
+    """Whether the claim came with a copy of the file: its process holds the original, which is
+    another file. Only where that process runs are the numbers of files the same ones.
+    """
+    number = holder["born"].partition(" ")[2]
+    return holder["place"] == place() and number not in ("", str(path.stat().st_ino))
 
 
 def place() -> str:

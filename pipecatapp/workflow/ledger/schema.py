@@ -6,13 +6,19 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from pipecatapp.workflow.ledger.errors import LedgerFailed, LedgerTooNew
+from pipecatapp.workflow.ledger.errors import LedgerDamaged, LedgerFailed, LedgerTooNew
 from pipecatapp.workflow.ledger.lease import refuse_if_held
 
 APPLICATION_ID = 0x48525448
 """`HRTH`: so that `file` and we know the file for what it is."""
 
 Migration = Sequence[str]
+
+_INCREMENTAL = 2
+"""Of `PRAGMA auto_vacuum`: unused pages are given back when they are asked for."""
+
+SEARCHED = 1_000_000
+"""Bytes of a value up to which its words are searched; a larger one would hold up the writer."""
 
 _FIRST: Migration = (
     """CREATE TABLE run (
@@ -98,7 +104,78 @@ _BEHALF: Migration = (
 _SPOKEN: Migration = ("ALTER TABLE run ADD COLUMN spoken TEXT",)
 _UNUSED: Migration = ("DROP TABLE fix",)
 
-MIGRATIONS: Sequence[Migration] = (_FIRST, _QUESTIONS, _LIBRARY, _BEHALF, _SPOKEN, _UNUSED)
+_OWNERS: Migration = (
+    "ALTER TABLE conversation ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE note ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE note ADD COLUMN source TEXT NOT NULL DEFAULT '{}'",
+)
+"""`owner` is the name of the key that created the row; empty for the built-in key, which has all
+rows from before this format. `source` is JSON: where a note comes from."""
+
+_PRUNED: Migration = (
+    "CREATE INDEX cache_run ON cache (run)",
+    *(
+        f"""CREATE INDEX {table}_{column}_blob ON {table} ({column})
+            WHERE substr({column}, 1, 8) = '@sha256:'"""
+        for table, columns in (
+            ("run", ("request", "plan", "inputs", "outputs")),
+            ("step", ("input", "output", "prompt", "facts")),
+        )
+        for column in columns
+    ),
+)
+"""What removing a run looks up: its entries in the cache, and who else has one of its blobs."""
+
+
+def _words(column: str) -> str:
+    """SQL for the texts in a JSON column of `NEW`, wherever the value lies; empty for one that is
+    large, or nested deeper than SQLite reads. Pictures and sound are not text, and of a chat only
+    the last message is a run's own: the request.
+    """
+    value = f"""CASE WHEN substr(NEW.{column}, 1, 8) != '@sha256:' THEN NEW.{column} ELSE
+        (SELECT CAST(body AS TEXT) FROM blob WHERE sha256 = substr(NEW.{column}, 9)
+            AND size <= {SEARCHED}) END"""
+    return f"""ifnull((SELECT group_concat(leaf.atom, ' ') FROM (SELECT {value} AS json) AS value,
+        json_tree(CASE WHEN json_valid(value.json) THEN value.json END) AS leaf
+        WHERE leaf.type = 'text' AND leaf.atom NOT LIKE 'data:%;base64,%'
+        AND leaf.fullkey NOT LIKE '$.messages[%'), '')"""
+
+
+_BODY = f"""NEW.id || ' ' || NEW.workflow || ' ' || {_words("request")} || ' '
+    || {_words("inputs")} || ' ' || {_words("outputs")} || ' ' || ifnull(NEW.error, '')"""
+
+_HISTORY: Migration = (
+    "ALTER TABLE run ADD COLUMN owner TEXT NOT NULL DEFAULT ''",
+    """UPDATE run SET owner = (SELECT owner FROM conversation WHERE id = run.conversation)
+        WHERE conversation IN (SELECT id FROM conversation WHERE owner != '')""",
+    "DROP INDEX run_workflow",
+    "CREATE INDEX run_filters ON run (id, status, workflow, caller, owner, started)",
+    "CREATE TABLE run_text (number INTEGER PRIMARY KEY, run TEXT NOT NULL UNIQUE)",
+    """CREATE VIRTUAL TABLE run_fts USING fts5 (
+        body, detail = none, columnsize = 0, tokenize = 'unicode61 remove_diacritics 2')""",
+    f"""CREATE TRIGGER run_text_begun AFTER INSERT ON run BEGIN
+        INSERT INTO run_text (run) VALUES (NEW.id);
+        INSERT INTO run_fts (rowid, body) SELECT number, {_BODY} FROM run_text WHERE run = NEW.id;
+        END""",
+    f"""CREATE TRIGGER run_text_ended AFTER UPDATE OF outputs, error ON run BEGIN
+        UPDATE run_fts SET body = {_BODY}
+            WHERE rowid = (SELECT number FROM run_text WHERE run = NEW.id);
+        END""",
+    """CREATE TRIGGER run_text_removed AFTER DELETE ON run BEGIN
+        DELETE FROM run_fts WHERE rowid = (SELECT number FROM run_text WHERE run = OLD.id);
+        DELETE FROM run_text WHERE run = OLD.id;
+        END""",
+    "INSERT INTO run_text (run) SELECT id FROM run",
+    "INSERT INTO run_fts (rowid, body) SELECT number, '' FROM run_text",
+    "UPDATE run SET error = error",
+)
+"""What the list of runs is searched and filtered by: the words of each run, from triggers, and one
+index that holds every field of a filter. `owner` is the name of the key that started the run, as
+in `_OWNERS`."""
+
+MIGRATIONS: Sequence[Migration] = (
+    _FIRST, _QUESTIONS, _LIBRARY, _BEHALF, _SPOKEN, _UNUSED, _OWNERS, _PRUNED, _HISTORY,
+)  # fmt: skip
 """Number n brings a file from format n to format n + 1.
 
 Never edit one that was released; append.
@@ -118,8 +195,26 @@ def connect(path: Path, *, patience: float) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = FULL")
     except sqlite3.Error as error:
         connection.close()
-        raise LedgerFailed(f"{path} cannot be used as a ledger: {error}.") from error
+        raise _unusable(path, error) from error
     return connection
+
+
+def check(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise `LedgerDamaged` unless the whole file can be read; a damaged page would end runs later,
+    one by one, with a reason that names no remedy.
+    """
+    try:
+        [verdict] = connection.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.DatabaseError as error:
+        raise _unusable(path, error) from error
+    if verdict != "ok":
+        raise LedgerDamaged(path, " ".join(str(verdict).split()))
+
+
+def _unusable(path: Path, error: sqlite3.Error) -> LedgerFailed:
+    if error.sqlite_errorcode in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return LedgerDamaged(path, error)
+    return LedgerFailed(f"{path} cannot be used as a ledger: {error}.")
 
 
 def prepare(path: Path, *, patience: float, migrations: Sequence[Migration] = MIGRATIONS) -> None:
@@ -129,18 +224,31 @@ def prepare(path: Path, *, patience: float, migrations: Sequence[Migration] = MI
     if not path.exists():
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
     with closing(connect(path, patience=patience)) as connection:
-        found = _format(connection, path, len(migrations))
+        try:
+            found = _format(connection, path, len(migrations))
+        except sqlite3.DatabaseError as error:
+            raise _unusable(path, error) from error
         if found == len(migrations):
             return
         try:
             if found:
                 refuse_if_held(connection, path)
                 _copy_beside(connection, path, found)
+            _let_shrink(connection)
             connection.execute("BEGIN EXCLUSIVE")
             _migrate(connection, path, migrations)
             connection.execute("COMMIT")
         except sqlite3.Error as error:
             raise LedgerFailed(f"{path} could not be brought up to date: {error}.") from error
+
+
+def _let_shrink(connection: sqlite3.Connection) -> None:
+    """Make the file one that can give its unused pages back. A file that has tables is written
+    out once more for it, which takes as much room as it has itself.
+    """
+    if connection.execute("PRAGMA auto_vacuum").fetchone()[0] != _INCREMENTAL:
+        connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")
+        connection.execute("VACUUM")
 
 
 def _format(connection: sqlite3.Connection, path: Path, latest: int) -> int:

@@ -10,12 +10,12 @@ from pathlib import Path
 import structlog
 
 from pipecatapp.workflow.ledger.clock import Names
-from pipecatapp.workflow.ledger.errors import LedgerBusy, LedgerError, LedgerFailed
+from pipecatapp.workflow.ledger.errors import DiskFull, LedgerBusy, LedgerError, LedgerFailed
 from pipecatapp.workflow.ledger.event import Event
 from pipecatapp.workflow.ledger.journal import Journal
 from pipecatapp.workflow.ledger.lease import Lease
 from pipecatapp.workflow.ledger.reading import Reader
-from pipecatapp.workflow.ledger.schema import connect, prepare
+from pipecatapp.workflow.ledger.schema import check, connect, prepare
 from pipecatapp.workflow.ledger.values import Statement
 from pipecatapp.workflow.ledger.writer import Draft, Writer
 
@@ -25,8 +25,9 @@ _log = structlog.get_logger()
 class Ledger:
     """Opening creates the file or brings it up to date, and serves reading. Writing takes `hold()`.
 
-    Raises `LedgerTooNew` and `LedgerFailed` on opening, `LedgerBusy` on holding. `patience` is how
-    many seconds a write waits for another program that has locked the file.
+    Raises `LedgerTooNew` and `LedgerFailed` on opening, `LedgerBusy` and `LedgerDamaged` on
+    holding. `patience` is how many seconds a write waits for another program that has locked the
+    file.
     """
 
     def __init__(self, path: Path, *, patience: float = 5.0, heartbeat: float = 10.0) -> None:
@@ -34,6 +35,9 @@ class Ledger:
         prepare(path, patience=patience)
         self.read = Reader(path, patience=patience)
         self.names = Names()
+        self.on_full: Callable[[bool], None] = lambda _full: None
+        """Called with whether the disk is full, when that changes; runs pause meanwhile."""
+        self._full = False
         self._lease = Lease()
         self._writer: Writer | None = None
 
@@ -47,6 +51,7 @@ class Ledger:
             raise LedgerBusy(f"{self.path} is already held by an engine of this process.")
         connection = connect(self.path, patience=self._patience)
         try:
+            await asyncio.to_thread(check, connection, self.path)
             self._lease.take(connection, self.path)
         except (sqlite3.Error, LedgerError) as error:
             connection.close()
@@ -56,9 +61,22 @@ class Ledger:
         self._connection = connection
         self.names = Names(self.read.newest())
         self._writer = Writer(
-            connection, self._lease, heartbeat=self._heartbeat, patience=self._patience
+            connection,
+            self._lease,
+            heartbeat=self._heartbeat,
+            patience=self._patience,
+            on_full=self._filled,
         )
         self._writer.start(hear)
+
+    def _filled(self, full: bool) -> None:  # noqa: FBT001 (a callback of one fact)
+        self._full = full
+        self.on_full(full)
+
+    def check_room(self) -> None:
+        """Raise `DiskFull` while the disk is known to be full."""
+        if self._full:
+            raise DiskFull(self.path)
 
     async def let_go(self) -> None:
         """Write what is under way and give the lease back."""
@@ -78,14 +96,17 @@ class Ledger:
         event: Draft | None = None,
         *,
         last: bool = False,
-        told: Callable[[LedgerFailed | None], None] | None = None,
+        pauses: bool = True,
+        on_written: Callable[[LedgerFailed | None], None] | None = None,
     ) -> "asyncio.Future[Event | None]":
         """Queue a write; see `Writer.submit`."""
         if self._writer is None:
             raise LedgerFailed(
                 f"{self.path} is open for reading only; an engine must hold it to write."
             )
-        return self._writer.submit(run, statements, event, last=last, told=told)
+        return self._writer.submit(
+            run, statements, event, last=last, pauses=pauses, on_written=on_written
+        )
 
     def journal(self, run: str) -> Journal:
         """What the run `run` writes through."""

@@ -1,20 +1,22 @@
 """The one writer of a ledger.
 
-Many runs share a commit; nobody is told of what is not on the disk.
+Many runs share a commit; nothing is reported before it is on the disk.
 """
 
 import asyncio
+import shutil
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from queue import Empty, SimpleQueue
 
 import structlog
 
 from pipecatapp.workflow.ledger.clock import now
-from pipecatapp.workflow.ledger.errors import LedgerFailed
+from pipecatapp.workflow.ledger.errors import DiskFull, LedgerFailed
 from pipecatapp.workflow.ledger.event import Event, EventType
 from pipecatapp.workflow.ledger.lease import Lease
 from pipecatapp.workflow.ledger.values import Statement, canonical
@@ -26,6 +28,12 @@ _TROUBLE = (sqlite3.Error, LedgerFailed, ValueError, OverflowError)
 
 BATCH = 500
 """Writes that share a commit at most."""
+
+AGAIN = 0.5
+"""Seconds between two tries to write while the disk is full."""
+
+ROOM = 1 << 20
+"""Bytes below which a failure of the disk is taken for its being full."""
 
 RETRY = 0.01
 """Seconds between two tries to write a file that another program has locked."""
@@ -56,7 +64,9 @@ class Write:
     done: "asyncio.Future[Event | None]"
     last: bool = False
     """The end of a run of which a write has failed; it is tried all the same."""
-    told: Callable[[LedgerFailed | None], None] | None = None
+    pauses: bool = True
+    """Whether it is held while the disk is full; the beginning of a run is refused instead."""
+    on_written: Callable[[LedgerFailed | None], None] | None = None
     """Called when it is on the disk, or with why it is not, whoever waits for `done`."""
     result: Event | LedgerFailed | None = None
 
@@ -70,14 +80,26 @@ class Writer:
     Writes that are submitted without an `await` between them share a transaction, and so do those
     with which tasks begin that were made meanwhile: the end of a step and the start of the next.
     After a write of a run has failed, later ones of that run fail too, so what is in the ledger is
-    always a true beginning of what happened.
+    always a true beginning of what happened. What does not fit on a full disk is held, with all
+    later writes of its run, and tried again until there is room: the run pauses meanwhile.
+    The beginning of a run fails with `DiskFull` instead.
     """
 
     def __init__(
-        self, connection: sqlite3.Connection, lease: Lease, *, heartbeat: float, patience: float
+        self,
+        connection: sqlite3.Connection,
+        lease: Lease,
+        *,
+        heartbeat: float,
+        patience: float,
+        on_full: Callable[[bool], None] = lambda _full: None,
     ) -> None:
-        """`patience`: seconds to wait for another program that has locked the file."""
-        self._connection, self._lease = connection, lease
+        """`patience`: seconds to wait for another program that has locked the file. `on_full` is
+        called on the loop when the disk is full, and when all is written again.
+        """
+        self._connection, self._lease, self._on_full = connection, lease, on_full
+        self._held: list[Write] = []
+        self._full = False
         self._heartbeat, self._patience = heartbeat, patience
         connection.execute("PRAGMA busy_timeout = 0")
         self._loop = asyncio.get_running_loop()
@@ -110,13 +132,14 @@ class Writer:
         event: Draft | None = None,
         *,
         last: bool = False,
-        told: Callable[[LedgerFailed | None], None] | None = None,
+        pauses: bool = True,
+        on_written: Callable[[LedgerFailed | None], None] | None = None,
     ) -> "asyncio.Future[Event | None]":
         """Queue a write.
 
         The future is done once it is on the disk, or has failed with `LedgerFailed`.
         """
-        write = Write(run, statements, event, self._loop.create_future(), last, told)
+        write = Write(run, statements, event, self._loop.create_future(), last, pauses, on_written)
         if not self._tick:
             # One turn of the loop later, so that tasks begun now say first what they begin with.
             self._loop.call_soon(self._loop.call_soon, self._flush)
@@ -129,7 +152,9 @@ class Writer:
             return
         quick = self._quick >= QUICK_ONES and self._handed == 0 and len(batch) <= FEW
         if quick and self._committed_here(batch):
-            self._tell(batch)
+            written = self._without_held(batch)
+            self._handed += len(batch) - len(written)
+            self._tell(written)
         else:
             self._handed += len(batch)
             self._queue.put(batch)
@@ -146,19 +171,40 @@ class Writer:
     def _work(self) -> None:
         while True:
             batch = self._next()
+            with self._turn:
+                written = self._give_up_held() if batch is None else self._commit_held_and(batch)
+            if written:
+                self._loop.call_soon_threadsafe(self._told, written)
             if batch is None:
                 return
-            with self._turn:
-                self._commit(batch, patience=self._patience)
-            if batch:
-                self._loop.call_soon_threadsafe(self._told, batch)
+
+    def _commit_held_and(self, batch: list[Write]) -> list[Write]:
+        """Commit what was held before and a batch; gives what needs no further try."""
+        writes, self._held, was_full = self._held + batch, [], self._full
+        self._full = False
+        self._commit(writes, patience=self._patience)
+        self._full |= was_full and not self._has_room()
+        if self._full != was_full:
+            self._loop.call_soon_threadsafe(self._on_full, self._full)
+            _log.warning("disk_full" if self._full else "disk_has_room", held=len(self._held))
+        return self._without_held(writes)
+
+    def _without_held(self, writes: list[Write]) -> list[Write]:
+        held = {id(write) for write in self._held}
+        return [write for write in writes if id(write) not in held] if held else writes
+
+    def _give_up_held(self) -> list[Write]:
+        held, self._held = self._held, []
+        for write in held:
+            self._fail(write, sqlite3.OperationalError("database or disk is full"))
+        return held
 
     def _next(self) -> list[Write] | None:
         """All that waits, up to a batch; an empty one when it is time for a heartbeat; None at the
         end.
         """
         try:
-            batch = self._queue.get(timeout=self._heartbeat)
+            batch = self._queue.get(timeout=AGAIN if self._full else self._heartbeat)
         except Empty:
             return []
         while batch is not None and len(batch) < BATCH and not self._queue.empty():
@@ -178,9 +224,12 @@ class Writer:
             self._transaction([write for write in batch if not self._refused(write)], patience)
         except _TROUBLE as error:
             self._quick = 0
-            if _locked(error) and not patience:
+            full = self._is_full(error)
+            if (_locked(error) or full) and not patience:
                 return False
-            _log.warning("ledger_write_failed", error=str(error), writes=len(batch))
+            self._full |= full
+            if not full:
+                _log.warning("ledger_write_failed", error=str(error), writes=len(batch))
             together = isinstance(error, LedgerFailed) or _locked(error)
             for write in batch:
                 if not self._refused(write):
@@ -191,10 +240,33 @@ class Writer:
 
     def _commit_alone(self, write: Write) -> None:
         """One run's trouble (a value too large for the disk that is left) is not another's."""
+        if write.run and any(held.run == write.run for held in self._held):
+            self._held.append(write)
+            return
         try:
             self._transaction([write], self._patience)
         except _TROUBLE as error:
-            self._fail(write, error)
+            if not self._is_full(error):
+                self._fail(write, error)
+                return
+            self._full = True
+            if write.pauses:
+                self._held.append(write)
+            else:
+                write.result = DiskFull(self._file())
+
+    def _is_full(self, error: Exception) -> bool:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_OK)
+        if code == sqlite3.SQLITE_FULL:
+            return True
+        # The index of the log is mapped into memory: SQLite calls its failure one of the disk.
+        return code & 0xFF == sqlite3.SQLITE_IOERR and not self._has_room()
+
+    def _file(self) -> Path:
+        return Path(self._connection.execute("PRAGMA database_list").fetchone()["file"])
+
+    def _has_room(self) -> bool:
+        return shutil.disk_usage(self._file().parent).free >= ROOM
 
     def _fail(self, write: Write, error: Exception) -> None:
         write.result = LedgerFailed(f"The ledger could not be written: {error}")
@@ -257,16 +329,16 @@ class Writer:
                 continue
             if not write.done.cancelled():
                 write.done.set_result(write.result)
-            if write.told is not None:
-                write.told(None)
+            if write.on_written is not None:
+                write.on_written(None)
 
     def _tell_failure(self, write: Write, error: LedgerFailed) -> None:
         if not write.done.cancelled():
             write.done.set_exception(error)
-            if write.told is not None:
-                write.done.exception()  # It is heard by who is told.
-        if write.told is not None:
-            write.told(error)
+            if write.on_written is not None:
+                write.done.exception()  # `on_written` gets it.
+        if write.on_written is not None:
+            write.on_written(error)
 
 
 def _locked(error: Exception) -> bool:

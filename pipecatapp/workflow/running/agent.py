@@ -11,7 +11,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, Field
 
-from pipecatapp.workflow.tool import Context, Json, Tool, ToolFailed, tool
+from pipecatapp.workflow.declaring import tool
+from pipecatapp.workflow.tool import Context, Json, Tool, ToolFailed
 
 ALL_BELOW: Final = ".*"
 """How the name of a kind of tools ends."""
@@ -44,11 +45,15 @@ async def agent(
     temperature: float | None = None,
     max_tokens: int | None = None,
     fallback: Annotated[list[str], Field(description="Models to ask instead, in this order.")] = [],  # noqa: B006
+    tool_inputs: Annotated[
+        dict[str, Json],
+        Field(description="Inputs that are set here and not by the model, by tool."),
+    ] = {},  # noqa: B006
 ) -> Answer:
     """Let a model work with tools until it answers."""
     before = ctx.before("turn[1]/llm")
     offered = _offered(ctx, tools, lenient=before is not None)
-    specs = before["tools"] if before else [_spec(name, offered[name]) for name in offered]
+    specs = before["tools"] if before else _specs(offered, tool_inputs)
     request: Json = {"model": model, "tools": specs}
     request |= {
         k: v for k, v in (("temperature", temperature), ("max_tokens", max_tokens)) if v is not None
@@ -69,7 +74,8 @@ async def agent(
                 model=said["model"] or model,
             )
         known = {spec["function"]["name"]: offered.get(spec["function"]["name"]) for spec in specs}
-        talk += [_assistant(said), *await _results(ctx, known, said["tool_calls"], turn)]
+        results = await _results(ctx, known, said["tool_calls"], tool_inputs, turn)
+        talk += [_assistant(said), *results]
     raise ToolFailed(f"No answer after {max_turns} turns: the model still asks for tools.")
 
 
@@ -116,11 +122,19 @@ def _meant(ctx: Context, name: str) -> list[str]:
     return sorted(tool for tool in ctx.tools if tool.startswith(name.removesuffix("*")))
 
 
-def _spec(name: str, tool: Tool) -> Json:
-    return {
-        "type": "function",
-        "function": {"name": name, "description": tool.about, "parameters": tool.input_schema()},
-    }
+def _specs(offered: Mapping[str, Tool], tool_inputs: Mapping[str, Json]) -> list[Json]:
+    """The tools as a model is offered them, without the inputs that it does not set."""
+    return [
+        {
+            "type": "function",
+            "function": {
+                "name": name,
+                "description": tool.about,
+                "parameters": tool.schema_for_models(tool_inputs.get(tool.name, ())),
+            },
+        }
+        for name, tool in offered.items()
+    ]
 
 
 def _assistant(said: Json) -> Json:
@@ -136,11 +150,15 @@ def _assistant(said: Json) -> Json:
 
 
 async def _results(
-    ctx: Context, offered: Mapping[str, Tool | None], calls: Sequence[Json], turn: int
+    ctx: Context,
+    offered: Mapping[str, Tool | None],
+    calls: Sequence[Json],
+    tool_inputs: Mapping[str, Json],
+    turn: int,
 ) -> list[Json]:
     """What the calls gave, in their order; at the same time when none of them changes anything."""
     jobs = [
-        _result(ctx, offered, call, f"turn[{turn}]/call[{index}]")
+        _result(ctx, offered, call, tool_inputs, f"turn[{turn}]/call[{index}]")
         for index, call in enumerate(calls)
     ]
     known = [offered.get(call["name"]) for call in calls]
@@ -151,7 +169,13 @@ async def _results(
     return [await job for job in jobs]
 
 
-async def _result(ctx: Context, offered: Mapping[str, Tool | None], call: Json, at: str) -> Json:
+async def _result(
+    ctx: Context,
+    offered: Mapping[str, Tool | None],
+    call: Json,
+    tool_inputs: Mapping[str, Json],
+    at: str,
+) -> Json:
     """One tool's answer, or what was wrong, as a message to the model."""
     tool, arguments = offered.get(call["name"]), call["arguments"]
     if call["name"] not in offered:
@@ -163,10 +187,23 @@ async def _result(ctx: Context, offered: Mapping[str, Tool | None], call: Json, 
     else:
         try:
             name = tool.name if tool else call["name"]
-            content = _stable(await ctx.call(name, arguments, at=at, say=lambda _text: None))
+            given = ctx.before(at) or _merged(tool, arguments, tool_inputs.get(name, {}))
+            await ctx.approved(name, given, at=at)
+            content = _stable(await ctx.call(name, given, at=at, say=lambda _text: None))
         except ToolFailed as error:
             content = f"Error: {error}"
     return {"role": "tool", "tool_call_id": call["id"], "content": content}
+
+
+def _merged(tool: Tool | None, arguments: Json, authors: Json) -> Json:
+    """The input of a call: what the model sets, and what the document sets.
+
+    Raises `ToolFailed` where the model sets what is not its own to set.
+    """
+    barred = sorted(arguments.keys() & {*(tool.author_inputs if tool else ()), *authors})
+    if barred:
+        raise ToolFailed(f"{', '.join(barred)}: set by the document, not by you. Leave it out.")
+    return {**arguments, **authors}
 
 
 def _as_text(arguments: Any) -> str:

@@ -49,6 +49,11 @@ class Calls:
         given = input_of(node, tool, names, self._plan.roles, facts)
         return told(node, given, request, self._instances.remarks)
 
+    def awaits_models(self, node: PlanNode) -> bool:
+        """Whether a node of a resumed run calls a model, and none can be asked yet."""
+        calls = node.effect == "llm" and node.cache != "pin"
+        return calls and not self._instances.may_ask()
+
     def call(
         self,
         node: PlanNode,
@@ -121,7 +126,7 @@ class Calls:
             done()
             return
         inner = Frame(path, frame, done=lambda _output: done())
-        self._instances.begin(Begun(path, f"{home}/merge"), None)
+        self._instances.begin(Begun(path, f"{home}/merge", attempt=0), None)
 
         async def merged() -> Json:
             fact = await trees.merge(frame.path)

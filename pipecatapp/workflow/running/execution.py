@@ -78,8 +78,8 @@ class Execution:
         """The result, once it is on the disk with everything that led to it."""
         reason = ending.reason if ending.path is None else f"{ending.path}: {ending.reason}"
         self.instances.close(ending.path, ending.reason)
-        outputs = ending.outputs if status == "done" else None
-        self._journal.end(status, outputs=outputs, error=reason or None)
+        outputs, text = (ending.outputs, "") if status == "done" else (None, self.channel.text)
+        self._journal.end(status, outputs=outputs, error=reason or None, text=text)
         await self._journal.durable()
         return RunResult(run=self.run, status=status, outputs=ending.outputs, error=reason or None)
 

@@ -19,9 +19,16 @@ from pipecatapp.workflow.plan import Limits
 from pipecatapp.workflow.running.failing import CUT_SHORT, RunStopped, TryAgain, holds, reason_of
 from pipecatapp.workflow.running.known import Found, Known, Place
 from pipecatapp.workflow.running.prompting import remark_text
-from pipecatapp.workflow.running.waiting import LOOK, Waiting, cut_off, outcome, settled
+from pipecatapp.workflow.running.waiting import (
+    LOOK,
+    PAUSE,
+    Waiting,
+    approve,
+    cut_off,
+    outcome,
+    settled,
+)
 from pipecatapp.workflow.tool import (
-    REPEATABLE,
     Context,
     Facts,
     InputRefused,
@@ -55,6 +62,9 @@ class Instances:
     """What people have told the run so far."""
     open: dict[str, str] = field(default_factory=dict)
     """Instances that have begun and not ended: path to node."""
+    may_ask: Callable[[], bool] = lambda: True
+    """Whether models can be asked: in a resumed run, they may just be starting as well."""
+    deadlines: dict[str, asyncio.Timeout] = field(default_factory=dict)
     suspended: bool = False
     """The run goes on in another process: how calls fail that are cut off here says nothing."""
 
@@ -79,7 +89,7 @@ class Instances:
         if tool.effect not in place.grants:
             raise ToolFailed(f"{tool.name} has the effect `{tool.effect}`, which is not granted.")
         attempt = self._attempt(tool, place)
-        if attempt > 1 and tool.effect not in REPEATABLE and tool.effect != "human":
+        if attempt > 1 and not tool.resumable and tool.effect != "human":
             known = await self._outcome(tool, place, given, attempt - 1)
             if known is not None:
                 return known
@@ -121,6 +131,7 @@ class Instances:
         ):
             context = self._context(place, step, given, facts, worktree)
             async with asyncio.timeout(place.timeout) as recording.deadline:
+                self.deadlines[place.path] = recording.deadline
                 recording.output = finish(await tool.check(context, given))
         self.count_spent(place.path, facts)
         return recording.output
@@ -133,6 +144,7 @@ class Instances:
 
     def take(self, tool: Tool, place: Place, given: Json, found: Found) -> Json:
         """Instead of a call: note that its output is known, and give it."""
+        self.count(place.path, nodes=1)
         facts: Json = {"cached": {"run": found.run, "path": found.path}}
         facts |= {FACT: found.fact} if found.fact else {}
         self.journal.taken(self._step(tool, place), given, found.column, facts)
@@ -150,7 +162,7 @@ class Instances:
         else:
             notes = [remark_text(remark) for remark in self.remarks[heard:]]
             if notes:
-                self.begin(Begun(path, place.node), None)
+                self.begin(Begun(path, place.node, attempt=0), None)
                 self.done(path, {"notes": notes})
         self._heard[place.path] += len(notes)
         return notes
@@ -193,6 +205,8 @@ class Instances:
         if tool is None:
             raise ToolFailed(f"There is no tool {name!r}.")
         self._check_input(tool, place, plain)
+        while tool.effect == "llm" and not self.may_ask():  # noqa: ASYNC110 (no event tells it)
+            await asyncio.sleep(PAUSE)
         return await self.call(tool, place, plain)
 
     def _check_input(self, tool: Tool, place: Place, given: Json) -> None:
@@ -208,7 +222,7 @@ class Instances:
     def refused(self, tool: Tool, place: Place, given: Json) -> None:
         """Show a call that cannot even be looked up."""
         if place.path not in self.open:
-            self.begin(self._step(tool, place), given)
+            self.begin(self._step(tool, place, 0), given)
 
     def ensure_begun(self, path: str) -> None:
         """A call of effect `human` begins with its question; one that does something else, now."""
@@ -242,6 +256,7 @@ class Instances:
             services=self.services,
             speak=place.say,
             inner=partial(self._inner, place),
+            approval=partial(approve, self, place),
             questions=ask,
             notes=lambda turn: self._unheard(place, turn),
             before=lambda at: self._before(f"{place.path}/{at}"),
@@ -258,9 +273,7 @@ class Instances:
         return past.attempt + 1
 
     async def _outcome(self, tool: Tool, place: Place, given: Json, attempt: int) -> Json | None:
-        """What a call came to that was cut off while it may have taken effect, as a person says;
-        None when it is to be made again.
-        """
+        """What a cut off call came to, as a person says; None when it is to be made again."""
         self.open[place.path] = place.node
         asked = Place(f"{place.path}/outcome[{attempt}]", f"{place.node}/outcome", place.say)
         told = cut_off(tool)

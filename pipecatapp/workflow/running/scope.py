@@ -206,11 +206,11 @@ def skipped(scope: Scope, node: PlanNode) -> tuple[Settled, str] | None:
     return None if met else ("unmet", "its `if` is false")
 
 
-def begun(node: PlanNode, path: str, home: str) -> Begun:
+def begun(node: PlanNode, path: str, home: str, attempt: int = 1) -> Begun:
     """How a node, or a visit of it, stands in the ledger."""
     if node.kind in ("use", "agent") and (node.loop is None or is_visit(path)):
-        return Begun(path, home, node.use, node.version, node.effect)
-    return Begun(path, home)
+        return Begun(path, home, node.use, node.version, node.effect, attempt)
+    return Begun(path, home, attempt=attempt)
 
 
 def is_visit(path: str) -> bool:

@@ -2,28 +2,31 @@
 
 import asyncio
 import json
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, Field, ValidationError
 
+from pipecatapp.workflow.declaring import tool
 from pipecatapp.workflow.document.shapes import ShapeError, shape
 from pipecatapp.workflow.ledger.clock import now
 from pipecatapp.workflow.ledger.inbox import Answered
 from pipecatapp.workflow.ledger.journal import Begun, Journal
-from pipecatapp.workflow.ledger.reading import StepRow
+from pipecatapp.workflow.ledger.reading import Reader, StepRow
+from pipecatapp.workflow.running.known import Place
 from pipecatapp.workflow.tool import (
+    Approve,
     Context,
+    InputRefused,
     Json,
     Question,
     Reply,
     Tool,
     ToolFailed,
     complaints,
-    tool,
 )
 
 
@@ -76,6 +79,8 @@ class Waiting:
         if (came := self._came.pop(step.path, None)) is not None:
             return Reply(value=came.value, by=came.by, at=came.at)
         if not self.interactive:
+            if "otherwise" in question.model_fields_set:
+                return Reply(value=question.otherwise, at=now())
             raise ToolFailed(
                 f"Nobody is here to answer {question.text!r}. Give --answer {step.node}=…."
             )
@@ -188,6 +193,9 @@ async def outcome(ctx: Context, what: str, input: Json) -> Outcome:
     return Outcome(then="output", output=said)
 
 
+PAUSE = 0.25
+"""Seconds between two looks whether a model can be asked."""
+
 LOOK = "Look whether it took effect, then start a new run."
 
 
@@ -218,3 +226,109 @@ def _json(value: Any) -> Any:
             found = json.loads(value)
             return found if isinstance(found, dict) else value
     return value
+
+
+# Text that a model has read must not act on the world by itself. An approval is an ordinary
+# question at `…/turn[1]/approve[0]` beside the call: shown, answered and resumed like the others.
+
+YES, NO = "yes", "no"
+LATER = {
+    "first": "`yes` also allows it in the rest of this conversation.",
+    "always": "This is asked before each call, and not answered by voice alone.",
+}
+
+
+class Approved(BaseModel):
+    """What a person said about the calls of a tool."""
+
+    tool: str
+    approved: bool
+
+
+@tool("call.approve", effect="human", version=1)
+async def approval(ctx: Context, tool: str, input: Json, when: Approve) -> Approved:
+    """Ask a person whether a model may make a call."""
+    question = Question(
+        text=f"A model wants to call {tool}. May it? {LATER[when]}",
+        choices=[YES, NO],
+        show={"tool": tool, "input": input},
+        by_voice=when != "always",
+    )
+    reply = await ctx.ask(question)
+    return Approved(tool=tool, approved=reply.value == YES)
+
+
+class Instances(Protocol):
+    """What `approve` uses of the calls of a run."""
+
+    run: str
+    tools: Mapping[str, Tool]
+    past: dict[str, StepRow]
+    reader: Reader
+    deadlines: dict[str, asyncio.Timeout]
+
+    async def call(self, tool: Tool, place: Place, given: Json) -> Json: ...
+
+
+async def approve(
+    calls: Instances, outer: Place, tool: str, given: Mapping[str, Any], *, at: str
+) -> None:
+    """Wait for a person's approval of the call of `tool` at `<outer>/<at>`, where it needs one.
+
+    Raises `ToolFailed` where it is declined or nobody can be asked. A call that had begun before a
+    restart was approved then, and one that cannot be made anyhow is not asked about.
+    """
+    wanted = calls.tools.get(tool)
+    if wanted is None or f"{outer.path}/{at}" in calls.past or not _possible(wanted, outer, given):
+        return
+    when = wanted.approval(given)
+    beside, _, last = at.rpartition("/")
+    name = f"{beside}/{last.replace('call', 'approve', 1)}"
+    place = Place(f"{outer.path}/{name}", f"{outer.node}/approve", outer.say)
+    past = calls.past.get(place.path)
+    if past is not None and past.status == "done":
+        answer: Json = calls.reader.value(past.output)
+    elif when == "never" or (when == "first" and _approved_before(calls, tool)):
+        return
+    else:
+        async with _paused(calls.deadlines.get(outer.path)):
+            asked = {"tool": tool, "input": dict(given), "when": when}
+            answer = await calls.call(approval, place, asked)
+    if not answer["approved"]:
+        raise ToolFailed(f"A person did not approve the call of {tool}. Do not try it again.")
+
+
+def _possible(tool: Tool, outer: Place, given: Mapping[str, Any]) -> bool:
+    try:
+        tool.accept(given)
+    except InputRefused:
+        return False
+    return tool.effect in outer.grants
+
+
+def _approved_before(calls: Instances, tool: str) -> bool:
+    """Whether a person has approved the tool in this run or in its conversation."""
+    sql = """SELECT step.output FROM run AS this JOIN run AS other
+        ON other.id = this.id OR other.conversation = this.conversation
+        JOIN step ON step.run = other.id
+        WHERE this.id = ? AND step.tool = ? AND step.status = 'done'"""
+    rows = calls.reader.rows(sql, (calls.run, approval.name))
+    answers = [calls.reader.value(row["output"]) for row in rows]
+    return any(answer["tool"] == tool and answer["approved"] for answer in answers)
+
+
+@asynccontextmanager
+async def _paused(deadline: asyncio.Timeout | None) -> AsyncIterator[None]:
+    """Stop the clock of the agent's `timeout` while a person decides."""
+    when = deadline.when() if deadline is not None else None
+    if deadline is None or when is None:
+        yield
+        return
+    loop = asyncio.get_running_loop()
+    left = when - loop.time()
+    deadline.reschedule(None)
+    try:
+        yield
+    finally:
+        if not deadline.expired():
+            deadline.reschedule(loop.time() + max(0.0, left))

@@ -1,7 +1,6 @@
 """Deciding what comes next in a run.
 
-Plain synchronous code: when a node ends, whatever it made ready begins in the same moment, so the
-end of one and the start of the next share a commit. Only calls of tools wait.
+Plain synchronous code: what a node's end makes ready begins at once, so both share a commit.
 """
 
 import asyncio
@@ -32,6 +31,7 @@ from pipecatapp.workflow.running.scope import (
     skipped,
     unmet,
 )
+from pipecatapp.workflow.running.waiting import PAUSE
 from pipecatapp.workflow.tool import Effect, Json
 
 Refusals = (ExpressionError, ShapeError, RunStopped, LoopOver)
@@ -70,10 +70,8 @@ class Walk:
             except (ExpressionError, ShapeError) as error:
                 self._lost(None, str(error))
 
-        granted = self._plan.granted()
-        self._open_body(
-            self._plan.body, self._root, "", inputs, (), ended, stream=True, grants=granted
-        )
+        body, grants = self._plan.body, self._plan.granted()
+        self._open_body(body, self._root, "", inputs, (), ended, stream=True, grants=grants)
         self.pump()
 
     def end(self) -> None:
@@ -174,7 +172,7 @@ class Walk:
     def _refuse(self, node: PlanNode, frame: Frame, home: str, error: Exception) -> None:
         """A node that cannot even begin, or go on."""
         if frame.path not in self._instances.open:
-            self._instances.begin(begun(node, frame.path, home), None)
+            self._instances.begin(begun(node, frame.path, home, attempt=0), None)
         self._failures.fail(frame, frame.path, str(error), final=isinstance(error, RunStopped))
 
     def _rescue(self, scope: Scope, node: PlanNode) -> Rescue | None:
@@ -238,7 +236,7 @@ class Walk:
 
     def _jumped(self, scope: Scope, node: PlanNode, path: str, jump: Jump) -> None:
         if path not in self._past:
-            self._instances.begin(begun(node, path, scope.home_of(node)), None)
+            self._instances.begin(begun(node, path, scope.home_of(node), attempt=0), None)
             self._instances.done(path, {"to": jump.to})
 
     def _loop(self, scope: Scope, node: PlanNode, frame: Frame) -> None:
@@ -308,6 +306,17 @@ class Walk:
             except Refusals as error:
                 self._refuse(node, visit, scope.home_of(node), error)
 
+    def _call(self, scope: Scope, node: PlanNode, frame: Frame, names: Any) -> None:
+        """Call the tool of a node, once a model can be asked where it needs one."""
+        home, stream = scope.home_of(node), scope.stream and node.stream
+        if self._calls.awaits_models(node):
+            self._after(PAUSE, frame, partial(self._call, scope, node, frame, names))
+            return
+        try:
+            self._calls.call(node, frame, home, names, stream=stream, grants=scope.grants)
+        except Refusals as error:
+            self._refuse(node, frame, home, error)
+
     def _visit(self, scope: Scope, node: PlanNode, frame: Frame, names: Any) -> None:
         """Run a node once: call its tool, or begin what it is made of."""
         path, home = frame.path, scope.home_of(node)
@@ -318,7 +327,7 @@ class Walk:
             frame.done(self._instances.reader.value(past.output))
             return
         if node.kind in ("use", "agent"):
-            self._calls.call(node, frame, home, names, stream=stream, grants=scope.grants)
+            self._call(scope, node, frame, names)
             return
         given = render(node.given, names)
         self._enter(node, frame, home, given if node.kind == "workflow" else None)

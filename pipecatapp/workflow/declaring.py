@@ -1,0 +1,82 @@
+"""Declaring a tool: the function is the declaration.
+
+Its docstring, signature and annotations say what the tool takes, what it gives and what it is for.
+"""
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, cast, get_type_hints
+
+from pydantic import BaseModel, ConfigDict, create_model
+
+from pipecatapp.workflow.tool import Approve, Effect, Tool
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*")
+
+
+class ToolMistake(TypeError):
+    """A tool is declared wrongly.
+
+    It shows when the program starts; correct the function that is named.
+    """
+
+
+def tool(
+    name: str,
+    *,
+    effect: Effect,
+    version: int = 1,
+    workspace: bool = False,
+    approve: Approve | None = None,
+    idempotent: bool = False,
+) -> Callable[[Callable[..., Awaitable[BaseModel]]], Tool]:
+    """Make a tool of `async def f(ctx: Context, …typed parameters…) -> SomeModel`.
+
+    One that sees the run's `workspace` says so; the effects `workspace` and `exec` say it for it.
+    A call that a model wants needs approval as `approve` says; without it, the first call of a
+    tool with the effect `external` does. A tool with this effect is `idempotent` if the same call
+    in the same run takes effect only once: a resumed run then makes it again if it was cut off.
+    """
+    if not _NAME.fullmatch(name):
+        raise ToolMistake(
+            f"Tool {name!r}: a name is lower-case words joined by dots, such as 'time.now'."
+        )
+
+    def make(function: Callable[..., Awaitable[BaseModel]]) -> Tool:
+        about = inspect.getdoc(function)
+        if not about:
+            raise ToolMistake(f"Tool {name!r} needs a docstring: people and models read it.")
+        takes, gives = _takes(name, function), _gives(name, function)
+        sees = workspace or effect in ("workspace", "exec")
+        return Tool(name, version, about, effect, takes, gives, function, sees, approve, idempotent)
+
+    return make
+
+
+def _takes(name: str, function: Callable[..., Any]) -> type[BaseModel]:
+    hints = get_type_hints(function, include_extras=True)
+    fields: dict[str, Any] = {}
+    for parameter in list(inspect.signature(function).parameters.values())[1:]:
+        if (
+            parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+            or parameter.name not in hints
+        ):
+            raise ToolMistake(
+                f"Tool {name!r}: parameter {parameter.name!r} needs a type of its own."
+            )
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[parameter.name] = (hints[parameter.name], default)
+    config = ConfigDict(extra="forbid", protected_namespaces=())
+    return cast("type[BaseModel]", create_model(name, __config__=config, **fields))
+
+
+def _gives(name: str, function: Callable[..., Any]) -> type[BaseModel]:
+    gives = get_type_hints(function).get("return")
+    if not (
+        inspect.iscoroutinefunction(function)
+        and inspect.isclass(gives)
+        and issubclass(gives, BaseModel)
+    ):
+        raise ToolMistake(f"Tool {name!r} must be an async function that returns a pydantic model.")
+    return gives

@@ -1,0 +1,45 @@
+"""A claim on the ledger that nobody here can look at, and how long to wait for its end."""
+
+import asyncio
+import sqlite3
+import time
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from pipecatapp.workflow.ledger.lease import STALE, lives, place
+
+log = structlog.get_logger()
+
+LOOK: Final = 0.25
+"""Seconds between two looks at the heartbeat."""
+
+
+async def outwait(ledger: Path) -> None:
+    """Return when it can be said whether who holds the ledger lives, after `STALE` at the latest.
+
+    A container that was killed, and a machine that lost its power, leave a claim behind that the
+    next one cannot look at. Were that one to end because of it, whoever keeps it would soon cease
+    to start it. A holder that lives shows it by its next heartbeat, and is not waited for.
+    """
+    ends, first = time.monotonic() + STALE, _unseen(ledger)
+    if first is not None:
+        log.info("ledger_holder_waited_for", ledger=str(ledger), host=first["host"])
+    while first is not None and time.monotonic() < ends:
+        await asyncio.sleep(LOOK)
+        holder = _unseen(ledger)
+        if holder is None or holder["heartbeat"] != first["heartbeat"]:
+            return
+
+
+def _unseen(ledger: Path) -> sqlite3.Row | None:
+    """The claim, if it may be of a process that lives where we cannot look."""
+    try:
+        with closing(sqlite3.connect(f"file:{ledger}?mode=ro", uri=True)) as connection:
+            connection.row_factory = sqlite3.Row
+            holder: sqlite3.Row | None = connection.execute("SELECT * FROM lease").fetchone()
+    except sqlite3.Error:
+        return None  # There is none yet, or none of ours; who opens it says so.
+    return None if holder is None or holder["place"] == place() or not lives(holder) else holder
