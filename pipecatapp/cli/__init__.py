@@ -3,11 +3,12 @@
 import typer
 
 from pipecatapp.cli.backup import back_up, restore
+from pipecatapp.cli.code import build_app, fix_bug
 from pipecatapp.cli.documents.commands import document_commands
-from pipecatapp.cli.fork import changes_of_run, compare_runs, fork_run, pin_step
-from pipecatapp.cli.keeping import export_run, import_runs, prune_runs
+from pipecatapp.cli.fork import changes_of_run, compare_runs, fork_run, pin_step, run_again
 from pipecatapp.cli.library.commands import library_commands
 from pipecatapp.cli.plan import explain_field, flatten_workflow, plan_workflow
+from pipecatapp.cli.retention import delete_runs, export_runs, import_runs, prune_runs
 from pipecatapp.cli.run import run_workflow
 from pipecatapp.cli.runs import answer_run, cancel_run, follow_run, list_runs, note_run, show_run
 
@@ -20,22 +21,35 @@ def commands(app: typer.Typer) -> None:
     app.command("flatten")(flatten_workflow)
     app.command("backup")(back_up)
     app.command("restore")(restore)
+    group = typer.Typer(help="Let agents change source code.", no_args_is_help=True)
+    group.command("fix")(fix_bug)
+    group.command("build")(build_app)
+    app.add_typer(group, name="code")
+    app.add_typer(_run_commands(), name="runs")
+    document_commands(app)
+    library_commands(app)
+
+
+def _run_commands() -> typer.Typer:
+    """Return the commands on runs that are there."""
     group = typer.Typer(
-        help="List runs, look at one, answer, tell, cancel one.", invoke_without_command=True
+        help="List, show, answer, cancel, repeat, compare, export and remove runs.",
+        invoke_without_command=True,
     )
     group.callback()(list_runs)
+    group.command("list")(list_runs)
     group.command("show")(show_run)
     group.command("events")(follow_run)
     group.command("cancel")(cancel_run)
     group.command("answer")(answer_run)
     group.command("note")(note_run)
+    group.command("again")(run_again)
     group.command("fork")(fork_run)
     group.command("pin")(pin_step)
     group.command("compare")(compare_runs)
     group.command("changes")(changes_of_run)
     group.command("prune")(prune_runs)
-    group.command("export")(export_run)
+    group.command("delete")(delete_runs)
+    group.command("export")(export_runs)
     group.command("import")(import_runs)
-    app.add_typer(group, name="runs")
-    document_commands(app)
-    library_commands(app)
+    return group

@@ -3,7 +3,9 @@
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated, BinaryIO, Final
 
 import httpx2
@@ -15,8 +17,7 @@ from hearth.local.state.lock import InstanceLock, LockHeld
 from hearth.service.settings import read_key
 from hearth.service.state import StateDir, ensure_state_dir, read_instance
 from hearth.settings import Settings
-from pipecatapp.archive import ArchiveError, Manifest, apply_staged, stage, write_archive
-from pipecatapp.cli.failure import CommandFailed, exit_codes
+from pipecatapp.cli.exit_codes import CommandFailed, exit_codes
 from pipecatapp.cli.options import StateOption
 
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.")]
@@ -38,7 +39,7 @@ def back_up(
             state = _state(state_dir)
             if not state.root.is_dir():
                 raise CommandFailed(f"There is no state in {state.root}.")
-            write_archive(state, file)
+            _archives().write_archive(state, file)
         else:
             _download(live, file)
     size = file.stat().st_size / 1e3
@@ -58,10 +59,7 @@ def restore(
         if not file.is_file():
             raise CommandFailed(f"There is no file {file}.")
         live = _live(state_dir, inventory)
-        if live is None:
-            created = _restore_here(_state(state_dir), file).created.isoformat()
-        else:
-            created = _upload(live, file)
+        created = _restore_here(_state(state_dir), file) if live is None else _upload(live, file)
     typer.echo(f"Restored, as it was at {created}.")
 
 
@@ -78,15 +76,15 @@ def _state(state_dir: Path | None) -> StateDir:
     return StateDir(state_dir or Settings.load().state_dir)
 
 
-def _restore_here(state: StateDir, file: Path) -> Manifest:
+def _restore_here(state: StateDir, file: Path) -> str:
     ensure_state_dir(state)
     try:
         with InstanceLock(state):
-            manifest = stage(state, file, keys=True)
-            apply_staged(state)
+            manifest = _archives().stage(state, file, keys=True)
+            _archives().apply_staged(state)
     except LockHeld as error:
         raise CommandFailed(f"The instance on {state.root} is starting or stopping.") from error
-    return manifest
+    return str(manifest.created.isoformat())
 
 
 def _download(live: Cluster, file: Path) -> None:
@@ -144,5 +142,12 @@ def told() -> Iterator[None]:
     """What a person can mend is said in one sentence."""
     try:
         yield
-    except (ArchiveError, LocalError, httpx2.TransportError, OSError) as error:
+    except (LocalError, httpx2.TransportError, OSError) as error:
         raise CommandFailed(str(error) or type(error).__name__) from error
+    except _archives().ArchiveError as error:
+        raise CommandFailed(str(error)) from error
+
+
+def _archives() -> ModuleType:
+    """Import the module of archives when it is needed: it brings the engine along."""
+    return import_module("pipecatapp.application.backup")

@@ -1,4 +1,4 @@
-"""`hearth runs fork`, `compare`, `changes`, `pin`: run a run again, see what came otherwise."""
+"""`hearth runs again`, `fork`, `compare`, `changes`, `pin`: repeat a run, see what differs."""
 
 import json
 import sys
@@ -10,13 +10,12 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from pipecatapp.cli.desk import open_desk
-from pipecatapp.cli.failure import DONE, INVALID, CommandFailed, finish
+from pipecatapp.cli.exit_codes import DONE, INVALID, CommandFailed, finish
 from pipecatapp.cli.inputs import parse_answers, parse_inputs
 from pipecatapp.cli.options import JsonOption, LayersOption, Named, StateOption, document_of
 from pipecatapp.cli.run import to_the_end
 from pipecatapp.cli.runs import RunArgument, console, seconds_text, status_text
-from pipecatapp.runs import Fork
+from pipecatapp.client import connect, segment
 
 LONGEST: Final = 60
 """Characters of a value that are shown; `--json` has all of it."""
@@ -47,6 +46,23 @@ def fork_run(
     finish(_fork(run, at, named, (given, answers), state_dir, as_json=as_json))
 
 
+def run_again(
+    run: Annotated[str, typer.Argument(metavar="ID", help="The run to start once more.")],
+    state_dir: StateOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Start what a run ran once more, with its inputs; nothing is taken over."""
+    finish(_again(run, state_dir, as_json=as_json))
+
+
+async def _again(run: str, state_dir: Path | None, *, as_json: bool) -> int:
+    async with connect(state_dir) as client:
+        started = (await client.request("POST", f"/api/runs/{segment(run)}/again"))["run"]
+        asking = sys.stdin.isatty() and not as_json
+        return await to_the_end(client, started, asking=asking, as_json=as_json)
+
+
 def pin_step(
     run: Annotated[str, typer.Argument(metavar="ID", help="The run that has the step.")],
     path: Annotated[str, typer.Argument(metavar="PATH", help="The step whose output stands.")],
@@ -57,8 +73,9 @@ def pin_step(
 
 
 async def _pin(run: str, path: str, state_dir: Path | None) -> int:
-    async with open_desk(state_dir) as desk:
-        typer.echo(await desk.pin(run, path), nl=False)
+    async with connect(state_dir) as client:
+        layer = await client.text("GET", f"/api/runs/{segment(run)}/pin", params={"path": path})
+    typer.echo(layer, nl=False)
     return DONE
 
 
@@ -72,21 +89,22 @@ async def _fork(
     as_json: bool,
 ) -> int:
     given, answers = words
-    async with open_desk(state_dir) as desk:
-        before = await desk.show(run)
+    async with connect(state_dir) as client:
+        before = await client.request("GET", f"/api/runs/{segment(run)}")
         document = edited.document() if edited else None
         inputs = None
         if given:
-            planned = await desk.plan(document or document_of(before["workflow"]))
+            wanted = document or document_of(before["workflow"])
+            planned = await client.request("POST", "/api/plan", wanted)
             if planned["diagnostics"]:
                 raise CommandFailed(planned["text"], code=INVALID)
             schema = {**planned["inputs"], "required": []}
             inputs = before["inputs"] | parse_inputs(given, schema)
-        told = document.model_dump(exclude_none=True) if document else {}
-        fork = Fork(**told, inputs=inputs, at=at, answers=parse_answers(answers))
-        forked = await desk.fork(run, fork)
+        fork = {"inputs": inputs, "at": at, "answers": parse_answers(answers), **(document or {})}
+        path = f"/api/runs/{segment(run)}/fork"
+        forked = (await client.request("POST", path, fork))["run"]
         asking = sys.stdin.isatty() and not as_json
-        return await to_the_end(desk, forked, asking=asking, as_json=as_json)
+        return await to_the_end(client, forked, asking=asking, as_json=as_json)
 
 
 def compare_runs(
@@ -112,8 +130,9 @@ def changes_of_run(
 
 
 async def _compare(run: str, other: str, state_dir: Path | None, *, as_json: bool) -> int:
-    async with open_desk(state_dir) as desk:
-        found = await desk.compare(run, other)
+    async with connect(state_dir) as client:
+        path = f"/api/runs/{segment(run)}/compare"
+        found = await client.request("GET", path, params={"with": other})
     if as_json:
         typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
     else:
@@ -122,24 +141,46 @@ async def _compare(run: str, other: str, state_dir: Path | None, *, as_json: boo
 
 
 async def _changes(run: str, path: str | None, state_dir: Path | None) -> int:
-    async with open_desk(state_dir) as desk:
-        diff = await desk.changes(run, path)
+    async with connect(state_dir) as client:
+        params = {} if path is None else {"path": path}
+        diff = await client.text("GET", f"/api/runs/{segment(run)}/changes", params=params)
     typer.echo(diff if diff else "Nothing was changed.")
     return DONE
 
 
 def beside(found: dict[str, Any]) -> Group:
-    """Inputs, outputs and steps that differ, the first run left and the second right."""
+    """The document, inputs, outputs and steps that differ, the first run left, the second right."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("what", found["before"], found["after"], "differs"):
         table.add_column(name)
+    table.add_row("", *(_totals(run) for run in found["runs"]))
+    for field in found["document"]:
+        name = f"document {field['path']} {field['field']}".replace("  ", " ")
+        table.add_row(Text(name), _value(field["before"]), _value(field["after"]))
     for kind in ("inputs", "outputs"):
         for name, (before, after) in found[kind].items():
             table.add_row(f"{kind[:-1]} {name}", _value(before), _value(after))
     for step in found["steps"]:
         sides = [_side(step[name]) for name in ("before", "after")]
         table.add_row(Text(step["path"]), *sides, Text(", ".join(step["differs"]), style="dim"))
-    return Group(*([table] if table.rows else []), Text(f"{found['same']} steps are alike."))
+    return Group(table, Text(f"{found['same']} steps are alike."), *_reasons(found))
+
+
+def _totals(run: dict[str, Any]) -> Text:
+    tokens = run["tokens"]["prompt"] + run["tokens"]["completion"]
+    facts = [f"{run['steps']} steps", f"{seconds_text(run['seconds'])} s", f"{tokens} tokens"]
+    return status_text(run["status"]) + Text(f"  {'  '.join(facts)}", style="dim")
+
+
+def _reasons(found: dict[str, Any]) -> list[Text]:
+    """The step with which two runs part, and the field of its key that differs."""
+    lines = []
+    if first := found["first"]:
+        fields = ", ".join(first["fields"])
+        lines.append(Text(f"The first step with another key is {first['path']}: {fields}."))
+    if drifted := found["drifted"]:
+        lines.append(Text(f"{drifted} gave another output for the same key."))
+    return lines
 
 
 def _value(value: Any) -> Text:

@@ -6,11 +6,16 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from pipecatapp.cli.exit_codes import INVALID, CommandFailed
+
 WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 
 
-class InvalidInput(Exception):
+class InvalidInput(CommandFailed):
     """Correct the `--input` that the message names; `hearth plan` lists a workflow's inputs."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, code=INVALID)
 
 
 def parse_inputs(given: Iterable[str], schema: Mapping[str, Any]) -> dict[str, Any]:

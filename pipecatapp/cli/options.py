@@ -2,14 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from pipecatapp.cli.failure import INVALID, CommandFailed
-from pipecatapp.runs import Document
-from pipecatapp.workflow.tool import EFFECTS
+from pipecatapp.cli.exit_codes import INVALID, CommandFailed
+
+Json = dict[str, Any]
+
+ANY_VERSION = {"if-match": "*"}
+"""The header of a change to whatever text is there now."""
 
 StateOption = Annotated[
     Path | None, typer.Option("--state-dir", help="State directory of the instance.")
@@ -35,6 +39,11 @@ AllowOption = Annotated[
 ]
 
 
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
+OldDryRunOption = Annotated[bool, typer.Option("--look", hidden=True)]
+"""The name of `--dry-run` until 0.1; it goes with the next release."""
+
+
 @dataclass(frozen=True)
 class Named:
     """A workflow as a command line names it."""
@@ -44,25 +53,28 @@ class Named:
     select: Sequence[str] = ()
     allow: Sequence[str] = ()
 
-    def document(self) -> Document:
-        """What it names; raises `CommandFailed`."""
-        if unknown := sorted({*self.allow} - EFFECTS):
-            known = ", ".join(sorted(EFFECTS))
-            raise CommandFailed(f"There is no effect {unknown[0]!r}. Known: {known}", code=INVALID)
+    def document(self) -> Json:
+        """Return the document as the API takes it; raises `CommandFailed`."""
         found = document_of(self.name, self.layers, self.select)
-        granted: Any = list(self.allow)
-        return found.model_copy(update={"allow": granted}) if granted else found
+        return found | {"allow": _effects(self.allow)} if self.allow else found
 
 
-def document_of(name: str, layers: Sequence[str] = (), select: Sequence[str] = ()) -> Document:
+def _effects(names: Sequence[str]) -> list[str]:
+    effects = import_module("pipecatapp.application.engine").EFFECTS
+    if unknown := sorted({*names} - effects):
+        known = ", ".join(sorted(effects))
+        raise CommandFailed(f"There is no effect {unknown[0]!r}. Known: {known}", code=INVALID)
+    return list(names)
+
+
+def document_of(name: str, layers: Sequence[str] = (), select: Sequence[str] = ()) -> Json:
     """A name is a workflow of the instance; what ends in .yaml or .yml is a file."""
     chosen = dict(word.partition("=")[::2] for word in select)
     if not all("=" in word for word in select):
         raise CommandFailed("--select is of the form axis=choice.", code=INVALID)
     laid = [text_of(layer) + "\n" if is_file(layer) else layer for layer in layers]
-    if not is_file(name):
-        return Document(workflow=name, layers=laid, select=chosen)
-    return Document(document=text_of(name), file=name, layers=laid, select=chosen)
+    named = {"document": text_of(name), "file": name} if is_file(name) else {"workflow": name}
+    return {**named, "layers": laid, "select": chosen}
 
 
 def is_file(name: str) -> bool:

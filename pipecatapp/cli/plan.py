@@ -4,12 +4,11 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
-from pipecatapp.cli.desk import open_desk
-from pipecatapp.cli.failure import DONE, INVALID, finish
+from pipecatapp.cli.exit_codes import DONE, INVALID, finish
 from pipecatapp.cli.inputs import parse_inputs
 from pipecatapp.cli.options import (
     AllowOption,
@@ -20,7 +19,7 @@ from pipecatapp.cli.options import (
     StateOption,
     WorkflowArgument,
 )
-from pipecatapp.runs import FlatForm
+from pipecatapp.client import connect
 
 
 def plan_workflow(
@@ -70,7 +69,8 @@ def flatten_workflow(
     layers: LayersOption = [],  # noqa: B006
     select: SelectOption = [],  # noqa: B006
     form: Annotated[
-        FlatForm, typer.Option("--format", help="YAML, or a scene of OpenUSD with every layer.")
+        Literal["yaml", "usda"],
+        typer.Option("--format", help="YAML, or a scene of OpenUSD with every layer."),
     ] = "yaml",
     state_dir: StateOption = None,
 ) -> None:
@@ -79,8 +79,9 @@ def flatten_workflow(
 
 
 async def _explain(named: Named, path: str, state_dir: Path | None, *, as_json: bool) -> int:
-    async with open_desk(state_dir) as desk:
-        opinions = await desk.explain(named.document(), path)
+    async with connect(state_dir) as client:
+        body = named.document() | {"path": path}
+        opinions = (await client.request("POST", "/api/plan/explain", body))["opinions"]
     if as_json:
         typer.echo(json.dumps({"opinions": opinions}, indent=2, ensure_ascii=False))
     elif not opinions:
@@ -91,22 +92,24 @@ async def _explain(named: Named, path: str, state_dir: Path | None, *, as_json: 
     return DONE
 
 
-async def _flatten(named: Named, form: FlatForm, state_dir: Path | None) -> int:
-    async with open_desk(state_dir) as desk:
-        typer.echo(await desk.flat(named.document(), form), nl=False)
+async def _flatten(named: Named, form: str, state_dir: Path | None) -> int:
+    async with connect(state_dir) as client:
+        body = named.document() | {"format": form}
+        flat = await client.request("POST", "/api/plan/flat", body)
+    typer.echo(flat["document"], nl=False)
     return DONE
 
 
 @dataclass(frozen=True)
 class _Look:
-    """What the command line says of the run to be."""
+    """The options of the dry run on the command line."""
 
     given: list[str]
     run: str | None
     at: str | None
 
     def body(self, schema: dict[str, Any]) -> dict[str, Any] | None:
-        """As the API takes it; None where inputs are missing, so that nothing can be foreseen."""
+        """As the API takes it; None where inputs are missing, so there is no dry run."""
         if not self.given and self.run is None and schema.get("required"):
             return None
         inputs = None if self.run and not self.given else parse_inputs(self.given, schema)
@@ -115,24 +118,26 @@ class _Look:
 
 async def _plan(named: Named, look: _Look, state_dir: Path | None, *, as_json: bool) -> int:
     document = named.document()
-    async with open_desk(state_dir) as desk:
-        planned = await desk.plan(document)
+    async with connect(state_dir) as client:
+        planned = await client.request("POST", "/api/plan", document)
         wrong = bool(planned["diagnostics"])
         body = None if wrong else look.body(planned["inputs"])
-        look_ahead = None if body is None else await desk.foresee(document, body)
+        dry_run = None
+        if body is not None:
+            dry_run = await client.request("POST", "/api/plan/cache", document | body)
     if as_json:
-        told = planned | (look_ahead or {})
-        typer.echo(json.dumps(told, indent=2, ensure_ascii=False))
+        shown = planned | (dry_run or {})
+        typer.echo(json.dumps(shown, indent=2, ensure_ascii=False))
         return INVALID if wrong else DONE
     typer.echo(planned["text"], err=wrong)
     for one in planned["warnings"]:
         typer.echo(f"warning: {one['said']}", err=True)
-    if look_ahead is not None:
-        typer.echo("\n".join(_foreseen_lines(look_ahead)))
+    if dry_run is not None:
+        typer.echo("\n".join(_dry_run_lines(dry_run)))
     return INVALID if wrong else DONE
 
 
-def _foreseen_lines(found: dict[str, Any]) -> Iterator[str]:
+def _dry_run_lines(found: dict[str, Any]) -> Iterator[str]:
     yield "cache:"
     wide = max((len(step["path"]) for step in found["steps"]), default=0)
     for step in found["steps"]:

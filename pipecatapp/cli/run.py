@@ -10,8 +10,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from pipecatapp.cli.desk import Desk, open_desk
-from pipecatapp.cli.failure import CANCELLED, DONE, FAILED, INVALID, CommandFailed, finish
+from pipecatapp.cli.exit_codes import CANCELLED, DONE, FAILED, INVALID, CommandFailed, finish
 from pipecatapp.cli.inputs import parse_answers, parse_inputs
 from pipecatapp.cli.options import (
     AllowOption,
@@ -22,8 +21,7 @@ from pipecatapp.cli.options import (
     StateOption,
     WorkflowArgument,
 )
-from pipecatapp.cli.start import Start
-from pipecatapp.workflow import NotAsked, UnknownRun, WrongAnswer
+from pipecatapp.client import Client, RequestFailed, connect
 
 CODES = {"done": DONE, "failed": FAILED, "cancelled": CANCELLED}
 ASKING: Final = "asking"
@@ -59,13 +57,13 @@ def run_workflow(
     Exit codes: 0 done, 1 failed, 2 invalid document or inputs, 130 cancelled.
     """
     asking = sys.stdin.isatty() and not as_json
-    told = _Told(given, answers, conversation, asking=asking)
-    finish(_run(Named(workflow, layers, select, allow), told, state_dir, as_json=as_json))
+    options = _RunOptions(given, answers, conversation, asking=asking)
+    finish(_run(Named(workflow, layers, select, allow), options, state_dir, as_json=as_json))
 
 
 @dataclass(frozen=True)
-class _Told:
-    """What the command line says of the run."""
+class _RunOptions:
+    """The options of the run on the command line."""
 
     given: list[str]
     answers: list[str]
@@ -73,45 +71,55 @@ class _Told:
     asking: bool
 
 
-async def _run(named: Named, told: _Told, state_dir: Path | None, *, as_json: bool) -> int:
+async def _run(named: Named, options: _RunOptions, state_dir: Path | None, *, as_json: bool) -> int:
     document = named.document()
-    async with open_desk(state_dir) as desk:
-        planned = await desk.plan(document)
+    async with connect(state_dir) as client:
+        planned = await client.request("POST", "/api/plan", document)
         if planned["diagnostics"]:
             raise CommandFailed(planned["text"], code=INVALID)
-        inputs = parse_inputs(told.given, planned["inputs"])
-        answers = parse_answers(told.answers)
-        start = Start(document, inputs, told.conversation, answers, told.asking)
-        run = await desk.start(start)
-        return await to_the_end(desk, run, asking=told.asking, as_json=as_json)
+        inputs = parse_inputs(options.given, planned["inputs"])
+        body = document | {
+            "inputs": inputs,
+            "answers": parse_answers(options.answers),
+            "interactive": options.asking,
+        }
+        if options.conversation:
+            body["conversation"] = options.conversation
+        run = (await client.request("POST", "/api/runs", body))["run"]
+        return await to_the_end(client, run, asking=options.asking, as_json=as_json)
 
 
-async def to_the_end(desk: Desk, run: str, *, asking: bool, as_json: bool) -> int:
+async def to_the_end(client: Client, run: str, *, asking: bool, as_json: bool) -> int:
     """Print a run until it ends; gives the exit code."""
+    return CODES[(await print_run(client, run, asking=asking, as_json=as_json))["status"]]
+
+
+async def print_run(client: Client, run: str, *, asking: bool, as_json: bool) -> dict[str, Any]:
+    """Print a run until it ends, and return it as it ended."""
     printer = Printer(silent=as_json)
-    await _follow(desk, run, printer, asking=asking)
-    ended = await desk.show(run)
+    await _follow(client, run, printer, asking=asking)
+    ended: dict[str, Any] = await client.request("GET", f"/api/runs/{run}")
     if as_json:
         typer.echo(json.dumps(summary(ended), indent=2, ensure_ascii=False))
     else:
         printer.end(ended)
-    return CODES[ended["status"]]
+    return ended
 
 
-async def _follow(desk: Desk, run: str, printer: "Printer", *, asking: bool) -> None:
+async def _follow(client: Client, run: str, printer: "Printer", *, asking: bool) -> None:
     """Print until the run ends. The first Ctrl-C cancels the run, a second one leaves at once."""
     loop, beside = asyncio.get_running_loop(), set[asyncio.Task[Any]]()
 
     def cancel() -> None:
         loop.remove_signal_handler(signal.SIGINT)
-        beside.add(loop.create_task(desk.cancel(run)))
+        beside.add(loop.create_task(client.request("POST", f"/api/runs/{run}/cancel")))
 
     loop.add_signal_handler(signal.SIGINT, cancel)
     try:
-        async for event in desk.follow(run):
+        async for event in client.events(run):
             printer.take(event)
             if asking and event["type"] == "node.waiting":
-                beside.add(loop.create_task(ask_here(desk, run, event), name=ASKING))
+                beside.add(loop.create_task(ask_here(client, run, event), name=ASKING))
         for task in beside:
             if task.get_name() == ASKING:
                 task.cancel()
@@ -120,11 +128,11 @@ async def _follow(desk: Desk, run: str, printer: "Printer", *, asking: bool) -> 
         loop.remove_signal_handler(signal.SIGINT)
 
 
-async def ask_here(desk: Desk, run: str, event: dict[str, Any]) -> None:
+async def ask_here(client: Client, run: str, event: dict[str, Any]) -> None:
     """Print the question of a `node.waiting` event and pass the line on that is typed.
 
-    An answer that does not fit is told, and asked for again. Who answers elsewhere, on the web
-    page for one, ends the question here too.
+    An answer that does not fit is refused with its reason, and the question is asked again. An
+    answer given elsewhere, such as on the web page, ends the question here too.
     """
     question = event["data"]["question"]
     typer.echo(f"\n{question['text']}", err=True)
@@ -135,12 +143,13 @@ async def ask_here(desk: Desk, run: str, event: dict[str, Any]) -> None:
         line = await asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
         if not line:
             return
+        answer = {"path": event["path"], "value": line.strip()}
         try:
-            await desk.answer(run, event["path"], line.strip())
-        except (WrongAnswer, CommandFailed) as error:
+            await client.request("POST", f"/api/runs/{run}/answer", answer)
+        except RequestFailed as error:
+            if error.code != "wrong_answer":
+                return
             typer.echo(str(error), err=True)
-        except (NotAsked, UnknownRun):
-            return
         else:
             return
 
@@ -151,27 +160,29 @@ class Printer:
     def __init__(self, *, silent: bool) -> None:
         self._silent = silent
         self._printed: dict[str, int] = {}
+        self._path = ""
         self._line_open = False
 
     def take(self, event: dict[str, Any]) -> None:
-        """Print what is new in a delta; start a new line where a node runs once more."""
+        """Print what is new in a delta; each node, and each attempt of one, begins a new line."""
         path = event.get("path", "")
-        if event["type"] == "node.running" and self._printed.pop(path, 0):
-            self._new_line()
+        if event["type"] == "node.running" and event["data"].get("attempt", 1) > 1:
+            # The first attempt is not counted: its text may come before this event.
+            self._printed[path] = 0
+            self._path = ""
         elif event["type"] == "delta":
             before = self._printed.get(path, 0)
             text = event["text"][max(0, before - event["offset"]) :]
             self._printed[path] = before + len(text)
+            if path != self._path:
+                self._new_line()
+            self._path = path
             self._print(text)
 
     def end(self, run: dict[str, Any]) -> None:
         """What was not streamed, or why there is nothing."""
         if run["status"] == "done" and not self._printed:
-            outputs = run["outputs"]
-            text = outputs.get("text")
-            self._print(
-                text if isinstance(text, str) else json.dumps(outputs, indent=2, ensure_ascii=False)
-            )
+            self._print(text_of(run["outputs"]))
         self._new_line()
         if run["status"] == "failed":
             typer.echo(f"Run {run['id']} failed: {run['error']}", err=True)
@@ -197,5 +208,5 @@ def text_of(outputs: dict[str, Any]) -> str:
 
 def summary(run: dict[str, Any]) -> dict[str, Any]:
     """What `--json` prints of a run that has ended."""
-    told = {"run": run["id"], "status": run["status"], "outputs": run["outputs"] or {}}
-    return told | ({"error": run["error"]} if run["error"] else {})
+    ended = {"run": run["id"], "status": run["status"], "outputs": run["outputs"] or {}}
+    return ended | ({"error": run["error"]} if run["error"] else {})

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from pipecatapp.cli.desk import open_desk
-from pipecatapp.cli.failure import DONE, FAILED, INVALID, CommandFailed, finish
+from pipecatapp.cli.exit_codes import DONE, FAILED, INVALID, CommandFailed, finish
 from pipecatapp.cli.options import JsonOption, StateOption
+from pipecatapp.client import connect, segment
 
 COLOURS = {
     "running": "blue",
@@ -37,18 +37,55 @@ def list_runs(
     before: Annotated[
         str | None, typer.Option(metavar="ID", help="Older ones: those before this run.")
     ] = None,
+    text: Annotated[
+        str | None,
+        typer.Option(metavar="WORDS", help="Those with these words, or words that begin so."),
+    ] = None,
     workflow: Annotated[str | None, typer.Option(help="Those of this workflow.")] = None,
     status: Annotated[
         str | None, typer.Option(help=f"Those that are {', '.join(COLOURS)}.")
+    ] = None,
+    conversation: Annotated[
+        str | None, typer.Option(metavar="ID", help="Those of this conversation.")
+    ] = None,
+    person: Annotated[
+        str | None, typer.Option(metavar="KEY", help="Those that belong to the key of this name.")
+    ] = None,
+    caller: Annotated[
+        str | None, typer.Option(help="Those started by chat, api, cli, voice, schedule NAME.")
+    ] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="DATE", help="Those started on this day or later.")
+    ] = None,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DATE", help="Those started on this day or earlier, or before a time."
+        ),
     ] = None,
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """List the last runs, newest first; `show` and `cancel` take the id of one."""
+    """List the last runs, newest first, of all or of those that fit every option."""
     if context.invoked_subcommand is None:
-        wanted = {"before": before, "workflow": workflow, "status": status}
+        wanted = {"before": before, "text": text, "workflow": workflow, "status": status}
+        wanted |= {"person": person, "caller": caller, "since": since, "until": until}
+        wanted["conversation"] = conversation
         finish(_list(limit, wanted, state_dir, as_json=as_json))
+
+
+def _moment(text: str | None, *, end: bool = False) -> str | None:
+    """Return a date or a time of this zone with its zone; of a date its begin, or its `end`."""
+    if text is None:
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        message = f"{text!r} is not a valid date: use 2026-01-31 or 2026-01-31T18:00."
+        raise CommandFailed(message, code=INVALID) from error
+    is_date = len(text) <= len("2026-01-31")
+    return (moment + timedelta(days=1 if end and is_date else 0)).astimezone().isoformat()
 
 
 def show_run(
@@ -94,15 +131,17 @@ def note_run(
 
 
 async def _answer(run: str, path: str, value: str, state_dir: Path | None) -> int:
-    async with open_desk(state_dir) as desk:
-        await desk.answer(run, path, value)
+    async with connect(state_dir) as client:
+        answer = {"path": path, "value": value}
+        await client.request("POST", f"/api/runs/{segment(run)}/answer", answer)
     typer.echo(f"{path} of run {run} is answered.")
     return DONE
 
 
 async def _note(run: str, text: str, state_dir: Path | None) -> int:
-    async with open_desk(state_dir) as desk:
-        await desk.note(run, text)
+    async with connect(state_dir) as client:
+        note = {"text": text, "by": "cli"}
+        await client.request("POST", f"/api/runs/{segment(run)}/notes", note)
     typer.echo(f"Run {run} is told.")
     return DONE
 
@@ -112,15 +151,18 @@ async def _list(
 ) -> int:
     if wanted["status"] not in (None, *COLOURS):
         raise CommandFailed(f"--status is one of {', '.join(COLOURS)}.", code=INVALID)
-    async with open_desk(state_dir) as desk:
-        page = await desk.page(limit, **{name: said for name, said in wanted.items() if said})
+    wanted["since"] = _moment(wanted["since"])
+    wanted["until"] = _moment(wanted["until"], end=True)
+    async with connect(state_dir) as client:
+        params = {"limit": limit} | {name: said for name, said in wanted.items() if said}
+        page = await client.request("GET", "/api/runs", params=params)
     if as_json:
         typer.echo(json.dumps(page, indent=2, ensure_ascii=False))
     elif page["runs"]:
         console().print(table_of(page["runs"]))
     else:
         typer.echo(
-            "There is no such run."
+            "No matching runs."
             if any(wanted.values())
             else "No runs yet. Start one: hearth run agent-turn --input text='Hello'"
         )
@@ -128,8 +170,8 @@ async def _list(
 
 
 async def _follow(run: str, after: int, state_dir: Path | None, *, as_json: bool) -> int:
-    async with open_desk(state_dir) as desk:
-        async for event in desk.follow(run, after=after):
+    async with connect(state_dir) as client:
+        async for event in client.events(run, after=after):
             if as_json:
                 typer.echo(json.dumps(event, ensure_ascii=False))
             elif event["type"] != "delta":
@@ -148,8 +190,8 @@ def line_of(event: dict[str, Any]) -> str:
 
 
 async def _show(run: str, state_dir: Path | None, *, as_json: bool) -> int:
-    async with open_desk(state_dir) as desk:
-        view = await desk.show(run)
+    async with connect(state_dir) as client:
+        view = await client.request("GET", f"/api/runs/{segment(run)}")
     if as_json:
         typer.echo(json.dumps(view, indent=2, ensure_ascii=False))
     else:
@@ -158,9 +200,10 @@ async def _show(run: str, state_dir: Path | None, *, as_json: bool) -> int:
 
 
 async def _cancel(run: str, state_dir: Path | None) -> int:
-    async with open_desk(state_dir) as desk:
-        before = (await desk.show(run))["status"]
-        after = (await desk.cancel(run))["status"]
+    async with connect(state_dir) as client:
+        path = f"/api/runs/{segment(run)}"
+        before = (await client.request("GET", path))["status"]
+        after = (await client.request("POST", f"{path}/cancel"))["status"]
     if before in ("done", "failed", "cancelled"):
         raise CommandFailed(f"Run {run} had ended before: {after}.", code=FAILED)
     typer.echo(f"Run {run} is {after}.")

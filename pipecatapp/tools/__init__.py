@@ -7,12 +7,19 @@ from typing import Final
 from pipecatapp.tools.clock import time, wait
 from pipecatapp.tools.cluster import status
 from pipecatapp.tools.code import install, run
+from pipecatapp.tools.code.context import context
+from pipecatapp.tools.code.edit import edit
+from pipecatapp.tools.code.fix import fix
+from pipecatapp.tools.code.localise import localise
+from pipecatapp.tools.code.symbols import symbols
+from pipecatapp.tools.code.testing import run_tests
 from pipecatapp.tools.files import delete, listing, read, write
 from pipecatapp.tools.memory import conversation, items, note
 from pipecatapp.tools.model import llm, typed
 from pipecatapp.tools.people import ask
 from pipecatapp.tools.people import note as people_note
 from pipecatapp.tools.plain import value
+from pipecatapp.tools.project import facts
 from pipecatapp.tools.speech import hear, say
 from pipecatapp.tools.workspace import deliver, reset, state
 from pipecatapp.workflow import Tool
@@ -35,8 +42,15 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             state.state,
             reset.reset,
             deliver.deliver,
+            facts.facts,
             run.run,
             install.install,
+            run_tests.run_tests,
+            localise.localise,
+            fix.fix,
+            edit.edit,
+            context.context,
+            symbols.symbols,
             say.say,
             hear.hear,
             status.status,

@@ -13,7 +13,7 @@ Written by `make docs` from the code; do not edit.
 
 What a workflow may `use`, and what an agent may be given. Input is checked before a tool runs and
 output after it. The effect decides what a resumed run does with a call that was cut off: `external`
-is never repeated, everything else here is.
+is never repeated unless the tool is idempotent, everything else here is.
 """
 
 
@@ -27,8 +27,12 @@ def _section(tool: Tool) -> Iterator[str]:
     yield ""
     yield tool.about
     yield ""
-    yield f"Effect `{tool.effect}`, version {tool.version}."
+    told = f"Effect `{tool.effect}`{', idempotent' * tool.idempotent}, version {tool.version}"
+    yield f"{told}; approval of a model's call: `{tool.approval({})}`."
     yield ""
+    if authors := [f"`{name}`" for name in tool.takes.model_fields if name in tool.author_inputs]:
+        yield f"Set by documents, never by a model: {', '.join(authors)}."
+        yield ""
     taken, given = tool.input_schema(), tool.output_schema()
     yield from _table("input", taken, with_default=True)
     yield from _table("output", given, with_default=False)

@@ -10,7 +10,7 @@ def document_commands(app: typer.Typer) -> None:
     app.command("validate")(validate.validate_documents)
     app.command("tools")(tools.list_tools)
     group = typer.Typer(
-        help="What can be started: list, show, edit, compare, save, remove.",
+        help="List, show, edit, compare, save and remove workflows.",
         invoke_without_command=True,
     )
     group.callback()(workflows.list_workflows)
@@ -21,7 +21,8 @@ def document_commands(app: typer.Typer) -> None:
     group.command("remove")(workflows.remove_workflow)
     app.add_typer(group, name="workflows")
     group = typer.Typer(
-        help="Opinions on workflows: list, show, save, remove.", invoke_without_command=True
+        help="List, show, save and remove layers, which change workflows.",
+        invoke_without_command=True,
     )
     group.callback()(layers.list_layers)
     group.command("show")(layers.show_layer)

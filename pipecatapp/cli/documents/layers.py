@@ -1,15 +1,15 @@
 """`hearth layers`: what is laid over workflows."""
 
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from pipecatapp.cli.documents.desk import open_documents
 from pipecatapp.cli.documents.output import json_out, table_out
-from pipecatapp.cli.failure import DONE, finish
-from pipecatapp.cli.options import JsonOption, StateOption, text_of
-from pipecatapp.workflow import read_layer
+from pipecatapp.cli.exit_codes import DONE, finish
+from pipecatapp.cli.options import ANY_VERSION, JsonOption, StateOption, text_of
+from pipecatapp.client import connect, segment
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A layer's id.")]
 FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="A layer as YAML.")]
@@ -41,16 +41,16 @@ def remove_layer(name: NameArgument, state_dir: StateOption = None) -> None:
 
 
 async def _list(state_dir: Path | None, *, as_json: bool) -> int:
-    async with open_documents(state_dir) as documents:
-        found = await documents.layers()
+    async with connect(state_dir) as client:
+        found = (await client.request("GET", "/api/layers"))["layers"]
     if as_json:
         return json_out({"layers": found})
     return table_out(found, ("id", "of", "about"), otherwise="No layers are kept here.")
 
 
 async def _show(name: str, state_dir: Path | None, *, as_json: bool) -> int:
-    async with open_documents(state_dir) as documents:
-        found = await documents.layer(name)
+    async with connect(state_dir) as client:
+        found = await client.request("GET", f"/api/layers/{segment(name)}")
     if as_json:
         return json_out(found)
     typer.echo(found["document"], nl=False)
@@ -59,15 +59,17 @@ async def _show(name: str, state_dir: Path | None, *, as_json: bool) -> int:
 
 async def _save(file: str, state_dir: Path | None) -> int:
     text = text_of(file)
-    name = read_layer(text, file=file).id
-    async with open_documents(state_dir) as documents:
-        kept = await documents.put_layer(name, text)
+    name = import_module("pipecatapp.application.engine").read_layer(text, file=file).id
+    async with connect(state_dir) as client:
+        path, body = f"/api/layers/{segment(name)}", {"document": text}
+        kept = await client.request("PUT", path, body, headers=ANY_VERSION)
     typer.echo(f"The layer {name} is kept in {kept['file']}.")
     return DONE
 
 
 async def _remove(name: str, state_dir: Path | None) -> int:
-    async with open_documents(state_dir) as documents:
-        await documents.remove_layer(name)
+    async with connect(state_dir) as client:
+        path = f"/api/layers/{segment(name)}"
+        await client.request("DELETE", path, headers=ANY_VERSION)
     typer.echo(f"The layer {name} is removed.")
     return DONE

@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from pipecatapp.cli.failure import DONE
+from pipecatapp.cli.exit_codes import DONE
 from pipecatapp.cli.runs import console
 
 

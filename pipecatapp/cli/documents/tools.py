@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from pipecatapp.cli.documents.desk import open_documents
 from pipecatapp.cli.documents.output import json_out, table_out
-from pipecatapp.cli.failure import finish
+from pipecatapp.cli.exit_codes import finish
 from pipecatapp.cli.options import JsonOption, StateOption
+from pipecatapp.client import connect
 
 
 def list_tools(state_dir: StateOption = None, *, as_json: JsonOption = False) -> None:
@@ -14,8 +14,8 @@ def list_tools(state_dir: StateOption = None, *, as_json: JsonOption = False) ->
 
 
 async def _list(state_dir: Path | None, *, as_json: bool) -> int:
-    async with open_documents(state_dir) as documents:
-        found = await documents.tools()
+    async with connect(state_dir) as client:
+        found = (await client.request("GET", "/api/tools"))["tools"]
     if as_json:
         return json_out({"tools": found})
     lines = [one | {"about": one["about"].partition("\n")[0]} for one in found]

@@ -5,10 +5,18 @@ from typing import Annotated
 
 import typer
 
-from pipecatapp.cli.desk import open_desk
 from pipecatapp.cli.documents.output import json_out
-from pipecatapp.cli.failure import DONE, INVALID, finish
-from pipecatapp.cli.options import JsonOption, LayersOption, SelectOption, StateOption, document_of
+from pipecatapp.cli.exit_codes import DONE, INVALID, finish
+from pipecatapp.cli.options import (
+    JsonOption,
+    LayersOption,
+    SelectOption,
+    StateOption,
+    document_of,
+    is_file,
+    text_of,
+)
+from pipecatapp.client import connect
 
 
 def validate_documents(
@@ -21,7 +29,8 @@ def validate_documents(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Check workflows as `plan` and `run` do; exit code 2 when one of them is wrong.
+    """Check workflows as `plan` and `run` do; exit code 2 when one of them is wrong. Files that are
+    checked together may use and extend each other.
 
     Each mistake is a line `file:line:column: reason. mend`, and below it what stands there.
     """
@@ -36,9 +45,11 @@ async def _validate(
     as_json: bool,
 ) -> int:
     found = []
-    async with open_desk(state_dir) as desk:
+    async with connect(state_dir) as client:
+        texts = [text_of(name) for name in names if is_file(name)]
         for name in names:
-            planned = await desk.plan(document_of(name, *laid))
+            document = document_of(name, *laid)
+            planned = await client.request("POST", "/api/plan", document | {"beside": texts})
             told = {key: planned[key] for key in ("diagnostics", "warnings")}
             found.append({"name": name, **told})
             for one in [] if as_json else planned["warnings"]:

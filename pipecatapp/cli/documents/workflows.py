@@ -3,24 +3,28 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from pipecatapp.cli.documents.desk import Json, open_documents
 from pipecatapp.cli.documents.output import json_out, table_out
-from pipecatapp.cli.failure import DONE, INVALID, CommandFailed, finish
+from pipecatapp.cli.exit_codes import DONE, INVALID, CommandFailed, finish
 from pipecatapp.cli.options import (
+    ANY_VERSION,
+    DryRunOption,
+    Json,
     JsonOption,
     LayersOption,
     Named,
+    OldDryRunOption,
     SelectOption,
     StateOption,
     WorkflowArgument,
     text_of,
 )
-from pipecatapp.workflow import read_document
+from pipecatapp.client import connect, segment
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A workflow's id.")]
 
@@ -62,7 +66,8 @@ def edit_workflow(
     ] = None,
     state_dir: StateOption = None,
     *,
-    look: Annotated[bool, typer.Option("--look", help="Only show what would change.")] = False,
+    dry_run: DryRunOption = False,
+    look: OldDryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
     """Edit a workflow; lines that are not touched stay as they are, comments included.
@@ -70,7 +75,7 @@ def edit_workflow(
     A shipped workflow is not changed: its edited copy is kept in the state directory.
     """
     asked = _Asked(given, remove, rename, operations)
-    finish(_edit(name, asked, state_dir, look=look, as_json=as_json))
+    finish(_edit(name, asked, state_dir, dry_run=dry_run or look, as_json=as_json))
 
 
 def compare_workflows(
@@ -100,8 +105,8 @@ def remove_workflow(name: NameArgument, state_dir: StateOption = None) -> None:
 
 
 async def _list(tags: Sequence[str], state_dir: Path | None, *, as_json: bool) -> int:
-    async with open_documents(state_dir) as documents:
-        found = await documents.workflows()
+    async with connect(state_dir) as client:
+        found = (await client.request("GET", "/api/workflows"))["workflows"]
     found = [one for one in found if set(tags) <= set(one["tags"])]
     if as_json:
         return json_out({"workflows": found})
@@ -109,10 +114,11 @@ async def _list(tags: Sequence[str], state_dir: Path | None, *, as_json: bool) -
 
 
 async def _show(name: str, state_dir: Path | None, *, as_json: bool) -> int:
-    async with open_documents(state_dir) as documents:
+    async with connect(state_dir) as client:
         if as_json:
-            return json_out(await documents.workflow(name))
-        typer.echo((await documents.text(name))["document"], nl=False)
+            return json_out(await client.request("GET", f"/api/workflows/{segment(name)}"))
+        text = await client.request("GET", _document(name))
+    typer.echo(text["document"], nl=False)
     return DONE
 
 
@@ -133,41 +139,50 @@ class _Asked:
 
 
 async def _edit(
-    name: str, asked: _Asked, state_dir: Path | None, *, look: bool, as_json: bool
+    name: str, asked: _Asked, state_dir: Path | None, *, dry_run: bool, as_json: bool
 ) -> int:
     edits = asked.edits()
     if not edits:
         raise CommandFailed(
             "Say what to change: --set, --remove, --rename or --operations.", code=INVALID
         )
-    async with open_documents(state_dir) as documents:
-        seen = (await documents.text(name))["etag"]
-        edited = await documents.edit(name, edits, seen=seen, look=look)
+    async with connect(state_dir) as client:
+        etag = (await client.request("GET", _document(name)))["etag"]
+        path, body = f"/api/workflows/{segment(name)}", {"operations": edits, "look": dry_run}
+        edited = await client.request("PATCH", path, body, headers={"if-match": etag})
     return _told(edited, as_json=as_json)
 
 
 async def _save(file: str, state_dir: Path | None) -> int:
     text = text_of(file)
+    read_document = import_module("pipecatapp.application.engine").read_document
     name = str(read_document(text, file=file).value.get("id"))
-    async with open_documents(state_dir) as documents:
-        return _told(await documents.put(name, text), as_json=False)
+    async with connect(state_dir) as client:
+        body = {"document": text}
+        saved = await client.request("PUT", _document(name), body, headers=ANY_VERSION)
+    return _told(saved, as_json=False)
 
 
 async def _remove(name: str, state_dir: Path | None) -> int:
-    async with open_documents(state_dir) as documents:
-        await documents.remove(name)
+    async with connect(state_dir) as client:
+        await client.request("DELETE", _document(name), headers=ANY_VERSION)
     typer.echo(f"The workflow {name} is removed.")
     return DONE
 
 
 async def _diff(before: Named, after: Named, state_dir: Path | None, *, as_json: bool) -> int:
     one, other = before.document(), after.document()
-    async with open_documents(state_dir) as documents:
-        found = await documents.compare(one, other)
+    async with connect(state_dir) as client:
+        body = {"before": one, "after": other}
+        found = await client.request("POST", "/api/workflows/diff", body)
     if as_json:
         return json_out(found)
     typer.echo(found["diff"], nl=False)
     return DONE
+
+
+def _document(name: str) -> str:
+    return f"/api/workflows/{segment(name)}/document"
 
 
 def _told(edited: Json, *, as_json: bool) -> int:

@@ -11,19 +11,19 @@ def library_commands(app: typer.Typer) -> None:
     _schedule(app)
     _tasks(app)
     group = typer.Typer(
-        help="Texts that models are told: list, show, add, remove.", invoke_without_command=True
+        help="List, show, add and remove system prompts for models.", invoke_without_command=True
     )
     group.callback()(prompts.list_prompts)
     group.command("show")(prompts.show_prompt)
     group.command("add")(prompts.keep_prompt)
     group.command("remove")(prompts.remove_prompt)
     app.add_typer(group, name="prompts")
-    group = typer.Typer(help="Projects: list, show.", invoke_without_command=True)
+    group = typer.Typer(help="List and show projects.", invoke_without_command=True)
     group.callback()(projects.list_projects)
     group.command("show")(projects.show_project)
     app.add_typer(group, name="projects")
     group = typer.Typer(
-        help="Keys that programs of projects are given: list, set, remove.",
+        help="List, set and remove secrets, which programs of projects receive.",
         invoke_without_command=True,
     )
     group.callback()(secrets.list_secrets)
@@ -34,7 +34,7 @@ def library_commands(app: typer.Typer) -> None:
 
 def _schedule(app: typer.Typer) -> None:
     group = typer.Typer(
-        help="What starts by itself: list, add, pause, resume, run, remove.",
+        help="List, add, pause, resume, run and remove schedules.",
         invoke_without_command=True,
     )
     group.callback()(schedule.list_schedules)
@@ -48,12 +48,13 @@ def _schedule(app: typer.Typer) -> None:
 
 def _tasks(app: typer.Typer) -> None:
     group = typer.Typer(
-        help="Stored tasks: list, show, add, vary, run, remove.", invoke_without_command=True
+        help="List, show, add, copy, run and remove stored tasks.", invoke_without_command=True
     )
     group.callback()(tasks.list_tasks)
     group.command("show")(tasks.show_task)
     group.command("add")(tasks.keep_task)
-    group.command("vary")(tasks.keep_variant)
+    group.command("copy")(tasks.keep_variant)
+    group.command("vary", hidden=True)(tasks.keep_variant)  # its name until 0.1
     group.command("run")(tasks.run_task)
     group.command("remove")(tasks.remove_task)
     app.add_typer(group, name="tasks")

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from pipecatapp.cli.failure import DONE, INVALID, CommandFailed, finish
-from pipecatapp.cli.library.desk import open_library
+from pipecatapp.cli.exit_codes import DONE, INVALID, CommandFailed, finish
 from pipecatapp.cli.options import StateOption, text_of
+from pipecatapp.client import connect
 
 
 def import_file(
@@ -38,8 +38,9 @@ async def _import(
         raise CommandFailed("--model is of the form old=role.", code=INVALID)
     named = dict(word.rpartition("=")[::2] for word in models)
     text = text_of(str(file))
-    async with open_library(state_dir) as library:
-        imported = await library.import_file(text, str(file), name, named)
+    async with connect(state_dir) as client:
+        body = {"text": text, "file": str(file), "name": name, "models": named}
+        imported = await client.request("POST", "/api/import", body)
     for one in imported["look_at"]:
         typer.echo(one["said"], err=True)
     write(imported["document"].rstrip("\n"))

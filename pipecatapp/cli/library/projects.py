@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from pipecatapp.cli.failure import DONE, finish
-from pipecatapp.cli.library.desk import open_library
+from pipecatapp.cli.exit_codes import DONE, finish
 from pipecatapp.cli.options import JsonOption, StateOption
 from pipecatapp.cli.runs import console
+from pipecatapp.client import connect, segment
 
 
 def list_projects(
@@ -30,8 +30,8 @@ def show_project(
 
 
 async def _list(state_dir: Path | None, *, as_json: bool) -> int:
-    async with open_library(state_dir) as library:
-        found = await library.projects()
+    async with connect(state_dir) as client:
+        found = (await client.request("GET", "/api/projects"))["projects"]
     if as_json:
         typer.echo(json.dumps({"projects": found}, indent=2, ensure_ascii=False))
         return DONE
@@ -46,6 +46,7 @@ async def _list(state_dir: Path | None, *, as_json: bool) -> int:
 
 
 async def _show(id: str, state_dir: Path | None) -> int:
-    async with open_library(state_dir) as library:
-        typer.echo(json.dumps(await library.project(id), indent=2, ensure_ascii=False))
+    async with connect(state_dir) as client:
+        project = await client.request("GET", f"/api/projects/{segment(id)}")
+    typer.echo(json.dumps(project, indent=2, ensure_ascii=False))
     return DONE

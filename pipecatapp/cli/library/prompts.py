@@ -7,10 +7,10 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
-from pipecatapp.cli.failure import DONE, INVALID, CommandFailed, finish
-from pipecatapp.cli.library.desk import open_library
+from pipecatapp.cli.exit_codes import DONE, INVALID, CommandFailed, finish
 from pipecatapp.cli.options import JsonOption, StateOption, text_of
 from pipecatapp.cli.runs import console
+from pipecatapp.client import connect, segment
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="As `hearth prompts` lists it.")]
 
@@ -53,8 +53,9 @@ def remove_prompt(id: IdArgument, state_dir: StateOption = None) -> None:
 
 
 async def _list(words: str, tags: list[str], state_dir: Path | None, *, as_json: bool) -> int:
-    async with open_library(state_dir) as library:
-        found = await library.prompts(words, tags)
+    async with connect(state_dir) as client:
+        params = {"q": words, "tag": tags}
+        found = (await client.request("GET", "/api/prompts", params=params))["prompts"]
     if as_json:
         typer.echo(json.dumps({"prompts": found}, indent=2, ensure_ascii=False))
         return DONE
@@ -69,8 +70,8 @@ async def _list(words: str, tags: list[str], state_dir: Path | None, *, as_json:
 
 
 async def _show(id: str, state_dir: Path | None, *, as_json: bool) -> int:
-    async with open_library(state_dir) as library:
-        found = await library.prompt(id)
+    async with connect(state_dir) as client:
+        found = await client.request("GET", f"/api/prompts/{segment(id)}")
     typer.echo(json.dumps(found, indent=2, ensure_ascii=False) if as_json else found["text"])
     return DONE
 
@@ -79,14 +80,15 @@ async def _keep(file: Path, state_dir: Path | None) -> int:
     if file.suffix != ".md":
         raise CommandFailed(f"{file} is no Markdown: a prompt's file ends in .md.", code=INVALID)
     text = text_of(str(file))
-    async with open_library(state_dir) as library:
-        kept = await library.keep_prompt(file.stem, text)
+    async with connect(state_dir) as client:
+        path = f"/api/prompts/{segment(file.stem)}"
+        kept = await client.request("PUT", path, {"document": text})
     typer.echo(f"{kept['id']} is kept, with the tags {', '.join(kept['tags'])}.")
     return DONE
 
 
 async def _remove(id: str, state_dir: Path | None) -> int:
-    async with open_library(state_dir) as library:
-        await library.remove_prompt(id)
+    async with connect(state_dir) as client:
+        await client.request("DELETE", f"/api/prompts/{segment(id)}")
     typer.echo(f"{id} is removed.")
     return DONE

@@ -3,6 +3,7 @@
 import json
 import re
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,13 +11,11 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from pipecatapp.cli.failure import DONE, INVALID, CommandFailed, finish
+from pipecatapp.cli.exit_codes import DONE, INVALID, CommandFailed, finish
 from pipecatapp.cli.inputs import parse_inputs
-from pipecatapp.cli.library.desk import open_library
 from pipecatapp.cli.options import JsonOption, StateOption
 from pipecatapp.cli.runs import console, status_text
-from pipecatapp.schedules.store import ID, NewSchedule
-from pipecatapp.workflow.document.model import seconds_of
+from pipecatapp.client import connect, segment
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="As `hearth schedule` lists it.")]
 
@@ -79,21 +78,25 @@ class Timed:
     ) -> None:
         self.workflow, self.cron, self.zone, self.given = workflow, cron, zone, given
         try:
-            self.every = None if every is None else float(seconds_of(every))
+            self.every = None if every is None else _seconds(every)
         except ValueError as error:
             raise CommandFailed(f"--every: {error}.", code=INVALID) from error
 
-    def new(self, schema: dict[str, Any]) -> NewSchedule:
-        """With its inputs as the workflow wants them."""
+    def new(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return the schedule as the API takes it, its inputs typed by the workflow's schema."""
+        times = {"cron": self.cron, "every": self.every, "zone": self.zone}
         inputs = parse_inputs(self.given, schema)
-        return NewSchedule(
-            workflow=self.workflow, cron=self.cron, every=self.every, zone=self.zone, inputs=inputs
-        )
+        given = {name: value for name, value in times.items() if value is not None}
+        return {"workflow": self.workflow, "inputs": inputs, **given}
+
+
+def _seconds(text: str) -> float:
+    return float(import_module("pipecatapp.application.engine").seconds_of(text))
 
 
 async def _list(state_dir: Path | None, *, as_json: bool) -> int:
-    async with open_library(state_dir) as library:
-        found = await library.schedules()
+    async with connect(state_dir) as client:
+        found = (await client.request("GET", "/api/schedules"))["schedules"]
     if as_json:
         typer.echo(json.dumps({"schedules": found}, indent=2, ensure_ascii=False))
     elif found:
@@ -104,32 +107,35 @@ async def _list(state_dir: Path | None, *, as_json: bool) -> int:
 
 
 async def _add(id: str, timed: Timed, state_dir: Path | None) -> int:
-    if not re.match(ID, id):
+    if not re.match(r"^[a-z][a-z0-9-]*$", id):
         raise CommandFailed(f"{id!r} is no name: use lower case, digits, hyphens.", code=INVALID)
-    async with open_library(state_dir) as library:
-        new = timed.new(await library.inputs(timed.workflow))
-        made = await library.put_schedule(id, new)
+    async with connect(state_dir) as client:
+        workflow = await client.request("GET", f"/api/workflows/{segment(timed.workflow)}")
+        new = timed.new(workflow["inputs"])
+        made = await client.request("PUT", f"/api/schedules/{segment(id)}", new)
     typer.echo(f"{id} starts {made['workflow']} next at {moment(made['due'])}.")
     return DONE
 
 
 async def _remove(id: str, state_dir: Path | None) -> int:
-    async with open_library(state_dir) as library:
-        await library.remove_schedule(id)
+    async with connect(state_dir) as client:
+        await client.request("DELETE", f"/api/schedules/{segment(id)}")
     typer.echo(f"{id} is removed.")
     return DONE
 
 
 async def _pause(id: str, state_dir: Path | None, *, paused: bool) -> int:
-    async with open_library(state_dir) as library:
-        after = await library.pause_schedule(id, paused=paused)
+    async with connect(state_dir) as client:
+        verb = "pause" if paused else "resume"
+        after = await client.request("POST", f"/api/schedules/{segment(id)}/{verb}")
     typer.echo(f"{id} is paused." if paused else f"{id} starts next at {moment(after['due'])}.")
     return DONE
 
 
 async def _run(id: str, state_dir: Path | None) -> int:
-    async with open_library(state_dir) as library:
-        typer.echo(await library.run_schedule(id))
+    async with connect(state_dir) as client:
+        started = await client.request("POST", f"/api/schedules/{segment(id)}/run")
+    typer.echo(started["run"])
     return DONE
 
 

@@ -4,16 +4,16 @@ reads the same files.
 
 import json
 import sys
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from hearth.service.state import StateDir, ensure_state_dir
 from hearth.settings import Settings as HearthSettings
-from pipecatapp.cli.failure import INVALID, CommandFailed, exit_codes
+from pipecatapp.cli.exit_codes import INVALID, CommandFailed, exit_codes
 from pipecatapp.cli.options import JsonOption, StateOption
-from pipecatapp.library.secrets import Secrets
 
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", help="As projects say it behind `kept:`.")
@@ -51,7 +51,7 @@ def remove_secret(name: NameArgument, state_dir: StateOption = None) -> None:
         _kept(state_dir).remove(name)
 
 
-def _kept(state_dir: Path | None) -> Secrets:
+def _kept(state_dir: Path | None) -> Any:
     state = StateDir(state_dir or HearthSettings.load().state_dir)
     ensure_state_dir(state)
-    return Secrets(state.root / "secrets", {})
+    return import_module("pipecatapp.application.secrets").Secrets(state.root / "secrets", {})

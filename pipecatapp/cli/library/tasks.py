@@ -7,16 +7,12 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from pipecatapp.cli.desk import open_desk
-from pipecatapp.cli.failure import DONE, INVALID, CommandFailed, finish
+from pipecatapp.cli.exit_codes import DONE, INVALID, CommandFailed, finish
 from pipecatapp.cli.inputs import parse_inputs
-from pipecatapp.cli.library.desk import open_library
 from pipecatapp.cli.options import JsonOption, StateOption, text_of
 from pipecatapp.cli.run import to_the_end
 from pipecatapp.cli.runs import console
-from pipecatapp.cli.start import Start
-from pipecatapp.runs import Document
-from pipecatapp.shelf import Variant
+from pipecatapp.client import connect, segment
 
 IdArgument = Annotated[str, typer.Argument(metavar="ID", help="As `hearth tasks` lists it.")]
 TagsOption = Annotated[list[str], typer.Option("--tag", help="Again for each.")]
@@ -72,7 +68,7 @@ def keep_variant(
     state_dir: StateOption = None,
 ) -> None:
     """Keep a variant of a task: the same with other fields; what changes there changes here."""
-    finish(_variant(id, name, said, (tags, about), state_dir))
+    finish(_variant(id, name, said, tags, about, state_dir))
 
 
 def run_task(
@@ -91,8 +87,9 @@ def run_task(
 async def _list(
     words: str, tags: list[str], limit: int, state_dir: Path | None, *, as_json: bool
 ) -> int:
-    async with open_library(state_dir) as library:
-        found = await library.tasks(words, tags, limit)
+    async with connect(state_dir) as client:
+        params = {"q": words, "tag": tags, "limit": limit}
+        found = (await client.request("GET", "/api/tasks", params=params))["tasks"]
     if as_json:
         typer.echo(json.dumps({"tasks": found}, indent=2, ensure_ascii=False))
         return DONE
@@ -106,8 +103,9 @@ async def _list(
 
 
 async def _show(id: str, version: int | None, state_dir: Path | None, *, as_json: bool) -> int:
-    async with open_library(state_dir) as library:
-        found = await library.task(id, version)
+    async with connect(state_dir) as client:
+        params = {} if version is None else {"version": version}
+        found = await client.request("GET", f"/api/tasks/{segment(id)}", params=params)
     told = json.dumps(found, indent=2, ensure_ascii=False) if as_json else found["document"]
     typer.echo(told.rstrip("\n"))
     return DONE
@@ -115,38 +113,43 @@ async def _show(id: str, version: int | None, state_dir: Path | None, *, as_json
 
 async def _keep(file: Path, state_dir: Path | None) -> int:
     text = text_of(str(file))
-    async with open_library(state_dir) as library:
-        _kept(await library.keep_task(text, str(file)))
+    async with connect(state_dir) as client:
+        body = {"document": text, "file": str(file)}
+        _kept(await client.request("POST", "/api/tasks", body))
     return DONE
 
 
 async def _remove(id: str, state_dir: Path | None) -> int:
-    async with open_library(state_dir) as library:
-        await library.remove_task(id)
+    async with connect(state_dir) as client:
+        await client.request("DELETE", f"/api/tasks/{segment(id)}")
     typer.echo(f"{id} is removed.")
     return DONE
 
 
 async def _variant(
-    id: str, name: str, said: list[str], told: tuple[list[str], str], state_dir: Path | None
+    id: str, name: str, said: list[str], tags: list[str], about: str, state_dir: Path | None
 ) -> int:
     if not all("=" in word for word in said):
         raise CommandFailed("--set is of the form path=value.", code=INVALID)
     fields = {path: _value(text) for path, _, text in (word.partition("=") for word in said)}
-    variant = Variant(id=name, tags=told[0], about=told[1], set=fields)
-    async with open_library(state_dir) as library:
-        _kept(await library.variant(id, variant))
+    variant = {"id": name, "tags": tags, "about": about, "set": fields}
+    async with connect(state_dir) as client:
+        _kept(await client.request("POST", f"/api/tasks/{segment(id)}/variants", variant))
     return DONE
 
 
 async def _run(id: str, given: list[str], state_dir: Path | None, *, as_json: bool) -> int:
-    async with open_library(state_dir) as library:
-        await library.task(id, None)
-        schema = await library.inputs(id)
-    inputs = parse_inputs(given, schema)
-    async with open_desk(state_dir) as desk:
-        run = await desk.start(Start(Document(workflow=id), inputs, f"task/{id}"))
-        return await to_the_end(desk, run, asking=False, as_json=as_json)
+    async with connect(state_dir) as client:
+        await client.request("GET", f"/api/tasks/{segment(id)}")
+        workflow = await client.request("GET", f"/api/workflows/{segment(id)}")
+        start = {
+            "workflow": id,
+            "inputs": parse_inputs(given, workflow["inputs"]),
+            "conversation": f"task/{id}",
+            "interactive": False,
+        }
+        run = (await client.request("POST", "/api/runs", start))["run"]
+        return await to_the_end(client, run, asking=False, as_json=as_json)
 
 
 def _kept(task: dict[str, Any]) -> None:

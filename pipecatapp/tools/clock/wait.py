@@ -34,9 +34,11 @@ async def wait(
         raise ToolFailed("Say either `seconds` or `until`.")
     end = moment(until) if until is not None else await begin(ctx) + timedelta(seconds=seconds or 0)
     late = (datetime.now(UTC) - end).total_seconds()
-    if late < -LONGEST:
+    if until is not None and late < -LONGEST:
         raise ToolFailed(f"{end:%Y-%m-%d} is too far away to wait for; use a schedule.")
-    await asyncio.sleep(max(0.0, -late))
+    left = max(0.0, -late)
+    # A clock that was put back meanwhile makes the end look far away.
+    await asyncio.sleep(left if seconds is None else min(left, seconds))
     return Waited(until=end.isoformat(timespec="seconds"), late=round(max(0.0, late), 3))
 
 

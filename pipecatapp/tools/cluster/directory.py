@@ -56,7 +56,8 @@ class Directory:
         own: Callable[[], list[ServiceHealth]] = list,
     ) -> None:
         self.places, self.own, self._http, self._key = places, own, http, key
-        self._experts_known = True
+        self.experts_known = True
+        """Whether the gateway listed its experts when it was last asked."""
 
     async def experts(self) -> list[ExpertHealth]:
         """The gateway's experts; none while it does not tell, which is logged once."""
@@ -71,11 +72,11 @@ class Directory:
             answer.raise_for_status()
             experts = EXPERTS.validate_python(answer.json()["experts"])
         except (httpx2.HTTPError, ValueError, KeyError, TypeError) as error:
-            if self._experts_known:
+            if self.experts_known:
                 log.warning("experts_unknown", gateway=gateway, reason=str(error))
-            self._experts_known = False
+            self.experts_known = False
             return []
-        if not self._experts_known:
+        if not self.experts_known:
             log.info("experts_known_again", gateway=gateway)
-        self._experts_known = True
+        self.experts_known = True
         return experts

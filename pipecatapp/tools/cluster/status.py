@@ -4,6 +4,7 @@ import asyncio
 
 from pydantic import BaseModel, Field
 
+from hearth.service.names import MOE_GATEWAY
 from pipecatapp.tools.cluster.directory import Directory, ExpertHealth
 from pipecatapp.tools.cluster.places import Machine, ServiceHealth
 from pipecatapp.workflow import Context, tool
@@ -37,5 +38,13 @@ async def whole(directory: Directory) -> ClusterStatus:
         machines=machines,
         services=services,
         experts=experts,
-        unknown=places.unknown(),
+        unknown=[*places.unknown(), *_unlisted(directory, services)],
     )
+
+
+def _unlisted(directory: Directory, services: list[ServiceHealth]) -> list[str]:
+    """State that the experts cannot be listed; a gateway that is down is reported as a service."""
+    gateway_down = any(one.name == MOE_GATEWAY and not one.healthy for one in services)
+    if directory.experts_known or gateway_down:
+        return []
+    return ["The gateway does not list its experts."]

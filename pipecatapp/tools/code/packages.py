@@ -22,6 +22,7 @@ from typing import Final
 from pipecatapp.sandbox import Limits, Mount, Outcome, Sandbox, SandboxUnusable
 from pipecatapp.sandbox import tree as files
 from pipecatapp.sandbox.bubblewrap import python
+from pipecatapp.tools.code.errors import ProgramError, error_of
 from pipecatapp.workflow import ToolFailed
 
 VERSION: Final = r" ?(===?|>=|<=|~=|!=|<|>) ?[A-Za-z0-9.*+!_-]+"
@@ -30,6 +31,11 @@ REQUIREMENT: Final = re.compile(
     rf"({VERSION}(,{VERSION})*)?"
 )
 """A name and versions, as in PEP 508; no address, no path, no option of pip."""
+OTHERS: Final = re.compile(r"(?:sudo )?(npm|npx|yarn|pnpm|apt|apt-get)[ :].*")
+"""Packages of npm or of the system, as models write them."""
+UNREACHABLE: Final = "after connection broken by "
+"""What pip says of an index that does not answer; other requirements would not change that."""
+LOCK: Final = "requirements.lock"
 ID: Final = re.compile(r"[0-9a-f]{24}")
 FETCH_SECONDS: Final = 600.0
 UNUSED_SECONDS: Final = 90 * 86400.0
@@ -44,6 +50,17 @@ set -e
 PYTHONPATH=/pip {place}/bin/python -m pip --no-cache-dir --disable-pip-version-check --no-input \
     install --quiet --no-index --no-deps --no-compile /wheels/*.whl
 """
+
+
+class FetchFailed(ToolFailed):
+    """pip cannot find these packages, or not together. `error` is read from its output.
+
+    Ask for other packages or versions.
+    """
+
+    def __init__(self, lines: Sequence[str], error: ProgramError) -> None:
+        super().__init__(f"pip cannot fetch {', '.join(lines)}: {error.message}")
+        self.error = error
 
 
 @dataclass(frozen=True)
@@ -81,15 +98,25 @@ class Packages:
         os.utime(place)
         return place
 
+    def lock(self, installed: Installed) -> str:
+        """Return the lock file of an environment: a requirements file for pip, with hashes.
+
+        An environment of an older version of Hearth has the versions only.
+        """
+        file = self._root / installed.id / LOCK
+        if file.exists():
+            return file.read_text(encoding="utf-8")
+        return "".join(f"{line}\n" for line in installed.packages)
+
     async def install(self, wanted: Sequence[str]) -> Installed:
         """Make the environment with these packages and what they need, or find it made.
 
-        Raises `ToolFailed` with the reason that pip gave.
+        Raises `FetchFailed` with the error of pip, and `ToolFailed` if other packages would not
+        help.
         """
         lines = sorted({line.strip() for line in wanted})
         for line in lines:
-            if not REQUIREMENT.fullmatch(line):
-                raise ToolFailed(f"{line!r} is no package such as requests or requests==2.32.5.")
+            _check(line)
         async with self._one:
             asked = self._root / "asked" / f"{_digest(*lines, platform.python_version())}.json"
             pinned = all("==" in line and "*" not in line for line in lines)
@@ -130,6 +157,7 @@ class Packages:
             id = _digest(platform.python_version(), sys.base_prefix, *map(_sum, _all(wheels)))
             if not (self._root / id / "bin").is_dir():
                 await self._unpack(build, wheels, self._root / id)
+                (build / LOCK).write_text(_locked(wheels), encoding="utf-8")
                 build.rename(self._root / id)
             os.utime(self._root / id)
             return Installed(id, ["==".join(name.split("-")[:2]) for name in names])
@@ -140,26 +168,31 @@ class Packages:
         """pip honours the mirrors and proxies that the person has set up for it (decision 0012)."""
         wanted = wheels.parent / "requirements.txt"
         wanted.write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
-        words = [sys.executable, "-I", "-m", "pip", "download", "--quiet", "--only-binary=:all:"]
-        words += ["--disable-pip-version-check", "--no-input", "--retries=2"]
+        words = [sys.executable, "-I", "-m", "pip", "download", "--only-binary=:all:"]
+        words += ["--disable-pip-version-check", "--no-input", "--retries=2", "--progress-bar=off"]
         words += ["--dest", str(wheels), "--requirement", str(wanted)]
         if self._wheels is not None:
             words += ["--no-index", "--find-links", str(self._wheels)]
         pip = await asyncio.create_subprocess_exec(
-            *words, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE, cwd=wheels,
+            *words, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, cwd=wheels,
             start_new_session=True,
         )  # fmt: skip
         try:
             async with asyncio.timeout(FETCH_SECONDS):
-                _, said = await pip.communicate()
+                streams = await pip.communicate()
         except BaseException:
             if pip.returncode is None:
                 pip.kill()
                 await pip.wait()
             raise
         if pip.returncode:
-            why = _reason(said.decode(errors="replace"))
-            raise ToolFailed(f"pip cannot fetch {', '.join(lines)}: {why}")
+            stdout, stderr = (
+                text.decode(errors="replace").replace(f"{wanted.parent}/", "") for text in streams
+            )
+            error = error_of(stderr, stdout=stdout, exit_code=pip.returncode, stopped=None)
+            if error is None or UNREACHABLE in stderr:
+                raise ToolFailed(f"pip cannot fetch {', '.join(lines)}: {_reason(stderr)}")
+            raise FetchFailed(lines, error)
 
     async def _unpack(self, build: Path, wheels: Path, place: Path) -> None:
         """In the sandbox, at the path that it will have."""
@@ -176,6 +209,23 @@ class Packages:
             raise ToolFailed(str(error)) from error
         if ended.exit_code != 0:
             raise ToolFailed(f"The packages cannot be unpacked: {_why(ended)}")
+
+
+def _check(line: str) -> None:
+    """Raise `ToolFailed` for a line that names no Python package."""
+    if OTHERS.fullmatch(line):
+        raise ToolFailed(f"{line!r} is refused, because code.install gets Python packages only.")
+    if not REQUIREMENT.fullmatch(line):
+        raise ToolFailed(f"{line!r} is no package such as requests or requests==2.32.5.")
+
+
+def _locked(wheels: Path) -> str:
+    """Return each wheel with its version and its hash, as pip reads them."""
+    lines = []
+    for file in _all(wheels):
+        name, version, _ = file.name.split("-", 2)
+        lines.append(f"{name}=={version} --hash=sha256:{_sha256(file)}\n")
+    return "".join(lines)
 
 
 def _why(ended: Outcome) -> str:
@@ -204,8 +254,12 @@ def _all(wheels: Path) -> list[Path]:
 
 
 def _sum(file: Path) -> str:
+    return f"{file.name} {_sha256(file)}"
+
+
+def _sha256(file: Path) -> str:
     with file.open("rb") as stream:
-        return f"{file.name} {hashlib.file_digest(stream, 'sha256').hexdigest()}"
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _digest(*parts: str) -> str:

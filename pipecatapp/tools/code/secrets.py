@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from pipecatapp.library.secrets import SecretMissing, Secrets
+from pipecatapp.records.secrets import SecretMissing, Secrets
 from pipecatapp.sandbox import Outcome
 from pipecatapp.sandbox.output import Text
 from pipecatapp.workflow import Context, ToolFailed

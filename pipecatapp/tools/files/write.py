@@ -70,7 +70,7 @@ def _write(root: Path, place: str, data: bytes, mode: Mode, executable: bool | N
     if executable is not None:
         permissions = permissions | 0o111 if executable else permissions & ~0o111
     with parent_of(root, place, make=True) as (folder, name):
-        _replace(folder, name, whole, permissions)
+        replace(folder, name, whole, permissions)
     return Written(
         path=place,
         size=len(whole),
@@ -89,7 +89,7 @@ def _there(root: Path, place: str) -> tuple[bytes, int] | None:
         return stream.read(LARGEST + 1), os.fstat(stream.fileno()).st_mode & 0o777
 
 
-def _replace(folder: int, name: str, data: bytes, permissions: int) -> None:
+def replace(folder: int, name: str, data: bytes, permissions: int) -> None:
     """Beside it first, then in its place: a reader never finds half a file."""
     part = f".{token_hex(8)}.part"
     file = os.open(part, NEW, 0o600, dir_fd=folder)

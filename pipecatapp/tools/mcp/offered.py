@@ -2,7 +2,9 @@
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, Final, Self
 
 import structlog
@@ -24,7 +26,7 @@ from referencing import Registry
 from referencing.exceptions import Unresolvable
 
 from pipecatapp.sandbox.output import Stream
-from pipecatapp.workflow import Context, Tool, ToolFailed
+from pipecatapp.workflow import Approve, Context, Effect, Tool, ToolFailed
 
 log = structlog.get_logger()
 
@@ -34,6 +36,15 @@ MAX_ABOUT: Final = 2000
 MAX_SCHEMA: Final = 32 * 1024
 MAX_NAME: Final = 64
 """Characters of a name that a model may be offered, as OpenAI's API has it."""
+
+CRITICAL: Final = frozenset(
+    (
+        *("lock", "locks", "unlock", "alarm", "alarms", "arm", "disarm", "door", "doors", "gate"),
+        *("gates", "garage", "pay", "payment", "payments", "purchase", "buy", "checkout"),
+        "transfer",
+    )
+)
+"""Words of names and inputs that a person approves each time: locks, alarms, doors, payments."""
 
 Json = dict[str, Any]
 Call = Callable[[str, Json], Awaitable[CallToolResult]]
@@ -48,10 +59,13 @@ class McpAnswer(BaseModel):
     data: Any = Field(None, description="The same as JSON, where the tool gives JSON.")
 
 
-def as_ours(server: str, tool: McpTool, call: Call) -> Tool | None:
+def as_ours(
+    server: str, tool: McpTool, call: Call, approve: Mapping[str, Approve] | None = None
+) -> Tool | None:
     """The tool as workflows and models see it; None, and a word in the log, for one we cannot take.
 
-    Its effect is `external`, unless the server says that it only reads.
+    Its effect is `external`, unless the server says that it only reads. `approve` has the approval
+    that the owner of the instance has set, by patterns of the server's names.
     """
     name = f"mcp.{server}.{re.sub(r'[^a-z0-9_-]', '_', tool.name.lower())}"
     try:
@@ -67,7 +81,24 @@ def as_ours(server: str, tool: McpTool, call: Call) -> Tool | None:
 
     reads = tool.annotations is not None and tool.annotations.read_only_hint is True
     about = (tool.description or tool.title or tool.name)[:MAX_ABOUT]
-    return Tool(name, 1, about, "read" if reads else "external", takes, McpAnswer, run)
+    own = next((set_ for it, set_ in (approve or {}).items() if fnmatchcase(tool.name, it)), None)
+    when = own or ("never" if reads else partial(approval_of, tool.name))
+    effect: Effect = "read" if reads else "external"
+    return Tool(name, 1, about, effect, takes, McpAnswer, run, approve=when)
+
+
+def unused_patterns(approve: Mapping[str, Approve], offered: Iterable[McpTool]) -> list[str]:
+    """Find the patterns of `approve` that fit no tool of the server."""
+    names = [tool.name for tool in offered]
+    return [it for it in approve if not any(fnmatchcase(name, it) for name in names)]
+
+
+def approval_of(name: str, given: Mapping[str, Any]) -> Approve:
+    """`always` where the name or the input of a tool names a lock, an alarm, a door or a payment;
+    else `first`.
+    """
+    text = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", f"{name} {json.dumps(given, default=str)}")
+    return "always" if CRITICAL.intersection(re.findall(r"[a-z]+", text.lower())) else "first"
 
 
 def _takes(name: str, schema: Mapping[str, Any]) -> type[BaseModel]:

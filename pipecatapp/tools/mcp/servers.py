@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
-from pipecatapp.workflow.tool import complaints
+from pipecatapp.workflow import Approve, complaints
 
 KEY: Final = "mcpServers"
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]{0,23}")
@@ -30,6 +30,8 @@ class McpServer(BaseModel):
     disabled: bool = False
     start_seconds: float = Field(default=30.0, gt=0, le=600)
     call_seconds: float = Field(default=60.0, gt=0, le=3600)
+    approve: dict[str, Approve] = {}
+    """When a model's call of a tool needs approval, by patterns of the server's names of tools."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,7 @@ class Configured:
     What is wrong with the file as a whole has the empty name.
     """
 
+    file: Path
     servers: Mapping[str, McpServer]
     wrong: Mapping[str, str]
 
@@ -48,12 +51,13 @@ def read_servers(file: Path) -> Configured:
     try:
         told: Any = YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        return Configured({}, {})
+        return Configured(file, {}, {})
     except (OSError, UnicodeDecodeError, YAMLError) as error:
-        return Configured({}, {"": f"{file} cannot be read: {error}"})
+        return Configured(file, {}, {"": f"{file} cannot be read: {error}"})
     entries = told.get(KEY) if isinstance(told, dict) and set(told) == {KEY} else None
     if not isinstance(entries, dict):
-        return Configured({}, {"": f"{file} has to hold one key, {KEY}, with the servers by name"})
+        reason = f"{file} has to hold one key, {KEY}, with the servers by name"
+        return Configured(file, {}, {"": reason})
     servers, wrong = {}, {}
     for name, entry in entries.items():
         try:
@@ -63,7 +67,7 @@ def read_servers(file: Path) -> Configured:
         else:
             if not server.disabled:
                 servers[str(name)] = server
-    return Configured(servers, wrong)
+    return Configured(file, servers, wrong)
 
 
 def _server(name: str, entry: object) -> McpServer:

@@ -11,7 +11,7 @@ from mcp.types import Tool as McpTool
 
 from pipecatapp.tools.cluster.places import ServiceHealth
 from pipecatapp.tools.mcp.connection import Connection
-from pipecatapp.tools.mcp.offered import as_ours
+from pipecatapp.tools.mcp.offered import as_ours, unused_patterns
 from pipecatapp.tools.mcp.servers import Configured
 from pipecatapp.workflow import Tool
 
@@ -26,6 +26,7 @@ class Servers:
 
     def __init__(self, configured: Configured) -> None:
         self._wrong, self._started = configured.wrong, datetime.now(UTC)
+        self._file, self._warnings = configured.file, dict[str, str]()
         self.connections = {
             name: Connection(name, server) for name, server in configured.servers.items()
         }
@@ -37,8 +38,10 @@ class Servers:
         """They are kept running while the block runs; `learn` is told the tools of each."""
 
         def learned(connection: Connection, offered: list[McpTool]) -> None:
-            ours = [as_ours(connection.name, tool, connection.call) for tool in offered]
+            name, approve = connection.name, connection.server.approve
+            ours = [as_ours(name, tool, connection.call, approve) for tool in offered]
             learn([tool for tool in ours if tool is not None])
+            self._check_patterns(name, unused_patterns(approve, offered))
 
         keepers = [asyncio.create_task(one.keep(learned)) for one in self.connections.values()]
         tried = asyncio.gather(*(one.tried.wait() for one in self.connections.values()))
@@ -51,21 +54,37 @@ class Servers:
                 keeper.cancel()
             await asyncio.gather(*keepers, return_exceptions=True)
 
+    def _check_patterns(self, name: str, unused: list[str]) -> None:
+        """Note the patterns of `approve` without a tool: a misspelt one protects nothing."""
+        fields = ", ".join(f"approve.{pattern}" for pattern in unused)
+        reason = f"{self._file}: {fields}: no tool of this server has such a name" if unused else ""
+        if reason and reason != self._warnings.get(name):
+            log.warning("mcp_approve_without_tool", server=name, reason=reason)
+        self._warnings[name] = reason
+
     def health(self) -> list[ServiceHealth]:
-        """Each as a row of the status: whether it runs, and if not, why."""
+        """Each as a row of the status: whether it runs, why not, what of its entry is unused."""
         rows = [
-            _row(name, one.since, one.reason, url=f"stdio:{one.server.command}")
+            _row(
+                name,
+                one.since,
+                one.reason,
+                url=f"stdio:{one.server.command}",
+                warning=self._warnings.get(name, ""),
+            )
             for name, one in self.connections.items()
         ]
         return rows + [_row(name, self._started, why) for name, why in self._wrong.items()]
 
 
-def _row(name: str, since: datetime, reason: str, *, url: str = "") -> ServiceHealth:
+def _row(
+    name: str, since: datetime, reason: str, *, url: str = "", warning: str = ""
+) -> ServiceHealth:
     return ServiceHealth(
         name=f"mcp/{name}".rstrip("/"),
         url=url,
         machine="",
         healthy=not reason,
         since=since,
-        detail=reason,
+        detail=reason or warning,
     )

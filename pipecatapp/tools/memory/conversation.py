@@ -1,22 +1,34 @@
-"""The history of a conversation: a query over its finished runs."""
+"""The history of a conversation: a query over its runs of every status."""
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, Field
 
-from pipecatapp.library.runs.conversations import Turn
-from pipecatapp.workflow import Context, tool
+from pipecatapp.records.conversations import Turn, may_read
+from pipecatapp.tools.memory.tokens import estimated, shortened
+from pipecatapp.tools.model.behalf import owner_of_run
+from pipecatapp.workflow import BY_AUTHOR, Context, Ledger, ModelFacts, ToolFailed, tool
+from pipecatapp.workflow.planning import LONGEST_REQUEST
 
-MOST_TURNS = 50
+MOST_TURNS = 500
+LONGEST_REASON = 200
+"""Characters of the reason why a turn failed."""
+UNKNOWN_CONTEXT = 4096
+"""Tokens of a model that does not say how many it takes."""
+PER_MESSAGE = 4
+"""Tokens that mark the beginning and the end of a message."""
+LEAST = 64
+"""Tokens: less of a turn would not help."""
 
 
 @dataclass(frozen=True)
 class Conversations:
-    """`turns(id, limit)` gives the last finished turns of a conversation, the oldest first."""
+    """`turns(id, limit, run)` gives the turns of a conversation before a run, oldest first."""
 
-    turns: Callable[[str, int], Sequence[Turn]]
+    turns: Callable[[str, int, str], Sequence[Turn]]
 
 
 class PastMessage(BaseModel):
@@ -29,37 +41,130 @@ class History(BaseModel):
 
     messages: list[PastMessage] = Field(description="What user and assistant said in turn.")
     turns: int = Field(description="How many turns the messages hold.")
-    left_out: int = Field(description="How many of the turns looked at did not fit the budget.")
+    left_out: int = Field(description="How many of the turns looked at did not fit.")
+    shortened: bool = Field(
+        default=False, description="Whether the first turn is there only in part."
+    )
+    since: str = Field(
+        "", description="The run of the first whole turn; this run if there is none."
+    )
 
 
-@tool("conversation.recall", effect="read", version=1)
+@tool("conversation.recall", effect="read", version=2)
 async def recall(
     ctx: Context,
     conversation: Annotated[str, Field(description="Its id; empty for none.")] = "",
+    model: Annotated[
+        str, BY_AUTHOR, Field(description="The model that will read the messages.")
+    ] = "",
     budget: Annotated[
-        int, Field(description="Characters that the messages may have together.", ge=0)
-    ] = 4000,
-    turns: Annotated[int, Field(description="Turns to look at.", ge=1, le=MOST_TURNS)] = 20,
+        int | None,
+        Field(
+            description="Tokens that the messages may have together; without it as many as the"
+            " model's context has beside the request, the instructions and the answer.",
+            ge=0,
+        ),
+    ] = None,
+    turns: Annotated[int, Field(description="Turns to look at.", ge=1, le=MOST_TURNS)] = 100,
 ) -> History:
-    """Give the latest turns of a conversation, as many whole ones as fit the budget."""
+    """Give the latest turns of a conversation that fit the model's context. The oldest of them is
+    shortened where it does not fit whole."""
     if not conversation:
-        return History(messages=[], turns=0, left_out=0)
-    past = ctx.service(Conversations).turns(conversation, turns)
-    kept = fitting(past, budget)
-    messages = [
-        PastMessage(role=role, content=text)
-        for turn in kept
-        for role, text in (("user", turn.user), ("assistant", turn.assistant))
-    ]
-    return History(messages=messages, turns=len(kept), left_out=len(past) - len(kept))
+        return History(messages=[], turns=0, left_out=0, since=ctx.run)
+    owner = owner_of_run(ctx)
+    if owner and not may_read(ctx.service(Ledger).read, conversation, owner):
+        raise ToolFailed(f"There is no conversation {conversation!r}.")
+    facts = cast("ModelFacts", ctx.services.get(ModelFacts, ModelFacts()))
+    room = room_in(facts.context(model), ctx.request) if budget is None else budget
+    past = ctx.service(Conversations).turns(conversation, turns + 1, ctx.run)
+    kept = fitting(past[-turns:], room)
+    return History(
+        messages=[message for one in kept for message in one.messages],
+        turns=len(kept),
+        left_out=len(past) - len(kept),
+        shortened=any(not one.whole for one in kept),
+        since=next((one.run for one in kept if one.whole), ctx.run),
+    )
 
 
-def fitting(turns: Sequence[Turn], budget: int) -> list[Turn]:
-    """The longest end of `turns` whose texts have at most `budget` characters together."""
-    kept: list[Turn] = []
+@dataclass(frozen=True)
+class Recalled:
+    """A turn as it is given to the model."""
+
+    run: str
+    messages: Sequence[PastMessage]
+    whole: bool = True
+
+
+def room_in(context: int | None, request: str) -> int:
+    """The tokens of a model's context that may be history: half of it without the request, which
+    models read twice. The other half is for instructions, tools and the answer. A long request
+    leaves less, but never nothing.
+    """
+    context = UNKNOWN_CONTEXT if context is None else context
+    asked = estimated(request) + estimated(request[:LONGEST_REQUEST])
+    return max(0, context // 2 - asked, (context - asked) // 4)
+
+
+def fitting(turns: Sequence[Turn], room: int) -> list[Recalled]:
+    """The latest turns that have at most `room` tokens together. One that does not fit whole is
+    shortened, and those before it are left out.
+    """
+    kept: list[Recalled] = []
     for turn in reversed(turns):
-        budget -= len(turn.user) + len(turn.assistant)
-        if budget < 0:
+        messages = messages_of(turn)
+        sizes = [estimated(message.content) for message in messages]
+        sizes[-1] = estimated(messages[-1].content, turn.tokens)
+        size = sum(sizes) + PER_MESSAGE * len(messages)
+        if size > room:
+            if room >= LEAST:
+                kept.insert(0, Recalled(turn.run, _short(messages, room), whole=False))
             break
-        kept.insert(0, turn)
+        kept.insert(0, Recalled(turn.run, messages))
+        room -= size
     return kept
+
+
+def _short(messages: Sequence[PastMessage], room: int) -> list[PastMessage]:
+    """Messages that have at most `room` tokens together: the longest ones lose their middle."""
+    left = room - PER_MESSAGE * len(messages)
+    sizes = sorted(estimated(message.content) for message in messages)
+    share = left
+    for number, size in enumerate(sizes):
+        share = left // (len(sizes) - number)
+        if size > share:
+            break
+        left -= size
+    return [
+        PastMessage(role=message.role, content=shortened(message.content, share))
+        for message in messages
+    ]
+
+
+def messages_of(turn: Turn) -> list[PastMessage]:
+    """A turn as a model reads it: the request, questions and answers in between, the answer.
+
+    An answer that is not complete ends with a remark in square brackets that says so.
+    """
+    said = [("user", turn.user)]
+    for one in turn.questions:
+        if one.answer is not None:
+            said += [("assistant", one.question["text"]), ("user", _plain(one.answer))]
+    said.append(("assistant", "\n\n".join(filter(None, (turn.assistant, remark(turn))))))
+    return [PastMessage(role=role, content=text) for role, text in said]
+
+
+def remark(turn: Turn) -> str:
+    """Why the answer of a turn is not complete; empty if it is."""
+    if turn.status == "cancelled":
+        return "[The user stopped this answer here.]"
+    if turn.status == "failed":
+        return f"[This answer failed: {(turn.error or 'the reason is unknown')[:LONGEST_REASON]}]"
+    if turn.status == "waiting":
+        asked = "; ".join(one.question["text"] for one in turn.questions if one.open)
+        return f"[The user has not answered this question yet: {asked}]"
+    return "" if turn.status == "done" else "[This is not answered yet.]"
+
+
+def _plain(answer: Any) -> str:
+    return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)

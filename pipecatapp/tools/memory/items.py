@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
-from pipecatapp.workflow import Context, Ledger, ToolFailed, tool
+from pipecatapp.workflow import BY_AUTHOR, Context, Ledger, ToolFailed, tool
 
 
 class NewItems(BaseModel):
@@ -25,7 +25,7 @@ async def new(
         str, Field(description="Field that tells one item from another; empty: the whole item.")
     ] = "",
     memory: Annotated[
-        str, Field(description="Name under which is remembered; empty: this node's own.")
+        str, BY_AUTHOR, Field(description="Name under which is remembered; empty: this node's own.")
     ] = "",
     limit: Annotated[int, Field(description="Give this many at most.", ge=1)] = 1000,
 ) -> NewItems:

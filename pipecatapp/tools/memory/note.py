@@ -4,8 +4,9 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from pipecatapp.library import notes
-from pipecatapp.library.notes import Note
+from pipecatapp.records import notes
+from pipecatapp.records.notes import Note
+from pipecatapp.tools.model.behalf import owner_of_run
 from pipecatapp.workflow import Context, Ledger, tool
 
 LONGEST = 4000
@@ -19,6 +20,7 @@ class SavedNote(BaseModel):
     at: str = Field(description="When it was saved: ISO 8601, UTC.")
     text: str = Field(description="What is remembered.")
     tags: list[str] = Field(description="Words to find it by.")
+    source: str = Field("", description="Who saved it in which run, and what was read before.")
 
 
 class FoundNotes(BaseModel):
@@ -27,7 +29,7 @@ class FoundNotes(BaseModel):
     notes: list[SavedNote] = Field(description="Empty when no note fits.")
 
 
-@tool("note.save", effect="external", version=1)
+@tool("note.save", effect="external", version=1, approve="never")
 async def save(
     ctx: Context,
     text: Annotated[
@@ -42,7 +44,9 @@ async def save(
     ] = [],  # noqa: B006
 ) -> SavedNote:
     """Remember a fact for later conversations. Use it when the user asks to remember something."""
-    return saved_note(await notes.save(ctx.service(Ledger), text, tags))
+    ledger, owner = ctx.service(Ledger), owner_of_run(ctx)
+    source = notes.source_of(ledger, ctx.run, ctx.path)
+    return saved_note(await notes.save(ledger, text, tags, owner=owner, source=source))
 
 
 @tool("note.find", effect="read", version=1)
@@ -54,8 +58,10 @@ async def find(
     limit: Annotated[int, Field(description="How many at most.", ge=1, le=50)] = 10,
 ) -> FoundNotes:
     """Find notes that were saved earlier, also in other conversations."""
-    return FoundNotes(notes=[saved_note(n) for n in notes.find(ctx.service(Ledger), query, limit)])
+    found = notes.find(ctx.service(Ledger), query, limit, owner=owner_of_run(ctx))
+    return FoundNotes(notes=[saved_note(note) for note in found])
 
 
 def saved_note(note: Note) -> SavedNote:
-    return SavedNote(id=note.id, at=note.at, text=note.text, tags=list(note.tags))
+    source = str(note.source)
+    return SavedNote(id=note.id, at=note.at, text=note.text, tags=list(note.tags), source=source)

@@ -6,23 +6,53 @@ so that the limits and the budget of that person hold, also after a restart.
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
+from urllib.parse import unquote
 
+from hearth.service.names import BUILT_IN_KEYS
 from pipecatapp.workflow import Context, Ledger
-from pipecatapp.workflow.ledger.values import Statement
+from pipecatapp.workflow.storage import Statement
 
 CALLER: Final = "x-hearth-caller"
 """The header in which the gateway tells it, and is told it."""
 
 
 def kept(told: str) -> Callable[[str], Sequence[Statement]]:
-    """What is written with the beginning of a run; it is forgotten at the run's end."""
-    return lambda run: [("INSERT INTO behalf (run, told) VALUES (?, ?)", (run, told))]
+    """What is written with the beginning of a run: its owner, and the header until its end.
+
+    What the built-in key starts in a conversation of another key belongs to that key.
+    """
+    owner = "UPDATE run SET owner = ? WHERE id = ? AND ? != ''"
+    return lambda run: [
+        ("INSERT INTO behalf (run, told) VALUES (?, ?)", (run, told)),
+        (owner, (owner_of(told), run, owner_of(told))),
+    ]
 
 
 def behalf_of(ctx: Context) -> Mapping[str, str]:
     """The headers with which a call of this run asks the gateway; none for runs of the house."""
+    header = _header_of(ctx)
+    return {CALLER: header} if header else {}
+
+
+def owner_of(header: str) -> str:
+    """Name of the key that a `CALLER` header states; empty for the built-in key or no header.
+
+    The signature is not checked: only a caller that has a key of this service can send the header,
+    and with such a key every conversation and note can be read anyway.
+    """
+    name = unquote(header.partition(";")[0])
+    return "" if name in BUILT_IN_KEYS else name
+
+
+def owner_of_run(ctx: Context) -> str:
+    """Name of the key on whose behalf the run works; empty for the built-in key."""
+    return owner_of(_header_of(ctx))
+
+
+def _header_of(ctx: Context) -> str:
+    """The `CALLER` header that the run was started with; empty for none."""
     ledger = ctx.services.get(Ledger)
     if not isinstance(ledger, Ledger):
-        return {}
+        return ""
     rows = ledger.read.rows("SELECT told FROM behalf WHERE run = ?", (ctx.run,))
-    return {CALLER: rows[0]["told"]} if rows else {}
+    return str(rows[0]["told"]) if rows else ""

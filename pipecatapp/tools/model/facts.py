@@ -1,19 +1,18 @@
 """What the gateway's experts can do, kept at hand for the engine."""
 
 import asyncio
+import time
 from collections.abc import Collection, Iterator
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
-import structlog
-
 from pipecatapp.tools.cluster.directory import Directory, ExpertHealth
 from pipecatapp.workflow import ModelFacts, ModelNeeds
 
-log = structlog.get_logger()
-
 AUTO = "auto"
+PATIENCE: Final = 120.0
+"""Seconds from the start of this service that steps of resumed runs give a model to come up."""
 HOME_NAMES: Final = (".local", ".lan", ".home.arpa", ".internal", ".consul")
 
 
@@ -29,7 +28,8 @@ class ExpertFacts(ModelFacts):
         """`hosted` names experts that pass requests on to elsewhere, whatever their address."""
         self._directory, self._hosted = directory, frozenset(hosted)
         self._experts: list[ExpertHealth] = []
-        self._one_works = asyncio.Event()
+        self._one_works = False
+        self._patience_ends = time.monotonic() + PATIENCE
 
     def takes_tools(self, model: str) -> bool:
         """Whether this model (an id, not a role) can be offered tools."""
@@ -58,6 +58,16 @@ class ExpertFacts(ModelFacts):
         """What a token of it costs beside the tokens of other models."""
         return next((one.cost for one in self._experts if model in _names(one)), 1.0)
 
+    def context(self, model: str) -> int | None:
+        """The tokens of its context. For `auto` the largest among the healthy experts that it may
+        be: the gateway sends a long request to the expert with the most room.
+        """
+        if model != AUTO:
+            return next((one.context for one in self._experts if model in _names(one)), None)
+        healthy = [one for one in self._experts if one.healthy and not one.embeddings]
+        takers = [one for one in healthy if one.tools != "none"]
+        return max((one.context for one in takers or healthy if one.context), default=None)
+
     def _lacks(self, expert: ExpertHealth, needs: ModelNeeds) -> list[str]:
         return list(self._missing(expert, needs))
 
@@ -82,18 +92,11 @@ class ExpertFacts(ModelFacts):
     async def refresh(self) -> None:
         """Ask the gateway once."""
         self._experts = await self._directory.experts()
-        if any(expert.healthy for expert in self._experts):
-            self._one_works.set()
-        else:
-            self._one_works.clear()
+        self._one_works = any(expert.healthy for expert in self._experts)
 
-    async def wait_for_an_expert(self, seconds: float) -> bool:
-        """Wait until `keep_fresh` sees a healthy expert; tells whether it did in time."""
-        try:
-            await asyncio.wait_for(self._one_works.wait(), seconds)
-        except TimeoutError:
-            return False
-        return True
+    def ready(self) -> bool:
+        """Whether an expert is healthy, or the time to come up that they all get is over."""
+        return self._one_works or time.monotonic() >= self._patience_ends
 
     async def keep_fresh(self, *, every: float = 5.0, until_known: float = 0.5) -> None:
         """Refresh until cancelled: often while no expert is known, then every five seconds."""

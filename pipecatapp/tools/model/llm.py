@@ -7,13 +7,15 @@ from pydantic import BaseModel, Field, ValidationError
 from hearth.openai_api.assemble import Assembler
 from hearth.openai_api.chat import ChatRequest, ToolCall
 from hearth.openai_api.client import ModelClient
-from hearth.openai_api.errors import ModelError, ModelRefused, ModelUnavailable
+from hearth.openai_api.errors import ModelError, ModelRefused, ModelUnavailable, message_of
 from hearth.openai_api.reading import read_json
 from pipecatapp.tools.model.behalf import behalf_of
-from pipecatapp.workflow import Context, ModelFacts, ToolFailed, tool
+from pipecatapp.workflow import BY_AUTHOR, Context, ModelFacts, ToolFailed, tool
 
 ANSWERED_BY = "x-hearth-expert"
 """Response header in which the gateway says which expert answered."""
+
+BAD_REQUEST = 400
 
 
 class CalledTool(BaseModel):
@@ -42,17 +44,25 @@ async def llm(
         list[dict[str, Any]],
         Field(description="The conversation, as OpenAI chat messages.", min_length=1),
     ],
-    model: Annotated[str, Field(description="A model that the gateway offers.")] = "auto",
+    model: Annotated[
+        str, BY_AUTHOR, Field(description="A model that the gateway offers.")
+    ] = "auto",
     tools: Annotated[
-        list[dict[str, Any]], Field(description="What the model may call, as OpenAI tools.")
+        list[dict[str, Any]],
+        BY_AUTHOR,
+        Field(description="What the model may call, as OpenAI tools."),
     ] = [],  # noqa: B006
     temperature: Annotated[float | None, Field(description="How freely it samples.", ge=0)] = None,
-    max_tokens: Annotated[int | None, Field(description="Longest answer, in tokens.", gt=0)] = None,
+    max_tokens: Annotated[
+        int | None, BY_AUTHOR, Field(description="Longest answer, in tokens.", gt=0)
+    ] = None,
     response_format: Annotated[
         dict[str, Any] | None, Field(description="The form of the answer, as OpenAI names it.")
     ] = None,
     fallback: Annotated[
-        list[str], Field(description="Models to ask instead, in this order, when it cannot answer.")
+        list[str],
+        BY_AUTHOR,
+        Field(description="Models to ask instead, in this order, when it cannot answer."),
     ] = [],  # noqa: B006
 ) -> Answer:
     """Ask a model to go on with a conversation; its words are passed on as they come."""
@@ -68,11 +78,22 @@ async def llm(
             return await _answer(ctx, client, request.model_copy(update={"model": name}), speech)
         except ModelError as error:
             failed = _failure(name, error)
+            if isinstance(error, ModelRefused) and error.status == BAD_REQUEST:
+                ctx.record(refused=refusal_of(error))
             if speech.begun or name == [model, *fallback][-1]:
                 raise failed from error
             instead_of.append({"model": name, "because": str(failed)})
             ctx.record(instead_of=instead_of)
     raise ToolFailed("No model is named.")
+
+
+def refusal_of(error: ModelRefused) -> dict[str, str | None]:
+    """Message, code and field of a 400, for a caller whose own request caused it."""
+    body = error.body.get("error") if isinstance(error.body, dict) else None
+    told = body if isinstance(body, dict) else {}
+    words = {name: told.get(name) for name in ("code", "param")}
+    words = {name: one if isinstance(one, str) else None for name, one in words.items()}
+    return {"message": message_of(error.body), **words}
 
 
 def _failure(model: str, error: ModelError) -> ToolFailed:

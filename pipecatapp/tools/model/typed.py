@@ -7,8 +7,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field
 
 from hearth.openai_api.reading import read_json
-from pipecatapp.workflow import Context, ToolFailed, tool
-from pipecatapp.workflow.document.shapes import Shape, ShapeError, shape
+from pipecatapp.workflow import BY_AUTHOR, Context, ToolFailed, tool
+from pipecatapp.workflow.syntax import Shape, ShapeError, shape
 
 FENCE = re.compile(r"```[a-z]*\s*\n(.*?)\n?\s*```", re.DOTALL)
 LONGEST_BROKEN = 20_000
@@ -35,17 +35,27 @@ async def typed(
     returns: Annotated[
         Any, Field(description="The form, in the short-hand of documents: `{title: text}`.")
     ],
-    model: Annotated[str, Field(description="A model that the gateway offers.")] = "auto",
+    model: Annotated[
+        str, BY_AUTHOR, Field(description="A model that the gateway offers.")
+    ] = "auto",
     attempts: Annotated[
-        int, Field(description="How often to ask until the answer has the form.", ge=1, le=10)
+        int,
+        BY_AUTHOR,
+        Field(description="How often to ask until the answer has the form.", ge=1, le=10),
     ] = 3,
     temperature: Annotated[float | None, Field(description="How freely it samples.", ge=0)] = None,
-    max_tokens: Annotated[int | None, Field(description="Longest answer, in tokens.", gt=0)] = None,
+    max_tokens: Annotated[
+        int | None, BY_AUTHOR, Field(description="Longest answer, in tokens.", gt=0)
+    ] = None,
     fallback: Annotated[
-        list[str], Field(description="Models to ask instead, in this order, when it cannot answer.")
+        list[str],
+        BY_AUTHOR,
+        Field(description="Models to ask instead, in this order, when it cannot answer."),
     ] = [],  # noqa: B006
     repair: Annotated[
-        str, Field(description="Model that mends what is no JSON; empty: the same model again.")
+        str,
+        BY_AUTHOR,
+        Field(description="Model that mends what is no JSON; empty: the same model again."),
     ] = "",
 ) -> TypedAnswer:
     """Ask a model for data of a given form; an answer without that form is sent back to it."""

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from pipecatapp.workflow import Context, Question, ToolFailed, tool
+from pipecatapp.workflow import BY_AUTHOR, Context, Question, ToolFailed, tool
 
 
 class Answered(BaseModel):
@@ -29,15 +29,19 @@ async def ask(
     ] = None,
     show: Annotated[Any, Field(description="What one should see to decide.")] = None,
     after: Annotated[
-        float | None, Field(description="Seconds after which nobody is waited for.", gt=0)
+        float | None,
+        BY_AUTHOR,
+        Field(description="Seconds after which nobody is waited for.", gt=0),
     ] = None,
     otherwise: Annotated[
-        Any, Field(description="The answer then; without one the node fails.")
+        Any, BY_AUTHOR, Field(description="The answer then; without one the node fails.")
     ] = None,
     by: Annotated[
-        Literal["person", "llm"], Field(description="Who is asked; a model is marked as one.")
+        Literal["person", "llm"],
+        BY_AUTHOR,
+        Field(description="Who is asked; a model is marked as one."),
     ] = "person",
-    model: Annotated[str, Field(description="The model, if one is asked.")] = "auto",
+    model: Annotated[str, BY_AUTHOR, Field(description="The model, if one is asked.")] = "auto",
 ) -> Answered:
     """Ask a person and wait for the answer; the run may rest meanwhile for as long as it takes."""
     asked = Question(text=question, choices=choices, returns=returns, show=show, after=after)

@@ -15,7 +15,7 @@ class Delivered(BaseModel):
     commit: str = Field(description="The one commit on it that holds all that was changed.")
 
 
-@tool("workspace.deliver", effect="external", version=1, workspace=True)
+@tool("workspace.deliver", effect="external", version=1, workspace=True, idempotent=True)
 async def deliver(
     ctx: Context,
     about: Annotated[

@@ -1,0 +1,230 @@
+"""Composition root: open the engine with its tools, records and services."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Protocol
+
+import httpx2
+import structlog
+
+from hearth.cluster.watch import ConsulAgent, ServiceWatch
+from hearth.openai_api.client import ModelClient, Timeouts
+from hearth.service.logs import lasting
+from hearth.service.settings import SettingsError, read_key, trusting
+from pipecatapp.application.documents.files import Library
+from pipecatapp.application.library.service import LibraryService
+from pipecatapp.application.library.tasks import StoredTasks
+from pipecatapp.application.runs import RunService
+from pipecatapp.application.schedules.store import Schedules
+from pipecatapp.application.steps import packages_of_unfinished
+from pipecatapp.records.conversations import turns
+from pipecatapp.records.secrets import Secrets
+from pipecatapp.sandbox import Sandbox
+from pipecatapp.sandbox.ceiling import Ceiling
+from pipecatapp.settings import Settings, inherited
+from pipecatapp.tools import TOOLS
+from pipecatapp.tools.cluster.consul import ConsulPlaces
+from pipecatapp.tools.cluster.directory import Directory
+from pipecatapp.tools.cluster.fixed import FixedPlaces
+from pipecatapp.tools.cluster.nomad import NomadView, nomad_client
+from pipecatapp.tools.cluster.places import Places, ServiceHealth
+from pipecatapp.tools.code.elsewhere.errands import Errands
+from pipecatapp.tools.code.elsewhere.opening import open_elsewhere
+from pipecatapp.tools.code.elsewhere.places import Places as CodePlaces
+from pipecatapp.tools.code.packages import Packages
+from pipecatapp.tools.mcp.servers import read_servers
+from pipecatapp.tools.memory.conversation import Conversations
+from pipecatapp.tools.model.facts import ExpertFacts
+from pipecatapp.tools.plugins import plugins
+from pipecatapp.workflow import Engine, InvalidDocument, Ledger, ModelFacts, Tool, Workspaces
+from pipecatapp.workspace import GitWorkspaces
+
+log = structlog.get_logger()
+
+ASK_SECONDS = 2.0
+"""How long a service may take to tell its health."""
+
+
+@dataclass(frozen=True)
+class Container:
+    """An open engine and the services of the application on it."""
+
+    runs: RunService
+    directory: Directory
+    facts: ExpertFacts
+    schedules: Schedules
+    library: LibraryService
+
+
+def library_of(settings: Settings) -> Library:
+    """The shipped documents, and before them those that people keep in the state directory."""
+    library = Library.shipped()
+    library.add_folder(settings.state_dir)
+    return library
+
+
+@asynccontextmanager
+async def open_container(settings: Settings) -> AsyncIterator[Container]:
+    """The engine on the ledger of `settings.state_dir`, whose lease it holds while the block runs.
+
+    Raises `LedgerBusy`, `LedgerTooNew`, `LedgerFailed`, and `InvalidDocument` never: a document of
+    the state directory that is wrong is left out.
+    """
+    key = gateway_key(settings)
+    timeouts = Timeouts(settings.gateway_connect_timeout, settings.gateway_answer_timeout)
+    async with AsyncExitStack() as stack:
+        tls = trusting(settings.tls_ca_file)
+        http = await stack.enter_async_context(
+            httpx2.AsyncClient(timeout=ASK_SECONDS, verify=tls, trust_env=False)
+        )
+        places = await open_places(settings, http, stack)
+        client = await stack.enter_async_context(
+            ModelClient(places.gateway, key, timeouts, tls=tls)
+        )
+        servers = mcp_servers(settings)
+        own = servers.health if servers else list
+        directory = Directory(places, key=key, http=http, own=own)
+        facts, library = ExpertFacts(directory, hosted=settings.hosted_models), library_of(settings)
+        sandbox, secrets = Sandbox(), secrets_of(settings)
+        ledger = Ledger(settings.state.ledger)
+        stack.callback(ledger.close)
+        library.add_tasks((one.id, one.document) for one in StoredTasks(ledger).find(limit=10**6))
+        engine = Engine(
+            ledger,
+            tools=TOOLS.values(),
+            workflows=library.workflows.values(),
+            prompts=library.prompts.values(),
+            projects=library.projects.values(),
+            services={
+                ModelClient: client,
+                ModelFacts: facts,
+                Directory: directory,
+                Ledger: ledger,
+                Sandbox: sandbox,
+                Ceiling: settings.code_ceiling,
+                Secrets: secrets,
+                CodePlaces: await open_code_places(settings, stack),
+                Workspaces: GitWorkspaces(settings.state_dir / "workspaces"),
+                Packages: Packages(
+                    settings.state_dir / "packages",
+                    sandbox,
+                    needed=lambda: packages_of_unfinished(ledger.read),
+                ),
+                Conversations: Conversations(
+                    lambda id, limit, run: turns(ledger.read, id, limit, before=run or None)
+                ),
+            },
+            roles=settings.model_roles,
+        )
+        engine.learn(plugins(settings.state_dir / "tools"))
+        if servers:
+            await stack.enter_async_context(servers.running(engine.learn))
+        tell_invalid(engine)
+        await stack.enter_async_context(engine)
+        schedules = Schedules(ledger)
+        await schedules.follow(engine.workflows.values())
+        await facts.refresh()
+        _last(facts.keep_fresh, stack)
+        runs = RunService(engine, library.documents, secrets)
+        prompts_and_tasks = LibraryService(runs, settings.state_dir)
+        yield Container(runs, directory, facts, schedules, prompts_and_tasks)
+
+
+def secrets_of(settings: Settings) -> Secrets:
+    """The values of the secrets that projects name."""
+    return Secrets(settings.state_dir / "secrets", inherited())
+
+
+class McpServers(Protocol):
+    """The MCP servers that a person has set up."""
+
+    def running(
+        self, learn: Callable[[Iterable[Tool]], None]
+    ) -> AbstractAsyncContextManager[None]: ...
+
+    def health(self) -> list[ServiceHealth]: ...
+
+
+def mcp_servers(settings: Settings) -> McpServers | None:
+    """The servers of the file; None where there are none.
+
+    Their SDK takes a second to import, which nobody without one waits for.
+    """
+    configured = read_servers(settings.mcp_path)
+    if not configured.servers and not configured.wrong:
+        return None
+    servers: McpServers = import_module("pipecatapp.tools.mcp.serving").Servers(configured)
+    return servers
+
+
+async def open_code_places(settings: Settings, stack: AsyncExitStack) -> CodePlaces:
+    """Where nodes may run programs beside the sandbox of this machine."""
+    return await open_elsewhere(
+        stack,
+        Errands(settings.errands),
+        own_url=settings.own_url,
+        docker_url=settings.docker_url,
+        nomad_url=settings.nomad_url,
+        code_job=settings.code_job,
+        nomad_token_file=settings.nomad_token_file,
+        tls=trusting(settings.tls_ca_file),
+        ca_file=settings.tls_ca_file,
+    )
+
+
+async def open_places(
+    settings: Settings, http: httpx2.AsyncClient, stack: AsyncExitStack
+) -> Places:
+    """Where gateway and services are: told by Consul when it is set, else by the settings."""
+    if settings.consul_url is None:
+        return FixedPlaces(settings.service_urls, gateway=settings.gateway, http=http)
+    nomad = None
+    if settings.nomad_url is not None:
+        tls = trusting(settings.tls_ca_file)
+        client = nomad_client(settings.nomad_url, timeout=ASK_SECONDS, verify=tls)
+        nomad = NomadView(await stack.enter_async_context(client), settings.nomad_token_file)
+    links = {name: str(url) for name, url in settings.links.items()}
+    places = ConsulPlaces(nomad, links)
+    agent = ConsulAgent(str(settings.consul_url), settings.consul_token_file, settings.tls_ca_file)
+    places.watch = ServiceWatch(agent, wanted=lambda name: True, changed=places.changed)
+    _last(places.watch.run, stack)
+    return places
+
+
+def _last(work: Callable[[], Awaitable[None]], stack: AsyncExitStack) -> None:
+    """Do it for as long as the stack lasts, whose end waits for it: cancelled once more by the end
+    of the event loop, it would leave connections open."""
+    task = asyncio.create_task(lasting(work))
+
+    async def end() -> None:
+        task.cancel()
+        await asyncio.wait({task})
+
+    stack.push_async_callback(end)
+
+
+def tell_invalid(engine: Engine) -> None:
+    """Log the workflows that cannot run; whoever starts one is told the same."""
+    for name in engine.workflows:
+        try:
+            engine.plan(name)
+        except InvalidDocument as error:
+            log.warning("workflow_invalid", workflow=name, reason=str(error))
+
+
+def gateway_key(settings: Settings) -> str:
+    """The key for the gateway; empty where the state directory has none yet."""
+    if settings.gateway_key_file is None and not settings.gateway_key_path.exists():
+        return ""
+    return read_key(settings.gateway_key_path)
+
+
+def caller_keys(settings: Settings) -> list[str]:
+    """The keys that open this service. Raises `SettingsError`: it never runs without one."""
+    keys = [read_key(path) for path in settings.key_paths]
+    if not keys:
+        raise SettingsError("PIPECATAPP_KEY_FILES is empty.")
+    return keys

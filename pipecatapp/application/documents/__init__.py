@@ -1,0 +1,1 @@
+"""Workflow documents: read from files, edited, renamed, composed and kept."""

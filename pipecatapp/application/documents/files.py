@@ -1,0 +1,132 @@
+"""Workflows and layers (`*.yaml`) and prompts (`*.md` with tags in front) from folders."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from pipecatapp.application.library.projects import load_project, project_files
+from pipecatapp.application.library.tasks import task_file
+from pipecatapp.workflow import (
+    Diagnostic,
+    Documents,
+    InvalidDocument,
+    Project,
+    Prompt,
+    Workflow,
+    Written,
+    read_document,
+    read_layer,
+)
+
+log = structlog.get_logger()
+
+SHIPPED: Final = Path(str(files("pipecatapp")))
+"""Holds `workflows/` and `prompts/`, as a state directory may too."""
+FENCE: Final = "---"
+
+
+@dataclass
+class Library:
+    """The documents of one instance by their id."""
+
+    workflows: dict[str, Workflow] = field(default_factory=dict)
+    documents: Documents = field(default_factory=Documents)
+    prompts: dict[str, Prompt] = field(default_factory=dict)
+    projects: dict[str, Project] = field(default_factory=dict)
+
+    @classmethod
+    def shipped(cls) -> "Library":
+        """What comes with Hearth. Raises `InvalidDocument`: a shipped document is never wrong."""
+        library = cls()
+        paths = _documents(SHIPPED / "workflows", "*.yaml")
+        library._add([read_document(path.read_text("utf-8"), file=str(path)) for path in paths])
+        for path in _documents(SHIPPED / "prompts", "*.md"):
+            prompt = load_prompt(path.read_text(encoding="utf-8"), file=str(path))
+            library.prompts[prompt.id] = prompt
+        return library
+
+    def add_folder(self, root: Path) -> None:
+        """Add what people keep below `root`; theirs stands before the shipped one of that id.
+
+        A document that is wrong is left out and logged with its place: one typing mistake must
+        not keep the others, or the service, from working.
+        """
+        written = []
+        for path in _documents(root / "layers", "*.yaml"):
+            with told("layer_left_out", path):
+                layer = read_layer(path.read_text(encoding="utf-8"), file=str(path))
+                self.documents.layers[layer.id] = layer
+        for path in _documents(root / "workflows", "*.yaml"):
+            with told("workflow_left_out", path):
+                written.append(read_document(path.read_text(encoding="utf-8"), file=str(path)))
+        self._add(written, lenient=True)
+        for path in _documents(root / "prompts", "*.md"):
+            with told("prompt_left_out", path):
+                prompt = load_prompt(path.read_text(encoding="utf-8"), file=str(path))
+                self.prompts[prompt.id] = prompt
+        for path in project_files(root):
+            with told("project_left_out", path):
+                project = load_project(path.read_text(encoding="utf-8"), file=str(path))
+                self.projects[project.id] = project
+
+    def add_tasks(self, documents: Iterable[tuple[str, str]]) -> None:
+        """Add stored tasks: each by its id, with its text."""
+        written = []
+        for id, text in documents:
+            with told("task_left_out", Path(task_file(id))):
+                written.append(read_document(text, file=task_file(id)))
+        self._add(written, lenient=True)
+
+    def _add(self, written: Sequence[Written], *, lenient: bool = False) -> None:
+        """Compose them, when all that they may extend is known."""
+        for one in written:
+            self.documents.add(one)
+        for one in written:
+            path = Path(one.source.file)
+            with told("workflow_left_out", path) if lenient else nullcontext():
+                workflow = self.documents.workflow(one)
+                self.workflows[workflow.id] = workflow
+
+
+@contextmanager
+def told(event: str, path: Path) -> Iterator[None]:
+    """A document that is wrong is left out, and the log says where it is wrong."""
+    try:
+        yield
+    except (InvalidDocument, OSError, UnicodeDecodeError) as error:
+        log.warning(event, file=str(path), reason=str(error))
+
+
+def load_prompt(text: str, *, file: str) -> Prompt:
+    """A prompt of its Markdown: tags in the front matter, then the text that a model reads.
+
+    Raises `InvalidDocument` when the front matter is missing or says anything but `tags`.
+    """
+    head, _, body = text.removeprefix(f"{FENCE}\n").partition(f"\n{FENCE}\n")
+    if not text.startswith(f"{FENCE}\n") or not body.strip():
+        raise _wrong(file, 1, f"A prompt begins with {FENCE!r}, its tags, {FENCE!r}, then its text")
+    try:
+        front: Any = YAML(typ="safe", pure=True).load(head)
+    except YAMLError as error:
+        raise _wrong(file, 2, f"The front matter is no YAML: {error}") from error
+    tags = front.get("tags") if isinstance(front, dict) else None
+    if not isinstance(tags, list) or not tags or not all(isinstance(tag, str) for tag in tags):
+        raise _wrong(file, 2, "The front matter needs `tags`, a list of words")
+    if unknown := [key for key in front if key != "tags"]:
+        raise _wrong(file, 2, f"The front matter has an unknown key {unknown[0]!r}")
+    return Prompt(id=Path(file).stem, tags=frozenset(tags), text=body.strip())
+
+
+def _documents(folder: Path, pattern: str) -> Iterable[Path]:
+    return sorted(path for path in folder.glob(pattern) if not path.name.startswith("."))
+
+
+def _wrong(file: str, line: int, message: str) -> InvalidDocument:
+    return InvalidDocument([Diagnostic(file=file, line=line, column=1, message=message)])

@@ -1,0 +1,91 @@
+"""The errors of the application: for each its HTTP status, its code and a command's exit code.
+
+This is the only such table. HTTP answers with status and code, and a command turns the code of an
+answer into its exit code, so a command ends alike with and without a running instance.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from hearth.service.settings import SettingsError
+from pipecatapp.application.documents.editing import Changed, NotEdited, UnknownLayer
+from pipecatapp.application.engine import (
+    DiskFull,
+    InvalidDocument,
+    InvalidInputs,
+    LedgerBusy,
+    LedgerFailed,
+    LedgerTooNew,
+    NotAsked,
+    NotGranted,
+    NotImported,
+    UnknownRun,
+    UnknownStep,
+    UnknownWorkflow,
+    WrongAnswer,
+)
+from pipecatapp.application.exit_codes import ExitCode
+from pipecatapp.application.library.service import UnknownProject, UnknownPrompt
+from pipecatapp.application.library.tasks import UnknownTask
+from pipecatapp.application.retention import RunUnfinished
+from pipecatapp.application.schedules.starting import NotStarted
+from pipecatapp.application.schedules.store import ScheduleKept, UnknownSchedule
+from pipecatapp.application.schedules.timing import WrongTiming
+from pipecatapp.application.secrets import SecretMissing
+
+FAILED, INVALID = ExitCode.FAILED, ExitCode.INVALID
+
+
+@dataclass(frozen=True)
+class ErrorCode:
+    """What callers get for an error; `param` is the field of the request that it is about."""
+
+    status: int
+    code: str
+    exit_code: ExitCode
+    param: str | None = None
+
+
+ERRORS: Final[dict[type[Exception], ErrorCode]] = {
+    InvalidDocument: ErrorCode(422, "invalid_document", INVALID, "document"),
+    UnknownWorkflow: ErrorCode(404, "workflow_not_found", INVALID, "workflow"),
+    UnknownLayer: ErrorCode(404, "layer_not_found", INVALID, "layer"),
+    Changed: ErrorCode(412, "document_changed", FAILED, "document"),
+    NotEdited: ErrorCode(422, "not_edited", INVALID, "operations"),
+    NotGranted: ErrorCode(403, "not_granted", INVALID, "allow"),
+    UnknownRun: ErrorCode(404, "run_not_found", FAILED, "run"),
+    RunUnfinished: ErrorCode(409, "run_unfinished", FAILED, "run"),
+    UnknownStep: ErrorCode(404, "step_not_found", FAILED, "at"),
+    InvalidInputs: ErrorCode(422, "invalid_inputs", INVALID, "inputs"),
+    NotAsked: ErrorCode(409, "not_asked", FAILED, "path"),
+    WrongAnswer: ErrorCode(422, "wrong_answer", INVALID, "value"),
+    NotImported: ErrorCode(422, "not_imported", INVALID),
+    LedgerBusy: ErrorCode(503, "ledger_busy", FAILED),
+    LedgerTooNew: ErrorCode(503, "ledger_too_new", FAILED),
+    LedgerFailed: ErrorCode(503, "ledger_failed", FAILED),
+    DiskFull: ErrorCode(503, "disk_full", FAILED),
+    UnknownPrompt: ErrorCode(404, "prompt_not_found", FAILED, "id"),
+    UnknownProject: ErrorCode(404, "project_not_found", FAILED, "id"),
+    UnknownTask: ErrorCode(404, "task_not_found", FAILED, "id"),
+    UnknownSchedule: ErrorCode(404, "schedule_not_found", FAILED, "id"),
+    ScheduleKept: ErrorCode(409, "schedule_kept", FAILED, "id"),
+    NotStarted: ErrorCode(422, "not_started", FAILED),
+    WrongTiming: ErrorCode(422, "wrong_timing", INVALID),
+    SecretMissing: ErrorCode(422, "secret_missing", FAILED),
+    SettingsError: ErrorCode(500, "settings_invalid", FAILED),
+}
+
+KNOWN: Final = tuple(ERRORS)
+_EXIT_CODES: Final = {error.code: error.exit_code for error in ERRORS.values()}
+
+
+def exit_code_of(error: Exception) -> ExitCode:
+    """Return the exit code of an error that `KNOWN` contains, or of a subclass."""
+    return next(ERRORS[kind].exit_code for kind in type(error).__mro__ if kind in ERRORS)
+
+
+def exit_code_for(status: int, code: str | None) -> ExitCode:
+    """Return the exit code for an HTTP answer; an invalid request of any other code is INVALID."""
+    if code in _EXIT_CODES:
+        return _EXIT_CODES[code]
+    return INVALID if status in (400, 422) else FAILED

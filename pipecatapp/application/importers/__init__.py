@@ -1,0 +1,1 @@
+"""Reads documents of other programs as workflows; they are imported, not executed."""

@@ -1,0 +1,1 @@
+"""Prompts, stored tasks, projects and imported files."""

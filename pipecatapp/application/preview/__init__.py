@@ -1,0 +1,1 @@
+"""What a run would do: its plan, its bounds, its cached steps and its prompts."""

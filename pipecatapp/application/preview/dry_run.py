@@ -1,0 +1,218 @@
+"""What a run would call and what it would take instead, before it is started, and why.
+
+A walk over the plan that calls nothing: as long as outputs are known, inputs can be rendered, and
+so their keys are looked up. What follows from something that must be called is `maybe`: its output
+may come out as it was, and then nothing behind it is called.
+"""
+
+from collections import ChainMap
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from pipecatapp.application.preview.prompts import PreviewPrompt, preview_prompts
+from pipecatapp.workflow import ModelFacts, Plan, Tool
+from pipecatapp.workflow.expressions import (
+    ExpressionError,
+    Missing,
+    expression,
+    expressions,
+    render,
+)
+from pipecatapp.workflow.planning import (
+    CACHED,
+    Body,
+    Json,
+    Known,
+    PlanNode,
+    checked_inputs,
+    input_of,
+    loop_names,
+    outputs_of,
+    request_of,
+    told,
+    unmet,
+)
+from pipecatapp.workflow.storage import Reader
+from pipecatapp.workflow.syntax import ShapeError
+
+State = Literal["fresh", "maybe", "dirty", "skipped"]
+Names = ChainMap[str, Any]
+DEEPEST = 20
+"""Workflows inside each other that are looked into."""
+
+
+class PreviewStep(BaseModel):
+    """A step to be: `fresh` is taken as it is known, `dirty` is called, `maybe` depends."""
+
+    path: str
+    state: State
+    why: str
+
+
+class Preview(BaseModel):
+    """What a run would do: its steps, and what its models would be told."""
+
+    steps: list[PreviewStep]
+    prompts: list[PreviewPrompt]
+
+
+class _Stop(Exception):
+    """Nothing is known of a step but its state, and why that is so."""
+
+    def __init__(self, state: State, why: str) -> None:
+        self.state, self.why = state, why
+        super().__init__(why)
+
+
+class DryRun:
+    """Walks one plan; `known` knows the run that the new one would be a fork of, if any."""
+
+    def __init__(
+        self, plan: Plan, tools: Mapping[str, Tool], facts: ModelFacts, reader: Reader, known: Known
+    ) -> None:
+        self._plan, self._tools, self._facts = plan, tools, facts
+        self._reader, self._known = reader, known
+        self._steps: list[PreviewStep] = []
+        self._depth = 0
+
+    def walk(self, inputs: Json) -> Preview:
+        """What a run with these inputs, which have been checked, would do."""
+        self._request = request_of(inputs)
+        self._body(self._plan.body, "", inputs)
+        return Preview(steps=self._steps, prompts=preview_prompts(self._plan, inputs))
+
+    def _body(self, body: Body, path: str, inputs: Json) -> Json | None:
+        run = {"id": "", "request": self._request}
+        names: Names = ChainMap({"inputs": inputs, "run": run, "project": body.project})
+        values = self._scope(body.nodes, path, names, {})
+        return None if values is None else outputs_of(body, names.new_child(values))
+
+    def _scope(
+        self, nodes: tuple[PlanNode, ...], path: str, names: Names, around: Mapping[str, State]
+    ) -> Json | None:
+        """What the nodes of a scope give; None when that is not known of all of them."""
+        values: Json = {}
+        states: ChainMap[str, State] = ChainMap({}, dict(around))
+        inside, left, jumped = names.new_child(values), list(nodes), False
+        while left:
+            waiting = {node.id for node in left}
+            node = next((one for one in left if not waiting.intersection(one.waits)), left[0])
+            left.remove(node)
+            at = f"{path}/{node.id}" if path else node.id
+            try:
+                if jumped or node.again:
+                    raise _Stop("maybe", "a jump decides")
+                values[node.id] = self._node(node, at, inside, states)
+                states[node.id] = "fresh"
+                jumped = jumped or node.jump is not None
+            except _Stop as stop:
+                states[node.id] = stop.state
+                values[node.id] = Missing(stop.why)
+                self._add(at, stop.state, stop.why)
+            except (ExpressionError, ShapeError) as error:
+                states[node.id] = "dirty"
+                self._add(at, "dirty", f"it fails: {error}")
+        known = all(states[node.id] in ("fresh", "skipped") for node in nodes)
+        return values if known else None
+
+    def _add(self, path: str, state: State, why: str) -> None:
+        self._steps.append(PreviewStep(path=path, state=state, why=why))
+
+    def _node(self, node: PlanNode, path: str, names: Names, states: Mapping[str, State]) -> Any:
+        needed = (*node.reads, *node.needs, *([node.unless] if node.unless else ()))
+        if missing := sorted({n for n in needed if states.get(n) in ("maybe", "dirty")}):
+            raise _Stop("maybe", f"it follows from {', '.join(missing)}")
+        for name in (*node.hard, *node.needs):
+            if states.get(name) == "skipped":
+                raise _Stop("skipped", f"{name!r} is skipped")
+        if node.unless is not None and states.get(node.unless) == "fresh":
+            raise _Stop("skipped", f"it is the else of {node.unless!r}")
+        if render(node.when, names) is False:
+            raise _Stop("skipped", "its `if` is false")
+        if node.loop is None:
+            return self._visit(node, path, names, states)
+        if node.loop.kind != "for":
+            raise _Stop("maybe", "it goes on until what it gives says so")
+        return self._for(node, path, names, states)
+
+    def _for(self, node: PlanNode, path: str, names: Names, states: Mapping[str, State]) -> Json:
+        assert node.loop is not None
+        items = render(node.loop.over, names)
+        gave: list[Any] = []
+        known, looks_back = True, _reads_back(node)
+        for index, item in enumerate(items if isinstance(items, list) else []):
+            at = f"{path}[{index}]"
+            own = {node.loop.name: item, "loop": loop_names(names, index)}
+            own["prev"] = gave[-1] if gave else None
+            try:
+                if looks_back and not known:
+                    raise _Stop("maybe", "it follows from the visit before")
+                gave.append(self._visit(node, at, names.new_child(own), states))
+            except _Stop as stop:
+                known = False
+                self._add(at, stop.state, stop.why)
+        if not known:
+            raise _Stop("maybe", "it follows from its visits")
+        self._add(path, "fresh", "all of its visits are known")
+        return {"all": gave, "last": gave[-1] if gave else None, "count": len(gave)}
+
+    def _visit(self, node: PlanNode, path: str, names: Names, states: Mapping[str, State]) -> Any:
+        if node.kind == "goto":
+            return None
+        if node.kind in ("use", "agent"):
+            return self._call(node, path, names)
+        if node.kind == "workflow":
+            output = self._nested(node, path, names)
+        else:
+            output = self._scope(node.nodes, path, names, states)
+        if output is None:
+            raise _Stop("maybe", "it follows from what is inside")
+        self._add(path, "fresh", "all that is inside is known")
+        return output
+
+    def _nested(self, node: PlanNode, path: str, names: Names) -> Json | None:
+        if self._depth >= DEEPEST:
+            raise _Stop("maybe", "it stands too deep inside other workflows")
+        body = self._plan.bodies[node.use.removeprefix("workflow/")]
+        self._depth += 1
+        try:
+            return self._body(body, path, checked_inputs(body, render(node.given, names)))
+        finally:
+            self._depth -= 1
+
+    def _call(self, node: PlanNode, path: str, names: Names) -> Any:
+        if node.cache == "pin":
+            self._add(path, "fresh", "pinned")
+            return node.pinned
+        tool = self._tools[node.use]
+        if tool.workspace:
+            raise _Stop("maybe", "it depends on what the folder of the run holds")
+        given = input_of(node, tool, names, self._plan.roles, self._facts)
+        given = told(node, given, self._request, ())
+        key = self._known.key(tool, node, path, given)
+        found = self._known.find(key, path)
+        if found is None:
+            raise _Stop("dirty", self._known.why(key, path) or _never(node, tool, given))
+        output = self._reader.value(found.column)
+        if (reason := unmet(node, names, output)) is not None:
+            raise _Stop("dirty", reason)
+        self._add(path, "fresh", f"known from {found.run}")
+        return output
+
+
+def _reads_back(node: PlanNode) -> bool:
+    """Whether a visit reads what the one before gave."""
+    sources = (source for _, source in expressions(node.model_dump()))
+    return any(read.path[0] == "prev" for one in sources for read in expression(one).reads)
+
+
+def _never(node: PlanNode, tool: Tool, given: Json) -> str:
+    if node.cache == "never":
+        return "its cache is `never`"
+    if tool.effect not in CACHED:
+        return f"what has the effect `{tool.effect}` is done in each run"
+    if tool.effect == "llm" and given.get("temperature") != 0:
+        return "a model that may vary is asked in each run"
+    return "nobody has asked for this yet"

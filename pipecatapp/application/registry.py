@@ -1,0 +1,106 @@
+"""List workflows, tools and model names, with the JSON Schemas that forms are made of."""
+
+from typing import Any, Final, get_args
+
+from pydantic import BaseModel
+
+from pipecatapp.application.runs import RunService
+from pipecatapp.workflow import Effect, Engine, Graph, Workflow
+
+AGENT: Final = "agent"
+AGENT_WORKFLOW: Final = "agent-turn"
+PREFIX: Final = "workflow/"
+
+
+def is_offered(workflow: Workflow) -> bool:
+    """A workflow that takes `messages` and gives `text` is a conversation."""
+    takes = workflow.input_schema().get("properties", {})
+    gives = workflow.output_schema().get("properties", {})
+    return "messages" in takes and "text" in gives
+
+
+def model_of(workflow: Workflow) -> str | None:
+    """The model name of a workflow: `agent`, `workflow/<id>`, or None."""
+    if not is_offered(workflow):
+        return None
+    return AGENT if workflow.id == AGENT_WORKFLOW else f"{PREFIX}{workflow.id}"
+
+
+class WorkflowSummary(BaseModel):
+    """What one needs to start it: `inputs` and `outputs` are JSON Schemas; `model` is the name
+    under which OpenAI clients reach it, null when it is no conversation.
+    """
+
+    id: str
+    version: int
+    about: str
+    tags: list[str]
+    inputs: dict[str, Any]
+    outputs: dict[str, Any]
+    model: str | None
+
+
+class WorkflowDetail(WorkflowSummary):
+    graph: Graph
+
+
+class ToolSummary(BaseModel):
+    """`inputs` and `outputs` are JSON Schemas; `effect` says what a call does to the world, of a
+    workflow the furthest that one of its steps may do.
+    """
+
+    name: str
+    version: int
+    about: str
+    effect: Effect
+    inputs: dict[str, Any]
+    outputs: dict[str, Any]
+
+
+def workflow_summaries(engine: Engine) -> list[WorkflowSummary]:
+    """All that can be started by name."""
+    return [summary_of(workflow) for workflow in engine.workflows.values()]
+
+
+def workflow_detail(engine: Engine, workflow: Workflow) -> WorkflowDetail:
+    """One, with its graph; raises `InvalidDocument`."""
+    return WorkflowDetail(**summary_of(workflow).model_dump(), graph=engine.plan(workflow).graph())
+
+
+def summary_of(workflow: Workflow) -> WorkflowSummary:
+    """One line in the list of workflows."""
+    return WorkflowSummary(
+        id=workflow.id,
+        version=workflow.version,
+        about=workflow.about,
+        tags=list(workflow.tags),
+        inputs=workflow.input_schema(),
+        outputs=workflow.output_schema(),
+        model=model_of(workflow),
+    )
+
+
+def tool_summaries(runs: RunService) -> list[ToolSummary]:
+    """What a node can use, by name: tools, and as `workflow/<id>` the workflows that can run."""
+    return [
+        ToolSummary(
+            name=name,
+            version=tool.version,
+            about=tool.about,
+            effect=tool.effect,
+            inputs=tool.input_schema(),
+            outputs=tool.output_schema(),
+        )
+        for name, tool in sorted(runs.engine.tools.items())
+    ] + [
+        ToolSummary(
+            name=f"{PREFIX}{name}",
+            version=workflow.version,
+            about=workflow.about,
+            effect=max(effects, key=get_args(Effect).index, default="pure"),
+            inputs=workflow.input_schema(),
+            outputs=workflow.output_schema(),
+        )
+        for name, workflow in sorted(runs.engine.workflows.items())
+        if (effects := runs.effects(name)) is not None
+    ]

@@ -1,0 +1,408 @@
+"""Plan, start, list, show, answer, fork and cancel runs."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from typing import Any, Literal, Self
+
+import structlog
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from pipecatapp.application import retention as keeping
+from pipecatapp.application.comparison import RunDifference, compared
+from pipecatapp.application.documents.usda import usda_text
+from pipecatapp.application.history import ledger_time
+from pipecatapp.application.preview.dry_run import DryRun, Preview
+from pipecatapp.application.preview.plan import plan_text
+from pipecatapp.records.secrets import Secrets, missing
+from pipecatapp.workflow import (
+    Composition,
+    Diagnostic,
+    Documents,
+    Effect,
+    Engine,
+    Event,
+    Graph,
+    InvalidDocument,
+    Layer,
+    Listener,
+    Plan,
+    RunView,
+    Workflow,
+    Written,
+    flat_text,
+    granting,
+    read_document,
+    read_layer,
+)
+from pipecatapp.workflow.planning import Known
+from pipecatapp.workflow.storage import presets
+from pipecatapp.workflow.syntax import warnings_of
+
+log = structlog.get_logger()
+
+FlatForm = Literal["yaml", "usda"]
+"""How a composed workflow is written out."""
+
+Beside = Callable[[str], Sequence[tuple[str, tuple[Any, ...]]]]
+"""What is written with the beginning of a run, from the run's id; see `Engine.start`."""
+
+
+class Document(BaseModel):
+    """A workflow by its id, or the text of one; `file` is what its diagnostics call it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    workflow: str | None = None
+    document: str | None = None
+    file: str = Field(default="document.yaml", max_length=1000)
+    layers: list[str] = Field(default_factory=list, max_length=50)
+    """Names of layers or texts of some, the strongest last."""
+    select: dict[str, str] = Field(default_factory=dict)
+    """The choice of each variant."""
+    allow: list[Effect] | None = None
+    """The effects that its run may have; None for all that the document asks for."""
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.workflow is None) == (self.document is None):
+            raise ValueError("give either a workflow or a document")
+        return self
+
+
+class Checked(Document):
+    """A document to look at; it may use and extend the workflows that the texts `beside` it are."""
+
+    beside: list[str] = Field(default_factory=list, max_length=200)
+
+
+class Fork(BaseModel):
+    """How a run is run again: with an edited document or a workflow instead of its own, with other
+    inputs, from the step `at` on anew.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    workflow: str | None = None
+    document: str | None = None
+    file: str = Field(default="document.yaml", max_length=1000)
+    layers: list[str] = Field(default_factory=list, max_length=50)
+    select: dict[str, str] = Field(default_factory=dict)
+    inputs: dict[str, Any] | None = None
+    at: str | None = Field(None, max_length=1000)
+    answers: dict[str, Any] = Field(default_factory=dict)
+
+    def edited(self) -> Document | None:
+        """The document to run instead of the one that was run."""
+        if self.workflow is None and self.document is None:
+            return None
+        names = {"workflow", "document", "file", "layers", "select"}
+        return Document.model_validate(self.model_dump(include=names))
+
+
+class Planned(BaseModel):
+    """The graph of a workflow, its readable form and the JSON Schemas of its two ends; or the
+    diagnostics of a document that cannot run, and then nothing else.
+    """
+
+    graph: Graph | None = None
+    diagnostics: list[dict[str, Any]] = []
+    warnings: list[dict[str, Any]] = []
+    """What keeps nothing from running, and is seldom meant."""
+    text: str
+    inputs: dict[str, Any] = {}
+    outputs: dict[str, Any] = {}
+
+
+class Explained(BaseModel):
+    """One opinion of a field; `place` is file, line and column."""
+
+    path: str
+    by: str
+    what: str
+    value: Any
+    place: str
+
+
+class RunService:
+    """The runs of one engine, and the documents that may be started by name."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        documents: Documents | None = None,
+        secrets: Secrets | None = None,
+    ) -> None:
+        self.engine, self.documents, self._secrets = engine, documents or Documents(), secrets
+        self.on_start: Callable[[str], None] = lambda _run: None
+        """Called with each run that is started or forked here."""
+        self._effects: dict[str, frozenset[Effect] | None] = {}
+        self._effects_of: list[Workflow] = []
+
+    def workflow(self, document: Document, documents: Documents | None = None) -> Workflow:
+        """Raises `UnknownWorkflow` for a name, `InvalidDocument` for a text."""
+        if document.document is None and not (document.layers or document.select):
+            return self.known(str(document.workflow))
+        return (documents or self.documents).workflow(
+            self._written(document), self._layers(document), document.select
+        )
+
+    def composition(self, document: Document) -> Composition:
+        """What it is composed of; raises as `workflow` does."""
+        written, layers = self._written(document), self._layers(document)
+        return self.documents.composition(written, layers, document.select)
+
+    def flat(self, document: Document, form: FlatForm = "yaml") -> str:
+        """It without layers as YAML, or with all of them as a scene of OpenUSD."""
+        if form == "yaml":
+            return flat_text(self.composition(document))
+        written, layers = self._written(document), self._layers(document)
+        return usda_text(written, self.documents.written, layers=layers, select=document.select)
+
+    def explained(self, document: Document, path: str) -> list[Explained]:
+        """Who said what of a field, the winner first."""
+        return [Explained(**asdict(one)) for one in self.composition(document).explain(path)]
+
+    def _granted(self, document: Document, plan: Plan) -> Plan:
+        return plan if document.allow is None else granting(plan, document.allow)
+
+    def _written(self, document: Document) -> Written:
+        if document.document is not None:
+            return read_document(document.document, file=document.file)
+        name = str(document.workflow)
+        if name not in self.documents.written:
+            self.known(name)
+        return self.documents.written[name]
+
+    def _layers(self, document: Document) -> list[Layer]:
+        return [self._layer(layer, document) for layer in document.layers]
+
+    def _layer(self, layer: str, document: Document) -> Layer:
+        if "\n" in layer:
+            return read_layer(layer, file="layer.yaml")
+        if layer not in self.documents.layers:
+            known = ", ".join(self.documents.layers) or "none"
+            told = f"there is no layer {layer!r}. Known: {known}"
+            raise InvalidDocument([Diagnostic(document.file, 1, 1, told)])
+        return self.documents.layers[layer]
+
+    def learn(self, written: Written) -> Workflow:
+        """Know a workflow from now on, and compose anew what extends it."""
+        self.documents.add(written)
+        workflow = self.documents.workflow(written)
+        self.engine.know(workflow)
+        for other in list(self.documents.written.values()):
+            if "extends" in other.value and other is not written:
+                try:
+                    self.engine.know(self.documents.workflow(other))
+                except InvalidDocument as error:
+                    log.warning("workflow_invalid", file=other.source.file, reason=str(error))
+        return workflow
+
+    def effects(self, name: str) -> frozenset[Effect] | None:
+        """The effects that a run of this workflow may have, as far as documents tell; None for one
+        that cannot run. Asked often, so it is kept until a workflow changes."""
+        now = list(self.engine.workflows.values())
+        if len(now) != len(self._effects_of) or any(
+            one is not other for one, other in zip(now, self._effects_of, strict=True)
+        ):
+            self._effects, self._effects_of = {}, now
+        if name not in self._effects:
+            try:
+                self._effects[name] = frozenset(self.engine.plan(name).effects())
+            except InvalidDocument:
+                self._effects[name] = None
+        return self._effects[name]
+
+    def known(self, name: str) -> Workflow:
+        """The workflow of that name; raises `UnknownWorkflow` with the near one."""
+        self.engine.plan(name)
+        return self.engine.workflows[name]
+
+    def planned(self, document: Document) -> Planned:
+        """What would run; a wrong document is told, not raised."""
+        documents, others = self.documents.beside(getattr(document, "beside", ()))
+        try:
+            workflow = self.workflow(document, documents)
+            plan = self._granted(document, self.engine.plan(workflow, others))
+        except InvalidDocument as error:
+            text = "\n".join(one.shown for one in error.diagnostics)
+            return Planned(diagnostics=shown(error.diagnostics), text=text)
+        known = {**self.engine.workflows, **others, workflow.id: workflow}
+        return Planned(
+            graph=plan.graph(),
+            text=plan_text(plan),
+            warnings=shown([*warnings_of(workflow, plan), *self._missing(plan, known)]),
+            inputs=workflow.input_schema(),
+            outputs=workflow.output_schema(),
+        )
+
+    def _missing(self, plan: Plan, known: Mapping[str, Workflow]) -> list[Diagnostic]:
+        """Secrets that are not there now, of the workflow and of those it uses."""
+        if (secrets := self._secrets) is None:
+            return []
+        return [
+            fault
+            for body in plan.bodies.values()
+            for fault in missing(known[body.id], (body.project or {}).get("secrets", {}), secrets)
+        ]
+
+    def dry_run(
+        self,
+        document: Document,
+        inputs: dict[str, Any] | None,
+        *,
+        run: str | None = None,
+        at: str | None = None,
+    ) -> Preview:
+        """What a run would call and tell: as a new run, or as a fork of `run`, whose inputs it has
+        where none are given. Raises `UnknownRun`, `InvalidInputs`, `InvalidDocument`.
+        """
+        engine, read, family = self.engine, self.engine.ledger.read, ""
+        plan = self._granted(document, engine.plan(self.workflow(document)))
+        if run is not None:
+            row = engine.row(run)
+            family, given = row.family, read.value(row.inputs)
+            old = {name: value for name, value in given.items() if name in plan.body.inputs}
+            inputs = old if inputs is None else inputs
+        checked = engine.check_inputs(plan, inputs or {})
+        known = Known(read, "", family, origin=run, rerun=at)
+        return DryRun(plan, engine.tools, engine.facts, read, known).walk(checked)
+
+    async def start(
+        self,
+        document: Document,
+        inputs: dict[str, Any],
+        *,
+        conversation: str | None = None,
+        caller: str = "",
+        listener: Listener | None = None,
+        answers: dict[str, Any] | None = None,
+        interactive: bool = True,
+        beside: Beside = lambda _run: (),
+    ) -> str:
+        """Start a run and give its id; raises as `workflow` and `Engine.start` do.
+
+        A workflow with an input `conversation` is told the one that it belongs to.
+        """
+        workflow, plan = await self._compiled(document)
+        if conversation is not None and "conversation" in workflow.input_schema()["properties"]:
+            inputs = {"conversation": conversation, **inputs}
+        run = await self.engine.start(
+            plan,
+            inputs,
+            conversation=conversation,
+            caller=caller,
+            grants=document.allow,
+            listener=listener,
+            answers=answers,
+            interactive=interactive,
+            beside=beside,
+        )
+        self.on_start(run)
+        return run
+
+    async def _compiled(self, document: Document) -> tuple[Workflow, Plan]:
+        """A workflow and its plan, which is made beside the event loop unless it is known."""
+
+        def both() -> tuple[Workflow, Plan]:
+            workflow = self.workflow(document)
+            return workflow, self.engine.plan(workflow)
+
+        as_kept = document.document is None and not (document.layers or document.select)
+        if as_kept and self.engine.is_compiled(str(document.workflow)):
+            return both()
+        return await asyncio.to_thread(both)
+
+    def check_inputs(self, workflow: str, inputs: dict[str, Any]) -> None:
+        """Raises `UnknownWorkflow`, `InvalidDocument`, `InvalidInputs` for what does not fit."""
+        self.engine.check_inputs(self.engine.plan(self.known(workflow)), inputs)
+
+    async def again(self, run: str, *, caller: str = "") -> str:
+        """Start what `run` ran once more, with its inputs and answers, and take nothing over.
+
+        The new run is in no conversation. Returns its id; raises `UnknownRun` and `InvalidInputs`.
+        """
+        row, read = self.engine.row(run), self.engine.ledger.read
+        started = await self.engine.start(
+            Plan.model_validate(read.value(row.plan)),
+            read.value(row.inputs),
+            caller=caller or row.caller,
+            answers=presets(read, run),
+            interactive=bool(row.interactive),
+            beside=lambda name: [("UPDATE run SET owner = ? WHERE id = ?", (row.owner, name))],
+        )
+        self.on_start(started)
+        return started
+
+    async def fork(self, run: str, fork: Fork, *, caller: str = "") -> str:
+        """Run a run again; gives the id of the new one. Raises as `workflow` and `Engine.fork`."""
+        edited = fork.edited()
+        plan = (await self._compiled(edited))[1] if edited else None
+        forked = await self.engine.fork(
+            run, plan=plan, inputs=fork.inputs, at=fork.at, answers=fork.answers, caller=caller
+        )
+        self.on_start(forked)
+        return forked
+
+    def view(self, run: str) -> RunView:
+        """Everything about one run; raises `UnknownRun`. Slow for a large run: see `Engine.run`."""
+        return self.engine.run(run)
+
+    def compare(self, run: str, other: str) -> RunDifference:
+        """What the second of two runs did otherwise; raises `UnknownRun`."""
+        return compared(self.engine, run, other)
+
+    async def prune(self, days: float, *, keep: int, look: bool) -> list[str]:
+        """Remove runs that ended more than `days` ago, but the `keep` newest; gives their ids."""
+        before = str(ledger_time(datetime.now(UTC) - timedelta(days=days)))
+        return await keeping.prune(self.engine, before=before, keep=keep, look=look)
+
+    async def delete(self, runs: Sequence[str]) -> None:
+        """Remove runs, all or none; raises `UnknownRun` and `RunUnfinished`."""
+        await keeping.delete(self.engine, runs)
+
+    def export(self, *runs: str) -> str:
+        """Runs as JSON lines; raises `UnknownRun`."""
+        lines = (line for run in runs for line in keeping.export(self.engine, run))
+        return "".join(f"{line}\n" for line in lines)
+
+    async def import_runs(self, lines: str) -> list[str]:
+        """Import exported runs; raises `NotImported`."""
+        return await keeping.import_runs(self.engine, lines.split("\n"))
+
+    def unfinished(self) -> list[str]:
+        """Runs that have begun and not ended, in this process or one before it."""
+        return self.engine.ledger.read.unfinished()
+
+    def has_ended(self, run: str) -> bool:
+        row = self.engine.ledger.read.run(run)
+        return row is not None and row.ended is not None
+
+    async def answer(self, run: str, path: str, value: Any, *, by: str) -> None:
+        """Answer an open question; raises `UnknownRun`, `NotAsked`, `WrongAnswer`."""
+        await self.engine.answer(run, path, value, by=by)
+
+    async def note(self, run: str, text: str, *, by: str) -> None:
+        """Tell a run that has not ended something; raises `UnknownRun`."""
+        await self.engine.note(run, text, by=by)
+
+    async def cancel(self, run: str) -> None:
+        """Stop a run; one that has ended stays as it ended. Raises `UnknownRun`."""
+        await self.engine.cancel(run)
+
+
+def question_text(run: str, event: Event) -> str:
+    """What is told to a caller whose run waits for a person; `event` is its `node.waiting`."""
+    question = event.data["question"]
+    choices = f" ({', '.join(question['choices'])})" if question.get("choices") else ""
+    return (
+        f"{question['text']}{choices}\n\nThe run {run} waits for this answer: on the web page under"
+        f" #/runs/{run}, or with `hearth runs answer {run} {event.path} …`."
+    )
+
+
+def shown(diagnostics: Sequence[Diagnostic]) -> list[dict[str, Any]]:
+    """As JSON; `said` is the whole line that a person reads."""
+    return [{**asdict(one), "said": str(one)} for one in diagnostics]

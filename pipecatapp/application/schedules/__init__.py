@@ -1,0 +1,1 @@
+"""Runs that start by themselves: when, what was missed, and who starts them."""

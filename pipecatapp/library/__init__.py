@@ -1,1 +1,0 @@
-"""What people keep: the workflows and prompts that an instance knows."""

@@ -1,1 +1,0 @@
-"""What the library shows of documents: reference pages, and plans for people."""

@@ -1,1 +1,0 @@
-"""What is kept of runs, and what is told of many: histories, exports, conversations."""

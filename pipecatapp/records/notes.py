@@ -1,0 +1,129 @@
+"""Notes: short texts kept across conversations, found by their words."""
+
+import json
+import re
+from collections.abc import Sequence
+from sqlite3 import Row
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from pipecatapp.workflow import Ledger
+from pipecatapp.workflow.storage import clean, now
+
+PREFIX = 3
+"""Letters from which on a word of a query also finds words that begin with it."""
+
+_WORD = re.compile(r"\w+")
+_TURN = "/turn["
+"""A part of the paths of calls that a model of an agent wanted."""
+
+
+class Source(BaseModel):
+    """Where a note comes from: a model that has read a page may have written what the page says."""
+
+    model_config = ConfigDict(frozen=True)
+
+    by: Literal["", "model", "workflow"] = ""
+    """A model of an agent, or a step of a workflow; empty for older notes."""
+    run: str = ""
+    conversation: str | None = None
+    read: tuple[str, ...] = ()
+    """Tools whose results the run had read before."""
+
+    def __str__(self) -> str:
+        if not self.by:
+            return ""
+        told = f"saved by a {self.by} in run {self.run}"
+        return f"{told} after reading {', '.join(self.read)}" if self.read else told
+
+
+class Note(BaseModel):
+    """Something worth keeping. `owner` is the name of a key, empty for the built-in one."""
+
+    model_config = ConfigDict(frozen=True)
+
+    id: str
+    at: str
+    text: str
+    tags: tuple[str, ...]
+    owner: str = ""
+    source: Source = Source()
+
+
+def source_of(ledger: Ledger, run: str, path: str) -> Source:
+    """The source of a note that the call at `path` of a run saves."""
+    sql = """SELECT DISTINCT tool FROM step WHERE run = ? AND status = 'done'
+        AND effect IN ('read', 'net', 'workspace', 'exec', 'external') AND tool != 'note.save'
+        ORDER BY tool"""
+    row = ledger.read.run(run)
+    if row is None:
+        return Source()
+    read = tuple(str(found["tool"]) for found in ledger.read.rows(sql, (run,)))
+    by: Literal["model", "workflow"] = "model" if _TURN in path else "workflow"
+    return Source(by=by, run=run, conversation=row.conversation, read=read)
+
+
+async def save(
+    ledger: Ledger,
+    text: str,
+    tags: Sequence[str] = (),
+    *,
+    owner: str = "",
+    source: Source | None = None,
+) -> Note:
+    """Save a note of `owner` (the name of a key, empty for the built-in one) durably."""
+    cleaned = tuple(clean(tag) for tag in tags)
+    note = Note(
+        id=ledger.names.new(),
+        at=now(),
+        text=clean(text),
+        tags=cleaned,
+        owner=owner,
+        source=source or Source(),
+    )
+    marked = note.source.model_dump_json()
+    row = (note.id, note.at, note.text, json.dumps(note.tags), owner, marked)
+    keep = "INSERT INTO note (id, at, text, tags, owner, source) VALUES (?, ?, ?, ?, ?, ?)"
+    found = (note.id, note.text, " ".join(note.tags))
+    insert = "INSERT INTO doc_fts (kind, ref, body, tags) VALUES ('note', ?, ?, ?)"
+    await ledger.submit("", [(keep, row), (insert, found)])
+    return note
+
+
+async def delete(ledger: Ledger, id: str, *, owner: str = "") -> bool:
+    """Delete a note; False where there is none, or where it belongs to another owner."""
+    sql = "SELECT 1 FROM note WHERE id = ? AND ? IN ('', owner)"
+    if not ledger.read.rows(sql, (id, owner)):
+        return False
+    gone = "DELETE FROM doc_fts WHERE kind = 'note' AND ref = ?"
+    await ledger.submit("", [("DELETE FROM note WHERE id = ?", (id,)), (gone, (id,))])
+    return True
+
+
+def find(ledger: Ledger, query: str, limit: int = 10, *, owner: str = "") -> list[Note]:
+    """Notes that hold a word of the query or begin one with it, best first; without words the
+    newest. Only those of `owner`; all of them for the built-in key.
+    """
+    words = _WORD.findall(clean(query))
+    if words:
+        asked = " OR ".join(f'"{word}"' + "*" * (len(word) >= PREFIX) for word in words)
+        sql = """SELECT note.* FROM doc_fts JOIN note ON note.id = doc_fts.ref
+            WHERE doc_fts MATCH ? AND kind = 'note' AND ? IN ('', owner)
+            ORDER BY rank, note.id DESC LIMIT ?"""
+        rows = ledger.read.rows(sql, (asked, owner, limit))
+    else:
+        sql = "SELECT * FROM note WHERE ? IN ('', owner) ORDER BY id DESC LIMIT ?"
+        rows = ledger.read.rows(sql, (owner, limit))
+    return [_note(row) for row in rows]
+
+
+def _note(row: Row) -> Note:
+    return Note(
+        id=row["id"],
+        at=row["at"],
+        text=row["text"],
+        tags=tuple(json.loads(row["tags"])),
+        owner=row["owner"],
+        source=Source.model_validate_json(row["source"]),
+    )

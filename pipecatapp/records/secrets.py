@@ -1,0 +1,112 @@
+"""Secrets of projects: where their values lie, and who asks for one that is not there.
+
+A project names a secret and says where its value lies: `kept:name` (a file that `hearth secrets
+set` makes), `env:NAME` (a variable of the service) or `file:/path`. Values are read when a program
+is started, and are nowhere else: no document, ledger, log or view holds one.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from pipecatapp.workflow import Diagnostic, Workflow
+from pipecatapp.workflow.syntax import Node
+from pipecatapp.workflow.syntax import Path as Place
+
+NAME: Final = re.compile(r"[a-z][a-z0-9_-]*")
+LONGEST: Final = 64 * 1024
+"""Bytes of a secret."""
+
+
+class SecretMissing(LookupError):
+    """There is no value where a project says; the message says where, and how to put one there."""
+
+
+class Secrets:
+    """The values; kept ones are files of mode 0600 in `folder`."""
+
+    def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
+        self._folder, self._environment = folder, environment
+
+    def names(self) -> list[str]:
+        """Those that are kept."""
+        return sorted(file.name for file in self._folder.glob("[!.]*"))
+
+    def keep(self, name: str, value: str) -> None:
+        """Keep a value, in the place of one that is there; raises `ValueError`."""
+        if not NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no name of a secret: lower case, digits, - and _.")
+        if not value or "\0" in value or len(value.encode()) > LONGEST:
+            raise ValueError(f"A secret has 1 to {LONGEST} bytes, and none of them is zero.")
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        draft = self._folder / f".{name}.{os.getpid()}"
+        draft.unlink(missing_ok=True)
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            file.write(value)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(self._folder / name)
+
+    def remove(self, name: str) -> None:
+        """Forget a value; raises `SecretMissing`."""
+        if name not in self.names():
+            known = ", ".join(self.names()) or "none"
+            raise SecretMissing(f"No secret {name!r} is kept here. Kept: {known}")
+        (self._folder / name).unlink()
+
+    def value(self, reference: str) -> str:
+        """What lies where a reference says; raises `SecretMissing`."""
+        kind, _, place = reference.partition(":")
+        if kind == "env":
+            found, mend = self._environment.get(place, ""), "Set it and start the service again"
+        elif kind == "kept":
+            found = _text(self._folder / place)
+            mend = f"Run `hearth secrets set {place}`"
+        else:
+            found, mend = _text(Path(place)), "Put it there, readable for the service"
+        if not found or "\0" in found:
+            raise SecretMissing(f"nothing is at {reference}. {mend}")
+        return found
+
+
+def _text(file: Path) -> str:
+    """The text of a file without its last line end; empty where there is none to be read."""
+    try:
+        return file.read_text(encoding="utf-8").removesuffix("\n")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def missing(workflow: Workflow, named: Mapping[str, str], secrets: Secrets) -> list[Diagnostic]:
+    """The secrets that nodes of a document ask for, and that are not there now; `named` says where
+    its project lets each lie.
+    """
+    faults = []
+    for path, node in _nodes((), workflow.document.steps, workflow.document.graph):
+        asked = node.given.get("secrets")
+        for variable, name in asked.items() if isinstance(asked, dict) else ():
+            if name not in named:
+                continue
+            try:
+                secrets.value(named[name])
+            except SecretMissing as error:
+                fact, _, mend = str(error).partition(". ")
+                at = (*path, "with", "secrets", variable)
+                told = f"the secret {name!r} is missing: {fact}"
+                faults.append(workflow.source.diagnostic(at, told, mend))
+    return faults
+
+
+def _nodes(
+    at: Place,
+    steps: list[Node] | None,
+    graph: list[Node] | None,
+    otherwise: list[Node] | None = None,
+) -> Iterator[tuple[Place, Node]]:
+    for key, nodes in (("steps", steps), ("graph", graph), ("else", otherwise)):
+        for index, node in enumerate(nodes or ()):
+            path = (*at, key, index)
+            yield path, node
+            yield from _nodes(path, node.steps, node.graph, node.otherwise)

@@ -1,0 +1,162 @@
+"""The tool that collects source code for a model, within a budget of tokens."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Annotated, Final, cast
+
+from pydantic import BaseModel, Field
+
+from pipecatapp.tools.code.context.candidates import (
+    Candidate,
+    Reason,
+    Sources,
+    Suspicious,
+    candidates_of_error,
+    candidates_of_suspects,
+    candidates_used,
+)
+from pipecatapp.tools.code.edit.paths import fits
+from pipecatapp.tools.code.errors import ProgramError
+from pipecatapp.tools.code.symbols.symbols import source_files
+from pipecatapp.tools.files.place import workspace
+from pipecatapp.tools.memory.tokens import estimated, shortened
+from pipecatapp.workflow import BY_AUTHOR, Context, ModelFacts, tool
+
+UNKNOWN_CONTEXT: Final = 4096
+"""Tokens of a model that does not say how many it takes."""
+LARGEST_BUDGET: Final = 6000
+"""Tokens: small models get worse with more."""
+RUN_OF_TICKS: Final = re.compile(r"^\s*(`{3,})", re.MULTILINE)
+
+
+class Excerpt(BaseModel):
+    """Lines of a file that the text shows."""
+
+    path: str
+    symbol: str = Field(description="The qualified name; empty for lines outside a definition.")
+    start: int
+    end: int
+    reason: Reason = Field(
+        description="`error`: on the stack; `suspect`; `used` by those; `file`: asked for."
+    )
+    whole: bool = Field(description="False where only the lines next to the error fit.")
+
+
+class CodeContext(BaseModel):
+    """Source code as text for a prompt."""
+
+    text: str = Field(description="Each excerpt in a fence below its path, lines and name.")
+    excerpts: list[Excerpt] = Field(description="What the text shows, the most important first.")
+    left_out: list[str] = Field(description="Names that did not fit, as `path:line name`.")
+    tokens: int = Field(description="Estimate for `text`; at most the budget.")
+
+
+@tool("code.context", effect="read", version=1, workspace=True)
+async def context(
+    ctx: Context,
+    error: Annotated[
+        ProgramError | None, Field(description="The `error` of code.run or code.test.")
+    ] = None,
+    suspects: Annotated[
+        list[Suspicious], Field(description="More places, such as those of code.localise.")
+    ] = [],  # noqa: B006
+    files: Annotated[list[str], Field(description="Files to show whole, if they fit.")] = [],  # noqa: B006
+    protected: Annotated[
+        list[str], Field(description="Patterns of files that are marked as not to be changed.")
+    ] = [],  # noqa: B006
+    model: Annotated[str, BY_AUTHOR, Field(description="The model that will read the text.")] = "",
+    budget: Annotated[
+        int | None,
+        BY_AUTHOR,
+        Field(
+            description="Tokens of the text; without it half of the model's context, but not more"
+            " than 6,000.",
+            ge=64,
+        ),
+    ] = None,
+) -> CodeContext:
+    """Collect source code for an error: the functions on its stack, and what they use.
+
+    The function in which the error happened is always there. If it does not fit, its lines next to
+    the error are.
+    """
+    root = workspace(ctx)
+    facts = cast("ModelFacts", ctx.services.get(ModelFacts, ModelFacts()))
+    room = budget or min(LARGEST_BUDGET, (facts.context(model) or UNKNOWN_CONTEXT) // 2)
+    sources = Sources(ctx, root)
+    found = await candidates_of_error(sources, error) if error else []
+    found += await candidates_of_suspects(sources, suspects)
+    found += await candidates_used(sources, await source_files(root), _distinct(found))
+    places = filter(None, map(sources.place, files))
+    found += [await sources.around(place, None, "file") for place in places]
+    return _fitting(sources, _distinct(found), room, protected)
+
+
+def _distinct(candidates: Iterable[Candidate]) -> list[Candidate]:
+    """Without those that lie in an earlier one."""
+    kept: list[Candidate] = []
+    for one in candidates:
+        if not any(
+            one.path == other.path and other.start <= one.start and one.end <= other.end
+            for other in kept
+        ):
+            kept.append(one)
+    return kept
+
+
+def _fitting(
+    sources: Sources, candidates: Sequence[Candidate], room: int, protected: Sequence[str]
+) -> CodeContext:
+    """As many as fit, in their order; the first one is cut where it alone does not fit."""
+    shown: list[tuple[Candidate, bool]] = []
+    texts: list[str] = []
+    left_out: list[str] = []
+    used = 0
+    for number, candidate in enumerate(candidates):
+        one, text = candidate, _text(sources, candidate, protected)
+        if number == 0 and estimated(text) > room:
+            one, text = _cut(sources, candidate, room, protected)
+        size = estimated(text)
+        if used + size > room:
+            left_out.append(f"{one.path}:{one.start} {one.symbol}".rstrip())
+            continue
+        used += size
+        shown.append((one, one == candidate))
+        texts.append(text)
+    text = "\n".join(texts)
+    return CodeContext(
+        text=text,
+        excerpts=[
+            Excerpt(
+                path=one.path, symbol=one.symbol, start=one.start, end=one.end,
+                reason=one.reason, whole=whole,
+            )
+            for one, whole in shown
+        ],
+        left_out=left_out,
+        tokens=estimated(text) if text else 0,
+    )  # fmt: skip
+
+
+def _cut(
+    sources: Sources, one: Candidate, room: int, protected: Sequence[str]
+) -> tuple[Candidate, str]:
+    """The lines next to the error, as many as fit."""
+    middle = one.line or one.start
+    around = (one.end - one.start) // 2
+    while True:
+        cut = replace(one, start=max(one.start, middle - around), end=min(one.end, middle + around))
+        text = _text(sources, cut, protected)
+        if estimated(text) <= room or not around:
+            return cut, shortened(text, room)
+        around = around * 3 // 4
+
+
+def _text(sources: Sources, one: Candidate, protected: Sequence[str]) -> str:
+    code = "\n".join((sources.lines(one.path) or [])[one.start - 1 : one.end])
+    ticks = max([2, *(len(run) for run in RUN_OF_TICKS.findall(code))]) + 1
+    name = f", `{one.symbol}`" if one.symbol else ""
+    mark = " (must not be changed)" if any(fits(one.path, each) for each in protected) else ""
+    fence = "`" * ticks
+    return f"{one.path}, lines {one.start} to {one.end}{name}{mark}:\n{fence}\n{code}\n{fence}\n"

@@ -1,0 +1,1 @@
+"""Find the lines of a file that an edit means."""

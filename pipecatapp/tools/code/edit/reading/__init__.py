@@ -1,0 +1,1 @@
+"""Split an answer into edits and prose."""

@@ -1,0 +1,1 @@
+"""Repairing mechanical mistakes without a model."""

@@ -1,0 +1,210 @@
+"""The tool that repairs mechanical mistakes of a project without a model."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Final
+
+from pydantic import BaseModel, Field
+
+from pipecatapp.sandbox.tree import TooLarge
+from pipecatapp.tools.code.edit.paths import allowed
+from pipecatapp.tools.code.edit.refusal import Refused
+from pipecatapp.tools.code.edit.transaction import Change, read_file, write_all
+from pipecatapp.tools.code.fix import names
+from pipecatapp.tools.code.fix.problem import Candidate, Problem, problem_of
+from pipecatapp.tools.code.fix.syntax import syntax
+from pipecatapp.tools.code.testing.outcome import Tested
+from pipecatapp.tools.code.testing.results import results
+from pipecatapp.tools.code.testing.suite import Suite, suite_of
+from pipecatapp.workflow import BY_AUTHOR, Context, ToolFailed, tool
+
+TESTS: Final = ("tests/**", "test/**", "**/tests/**", "**/test_*.py", "**/*_test.py",
+                "**/conftest.py")  # fmt: skip
+"""Files that are never changed."""
+FIXERS: Final[tuple[Callable[[Problem], Iterator[Candidate]], ...]] = (
+    syntax,
+    names.missing_imports,
+    names.similar_names,
+    names.similar_attributes,
+    names.similar_imports,
+    names.similar_keys,
+)
+
+
+class TriedChange(BaseModel):
+    """A change that was tried."""
+
+    path: str
+    kind: str = Field(description="Such as `import`, `name`, `attribute`, `key` or `colon`.")
+    about: str = Field(description="The line, before and after.")
+    kept: bool = Field(description="Whether it is still there.")
+    reason: str = Field(description="Why it was not kept; else empty.")
+
+
+class Fixed(BaseModel):
+    """What was repaired. A failing test without a mechanical mistake is no failure."""
+
+    fixed: list[str] = Field(description="Tests that failed before and pass now.")
+    failing: list[str] = Field(description="Tests that still fail.")
+    changes: list[TriedChange] = Field(description="Every change, in the order they were tried.")
+
+
+@tool("code.fix", effect="exec", version=1)
+async def fix(
+    ctx: Context,
+    command: Annotated[
+        str | list[str],
+        Field(description="Runs the tests, such as `pytest -q`; a list has one word per item."),
+    ],
+    folder: Annotated[str, Field(description="The project's folder in the workspace.")] = ".",
+    may_touch: Annotated[
+        list[str],
+        BY_AUTHOR,
+        Field(description="Patterns of files to change, such as `src/**`; empty allows all."),
+    ] = [],  # noqa: B006
+    protected: Annotated[
+        list[str],
+        BY_AUTHOR,
+        Field(description="Patterns of files never to change, besides the tests."),
+    ] = [],  # noqa: B006
+    attempts: Annotated[
+        int, BY_AUTHOR, Field(description="Changes that are tried, at most.", ge=1, le=100)
+    ] = 10,
+    environment: Annotated[
+        dict[str, str], BY_AUTHOR, Field(description="Variables of the command.")
+    ] = {},  # noqa: B006
+    packages: Annotated[
+        str,
+        BY_AUTHOR,
+        Field(description="Python packages to have: the `id` that code.install gave."),
+    ] = "",
+    seconds: Annotated[
+        float, BY_AUTHOR, Field(description="How long each run of tests may take.", gt=0, le=3600)
+    ] = 60.0,
+    memory_mb: Annotated[
+        int, BY_AUTHOR, Field(description="MiB for all of its processes together.", ge=16, le=65536)
+    ] = 1024,
+) -> Fixed:
+    """Repair misspelt names, missing imports, wrong indentation and missing brackets in Python.
+
+    No model is called. A change is kept only if the failing test passes and no other test fails.
+    """
+    suite = suite_of(
+        ctx,
+        command,
+        folder=folder,
+        environment=environment,
+        packages=packages,
+        seconds=seconds,
+        memory_mb=memory_mb,
+    )
+    before = await results(ctx, suite)
+    if before.ok:
+        raise ToolFailed("No test fails, so there is nothing to fix.")
+    repair = Repair(ctx, suite, (may_touch, [*TESTS, *protected]), before)
+    while len(repair.tried) < attempts and await repair.round(attempts):
+        pass
+    failing = _failing(repair.tested)
+    return Fixed(
+        fixed=[test for test in _failing(before) if test not in failing],
+        failing=failing,
+        changes=repair.tried,
+    )
+
+
+class Repair:
+    """Tries changes, one after the other, and keeps those that help."""
+
+    def __init__(
+        self, ctx: Context, suite: Suite, files: tuple[Sequence[str], Sequence[str]], tested: Tested
+    ) -> None:
+        """`files`: patterns of those that may be changed, and of those that must not."""
+        self._ctx, self._suite, self._files = ctx, suite, files
+        self.tested = tested
+        self.tried: list[TriedChange] = []
+
+    async def round(self, attempts: int) -> bool:
+        """Repair the first error; False if nothing helps, or all tests pass."""
+        if self.tested.ok:
+            return False
+        root, error = self._suite.root, self.tested.error
+        try:
+            problem = await asyncio.to_thread(problem_of, error, root, self._suite.folder)
+        except (OSError, TooLarge) as reason:
+            raise ToolFailed(f"The project cannot be read: {reason}.") from reason
+        if problem is None:
+            return False
+        candidates = await asyncio.to_thread(_candidates, problem)
+        for candidate in candidates[: attempts - len(self.tried)]:
+            if await self._helps(problem.path, candidate):
+                return True
+        return False
+
+    async def _helps(self, path: str, candidate: Candidate) -> bool:
+        """Apply a change and test it; undo it unless it helps."""
+        root = self._suite.root
+        try:
+            allowed(root, path, *self._files)
+            there = await asyncio.to_thread(read_file, root, path)
+            if there is None:
+                return False
+            change = Change(path, there[0], candidate.text.encode(), there[1])
+            await asyncio.to_thread(write_all, root, [change])
+        except Refused as error:
+            self._add(path, candidate, error.message)
+            return False
+        except OSError as error:
+            raise ToolFailed(f"{path!r} cannot be changed: {error.strerror or error}.") from error
+        try:
+            after = await results(self._ctx, self._suite)
+            reason = _worse(self.tested, after)
+        except ToolFailed as error:
+            reason = str(error)
+        self._add(path, candidate, reason)
+        if reason:
+            undo = Change(path, change.after, change.before, there[1])
+            await asyncio.to_thread(write_all, root, [undo])
+            return False
+        self.tested = after
+        return True
+
+    def _add(self, path: str, candidate: Candidate, reason: str) -> None:
+        self.tried.append(
+            TriedChange(
+                path=path,
+                kind=candidate.kind,
+                about=candidate.about,
+                kept=not reason,
+                reason=reason,
+            )
+        )
+
+
+def _candidates(problem: Problem) -> list[Candidate]:
+    """Return the changes of all fixers, each resulting text once."""
+    found: dict[str, Candidate] = {}
+    for fixer in FIXERS:
+        for candidate in fixer(problem):
+            found.setdefault(candidate.text, candidate)
+    return list(found.values())
+
+
+def _failing(tested: Tested) -> list[str]:
+    return [case.id for case in tested.tests if case.outcome in ("failed", "error")]
+
+
+def _worse(before: Tested, after: Tested) -> str:
+    """Say why a change is not kept; empty if the first failing test passes and no other fails.
+
+    A file that could not be imported counts as a test: all of its tests have to pass.
+    """
+    # pytest shows errors before failures, and the first that it shows is the one to repair.
+    first = next((one.id for one in before.tests if one.outcome == "error"), _failing(before)[0])
+    failing = set(_failing(after))
+    if after.stopped:
+        return f"The tests are stopped by their limit of {after.stopped}."
+    own = [one for one in after.tests if one.id == first or one.id.startswith(f"{first}::")]
+    if not own or any(one.id in failing for one in own):
+        return f"{first} still fails."
+    broken = [case.id for case in before.tests if case.outcome == "passed" and case.id in failing]
+    return f"{broken[0]} passed before." if broken else ""

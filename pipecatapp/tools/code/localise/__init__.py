@@ -1,0 +1,1 @@
+"""Finding the faulty function of a failing test."""

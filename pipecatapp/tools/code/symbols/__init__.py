@@ -1,0 +1,1 @@
+"""Find the definitions of source files."""
