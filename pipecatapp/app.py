@@ -1,7 +1,7 @@
 """The agent service: the engine behind its HTTP interface."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -21,9 +21,9 @@ from pipecatapp.api.access import Access
 from pipecatapp.api.documents import layers, texts, tools
 from pipecatapp.api.edge import Edge
 from pipecatapp.api.errors import answer_errors_as_openai, sound_json
-from pipecatapp.api.library import importing, projects, prompts, schedules, tasks
+from pipecatapp.api.library import importing, notes, projects, prompts, schedules, tasks
 from pipecatapp.api.mcp.endpoint import McpEndpoint, mcp_route
-from pipecatapp.api.openai import chat, models
+from pipecatapp.api.openai import chat, completions, models
 from pipecatapp.api.parts import Parts, Stop
 from pipecatapp.api.state import backup, errands, logs
 from pipecatapp.api.static import static_routes
@@ -32,24 +32,23 @@ from pipecatapp.api.voice import socket as voice
 from pipecatapp.api.voice.runner import forget_left
 from pipecatapp.api.voice.satellites import open_satellites
 from pipecatapp.api.voice.trust import trust_routes
-from pipecatapp.archive import apply_staged
-from pipecatapp.library.claim import outwait
+from pipecatapp.application.backup import apply_staged
+from pipecatapp.application.container import caller_keys, open_container
+from pipecatapp.application.engine import LedgerFailed, outwait
+from pipecatapp.application.remote_jobs import Errands
 from pipecatapp.metrics import RunMetrics
 from pipecatapp.settings import Settings
-from pipecatapp.tools.code.elsewhere.errands import Errands
-from pipecatapp.tools.model.facts import ExpertFacts
 from pipecatapp.voice.metrics import VoiceMetrics
+from pipecatapp.voice.opening import studio_of
 from pipecatapp.voice.studio import Studio
-from pipecatapp.wiring import caller_keys, open_engine, studio_of
-from pipecatapp.workflow import LedgerFailed
 
 log = structlog.get_logger()
 
+Lifespan = Callable[[FastAPI], AbstractAsyncContextManager[None]]
 STATIC: Final = Path(__file__).parent / "static"
-RESUME_PATIENCE: Final = 120.0
-"""Seconds that the gateway and its experts get to come up before unfinished runs go on."""
 ROUTERS: Final = (
     chat.router,
+    completions.router,
     models.router,
     session.router,
     runs.router,
@@ -61,6 +60,7 @@ ROUTERS: Final = (
     plan.router,
     status.router,
     conversations.router,
+    notes.router,
     schedules.router,
     importing.router,
     prompts.router,
@@ -97,20 +97,58 @@ def build_app(
         stop.bind()
         await outwait(settings.state.ledger)
         restore_staged(settings.state)
-        async with open_engine(settings) as assembly:
+        async with open_container(settings) as container:
             metrics.expect(
-                [*assembly.runs.engine.workflows, "document"], [*assembly.runs.engine.tools]
+                [*container.runs.engine.workflows, "document"], [*container.runs.engine.tools]
             )
-            parts = Parts(assembly.runs, assembly.directory, metrics, stop, assembly.schedules)
+            parts = Parts(container.runs, container.directory, metrics, stop, container.schedules)
             app.state.parts = parts
-            parts.spawn(resume(parts, assembly.facts))
+            container.runs.engine.ledger.on_full = report_full_disk(health, settings.state)
+            parts.spawn(resume(parts))
             parts.spawn(lasting(parts.starter.run))
-            app.state.studio = studio = studio_of(settings, assembly.directory, voice_metrics)
+            app.state.studio = studio = studio_of(settings, container.directory, voice_metrics)
             async with talking(settings, studio, parts), mcp.serving():
                 health.started()
                 yield
                 await parts.drain(settings.drain_seconds)
 
+    app = _routes(settings, lifespan, caller_keys(settings))
+    app.router.routes.extend(
+        [
+            *service_routes(health, registry),
+            mcp_route(mcp),
+            *static_routes(static),
+            *trust_routes(settings.tls_ca_file),
+        ]
+    )
+    return app
+
+
+def build_command_app(settings: Settings, key: str) -> FastAPI:
+    """Build the same routes for one command of this process, which sends `key`.
+
+    Nothing starts by itself: no voice, no schedules, no unfinished runs of another process. The
+    end of its lifespan waits for the runs that were started, unless there was an error.
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with open_container(settings) as container:
+            metrics = RunMetrics(new_registry())
+            runs, directory, schedules = container.runs, container.directory, container.schedules
+            parts = Parts(runs, directory, metrics, Stop(), schedules)
+            app.state.parts = parts
+            try:
+                yield
+                await parts.all_ended()
+            finally:
+                await parts.drain(0)
+
+    return _routes(settings, lifespan, [key])
+
+
+def _routes(settings: Settings, lifespan: Lifespan, keys: Sequence[str]) -> FastAPI:
+    """Build the routes of the API, which `keys` open."""
     app = FastAPI(
         title="Hearth agent",
         version=hearth_version(),
@@ -120,21 +158,13 @@ def build_app(
         redoc_url=None,
         dependencies=[Depends(sound_json)],
     )
-    app.state.access = Access(caller_keys(settings), public_origin=settings.public_origin)
+    app.state.access = Access(keys, public_origin=settings.public_origin)
     app.state.directory = settings.state
     app.state.errands = Errands(settings.errands)
     app.add_middleware(Edge, max_body_bytes=settings.max_body_bytes)
     answer_errors_as_openai(app)
     for router in ROUTERS:
         app.include_router(router)
-    app.router.routes.extend(
-        [
-            *service_routes(health, registry),
-            mcp_route(mcp),
-            *static_routes(static),
-            *trust_routes(settings.tls_ca_file),
-        ]
-    )
     return app
 
 
@@ -152,6 +182,21 @@ async def talking(settings: Settings, studio: Studio, parts: Parts) -> AsyncIter
         await studio.close()
 
 
+def report_full_disk(health: Health, state: StateDir) -> Callable[[bool], None]:
+    """Return what a ledger calls when its disk is full, and when there is room again."""
+
+    def report(full: bool) -> None:  # noqa: FBT001 (a callback of one fact)
+        if full:
+            health.not_ready(
+                "disk",
+                f"the disk of {state.root} is full: runs are paused until there is room",
+            )
+        else:
+            health.ready_again("disk")
+
+    return report
+
+
 def restore_staged(state: StateDir) -> None:
     """Become what a restore has left for this start. Raises `LedgerBusy` and `LedgerFailed`."""
     try:
@@ -162,17 +207,13 @@ def restore_staged(state: StateDir) -> None:
         log.warning("restored", id=archive.id, created=archive.created.isoformat())
 
 
-async def resume(parts: Parts, facts: ExpertFacts) -> None:
+async def resume(parts: Parts) -> None:
     """Go on with the runs that the last stop, or a crash, left unfinished.
 
-    After a power failure everything starts at once, and this service is the quickest: a run that
-    went on before a model can answer would fail, so the others get a time to come up.
+    After a power failure everything starts at once, and this service is the quickest: steps of
+    theirs that ask a model give it a time to come up (`ExpertFacts.ready`).
     """
     await forget_left(parts)
-    if not parts.runs.unfinished():
-        return
-    if not await facts.wait_for_an_expert(RESUME_PATIENCE):
-        log.warning("resumed_without_expert", waited_seconds=RESUME_PATIENCE)
     for run in await parts.runs.engine.resume_unfinished():
         log.info("run_resumed", run=run)
         parts.watch(run)

@@ -1,11 +1,12 @@
 """The figures of runs and their steps. Labels are bounded: shipped workflows and known tools."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
-from pipecatapp.workflow import RunView
+from pipecatapp.workflow import RunSummary
+from pipecatapp.workflow.storage import ToolTime
 
 ENDINGS = ("done", "failed", "cancelled")
 SECONDS = (0.01, 0.05, 0.1, 0.5, 1, 5, 10, 30, 60, 300, 1800)
@@ -67,16 +68,15 @@ class RunMetrics:
         for kind in ("prompt", "completion"):
             self.tokens.labels(kind)
 
-    def ended(self, view: RunView, *, workflow: str) -> None:
-        """Count a run that has ended, and all that happened in it."""
-        self.runs.labels(workflow, view.status).inc()
-        self.run_seconds.labels(workflow).observe(view.seconds or 0)
-        self.tokens.labels("prompt").inc(view.tokens.prompt)
-        self.tokens.labels("completion").inc(view.tokens.completion)
-        for step in view.steps:
-            if step.tool is not None:
-                self.tool_calls.labels(step.tool, step.status).inc()
-                self.node_seconds.labels(step.tool, step.status).observe(step.seconds or 0)
+    def ended(self, run: RunSummary, calls: Iterable[ToolTime], *, workflow: str) -> None:
+        """Count a run that has ended, and its calls of tools."""
+        self.runs.labels(workflow, run.status).inc()
+        self.run_seconds.labels(workflow).observe(run.seconds or 0)
+        self.tokens.labels("prompt").inc(run.tokens.prompt)
+        self.tokens.labels("completion").inc(run.tokens.completion)
+        for call in calls:
+            self.tool_calls.labels(call.tool, call.status).inc()
+            self.node_seconds.labels(call.tool, call.status).observe(call.seconds)
 
     @contextmanager
     def listening(self) -> Iterator[None]:

@@ -14,8 +14,9 @@ from hearth.service.names import DEFAULT_PORT_BASE, MOE_GATEWAY, PIPECATAPP, por
 from hearth.service.settings import TlsSettings
 from hearth.service.state import StateDir
 from hearth.settings import default_state_dir
+from pipecatapp.sandbox.ceiling import Ceiling
 from pipecatapp.voice.manners import Manners
-from pipecatapp.workflow.document.model import ModelPart
+from pipecatapp.workflow.syntax import ModelPart
 
 
 class Settings(TlsSettings):
@@ -78,6 +79,11 @@ class Settings(TlsSettings):
     code_url: AnyHttpUrl | None = Field(
         None,
         description="Where machines of the cluster reach this service; else where it listens.",
+    )
+    code_ceiling: Ceiling = Field(
+        Ceiling(),
+        description="The most that code.run may allow a program, whoever starts it:"
+        " `seconds`, `memory_mb`, `processes` and `disk_mb`.",
     )
     links: dict[str, AnyHttpUrl] = Field(
         {}, description="Name -> page of another program that the status page links to."

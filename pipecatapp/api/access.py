@@ -1,7 +1,6 @@
 """Who may call: a key in the header, or the cookie of a login from our own page."""
 
 import asyncio
-import hashlib
 import hmac
 import secrets
 import time
@@ -11,7 +10,7 @@ from typing import Annotated, Final
 from fastapi import Depends, Request
 from starlette.requests import HTTPConnection
 
-from pipecatapp.api.errors import Refused
+from hearth.service.http_errors import BearerKeys, Refused, sent_key, wrong_key
 
 COOKIE: Final = "hearth_session"
 SESSION_SECONDS: Final = 30 * 24 * 3600
@@ -33,16 +32,14 @@ class Access:
         public_origin: str | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._keys = [key.encode() for key in keys]
-        self._secret = hmac.digest(self._keys[0], b"hearth session v1", "sha256")
+        self._keys = BearerKeys(keys)
+        self._secret = hmac.digest(keys[0].encode(), b"hearth session v1", "sha256")
         self._public_origin, self._clock = public_origin, clock
         self._wrong: list[float] = []
 
-    def opens(self, key: str) -> bool:
-        """Whether `key` is one of ours; the time it takes says nothing about which."""
-        given = hashlib.sha256(key.encode()).digest()
-        found = [hmac.compare_digest(given, hashlib.sha256(k).digest()) for k in self._keys]
-        return any(found)
+    def opens(self, key: bytes) -> bool:
+        """Return whether `key` is one of ours."""
+        return self._keys.opens(key)
 
     def new_session(self) -> str:
         claim = f"v1.{int(self._clock()) + SESSION_SECONDS}.{secrets.token_urlsafe(12)}"
@@ -86,9 +83,9 @@ def cookie_name(request: HTTPConnection) -> str:
 
 def knows(access: Access, connection: HTTPConnection) -> bool:
     """Whether a WebSocket is opened by somebody with a key, or by our own page after a login."""
-    scheme, _, key = connection.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
-        return access.opens(key.strip())
+    key = sent_key(connection)
+    if key is not None:
+        return access.opens(key)
     cookie = connection.cookies.get(cookie_name(connection), "")
     return access.knows_session(cookie) and access.own_page(connection)
 
@@ -101,18 +98,13 @@ def access_of(request: Request) -> Access:
 
 def known_caller(request: Request, access: Annotated[Access, Depends(access_of)]) -> None:
     """Let the request pass, or raise `Refused`: 401 without a key, 403 from another's page."""
-    scheme, _, key = request.headers.get("authorization", "").partition(" ")
-    if scheme.lower() == "bearer":
-        if access.opens(key.strip()):
+    key = sent_key(request)
+    if key is not None:
+        if access.opens(key):
             return
         raise unknown_key()
     if not access.knows_session(request.cookies.get(cookie_name(request), "")):
-        raise Refused(
-            401,
-            "missing_api_key",
-            "No key. Send it as 'Authorization: Bearer …' or log in at the web page.",
-            headers={"www-authenticate": "Bearer"},
-        )
+        raise unknown_key()
     own_page_only(request, access)
 
 
@@ -123,9 +115,4 @@ def own_page_only(request: Request, access: Annotated[Access, Depends(access_of)
 
 
 def unknown_key() -> Refused:
-    return Refused(
-        401,
-        "invalid_api_key",
-        "That is not this instance's key. `hearth status` says which file holds it.",
-        headers={"www-authenticate": "Bearer"},
-    )
+    return wrong_key("`hearth status` says which file holds this instance's key.")

@@ -2,17 +2,15 @@
 
 import re
 import uuid
-from typing import Any, Final
+from typing import Final
 
 import structlog
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from hearth.openai_api.errors import error_body
+from hearth.service.http_errors import BodyLimit
+from pipecatapp.application.engine import InvalidDocument, LedgerBusy, LedgerFailed, LedgerTooNew
 from pipecatapp.voice.satellites.listener import CannotListen
-from pipecatapp.workflow import InvalidDocument, LedgerBusy, LedgerFailed, LedgerTooNew
 
 log = structlog.get_logger()
 
@@ -35,21 +33,13 @@ LARGE: Final = ("/api/restore", "/api/errands/")
 """What takes bodies of any size, and writes them to the disk as they come."""
 
 
-class BodyTooLarge(HTTPException):
-    """Send less, or raise PIPECATAPP_MAX_BODY_BYTES."""
-
-    def __init__(self, limit: int) -> None:
-        super().__init__(413, f"The request body is larger than {limit} bytes.")
-
-    def body(self) -> dict[str, Any]:
-        return error_body(self.detail, type="invalid_request_error", code="body_too_large")
-
-
 class Edge:
     """ASGI middleware around the whole service; it never holds an answer back."""
 
     def __init__(self, app: ASGIApp, *, max_body_bytes: int) -> None:
-        self.app, self.max_body_bytes = app, max_body_bytes
+        self.app = BodyLimit(
+            app, limit=max_body_bytes, setting="PIPECATAPP_MAX_BODY_BYTES", unlimited=LARGE
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -57,13 +47,7 @@ class Edge:
             return
         answer = _Answer(scope, send)
         with structlog.contextvars.bound_contextvars(request_id=answer.request_id):
-            if scope["path"].startswith(LARGE):
-                await self.app(scope, receive, answer.send)
-            elif self._declared(scope) > self.max_body_bytes:
-                refusal = JSONResponse(BodyTooLarge(self.max_body_bytes).body(), 413)
-                await refusal(scope, receive, answer.send)
-            else:
-                await self.app(scope, self._counted(receive), answer.send)
+            await self.app(scope, receive, answer.send)
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Say in one sentence, without a traceback, why the service cannot start."""
@@ -84,24 +68,6 @@ class Edge:
         finally:
             if failed is not None:
                 await send(failed)
-
-    def _declared(self, scope: Scope) -> int:
-        length = Headers(scope=scope).get("content-length", "")
-        return int(length) if length.isascii() and length.isdigit() else 0
-
-    def _counted(self, receive: Receive) -> Receive:
-        """Count what comes, so that a caller who names no length cannot send without end."""
-        seen = 0
-
-        async def counted() -> Message:
-            nonlocal seen
-            message = await receive()
-            seen += len(message.get("body", b""))
-            if seen > self.max_body_bytes:
-                raise BodyTooLarge(self.max_body_bytes)
-            return message
-
-        return counted
 
 
 class _Answer:

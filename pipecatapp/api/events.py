@@ -9,17 +9,18 @@ from fastapi import APIRouter, Depends, Header, Query
 from starlette.responses import StreamingResponse
 
 from hearth.openai_api.sse import sse_event
+from hearth.service.http_errors import Refused
 from pipecatapp.api.access import known_caller
-from pipecatapp.api.errors import Refused
+from pipecatapp.api.owners import own_run
 from pipecatapp.api.parts import Parts, Stop, WithParts
-from pipecatapp.workflow import Delta, Event
+from pipecatapp.application.engine import Delta, Event
 
 KEEP_ALIVE_SECONDS: Final = 15.0
 KEEP_ALIVE: Final = b": still here\n\n"
 LAST: Final = 2**63 - 1
 """The largest number that an event can have: SQLite's."""
 
-router = APIRouter(prefix="/api/runs", dependencies=[Depends(known_caller)])
+router = APIRouter(prefix="/api/runs", dependencies=[Depends(known_caller), Depends(own_run)])
 
 
 @router.get("/{run}/events")
@@ -34,7 +35,7 @@ async def follow_run(
 
     Without `end` the run has not ended: the service stops, or waits to go on with it. Come back.
     """
-    parts.runs.view(run)
+    parts.runs.engine.summary(run)
     return StreamingResponse(
         _stream(parts, run, _start(after, last_event_id)),
         media_type="text/event-stream",

@@ -11,12 +11,14 @@ from typing import Annotated, Any
 import structlog
 from fastapi import Depends, Request
 
+from pipecatapp.application.conversations import ConversationService
+from pipecatapp.application.engine import Workflow
+from pipecatapp.application.notes import NoteService
+from pipecatapp.application.runs import Beside, Document, RunService
+from pipecatapp.application.schedules.starting import Starter
+from pipecatapp.application.schedules.store import Schedules
+from pipecatapp.application.status import Directory
 from pipecatapp.metrics import RunMetrics
-from pipecatapp.runs import Beside, Document, Runs
-from pipecatapp.schedules.starting import Starter
-from pipecatapp.schedules.store import Schedules
-from pipecatapp.tools.cluster.directory import Directory
-from pipecatapp.workflow import Listener, Workflow
 
 log = structlog.get_logger()
 
@@ -67,7 +69,7 @@ class Stop:
 class Parts:
     """The runs and what stands around them."""
 
-    runs: Runs
+    runs: RunService
     directory: Directory
     metrics: RunMetrics
     stop: Stop
@@ -76,6 +78,9 @@ class Parts:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
+        ledger = self.runs.engine.ledger
+        self.conversations, self.notes = ConversationService(ledger), NoteService(ledger)
+        self.runs.on_start = self.watch
         self.starter = Starter(self.schedules, self._start_scheduled, self._workflows)
 
     def _workflows(self) -> Iterable[Workflow]:
@@ -85,37 +90,11 @@ class Parts:
         self, workflow: str, inputs: Mapping[str, Any], *, caller: str, beside: Beside
     ) -> str:
         document = Document(workflow=workflow)
-        return await self.start(document, dict(inputs), caller=caller, beside=beside)
+        return await self.runs.start(document, dict(inputs), caller=caller, beside=beside)
 
     @property
     def runs_running(self) -> int:
         return len(self._running)
-
-    async def start(
-        self,
-        document: Document,
-        inputs: dict[str, Any],
-        *,
-        conversation: str | None = None,
-        caller: str = "",
-        listener: Listener | None = None,
-        answers: dict[str, Any] | None = None,
-        interactive: bool = True,
-        beside: Beside = lambda _run: (),
-    ) -> str:
-        """`Runs.start`, counted."""
-        run = await self.runs.start(
-            document,
-            inputs,
-            conversation=conversation,
-            caller=caller,
-            listener=listener,
-            answers=answers,
-            interactive=interactive,
-            beside=beside,
-        )
-        self.watch(run)
-        return run
 
     def watch(self, run: str) -> None:
         """Count a run when it ends."""
@@ -130,6 +109,11 @@ class Parts:
         task.add_done_callback(self._done)
         return task
 
+    async def all_ended(self) -> None:
+        """Wait until no run is running."""
+        while self._running:
+            await asyncio.wait(list(self._running.values()))
+
     async def drain(self, seconds: float) -> None:
         """Give running runs their time to end; what is left goes on after the next start."""
         if self._running:
@@ -142,10 +126,12 @@ class Parts:
 
     async def _count(self, run: str) -> None:
         await self.runs.engine.wait(run)
-        view = self.runs.view(run)
-        known = view.workflow in self.runs.engine.workflows
-        self.metrics.ended(view, workflow=view.workflow if known else "document")
-        log.info("run_ended", run=run, workflow=view.workflow, status=view.status)
+        engine = self.runs.engine
+        calls = await asyncio.to_thread(engine.ledger.read.tool_times, run)
+        ended = engine.summary(run)
+        name = ended.workflow if ended.workflow in engine.workflows else "document"
+        self.metrics.ended(ended, calls, workflow=name)
+        log.info("run_ended", run=run, workflow=ended.workflow, status=ended.status)
 
     def _forget(self, run: str, counted: asyncio.Task[None]) -> None:
         """A run whose counting was cancelled is left for the next start, so it still counts."""

@@ -1,5 +1,6 @@
 """`/api/plan`: what a workflow would do, and what is wrong in it, without running it."""
 
+import asyncio
 from typing import Any
 
 from fastapi import APIRouter, Depends
@@ -7,17 +8,17 @@ from pydantic import BaseModel, Field
 
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.parts import WithParts
-from pipecatapp.foresight import Outlook
-from pipecatapp.runs import Document, Explained, FlatForm, Planned
-from pipecatapp.workflow.document.model import WorkflowDocument
+from pipecatapp.application.engine import WorkflowDocument
+from pipecatapp.application.preview.dry_run import Preview
+from pipecatapp.application.runs import Checked, Document, Explained, FlatForm, Planned
 
 router = APIRouter(prefix="/api/plan", dependencies=[Depends(known_caller)])
 
 
 @router.post("")
-async def show_plan(body: Document, parts: WithParts) -> Planned:
+async def show_plan(body: Checked, parts: WithParts) -> Planned:
     """The graph, or the diagnostics: a wrong document is an answer here and no error."""
-    return parts.runs.planned(body)
+    return await asyncio.to_thread(parts.runs.planned, body)
 
 
 class Question(Document):
@@ -53,12 +54,13 @@ class Look(Document):
 
 
 @router.post("/cache")
-async def foresee(body: Look, parts: WithParts) -> Outlook:
+async def show_dry_run(body: Look, parts: WithParts) -> Preview:
     """Of each step whether it would be called or is known, and why, and what models would be told;
     nothing is run.
     """
     document = Document.model_validate(body.model_dump(exclude={"inputs", "run", "at"}))
-    return parts.runs.foreseen(document, body.inputs, run=body.run, at=body.at)
+    runs, run, at = parts.runs, body.run, body.at
+    return await asyncio.to_thread(lambda: runs.dry_run(document, body.inputs, run=run, at=at))
 
 
 @router.get("/schema")
@@ -71,11 +73,12 @@ async def show_schema() -> dict[str, Any]:
 async def explain_field(body: Question, parts: WithParts) -> Explanation:
     """Which layer, variant or document says what of a field, and where."""
     document = Document.model_validate(body.model_dump(exclude={"path"}))
-    return Explanation(opinions=parts.runs.explained(document, body.path))
+    opinions = await asyncio.to_thread(parts.runs.explained, document, body.path)
+    return Explanation(opinions=opinions)
 
 
 @router.post("/flat")
 async def show_flat(body: Flatten, parts: WithParts) -> Flat:
     """The workflow that comes of a document and its layers, written out."""
     document = Document.model_validate(body.model_dump(exclude={"format"}))
-    return Flat(document=parts.runs.flat(document, body.format))
+    return Flat(document=await asyncio.to_thread(parts.runs.flat, document, body.format))

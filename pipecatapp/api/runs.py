@@ -1,20 +1,28 @@
 """`/api/runs`: start runs, list them, look at one, cancel one."""
 
-from typing import Annotated, Any
+import asyncio
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Header, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, Response
 
+from hearth.service.http_errors import Refused
 from pipecatapp.api.access import known_caller
-from pipecatapp.api.errors import Refused
-from pipecatapp.api.parts import WithParts
-from pipecatapp.library.runs.comparing import RunDifference
-from pipecatapp.library.runs.steps import changes, pinned
-from pipecatapp.runs import Document, Fork, RunList
-from pipecatapp.workflow import RunView, Status
+from pipecatapp.api.owners import Behalf, own_run, own_runs
+from pipecatapp.api.parts import Parts, WithParts
+from pipecatapp.application.callers import owner_of
+from pipecatapp.application.comparison import RunDifference
+from pipecatapp.application.engine import RunView, json_of
+from pipecatapp.application.history import RunChoices, RunList, RunQuery, choices, search
+from pipecatapp.application.runs import Document, Fork
+from pipecatapp.application.steps import changes, pinned
 
-router = APIRouter(prefix="/api/runs", dependencies=[Depends(known_caller)])
+router = APIRouter(prefix="/api/runs", dependencies=[Depends(known_caller), Depends(own_run)])
+
+
+Via = Annotated[Literal["api", "cli"], Header(alias="x-hearth-client")]
+"""What sends the request: the ledger records it as the caller."""
 
 
 class NewRun(Document):
@@ -46,24 +54,26 @@ class Started(BaseModel):
 
 @router.get("")
 async def list_runs(
-    parts: WithParts,
-    limit: Annotated[int, Query(ge=1, le=500)] = 50,
-    before: Annotated[str | None, Query(max_length=200)] = None,
-    workflow: Annotated[str | None, Query(max_length=200)] = None,
-    status: Status | None = None,
+    query: Annotated[RunQuery, Query()], parts: WithParts, behalf: Behalf = ""
 ) -> RunList:
-    """The last runs, newest first; of one workflow, or of one status, where they are named."""
-    return parts.runs.page(limit=limit, before=before, workflow=workflow, status=status)
+    """Runs that the query fits, the newest first."""
+    return await asyncio.to_thread(search, parts.runs.engine, query, owner_of(behalf))
+
+
+@router.get("/choices")
+async def list_choices(parts: WithParts, behalf: Behalf = "") -> RunChoices:
+    """The workflows, callers and people that a query can name."""
+    return await asyncio.to_thread(choices, parts.runs.engine, owner_of(behalf))
 
 
 @router.post("", status_code=201)
-async def start_run(body: NewRun, parts: WithParts) -> Started:
+async def start_run(body: NewRun, parts: WithParts, via: Via = "api") -> Started:
     """Start a run; it goes on when the caller hangs up."""
-    run = await parts.start(
+    run = await parts.runs.start(
         body,
         body.inputs,
         conversation=body.conversation,
-        caller="api",
+        caller=via,
         answers=body.answers,
         interactive=body.interactive,
     )
@@ -84,6 +94,29 @@ class RunIds(BaseModel):
     runs: list[str]
 
 
+class ChosenRuns(BaseModel):
+    """Runs to be treated together."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    runs: list[str] = Field(min_length=1, max_length=5000)
+
+
+@router.post("/delete", status_code=204)
+async def delete_runs(body: ChosenRuns, parts: WithParts, behalf: Behalf = "") -> None:
+    """Remove runs that have ended, all or none."""
+    own_runs(parts, body.runs, owner_of(behalf))
+    await parts.runs.delete(body.runs)
+
+
+@router.post("/export")
+async def export_runs(body: ChosenRuns, parts: WithParts, behalf: Behalf = "") -> PlainTextResponse:
+    """Runs as JSON lines, as `/import` takes them."""
+    own_runs(parts, body.runs, owner_of(behalf))
+    lines = await asyncio.to_thread(parts.runs.export, *body.runs)
+    return PlainTextResponse(lines, media_type="application/jsonl")
+
+
 @router.post("/prune")
 async def prune_runs(body: Prune, parts: WithParts) -> RunIds:
     """Remove old runs; what other runs still use of them stays."""
@@ -93,7 +126,7 @@ async def prune_runs(body: Prune, parts: WithParts) -> RunIds:
 @router.post("/import", status_code=201)
 async def import_runs(request: Request, parts: WithParts) -> RunIds:
     """Take in runs that were exported, all or none; the body is their JSON lines."""
-    return RunIds(runs=await parts.runs.take_in(_text(await request.body())))
+    return RunIds(runs=await parts.runs.import_runs(_text(await request.body())))
 
 
 def _text(body: bytes) -> str:
@@ -106,13 +139,26 @@ def _text(body: bytes) -> str:
 @router.get("/{run}/export")
 async def export_run(run: str, parts: WithParts) -> PlainTextResponse:
     """A run as JSON lines: itself, its steps, its events, what came to it."""
-    return PlainTextResponse(parts.runs.export(run), media_type="application/jsonl")
+    lines = await asyncio.to_thread(parts.runs.export, run)
+    return PlainTextResponse(lines, media_type="application/jsonl")
 
 
-@router.get("/{run}")
-async def show_run(run: str, parts: WithParts) -> RunView:
+@router.delete("/{run}", status_code=204)
+async def delete_run(run: str, parts: WithParts) -> None:
+    """Remove a run that has ended."""
+    await parts.runs.delete([run])
+
+
+@router.get("/{run}", response_model=RunView)
+async def show_run(run: str, parts: WithParts) -> Response:
     """Its graph, its steps with what went in and out, its tokens."""
-    return parts.runs.view(run)
+    return await _view(parts, run)
+
+
+async def _view(parts: Parts, run: str) -> Response:
+    """A run as JSON, made beside the event loop: with 10,000 steps that takes a second."""
+    body = await asyncio.to_thread(lambda: json_of(parts.runs.view(run)))
+    return Response(body, media_type="application/json")
 
 
 @router.get("/{run}/compare")
@@ -120,7 +166,7 @@ async def compare_runs(
     run: str, other: Annotated[str, Query(alias="with", max_length=200)], parts: WithParts
 ) -> RunDifference:
     """What another run did otherwise: inputs, outputs, and each step that differs."""
-    return parts.runs.compare(run, other)
+    return await asyncio.to_thread(parts.runs.compare, run, other)
 
 
 @router.get("/{run}/changes")
@@ -131,16 +177,18 @@ async def changes_of_run(
     return PlainTextResponse(await changes(parts.runs.engine, run, path), media_type="text/x-diff")
 
 
-@router.post("/{run}/cancel")
-async def cancel_run(run: str, parts: WithParts) -> RunView:
+@router.post("/{run}/cancel", response_model=RunView)
+async def cancel_run(run: str, parts: WithParts) -> Response:
     """Stop a run. One that has ended stays as it ended."""
-    return await parts.runs.cancel(run)
+    await parts.runs.cancel(run)
+    return await _view(parts, run)
 
 
-@router.post("/{run}/answer")
-async def answer_run(run: str, body: Answer, parts: WithParts) -> RunView:
+@router.post("/{run}/answer", response_model=RunView)
+async def answer_run(run: str, body: Answer, parts: WithParts, via: Via = "api") -> Response:
     """Answer the question of a step that waits; the run goes on."""
-    return await parts.runs.answer(run, body.path, body.value, by="api")
+    await parts.runs.answer(run, body.path, body.value, by=via)
+    return await _view(parts, run)
 
 
 @router.post("/{run}/notes", status_code=204)
@@ -149,11 +197,16 @@ async def note_run(run: str, body: NewNote, parts: WithParts) -> None:
     await parts.runs.note(run, body.text, by=body.by)
 
 
+@router.post("/{run}/again", status_code=201)
+async def run_again(run: str, parts: WithParts, via: Via = "api") -> Started:
+    """Start the same with the same inputs once more; nothing is taken over."""
+    return Started(run=await parts.runs.again(run, caller=via))
+
+
 @router.post("/{run}/fork", status_code=201)
-async def fork_run(run: str, body: Fork, parts: WithParts) -> Started:
+async def fork_run(run: str, body: Fork, parts: WithParts, via: Via = "api") -> Started:
     """Run it again, edited or from a step on; what stays the same is taken over."""
-    forked = await parts.runs.fork(run, body, caller="api")
-    parts.watch(forked)
+    forked = await parts.runs.fork(run, body, caller=via)
     return Started(run=forked)
 
 

@@ -39,7 +39,7 @@ async def log_in(
     body: Login, request: Request, response: Response, access: Annotated[Access, Depends(access_of)]
 ) -> Session:
     """Answer with the cookie of a session of thirty days."""
-    if not access.opens(body.key.get_secret_value()):
+    if not access.opens(body.key.get_secret_value().encode()):
         await access.punish_wrong_key()
         raise unknown_key()
     response.set_cookie(

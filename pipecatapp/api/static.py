@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from pipecatapp.api.errors import Refused
+from hearth.service.http_errors import Refused
 
 TYPES: Final = {
     ".css": "text/css; charset=utf-8",

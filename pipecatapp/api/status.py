@@ -1,13 +1,22 @@
 """`/api/status`: the machines, services and experts of this instance, and how busy the agent is."""
 
+import asyncio
+
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel
 
 from hearth.service.version import hearth_version
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.parts import WithParts
-from pipecatapp.schedules.store import Schedule
-from pipecatapp.tools.cluster.status import ClusterStatus, whole
+from pipecatapp.application.schedules.store import Schedule
+from pipecatapp.application.status import (
+    Cause,
+    ClusterStatus,
+    ProgramStatus,
+    causes,
+    programs,
+    whole,
+)
 
 router = APIRouter(prefix="/api/status", dependencies=[Depends(known_caller)])
 
@@ -20,7 +29,10 @@ class Status(ClusterStatus):
     """What `cluster.status` tells, with what only a person at the page needs."""
 
     version: str
+    down: list[Cause]
+    """What needs attention, each cause once."""
     agent: AgentStatus
+    programs: ProgramStatus
     links: dict[str, str]
     schedules: list[Schedule]
     """What starts by itself, the next one first."""
@@ -32,7 +44,9 @@ async def show_status(parts: WithParts) -> Status:
     return Status(
         **found.model_dump(),
         version=hearth_version(),
+        down=causes(found),
         agent=AgentStatus(runs_running=parts.runs_running),
+        programs=await asyncio.to_thread(programs),
         links=parts.directory.places.links(),
         schedules=parts.schedules.all(),
     )

@@ -5,22 +5,27 @@ from pydantic import BaseModel
 
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.parts import WithParts
-from pipecatapp.catalogue import WorkflowCard, WorkflowPage, catalogue, page
+from pipecatapp.application.registry import (
+    WorkflowDetail,
+    WorkflowSummary,
+    workflow_detail,
+    workflow_summaries,
+)
 
 router = APIRouter(prefix="/api/workflows", dependencies=[Depends(known_caller)])
 
 
 class WorkflowList(BaseModel):
-    workflows: list[WorkflowCard]
+    workflows: list[WorkflowSummary]
 
 
 @router.get("")
 async def list_workflows(parts: WithParts) -> WorkflowList:
     """All that can be started by name."""
-    return WorkflowList(workflows=catalogue(parts.runs.engine))
+    return WorkflowList(workflows=workflow_summaries(parts.runs.engine))
 
 
 @router.get("/{name}")
-async def show_workflow(name: str, parts: WithParts) -> WorkflowPage:
+async def show_workflow(name: str, parts: WithParts) -> WorkflowDetail:
     """One, with its graph."""
-    return page(parts.runs.engine, parts.runs.known(name))
+    return workflow_detail(parts.runs.engine, parts.runs.known(name))

@@ -1,8 +1,10 @@
 // The frame around all pages: session, routes, navigation.
 import "./components/theme-toggle.js"
 import "./pages/chat-page.js"
+import "./pages/compare-page.js"
 import "./pages/login-page.js"
 import "./pages/logs-page.js"
+import "./pages/notes-page.js"
 import "./pages/run-page.js"
 import "./pages/runs-page.js"
 import "./pages/status-page.js"
@@ -10,10 +12,12 @@ import "./pages/talk-page.js"
 import "./pages/workflow-page.js"
 import "./pages/workflows-page.js"
 import { signOut, signedIn } from "./api.js"
+import { forgetDraft } from "./components/chat-composer.js"
 import { forgetAll } from "./conversation.js"
 import { h } from "./dom.js"
 import { flame, icon } from "./icons.js"
-import { match, setTitle } from "./router.js"
+import { match, setTitle, setTitleCount } from "./router.js"
+import { waiting } from "./waiting.js"
 
 const SECTIONS = [
   ["chat", "Chat"],
@@ -29,18 +33,20 @@ class HearthApp extends HTMLElement {
   connectedCallback() {
     this.announcer = h("div", { id: "announcer", class: "off-screen", role: "status" })
     this.addEventListener("signed-in", () => this.#enter())
-    window.addEventListener("session-lost", () => this.#leave())
+    window.addEventListener("session-lost", () => this.#leave({ expired: true }))
+    waiting.addEventListener("change", () => this.#badge())
     window.addEventListener("hashchange", () => this.main && this.#route({ moved: true }))
     if (signedIn()) this.#enter()
     else this.#leave()
   }
 
-  #leave() {
+  #leave({ expired = false } = {}) {
     if (this.querySelector("login-page")) return
     forgetAll()
+    waiting.unwatch()
     this.main = null
     setTitle("Sign in")
-    this.replaceChildren(h("login-page"), this.announcer)
+    this.replaceChildren(h("login-page", { expired }), this.announcer)
   }
 
   #enter() {
@@ -51,7 +57,21 @@ class HearthApp extends HTMLElement {
     const home = h("a", { class: "rail-home", href: "#/chat", "aria-label": "Hearth, home" }, flame())
     this.nav = h("nav", { class: "rail", "aria-label": "Main" }, home, h("div", { class: "rail-links" }, links), h("div", { class: "rail-end" }, h("theme-toggle"), out))
     this.replaceChildren(skip, this.nav, this.main, this.announcer)
+    waiting.watch()
+    this.#badge()
     this.#route({ moved: false })
+  }
+
+  /** How many questions wait for a person: those of conversations at the chat, the others at the runs. */
+  #badge() {
+    setTitleCount(waiting.runs.length)
+    const counts = { chat: waiting.runs.filter((run) => run.conversation).length }
+    counts.runs = waiting.runs.length - counts.chat
+    for (const link of this.querySelectorAll(".rail [data-section]")) {
+      link.querySelector(".count-badge")?.remove()
+      const count = counts[link.dataset.section]
+      if (count) link.append(h("span", { class: "count-badge", testid: "badge" }, String(count), h("span", { class: "off-screen" }, count === 1 ? " question waits for you" : " questions wait for you")))
+    }
   }
 
   #route({ moved }) {
@@ -82,6 +102,7 @@ class HearthApp extends HTMLElement {
 
   #signOut = async () => {
     await signOut().catch(() => {}) // the server may be gone; this browser forgets the session all the same
+    forgetDraft()
     this.#leave()
   }
 }

@@ -1,89 +1,152 @@
-// Conversations live here and not in a page: an answer goes on while one looks at other pages.
-import { ApiError, ask, get } from "./api.js"
+// Conversations as the page knows them. A turn is a run of the server: it continues without this page, which only follows it.
+import { get, post } from "./api.js"
 import { every } from "./events.js"
+import { ENDED } from "./format.js"
+import { openRun } from "./run-state.js"
+import { waiting } from "./waiting.js"
 
-/** One conversation: `turns` of {user, text, state, error, run, model, seconds}; tells every difference as a "change". */
+const LOOK_SECONDS = 2
+
+/**
+ * One conversation: `turns` of {run, user, text, state, error, questions, model, seconds}; `run` is null until the server
+ * has accepted the turn. Tells every difference as a "change". Current while it is followed (`follow`, `leave`).
+ */
 class Conversation extends EventTarget {
   turns = []
+  /** What the model no longer sees: {before, partly}; null while it sees everything. */
+  unseen = null
   error = null
-  #abort = null
+  #sending = 0
+  #exists
+  #stopLooking = null
+  #followed = new Map()
 
-  constructor(id) {
+  constructor(id, { exists = true } = {}) {
     super()
     this.id = id
+    this.#exists = exists
+  }
+
+  get #address() {
+    return `/api/conversations/${encodeURIComponent(this.id)}`
   }
 
   get busy() {
-    return this.#abort !== null
+    return this.turns.some((turn) => turn.state === "running")
   }
 
-  async load() {
+  /** The question that waits longest for a person: {run, path, question}; undefined without one. */
+  get question() {
+    for (const turn of this.turns) for (const each of turn.questions) if (each.open) return { run: turn.run, ...each }
+  }
+
+  /** Keeps the turns current, also with those of other tabs and devices, until `leave`. */
+  follow() {
+    this.#stopLooking ??= every(LOOK_SECONDS, () => this.look())
+  }
+
+  leave() {
+    this.#stopLooking?.()
+    this.#stopLooking = null
+    for (const stop of this.#followed.values()) stop()
+    this.#followed.clear()
+  }
+
+  /** Reads the turns that are new or had not ended. */
+  async look() {
+    if (this.#sending || !this.#exists) return
     try {
-      const { turns } = await get(`/api/conversations/${encodeURIComponent(this.id)}`)
-      if (!this.turns.length) this.turns = turns.map((turn) => ({ user: turn.user, text: turn.assistant, state: "done", run: turn.run }))
+      const { turns, unseen } = await get(`${this.#address}?after=${encodeURIComponent(this.#known())}`)
+      if (this.#sending) return
+      this.error = null
+      this.unseen = unseen
+      for (const turn of turns) this.#take(turn)
     } catch (error) {
-      if (!(error instanceof ApiError)) throw error
-      if (error.status !== 404) this.error = error.message
+      this.#exists = error.status !== 404 // an old address: nobody has said anything in it
+      this.error = this.#exists ? error.message : null
     }
     this.#tell()
   }
 
+  /** The last run before the first turn that has not ended. */
+  #known() {
+    const open = this.turns.findIndex((turn) => !ENDED.has(turn.state))
+    return (open < 0 ? this.turns.at(-1) : this.turns[open - 1])?.run ?? ""
+  }
+
+  #take({ run, user, assistant, status, error, questions }) {
+    let turn = this.turns.find((each) => each.run === run)
+    if (!turn) {
+      turn = { run, user, text: "", seconds: null }
+      const next = this.turns.findIndex((each) => each.run > run)
+      this.turns.splice(next < 0 ? this.turns.length : next, 0, turn)
+    }
+    const state = status === "queued" ? "running" : status
+    if (turn.state !== state && ENDED.has(state)) all.dispatchEvent(new Event("change"))
+    if (turn.state !== state) waiting.look()
+    Object.assign(turn, { state, error, questions })
+    if (ENDED.has(state)) this.#unfollow(turn)
+    if (ENDED.has(state) && (assistant || status === "done")) turn.text = assistant
+    if (!ENDED.has(state)) this.#attach(turn)
+  }
+
+  /** Shows the text of a run while it comes. */
+  #attach(turn) {
+    if (this.#followed.has(turn) || !this.#stopLooking) return
+    const run = openRun(turn.run)
+    let status = null
+    const show = () => {
+      if (ENDED.has(turn.state)) return
+      if (run.words) turn.text = run.words
+      if (status !== run.view?.status) this.look()
+      status = run.view?.status
+      this.#tell()
+    }
+    run.addEventListener("change", show)
+    this.#followed.set(turn, () => {
+      run.removeEventListener("change", show)
+      run.close()
+      turn.seconds = run.view?.seconds ?? null
+    })
+  }
+
+  #unfollow(turn) {
+    this.#followed.get(turn)?.()
+    this.#followed.delete(turn)
+  }
+
+  /** Asks a model. Rejects with ApiError, and without a turn, when the server does not take it. */
   async send(text, model) {
-    const turn = { user: text, text: "", state: "running", error: null, run: null, model, seconds: null }
+    const turn = { run: null, user: text, text: "", state: "running", error: null, questions: [], model, seconds: null }
     this.turns.push(turn)
-    this.#abort = new AbortController()
-    const started = performance.now()
+    this.#exists = true
+    this.#sending += 1
     this.#tell()
-    const stopLooking = every(0.4, () => this.#findRun(turn))
     try {
-      await this.#stream(turn)
-      turn.state = "done"
-    } catch (error) {
-      turn.state = error.name === "AbortError" ? "cancelled" : "failed"
-      turn.run ??= error.run ?? null
-      turn.error = error.name === "AbortError" ? null : error.message
-    } finally {
-      stopLooking()
-      this.#abort = null
-      turn.seconds = (performance.now() - started) / 1000
-      this.#tell()
-      all.dispatchEvent(new Event("change"))
-    }
-  }
-
-  async #stream(turn) {
-    const onRun = (run) => {
-      if (turn.run === run) return
+      const { run } = await post(`${this.#address}/turns`, { text, model })
       turn.run = run
+      if (turn.stopped) await this.#cancel(turn)
+      this.#attach(turn)
+      all.dispatchEvent(new Event("change"))
+    } catch (error) {
+      this.turns.splice(this.turns.indexOf(turn), 1)
+      throw error
+    } finally {
+      this.#sending -= 1
       this.#tell()
     }
-    const messages = [{ role: "user", content: turn.user }]
-    const request = { model: turn.model, messages, conversation: this.id, signal: this.#abort.signal, onRun }
-    for await (const piece of ask(request)) {
-      turn.text += piece
-      this.#tell()
-    }
   }
 
-  /** The answer's headers, which name the run, come with its first word; its graph is to be seen before that. */
-  async #findRun(turn) {
-    if (turn.run) return
-    const { runs } = await get("/api/runs?limit=10").catch(() => ({ runs: [] })) // the answer itself tells what is wrong
-    const known = this.turns.map((each) => each.run)
-    const found = runs.find((run) => run.conversation === this.id && !known.includes(run.id))
-    if (!found || turn.run) return
-    turn.run = found.id
-    this.#tell()
+  /** Ends the work behind the answers that have not ended. */
+  async stop() {
+    const open = this.turns.filter((turn) => !ENDED.has(turn.state))
+    for (const turn of open) turn.stopped = true
+    await Promise.all(open.filter((turn) => turn.run).map((turn) => this.#cancel(turn)))
+    await this.look()
   }
 
-  /** Asks the last question again, in place of its failed or stopped answer. */
-  retry() {
-    const { user, model } = this.turns.pop()
-    return this.send(user, model)
-  }
-
-  stop() {
-    this.#abort?.abort()
+  #cancel(turn) {
+    return post(`/api/runs/${encodeURIComponent(turn.run)}/cancel`)
   }
 
   #tell() {
@@ -96,13 +159,9 @@ const open = new Map()
 /** Tells "change" when the list of conversations may read differently. */
 export const all = new EventTarget()
 
-/** The conversation of this id, loaded once. */
+/** The conversation of this id. */
 export function conversation(id) {
-  if (!open.has(id)) {
-    const fresh = new Conversation(id)
-    open.set(id, fresh)
-    fresh.load()
-  }
+  if (!open.has(id)) open.set(id, new Conversation(id))
   return open.get(id)
 }
 
@@ -110,14 +169,13 @@ export function conversation(id) {
 export function newConversation() {
   const bytes = crypto.getRandomValues(new Uint8Array(12))
   const id = `c-${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`
-  const fresh = new Conversation(id)
-  open.set(id, fresh)
-  return fresh
+  open.set(id, new Conversation(id, { exists: false }))
+  return open.get(id)
 }
 
 export const listConversations = async () => (await get("/api/conversations")).conversations
 
 export function forgetAll() {
-  for (const each of open.values()) each.stop()
+  for (const each of open.values()) each.leave()
   open.clear()
 }

@@ -23,13 +23,16 @@ export function followRun(id, { onEvent, onWords, onEnd }) {
   return stop
 }
 
-/** Calls `work` now, and `seconds` after each time it has ended, while the page can be seen. Returns the function that stops it. */
-export function every(seconds, work) {
+/**
+ * Calls `work` now, and `seconds` after each time it has ended, while the page can be seen; with `hidden`, always.
+ * Returns the function that stops it.
+ */
+export function every(seconds, work, { hidden = false } = {}) {
   let timer = 0
   let stopped = false
   const turn = async () => {
     clearTimeout(timer)
-    if (!document.hidden) await work()
+    if (hidden || !document.hidden) await work()
     if (!stopped) timer = setTimeout(turn, seconds * 1000)
   }
   const seen = () => !document.hidden && turn()

@@ -1,28 +1,35 @@
 // Hash routes: the server knows only `/`. A page is a custom element; the parts of the address are its `params`.
 
 const ROUTES = [
-  [/^#\/chat(?:\/([^/?]+))?$/, "chat-page", "Chat", ["conversation"]],
+  [/^#\/chat(?:\/([^/]+))?$/, "chat-page", "Chat", ["conversation"]],
+  [/^#\/notes$/, "notes-page", "Notes", []],
   [/^#\/talk$/, "talk-page", "Talk", []],
   [/^#\/runs$/, "runs-page", "Runs", []],
-  [/^#\/runs\/([^/?]+)(?:\?step=(.+))?$/, "run-page", "Run", ["run", "step"]],
+  [/^#\/runs\/([^/]+)$/, "run-page", "Run", ["run"]],
   [/^#\/workflows$/, "workflows-page", "Workflows", []],
-  [/^#\/workflows\/([^?]+)$/, "workflow-page", "Workflow", ["workflow"]],
+  [/^#\/workflows\/(.+)$/, "workflow-page", "Workflow", ["workflow"]],
   [/^#\/status$/, "status-page", "Status", []],
   [/^#\/logs$/, "logs-page", "Logs", []],
 ]
 
-/** The route of a hash: {page, title, section, params}; null for an address that nobody serves. */
+/** The route of a hash: {page, title, section, params}, with its query among the params; null for an address without a page. */
 export function match(hash) {
-  const address = hash === "" || hash === "#" || hash === "#/" ? "#/chat" : hash
+  const [address, query] = apart(hash === "" || hash === "#" || hash === "#/" ? "#/chat" : hash)
   for (const [pattern, page, title, names] of ROUTES) {
     const found = pattern.exec(address)
     if (!found) continue
     const parts = found.slice(1).map(decoded)
     if (parts.includes(null)) return null
-    const params = Object.fromEntries(names.map((name, i) => [name, parts[i]]))
-    return { page, title, section: address.split(/[/?]/)[1], params }
+    const params = { ...Object.fromEntries(new URLSearchParams(query)), ...Object.fromEntries(names.map((name, i) => [name, parts[i]])) }
+    if (page === "run-page" && params.with) return { page: "compare-page", title: "Compare two runs", section: "runs", params }
+    return { page, title, section: address.split("/")[1], params }
   }
   return null
+}
+
+function apart(hash) {
+  const mark = hash.indexOf("?")
+  return mark < 0 ? [hash, ""] : [hash.slice(0, mark), hash.slice(mark + 1)]
 }
 
 /** A part of an address as it was written; null where it is none, such as a lone "%". */
@@ -35,14 +42,29 @@ function decoded(part) {
 }
 
 export const runAddress = (run, step) => `#/runs/${encodeURIComponent(run)}${step ? `?step=${encodeURIComponent(step)}` : ""}`
+export const compareAddress = (run, other) => `${runAddress(run)}?with=${encodeURIComponent(other)}`
+export const runsAddress = (filters) => (Object.keys(filters).length ? `#/runs?${new URLSearchParams(filters)}` : "#/runs")
 export const workflowAddress = (id) => `#/workflows/${encodeURIComponent(id)}`
 export const chatAddress = (id) => `#/chat/${encodeURIComponent(id)}`
 
-/** Changes the address without a new page: for what a page shows of itself (an open conversation, a chosen step). */
-export function rewrite(address) {
-  history.replaceState(null, "", address)
+/**
+ * Changes the address without a new page: for what a page shows of itself (an open conversation, a chosen step).
+ * `state` is kept with the address, for the page that Back leads to: it reads `history.state`.
+ */
+export function rewrite(address, state = null) {
+  history.replaceState(state, "", address)
 }
 
+let words = "Hearth"
+let count = 0
+
 export function setTitle(title) {
-  document.title = `${title} · Hearth`
+  words = `${title} · Hearth`
+  document.title = count ? `(${count}) ${words}` : words
+}
+
+/** Puts the number of open questions before the title of every page. */
+export function setTitleCount(number) {
+  count = number
+  document.title = count ? `(${count}) ${words}` : words
 }

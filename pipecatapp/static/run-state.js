@@ -8,14 +8,24 @@ const TELLING = new Set(["node.done", "node.failed", "node.waiting"])
 
 const plain = (path) => path.replaceAll(/\[\d+\]|#\d+/g, "")
 
+const open = new Map()
+
+/** The state of a run, which everything that shows this run shares: one connection. Each caller ends with `close()`. */
+export function openRun(id) {
+  if (!open.has(id)) open.set(id, new RunState(id))
+  return open.get(id).join()
+}
+
 /** Tells "change" (something looks different) and "missing" (no such run, with `error`). */
 export class RunState extends EventTarget {
   view = null
   error = null
+  #users = 0
   #stop = () => {}
   #since = []
   #pending = 0
   #closed = false
+  #missing = false
   #texts = new Map()
   #byPath = new Map()
   #byNode = new Map()
@@ -26,9 +36,17 @@ export class RunState extends EventTarget {
     this.id = id
   }
 
-  async open() {
+  join() {
+    this.#users += 1
+    if (this.#users === 1) this.#open()
+    else this.#tell()
+    return this
+  }
+
+  async #open() {
     await this.refresh()
     if (this.view && !this.ended) this.#follow()
+    else if (!this.view && !this.#missing && !this.#closed) setTimeout(() => this.#open(), 2000)
   }
 
   #follow() {
@@ -42,6 +60,9 @@ export class RunState extends EventTarget {
   }
 
   close() {
+    this.#users -= 1
+    if (this.#users) return
+    open.delete(this.id)
     this.#closed = true
     this.#stop()
     clearTimeout(this.#pending)
@@ -51,21 +72,29 @@ export class RunState extends EventTarget {
     return ENDED.has(this.view?.status)
   }
 
+  /** What the run waits for a person to answer: {path, question} each. */
+  get questions() {
+    const asking = this.view.steps.filter((step) => step.status === "waiting" && step.facts?.question)
+    return asking.map(({ path, facts }) => ({ path, question: facts.question }))
+  }
+
   /** Reads the whole view again; events that came meanwhile are newer and win. */
   async refresh() {
     this.#since = []
     try {
       const view = await get(`/api/runs/${encodeURIComponent(this.id)}`)
-      this.#take(view)
+      this.take(view)
       this.error = null
       for (const event of this.#since) this.#merge(event)
     } catch (error) {
       this.error = error.message
+      this.#missing = error.status === 404
     }
     this.#tell()
   }
 
-  #take(view) {
+  /** Becomes what a view of the server says. */
+  take(view) {
     const steps = view.steps
     this.view = { ...view, steps: [] }
     this.#scopes = new Set(view.graph.nodes.map((node) => node.parent))
@@ -92,6 +121,11 @@ export class RunState extends EventTarget {
   #hear = ({ path, text, offset = 0 }) => {
     this.#texts.set(path, (this.#texts.get(path) ?? "").slice(0, offset) + text)
     this.#tell()
+  }
+
+  /** What all steps have said so far, in the order in which they began to speak. */
+  get words() {
+    return [...this.#texts.values()].join("")
   }
 
   /** What a step has said so far, while it is not done. */

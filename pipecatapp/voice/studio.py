@@ -1,7 +1,7 @@
 """What all conversations by voice of one service share: how many there may be, and the engines."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -60,9 +60,13 @@ class Studio:
         """End every conversation."""
         await self._workers.close()
 
-    @property
-    def full(self) -> bool:
-        return self._sessions >= self._most
+    def admits(self) -> bool:
+        """Whether there is a place for one more conversation; a refusal is counted and logged."""
+        if self._sessions < self._most:
+            return True
+        self.metrics.ended.labels("busy").inc()
+        log.warning("voice_refused", reason="every place is taken", places=self._most)
+        return False
 
     async def setup(self, hello: Hello) -> Setup:
         """What a worker is told of the engines and of a person. Raises `NoSpeech`."""
@@ -104,14 +108,15 @@ class Studio:
         return found
 
     @asynccontextmanager
-    async def session(self) -> AsyncIterator[ClientConnection]:
-        """One conversation, counted. Raises `WorkerFailed`."""
-        self._count(1)
-        try:
+    async def session(self) -> AsyncIterator[tuple[ClientConnection, Callable[[], None]]]:
+        """One conversation, counted until its end is reported with the function that is given; what
+        is cleaned up afterwards takes no place. Raises `WorkerFailed`.
+        """
+        with ExitStack() as place:
+            self._count(1)
+            place.callback(self._count, -1)
             async with self._workers.session() as worker:
-                yield worker
-        finally:
-            self._count(-1)
+                yield worker, place.close
 
     def _count(self, change: int) -> None:
         self._sessions += change

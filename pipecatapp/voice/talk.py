@@ -12,9 +12,9 @@ from pydantic import ValidationError
 from websockets.asyncio.client import ClientConnection
 from websockets.exceptions import ConnectionClosed
 
+from pipecatapp.application.engine import Delta, Event, Listener, RunResult
 from pipecatapp.voice.messages import FROM_PERSON, Choose, Clear, Hello, Json, Said, Setup, Typed
 from pipecatapp.voice.metrics import VoiceMetrics
-from pipecatapp.workflow import Delta, Event, Listener, RunResult
 
 log = structlog.get_logger()
 
@@ -78,8 +78,12 @@ class Talk:
             "idle": self._idle,
         }
 
-    async def hold(self, hello: Hello, setup: Setup) -> None:
-        """Talk until the person leaves or the worker ends. Raises `Left`."""
+    async def hold(
+        self, hello: Hello, setup: Setup, ended: Callable[[], None] = lambda: None
+    ) -> None:
+        """Talk until the person leaves or the worker ends, which is reported with `ended` before
+        anything is cleaned up. Raises `Left`.
+        """
         self._conversation = hello.conversation or new_conversation()
         self._model = hello.model
         await self._worker.send(setup.model_dump_json())
@@ -87,6 +91,7 @@ class Talk:
         try:
             await asyncio.wait(sides, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            ended()
             tasks = [*sides, *self._answering.values()]
             for task in tasks:
                 task.cancel()

@@ -10,12 +10,17 @@ from fastapi import APIRouter, Depends, Header, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
+from hearth.service.http_errors import Refused
 from pipecatapp.api.access import known_caller
-from pipecatapp.api.errors import Refused
 from pipecatapp.api.parts import WithParts
-from pipecatapp.library.editing import Operation
-from pipecatapp.runs import Document
-from pipecatapp.workbench import Difference, DocumentText, Edited, Workbench
+from pipecatapp.application.documents.editing import Operation
+from pipecatapp.application.documents.service import (
+    Difference,
+    DocumentService,
+    DocumentText,
+    Edited,
+)
+from pipecatapp.application.runs import Document
 
 router = APIRouter(prefix="/api/workflows", dependencies=[Depends(known_caller)])
 
@@ -23,12 +28,12 @@ Name = Annotated[str, Path(pattern=r"^[a-z][a-z0-9-]*$", max_length=200)]
 Seen = Annotated[str | None, Header(alias="if-match", max_length=200)]
 
 
-def workbench_of(request: Request, parts: WithParts) -> Workbench:
+def documents_of(request: Request, parts: WithParts) -> DocumentService:
     """The documents of this instance."""
-    return Workbench(parts.runs, request.app.state.directory.root)
+    return DocumentService(parts.runs, request.app.state.directory.root)
 
 
-WithWorkbench = Annotated[Workbench, Depends(workbench_of)]
+WithDocuments = Annotated[DocumentService, Depends(documents_of)]
 
 
 class Edits(BaseModel):
@@ -55,53 +60,53 @@ class Both(BaseModel):
 
 
 @router.post("/diff")
-async def compare_documents(body: Both, workbench: WithWorkbench) -> Difference:
+async def compare_documents(body: Both, documents: WithDocuments) -> Difference:
     """What two documents say differently, with their layers, as a diff and field by field."""
-    return workbench.compare(body.before, body.after)
+    return documents.compare(body.before, body.after)
 
 
 @router.get("/{name}/document")
-async def show_document(name: Name, workbench: WithWorkbench, response: Response) -> DocumentText:
+async def show_document(name: Name, documents: WithDocuments, response: Response) -> DocumentText:
     """The text of a workflow; its ETag is in the header, too."""
-    told = workbench.text(name)
-    response.headers["etag"] = told.etag
-    return told
+    shown = documents.text(name)
+    response.headers["etag"] = shown.etag
+    return shown
 
 
 @router.put("/{name}/document")
 async def put_document(
-    name: Name, body: NewText, workbench: WithWorkbench, response: Response, if_match: Seen = None
+    name: Name, body: NewText, documents: WithDocuments, response: Response, if_match: Seen = None
 ) -> Edited:
     """Keep a text as this workflow; a new one needs no If-Match. A wrong one is not kept: the
     answer holds its diagnostics.
     """
-    if if_match is None and workbench.knows(name):
+    if if_match is None and documents.knows(name):
         raise seen_missing()
-    told = workbench.put(name, body.document, seen=if_match, look=body.look)
-    response.headers["etag"] = told.etag
-    return told
+    shown = await documents.put(name, body.document, seen=if_match, look=body.look)
+    response.headers["etag"] = shown.etag
+    return shown
 
 
 @router.patch("/{name}")
 async def edit_document(
-    name: Name, body: Edits, workbench: WithWorkbench, response: Response, if_match: Seen = None
+    name: Name, body: Edits, documents: WithDocuments, response: Response, if_match: Seen = None
 ) -> Edited:
     """Change fields, add, move and remove nodes; only the lines that are touched change."""
     if if_match is None:
         raise seen_missing()
-    told = await workbench.edit(name, body.operations, seen=if_match, look=body.look)
-    response.headers["etag"] = told.etag
-    return told
+    shown = await documents.edit(name, body.operations, seen=if_match, look=body.look)
+    response.headers["etag"] = shown.etag
+    return shown
 
 
 @router.delete("/{name}/document", status_code=204)
-async def remove_document(name: Name, workbench: WithWorkbench, if_match: Seen = None) -> None:
+async def remove_document(name: Name, documents: WithDocuments, if_match: Seen = None) -> None:
     """Remove a workflow that a person keeps; a shipped one of this id is back then."""
     if if_match is None:
         raise seen_missing()
-    workbench.remove(name, seen=if_match)
+    documents.remove(name, seen=if_match)
 
 
 def seen_missing() -> Refused:
-    told = "Say with If-Match which text you saw: its ETag, or * for whatever is there."
-    return Refused(428, "if_match_missing", told)
+    message = "Send If-Match with the ETag of the text that you saw, or * for any text."
+    return Refused(428, "if_match_missing", message)

@@ -5,16 +5,16 @@ from pydantic import BaseModel
 
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.parts import WithParts
-from pipecatapp.catalogue import ToolCard, tool_cards
+from pipecatapp.application.registry import ToolSummary, tool_summaries
 
 router = APIRouter(prefix="/api/tools", dependencies=[Depends(known_caller)])
 
 
 class ToolList(BaseModel):
-    tools: list[ToolCard]
+    tools: list[ToolSummary]
 
 
 @router.get("")
 async def list_tools(parts: WithParts) -> ToolList:
     """All that a node can use, by name; a workflow is `workflow/<id>`."""
-    return ToolList(tools=tool_cards(parts.runs))
+    return ToolList(tools=tool_summaries(parts.runs))

@@ -4,8 +4,8 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipecatapp.api.access import known_caller
-from pipecatapp.api.library.shelf import WithShelf
-from pipecatapp.shelf import ImportedFile
+from pipecatapp.api.library.library import WithLibrary
+from pipecatapp.application.library.service import ImportedFile
 
 router = APIRouter(prefix="/api/import", dependencies=[Depends(known_caller)])
 
@@ -22,6 +22,6 @@ class OldFile(BaseModel):
 
 
 @router.post("")
-async def import_file(body: OldFile, shelf: WithShelf) -> ImportedFile:
+async def import_file(body: OldFile, library: WithLibrary) -> ImportedFile:
     """Read a file of OrchestrAI, or one with connected nodes, as a workflow; nothing is kept."""
-    return shelf.import_file(body.text, file=body.file, name=body.name, models=body.models)
+    return library.import_file(body.text, file=body.file, name=body.name, models=body.models)

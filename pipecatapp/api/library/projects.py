@@ -4,22 +4,22 @@ from fastapi import APIRouter, Depends
 from pydantic import BaseModel
 
 from pipecatapp.api.access import known_caller
-from pipecatapp.api.library.shelf import Id, WithShelf
-from pipecatapp.shelf import ProjectPage
+from pipecatapp.api.library.library import Id, WithLibrary
+from pipecatapp.application.library.service import ProjectDetail
 
 router = APIRouter(prefix="/api/projects", dependencies=[Depends(known_caller)])
 
 
 class ProjectList(BaseModel):
-    projects: list[ProjectPage]
+    projects: list[ProjectDetail]
 
 
 @router.get("")
-async def list_projects(shelf: WithShelf) -> ProjectList:
+async def list_projects(library: WithLibrary) -> ProjectList:
     """Those of the state directory; keys of other services only by where they lie."""
-    return ProjectList(projects=shelf.projects())
+    return ProjectList(projects=library.projects())
 
 
 @router.get("/{id}")
-async def show_project(id: Id, shelf: WithShelf) -> ProjectPage:
-    return shelf.project(id)
+async def show_project(id: Id, library: WithLibrary) -> ProjectDetail:
+    return library.project(id)

@@ -6,14 +6,14 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipecatapp.api.access import known_caller
-from pipecatapp.api.library.shelf import Id, WithShelf
-from pipecatapp.shelf import PromptCard
+from pipecatapp.api.library.library import Id, WithLibrary
+from pipecatapp.application.library.service import PromptSummary
 
 router = APIRouter(prefix="/api/prompts", dependencies=[Depends(known_caller)])
 
 
 class PromptList(BaseModel):
-    prompts: list[PromptCard]
+    prompts: list[PromptSummary]
 
 
 class NewPrompt(BaseModel):
@@ -26,26 +26,26 @@ class NewPrompt(BaseModel):
 
 @router.get("")
 async def list_prompts(
-    shelf: WithShelf,
+    library: WithLibrary,
     q: Annotated[str, Query(max_length=1000)] = "",
     tag: Annotated[list[str], Query(max_length=50)] = [],  # noqa: B006
 ) -> PromptList:
     """Those that apply to the tags, and have one of the words of `q`, the best first."""
-    return PromptList(prompts=shelf.prompts(q, tag))
+    return PromptList(prompts=library.prompts(q, tag))
 
 
 @router.get("/{id}")
-async def show_prompt(id: Id, shelf: WithShelf) -> PromptCard:
-    return shelf.prompt(id)
+async def show_prompt(id: Id, library: WithLibrary) -> PromptSummary:
+    return library.prompt(id)
 
 
 @router.put("/{id}")
-async def keep_prompt(id: Id, body: NewPrompt, shelf: WithShelf) -> PromptCard:
+async def keep_prompt(id: Id, body: NewPrompt, library: WithLibrary) -> PromptSummary:
     """Keep one in the state directory; workflows that are started from now on are told it."""
-    return shelf.keep_prompt(id, body.document)
+    return library.keep_prompt(id, body.document)
 
 
 @router.delete("/{id}", status_code=204)
-async def remove_prompt(id: Id, shelf: WithShelf) -> None:
+async def remove_prompt(id: Id, library: WithLibrary) -> None:
     """Remove one that is kept; a shipped one of that id stands again."""
-    shelf.remove_prompt(id)
+    library.remove_prompt(id)

@@ -6,9 +6,9 @@ from fastapi import APIRouter, Depends, Path
 from pydantic import BaseModel
 
 from pipecatapp.api.access import known_caller
-from pipecatapp.api.errors import Refused
 from pipecatapp.api.parts import WithParts
-from pipecatapp.schedules.store import ID, NewSchedule, Schedule
+from pipecatapp.application.schedules.starting import NotStarted
+from pipecatapp.application.schedules.store import ID, NewSchedule, Schedule
 
 router = APIRouter(prefix="/api/schedules", dependencies=[Depends(known_caller)])
 
@@ -70,5 +70,5 @@ async def run_schedule(id: Id, parts: WithParts) -> StartedRun:
     run = await parts.starter.start(parts.schedules.get(id))
     if run is None:
         reason = parts.schedules.get(id).error or "it was not started"
-        raise Refused(422, "not_started", f"The schedule {id!r} cannot be started: {reason}")
+        raise NotStarted(f"The schedule {id!r} cannot be started: {reason}")
     return StartedRun(run=run)

@@ -6,17 +6,17 @@ from fastapi import APIRouter, Depends, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipecatapp.api.access import known_caller
+from pipecatapp.api.library.library import Id, WithLibrary
 from pipecatapp.api.library.schedules import StartedRun
-from pipecatapp.api.library.shelf import Id, WithShelf
 from pipecatapp.api.parts import WithParts
-from pipecatapp.runs import Document
-from pipecatapp.shelf import TaskCard, TaskPage, Variant
+from pipecatapp.application.library.service import TaskDetail, TaskSummary, Variant
+from pipecatapp.application.runs import Document
 
 router = APIRouter(prefix="/api/tasks", dependencies=[Depends(known_caller)])
 
 
 class TaskList(BaseModel):
-    tasks: list[TaskCard]
+    tasks: list[TaskSummary]
 
 
 class NewTask(BaseModel):
@@ -36,45 +36,45 @@ class TaskInputs(BaseModel):
 
 @router.get("")
 async def list_tasks(
-    shelf: WithShelf,
+    library: WithLibrary,
     q: Annotated[str, Query(max_length=1000)] = "",
     tag: Annotated[list[str], Query(max_length=50)] = [],  # noqa: B006
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> TaskList:
     """Those with all of the tags, and one of the words of `q`, the best first."""
-    return TaskList(tasks=shelf.tasks(q, tag, limit))
+    return TaskList(tasks=library.tasks(q, tag, limit))
 
 
 @router.post("", status_code=201)
-async def keep_task(body: NewTask, shelf: WithShelf) -> TaskCard:
+async def keep_task(body: NewTask, library: WithLibrary) -> TaskSummary:
     """Keep a workflow as a task: a new version, unless the last one says the same."""
-    return await shelf.keep_task(body.document, file=body.file)
+    return await library.keep_task(body.document, file=body.file)
 
 
 @router.get("/{id}")
 async def show_task(
-    id: Id, shelf: WithShelf, version: Annotated[int | None, Query(ge=1)] = None
-) -> TaskPage:
+    id: Id, library: WithLibrary, version: Annotated[int | None, Query(ge=1)] = None
+) -> TaskDetail:
     """One version with its document; the newest unless another is named."""
-    return shelf.task(id, version)
+    return library.task(id, version)
 
 
 @router.delete("/{id}", status_code=204)
-async def remove_task(id: Id, shelf: WithShelf) -> None:
+async def remove_task(id: Id, library: WithLibrary) -> None:
     """Forget it with all its versions; its runs stay."""
-    await shelf.remove_task(id)
+    await library.remove_task(id)
 
 
 @router.post("/{id}/variants", status_code=201)
-async def keep_variant(id: Id, body: Variant, shelf: WithShelf) -> TaskCard:
+async def keep_variant(id: Id, body: Variant, library: WithLibrary) -> TaskSummary:
     """Keep a variant of it: the same with other tags and fields."""
-    return await shelf.variant(id, body)
+    return await library.variant(id, body)
 
 
 @router.post("/{id}/runs", status_code=201)
-async def run_task(id: Id, body: TaskInputs, shelf: WithShelf, parts: WithParts) -> StartedRun:
+async def run_task(id: Id, body: TaskInputs, library: WithLibrary, parts: WithParts) -> StartedRun:
     """Start it in the conversation of the task, which all its runs belong to."""
-    shelf.task(id)
+    library.task(id)
     conversation, document = f"task/{id}", Document(workflow=id)
-    run = await parts.start(document, body.inputs, conversation=conversation, caller="api")
+    run = await parts.runs.start(document, body.inputs, conversation=conversation, caller="api")
     return StartedRun(run=run)

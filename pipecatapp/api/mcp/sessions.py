@@ -20,8 +20,7 @@ from mcp.types import (
 
 from hearth.service.version import hearth_version
 from pipecatapp.api.parts import Parts
-from pipecatapp.runs import Document, question_text
-from pipecatapp.workflow import (
+from pipecatapp.application.engine import (
     Delta,
     Effect,
     Event,
@@ -32,6 +31,7 @@ from pipecatapp.workflow import (
     UnknownWorkflow,
     Workflow,
 )
+from pipecatapp.application.runs import Document, question_text
 
 RUN: Final = "hearth/run"
 """The key of a result's `_meta` that names the run."""
@@ -103,7 +103,7 @@ async def called(parts: Parts, name: str, inputs: dict[str, Any]) -> CallToolRes
     """
     listener, document = Listener(), Document(workflow=name)
     try:
-        run = await parts.start(document, inputs, caller="mcp", listener=listener)
+        run = await parts.runs.start(document, inputs, caller="mcp", listener=listener)
     except UnknownWorkflow as error:
         return _failed(str(error))
     except REFUSED as error:

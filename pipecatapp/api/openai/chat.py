@@ -8,19 +8,29 @@ from pydantic import Field
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
 from hearth.openai_api.chat import ChatRequest, Message, Wire
+from hearth.service.http_errors import Refused
 from pipecatapp.api.access import known_caller
-from pipecatapp.api.errors import Refused
 from pipecatapp.api.openai.answer import Answer
+from pipecatapp.api.openai.media import kinds_of, refuse_dropped
 from pipecatapp.api.openai.offers import workflow_for
 from pipecatapp.api.parts import Parts, WithParts
-from pipecatapp.runs import Document
-from pipecatapp.tools.model.behalf import CALLER, kept
-from pipecatapp.workflow import Listener, Workflow
+from pipecatapp.application.callers import CALLER, kept, owner_of
+from pipecatapp.application.engine import Listener, Workflow
+from pipecatapp.application.runs import Document
 
 router = APIRouter(dependencies=[Depends(known_caller)])
 
-PASSED_ON = ("temperature", "max_tokens", "response_format", "stop")
+WISHES = (
+    *("temperature", "max_tokens", "top_p", "seed", "frequency_penalty", "presence_penalty"),
+    *("reasoning_effort", "verbosity"),
+)
+"""How a model shall answer. A workflow without such an input answers without them, and the header
+`x-hearth-ignored` names them."""
+PASSED_ON = (*WISHES, "response_format", "stop")
 """Fields that reach a workflow which has an input of that name."""
+
+
+TOOLS = frozenset(("tools", "functions", "tool_choice", "function_call"))
 
 
 class Format(Wire):
@@ -43,8 +53,14 @@ class AgentRequest(ChatRequest):
     response_format: Format | None = None
     stop: str | list[str] | None = None
     n: Annotated[int, Field(gt=0)] | None = None
-    logprobs: bool | None = None
+    logprobs: bool | int | None = None
+    top_logprobs: int | None = None
+    logit_bias: dict[str, float] | None = None
     functions: list[Any] | None = None
+    function_call: str | dict[str, Any] | None = None
+    modalities: list[str] | None = None
+    audio: dict[str, Any] | None = None
+    web_search_options: dict[str, Any] | None = None
 
     def passed_on(self) -> dict[str, Any]:
         """The fields of `PASSED_ON` that say something, as inputs of a workflow."""
@@ -59,24 +75,59 @@ class AgentRequest(ChatRequest):
 @router.post("/v1/chat/completions")
 async def chat(body: AgentRequest, request: Request, parts: WithParts) -> Response:
     """Answer with the text of a run of the workflow that the model name stands for."""
-    workflow = workflow_for(parts.runs.engine.workflows, body.model)
-    inputs = inputs_for(workflow, body)
-    listener, told = Listener(), request.headers.get(CALLER)
-    run = await parts.start(
-        Document(workflow=workflow.id),
-        inputs,
-        conversation=body.conversation,
-        caller="chat",
-        listener=listener,
-        beside=kept(told) if told else lambda _run: (),
-    )
-    answer = Answer(parts.runs.engine, run, body.model, listener, told)
+    return await answered(body, request, parts, Answer)
+
+
+async def answered(
+    body: AgentRequest, request: Request, parts: Parts, kind: type[Answer]
+) -> Response:
+    """Run the workflow and answer in the form of this `kind`, whole or as a stream."""
+    listener = Listener()
+    run = await start(body, request, parts, listener)
+    behalf, has_media = request.headers.get(CALLER), bool(kinds_of(body.messages))
+    ignored = ignored_of(workflow_for(parts.runs.engine.workflows, body.model), body)
+    engine = parts.runs.engine
+    answer = kind(engine, run, body.model, listener, behalf, ignored, has_media=has_media)
     parts.spawn(_cancel_when_gone(request, parts, answer))
     if not body.stream:
         return JSONResponse(await answer.whole(), headers=answer.headers)
     wants_usage = bool(body.stream_options and body.stream_options.include_usage)
     stream = await answer.opened(include_usage=wants_usage)
     return StreamingResponse(stream, media_type="text/event-stream", headers=answer.headers)
+
+
+async def start(
+    body: AgentRequest, request: Request, parts: Parts, listener: Listener | None = None
+) -> str:
+    """Start the run that answers a request and return its id.
+
+    Raises `Refused` for an unknown model, for fields that its workflow cannot honour, and for the
+    conversation of another caller.
+    """
+    workflow = workflow_for(parts.runs.engine.workflows, body.model)
+    inputs, kinds = inputs_for(workflow, body), kinds_of(body.messages)
+    ours, plan = body.conversation is not None, parts.runs.engine.plan(workflow)
+    refuse_dropped(body.model, kinds, plan, conversation=ours)
+    behalf = request.headers.get(CALLER)
+    await _own_conversation(body, parts, owner_of(behalf or ""))
+    return await parts.runs.start(
+        Document(workflow=workflow.id),
+        inputs,
+        conversation=body.conversation,
+        caller="chat",
+        listener=listener,
+        beside=kept(behalf) if behalf else lambda _run: (),
+    )
+
+
+async def _own_conversation(body: AgentRequest, parts: Parts, owner: str) -> None:
+    """Refuse (404) a conversation of another caller, as one that does not exist."""
+    name = body.conversation
+    if name is None:
+        return
+    if not await parts.conversations.claim(name, owner, body.last_user_text or ""):
+        message = f"There is no conversation {name!r}."
+        raise Refused(404, "conversation_not_found", message, param="conversation")
 
 
 def inputs_for(workflow: Workflow, body: AgentRequest) -> dict[str, Any]:
@@ -98,19 +149,32 @@ def inputs_for(workflow: Workflow, body: AgentRequest) -> dict[str, Any]:
     return {name: value for name, value in (inputs | given).items() if name in takes}
 
 
+def ignored_of(workflow: Workflow, body: AgentRequest) -> list[str]:
+    """The wishes of a request that its workflow has no input for."""
+    takes, given = workflow.input_schema().get("properties", {}), body.passed_on()
+    return [name for name in WISHES if name in given and name not in takes]
+
+
 def _refuse_what_nobody_honours(body: AgentRequest, untaken: Collection[str]) -> None:
     """An answer that is not what was asked for would break its program far from here. How freely
     a model samples, and how long it may talk, are wishes."""
     asked = {
         "tools": bool(body.tools),
         "functions": bool(body.functions),
+        "tool_choice": body.tool_choice not in (None, "auto", "none"),
+        "function_call": body.function_call not in (None, "auto", "none"),
         "n": (body.n or 1) > 1,
-        "logprobs": bool(body.logprobs),
+        "logprobs": body.logprobs is not None and body.logprobs is not False,
+        "top_logprobs": body.top_logprobs is not None,
+        "logit_bias": bool(body.logit_bias),
+        "modalities": any(one != "text" for one in body.modalities or ()),
+        "audio": body.audio is not None,
+        "web_search_options": body.web_search_options is not None,
         "response_format": "response_format" in untaken,
         "stop": "stop" in untaken,
     }
     for name in (name for name, wanted in asked.items() if wanted):
-        own = "brings its own tools" if name in ("tools", "functions") else f"takes no `{name}`"
+        own = "brings its own tools" if name in TOOLS else f"takes no `{name}`"
         message = f"{body.model!r} {own}; for that, ask an expert or 'auto'."
         raise Refused(400, "unsupported_field", message, param=name)
 

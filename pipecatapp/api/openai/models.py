@@ -7,7 +7,7 @@ from fastapi import APIRouter, Depends
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.openai.offers import offered, scope_of, workflow_for
 from pipecatapp.api.parts import Parts, WithParts
-from pipecatapp.workflow import Workflow
+from pipecatapp.application.engine import Workflow
 
 router = APIRouter(prefix="/v1/models", dependencies=[Depends(known_caller)])
 
@@ -25,5 +25,5 @@ async def show_model(name: str, parts: WithParts) -> dict[str, Any]:
 
 def _model(name: str, workflow: Workflow, parts: Parts) -> dict[str, Any]:
     """`scope` is what the gateway asks of a key before it lets it use this model."""
-    scope = scope_of(parts.runs.effects(workflow.id))
+    scope = scope_of(parts.runs.engine, workflow.id)
     return {"id": name, "object": "model", "created": 0, "owned_by": "hearth", "scope": scope}

@@ -1,15 +1,15 @@
 """Which workflows are models for OpenAI clients, and under which names."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from difflib import get_close_matches
 from typing import Final
 
-from pipecatapp.api.errors import Refused
-from pipecatapp.catalogue import AGENT, AGENT_WORKFLOW, PREFIX, is_offered
-from pipecatapp.workflow import Workflow
+from hearth.service.http_errors import Refused
+from pipecatapp.application.engine import Engine, InvalidDocument, Workflow
+from pipecatapp.application.registry import AGENT, AGENT_WORKFLOW, PREFIX, is_offered
 
-BEYOND_WORDS: Final = frozenset(("net", "external", "human"))
-"""Effects on the world or on people: a key for talking must not have them."""
+BEYOND_WORDS: Final = frozenset(("workspace", "net", "external", "human"))
+"""Effects on files, the world or people: a key for talking must not have them."""
 
 
 def offered(workflows: Mapping[str, Workflow]) -> dict[str, Workflow]:
@@ -19,14 +19,23 @@ def offered(workflows: Mapping[str, Workflow]) -> dict[str, Workflow]:
     return {AGENT: agent, **found} if agent is not None else found
 
 
-def scope_of(effects: Collection[str] | None) -> str:
-    """What a caller's key must open for a workflow with these effects, by the gateway's words.
-    None: nobody knows, because it cannot run."""
-    if effects is None:
+def scope_of(engine: Engine, workflow: str) -> str:
+    """The scope that a caller's key needs for a workflow, in the gateway's words.
+
+    `chat` is for workflows that neither touch files nor have another effect than words; a workflow
+    that cannot run has the scope `workflows`.
+    """
+    try:
+        plan = engine.plan(workflow)
+    except InvalidDocument:
         return "workflows"
+    tools = plan.tools_within_reach(engine.tools)
+    effects = {*plan.effects(), *(tool.effect for tool in tools)}
     if "exec" in effects:
         return "exec"
-    return "workflows" if BEYOND_WORDS.intersection(effects) else "chat"
+    files = plan.workspace is not None or any(tool.workspace for tool in tools)
+    beyond = files or plan.offers_by_pattern() or BEYOND_WORDS.intersection(effects)
+    return "workflows" if beyond else "chat"
 
 
 def workflow_for(workflows: Mapping[str, Workflow], model: str) -> Workflow:

@@ -13,11 +13,11 @@ from fastapi.responses import FileResponse
 from pydantic import BaseModel
 from starlette.background import BackgroundTask
 
+from hearth.service.http_errors import Refused
 from hearth.service.state import StateDir
 from pipecatapp.api.access import known_caller
-from pipecatapp.api.errors import Refused
 from pipecatapp.api.parts import parts_of
-from pipecatapp.archive import ArchiveError, Manifest, restored, stage, write_archive
+from pipecatapp.application.backup import ArchiveError, Manifest, restored, stage, write_archive
 
 log = structlog.get_logger()
 

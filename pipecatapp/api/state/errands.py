@@ -6,9 +6,9 @@ Each errand has a token of its own, which ends with its result; no other key ope
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse
 
-from pipecatapp.api.errors import Refused
-from pipecatapp.tools.code.elsewhere.errands import Errands, NoErrand, Offered
-from pipecatapp.workflow import ToolFailed
+from hearth.service.http_errors import Refused
+from pipecatapp.application.engine import ToolFailed
+from pipecatapp.application.remote_jobs import Errands, NoErrand, Offered
 
 router = APIRouter(prefix="/api/errands")
 

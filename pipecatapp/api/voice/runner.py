@@ -5,15 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from hearth.openai_api.chat import Message
-from pipecatapp.api.errors import Refused
+from hearth.service.http_errors import Refused
 from pipecatapp.api.openai.chat import AgentRequest, inputs_for
 from pipecatapp.api.openai.offers import workflow_for
 from pipecatapp.api.parts import Parts
-from pipecatapp.catalogue import AGENT, AGENT_WORKFLOW
-from pipecatapp.library.runs.keeping import remove, timed
-from pipecatapp.runs import Document
-from pipecatapp.voice.talk import RunFailed
-from pipecatapp.workflow import (
+from pipecatapp.application.engine import (
     Engine,
     InvalidDocument,
     InvalidInputs,
@@ -21,6 +17,10 @@ from pipecatapp.workflow import (
     RunResult,
     UnknownWorkflow,
 )
+from pipecatapp.application.registry import AGENT, AGENT_WORKFLOW
+from pipecatapp.application.retention import remove, timed
+from pipecatapp.application.runs import Document
+from pipecatapp.voice.talk import RunFailed
 
 EXPERT: Final = "expert/"
 """What comes before the name of an expert that the agent is to ask."""
@@ -53,7 +53,7 @@ class Runner:
         workflow = workflow_for(self.parts.runs.engine.workflows, name)
         said = Message.model_validate({"role": "user", "content": text})
         body = AgentRequest(model=name, messages=[said], conversation=conversation)
-        run = await self.parts.start(
+        run = await self.parts.runs.start(
             Document(workflow=workflow.id, layers=[asking(expert)] if expert else []),
             inputs_for(workflow, body),
             conversation=conversation,
@@ -98,6 +98,7 @@ async def forget_left(parts: Parts) -> None:
 def asking(expert: str) -> str:
     """A layer of the agent that asks this expert, and no other."""
     layer: dict[str, Any] = {
-        "kind": "layer", "id": "chosen-model", "of": AGENT_WORKFLOW, "set": {"reply.model": expert},
+        "kind": "layer", "id": "chosen-model", "of": AGENT_WORKFLOW,
+        "set": {"reply.model": expert, "history.model": expert},
     }  # fmt: skip
     return f"{json.dumps(layer)}\n"

@@ -5,6 +5,7 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
+import structlog
 from fastapi import APIRouter, WebSocket
 from pydantic import ValidationError
 from starlette.websockets import WebSocketDisconnect
@@ -17,6 +18,7 @@ from pipecatapp.voice.studio import NoSpeech, Studio
 from pipecatapp.voice.talk import Left, Talk
 from pipecatapp.voice.workers import WorkerFailed
 
+log = structlog.get_logger()
 router = APIRouter()
 
 POLICY_VIOLATION: Final = 1008
@@ -35,8 +37,7 @@ async def voice(socket: WebSocket) -> None:
     await socket.accept()
     person = Browser(socket)
     try:
-        if studio.full:
-            studio.metrics.ended.labels("busy").inc()
+        if not studio.admits():
             await person.tell(type="busy", text="Everybody who can listen is talking; try again.")
             await socket.close(TRY_AGAIN)
             return
@@ -60,9 +61,10 @@ async def _talk(person: "Browser", studio: Studio, house: Runner) -> None:
     await person.tell(type="waking", heard_rate=HEARD_RATE, spoken_rate=SPOKEN_RATE)
     try:
         setup = await studio.setup(hello)
-        async with studio.session() as worker:
-            await Talk(person, worker, house, studio.metrics).hold(hello, setup)
+        async with studio.session() as (worker, ended):
+            await Talk(person, worker, house, studio.metrics).hold(hello, setup, ended)
     except (NoSpeech, WorkerFailed) as error:
+        log.warning("voice_refused", reason=str(error))
         await person.tell(type="trouble", part="worker", text=str(error))
     # The worker has ended, or never was there; the page may connect again.
     studio.metrics.ended.labels("broken").inc()

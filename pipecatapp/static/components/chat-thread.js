@@ -16,7 +16,8 @@ class ChatThread extends HTMLElement {
     this.latest = h("button", { type: "button", class: "latest", hidden: true, onclick: () => this.#follow() }, icon("down"), "Newest")
     this.scroller = h("div", { class: "thread-scroll", tabindex: "0", role: "region", "aria-label": "Messages", onscroll: this.#scrolled }, this.log)
     this.append(this.scroller, this.latest)
-    new ResizeObserver(() => this.#follows && this.#toEnd()).observe(this.log)
+    const follow = new ResizeObserver(() => this.#follows && this.#toEnd())
+    for (const each of [this.log, this.scroller]) follow.observe(each)
   }
 
   /** Shows these turns; the ones already there are kept and only told what is new. */
@@ -29,7 +30,18 @@ class ChatThread extends HTMLElement {
     this.#turns = [...turns]
     const elements = this.log.querySelectorAll("chat-turn")
     turns.forEach((turn, i) => elements[i].show(turn))
+    this.#divide(conversation, elements)
     if (!turns.length && !this.log.children.length) this.log.append(this.#welcome())
+  }
+
+  /** Draws the line between what the model no longer sees and what it does. */
+  #divide({ turns, unseen }, elements) {
+    const first = elements[turns.findIndex((turn) => turn.run === unseen?.before)]
+    if (!first) return this.unseen?.remove()
+    this.unseen ??= h("p", { class: "thread-unseen", testid: "unseen" })
+    const words = `Earlier messages are no longer seen by the model${unseen.partly ? ", the one above only in part" : ""}`
+    if (this.unseen.textContent !== words) this.unseen.textContent = words
+    if (first.previousElementSibling !== this.unseen) first.before(this.unseen)
   }
 
   #clear(conversation) {

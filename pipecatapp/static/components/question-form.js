@@ -6,26 +6,51 @@ import { problem } from "./notice.js"
 /** What a person writes for a type of the documents' short-hand; what is not here is written as JSON. */
 const READ = {
   text: (words) => words,
-  integer: Number,
-  number: Number,
+  integer: number,
+  number: number,
   boolean: (words) => words === "yes",
   any: (words) => words,
 }
 
+function number(words) {
+  const value = Number(words)
+  if (!words || Number.isNaN(value)) throw new Error("Write a number.")
+  return value
+}
+
+const kindOf = (question) => question.returns ?? "text"
+const choicesOf = (question) => (kindOf(question) === "boolean" ? ["yes", "no"] : (question.choices ?? []))
+
+/** The value of an answer in words; throws an Error that says what would fit. */
+function answerOf(question, words) {
+  const choices = choicesOf(question)
+  const choice = choices.find((each) => each.toLowerCase() === words.toLowerCase())
+  if (choices.length && !choice) throw new Error(`Answer with one of these: ${choices.join(", ")}.`)
+  if (question.choices?.length) return choice
+  try {
+    return (READ[kindOf(question)] ?? JSON.parse)(choice ?? words)
+  } catch (error) {
+    throw error instanceof SyntaxError ? new Error("Write it as JSON.") : error
+  }
+}
+
+/** Answers a question of a run with the words of a person. Rejects with an Error that says what is wrong. */
+export async function answerQuestion(run, path, question, words) {
+  await post(`/api/runs/${encodeURIComponent(run)}/answer`, { path, value: answerOf(question, words) })
+}
+
 /** The question that a step of a run waits with, and the answer to it. Tells "answered". */
-export function questionForm(run, path, question) {
-  const kind = question.returns ?? "text"
-  const choices = kind === "boolean" ? ["yes", "no"] : question.choices
-  const read = choices.length && kind !== "boolean" ? READ.text : (READ[kind] ?? JSON.parse)
+function questionForm(run, path, question) {
+  const choices = choicesOf(question)
   const fault = h("div", {})
   const buttons = () => [...form.querySelectorAll("button")]
   const answer = async (words) => {
     buttons().forEach((each) => (each.disabled = true))
     try {
-      await post(`/api/runs/${encodeURIComponent(run)}/answer`, { path, value: read(words) })
+      await answerQuestion(run, path, question, words)
       form.dispatchEvent(new Event("answered", { bubbles: true }))
     } catch (error) {
-      fault.replaceChildren(problem("That is no answer", error instanceof SyntaxError ? "Write it as JSON." : error.message))
+      fault.replaceChildren(problem("That answer isn't valid", error.message))
     }
     buttons().forEach((each) => (each.disabled = false))
   }
@@ -46,3 +71,19 @@ export function questionForm(run, path, question) {
   )
   return form
 }
+
+/**
+ * <run-questions>: the open questions of a run as forms, wherever the run is shown. `show(run, questions)` with {path, question};
+ * forms are kept by path, so that a half-written answer survives live changes. Tells "answered".
+ */
+class RunQuestions extends HTMLElement {
+  show(run, questions) {
+    const kept = new Map([...this.children].map((form) => [form.dataset.path, form]))
+    const forms = questions.map(({ path, question }) => kept.get(path) ?? questionForm(run, path, question))
+    for (const form of kept.values()) if (!forms.includes(form)) form.remove()
+    for (const form of forms) if (form.parentNode !== this) this.append(form)
+    this.hidden = !forms.length
+  }
+}
+
+customElements.define("run-questions", RunQuestions)

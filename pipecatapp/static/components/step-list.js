@@ -43,7 +43,7 @@ class StepList extends HTMLElement {
     write(tool, step.tool ?? step.path.split("/").at(-1))
     write(fine, tokens(step.tokens))
     put(time, "started", step.started)
-    put(time, "seconds", step.status === "running" ? null : (step.seconds ?? 0))
+    put(time, "seconds", step.status === "running" || step.status === "waiting" ? null : (step.seconds ?? 0))
     time.hidden = step.status === "skipped" || step.status === "queued"
   }
 }

@@ -3,6 +3,7 @@ import "../components/chat-thread.js"
 import "../components/conversation-list.js"
 import "../components/model-picker.js"
 import "../components/run-panel.js"
+import { answerQuestion } from "../components/question-form.js"
 import { conversation, newConversation } from "../conversation.js"
 import { announce, h } from "../dom.js"
 import { icon } from "../icons.js"
@@ -14,10 +15,12 @@ const WIDE = matchMedia("(min-width: 1100px)")
 class ChatPage extends HTMLElement {
   #current = null
   #state = ""
+  /** What was sent and refused, or written before a reload: the server may have it all the same, as a turn after a run. */
+  #unsure = { text: "", after: "" }
 
   connectedCallback() {
-    this.thread = h("chat-thread", { onidea: (event) => this.composer.fill(event.detail.text), onretry: () => this.#current.retry(), oninspect: (event) => this.#inspect(event.detail.run) })
-    this.composer = h("chat-composer", { onsay: (event) => this.#say(event.detail.text), onstop: () => this.#current.stop() })
+    this.thread = h("chat-thread", { onidea: (event) => this.composer.fill(event.detail.text), onretry: () => this.#say(this.#current.turns.at(-1).user), onstop: () => this.#stop(), onanswered: () => this.#current.look(), oninspect: (event) => this.#inspect(event.detail.run) })
+    this.composer = h("chat-composer", { onsay: (event) => this.#say(event.detail.text), onstop: () => this.#stop() })
     this.models = h("model-picker")
     this.list = h("conversation-list")
     this.panel = h("run-panel")
@@ -31,11 +34,12 @@ class ChatPage extends HTMLElement {
     WIDE.addEventListener("change", this.#narrowed)
     this.#open("run", WIDE.matches && localStorage.getItem("hearth.panel") !== "closed")
     this.#open("side", false)
+    this.#unsure = { text: this.composer.field.value.trim(), after: "" }
     this.enter(this.params ?? {})
   }
 
   disconnectedCallback() {
-    this.#current?.removeEventListener("change", this.#show)
+    this.#leave()
     WIDE.removeEventListener("change", this.#narrowed)
   }
 
@@ -44,9 +48,10 @@ class ChatPage extends HTMLElement {
 
   /** Called with new parameters while this page stays. */
   enter({ conversation: id }) {
-    this.#current?.removeEventListener("change", this.#show)
+    this.#leave()
     this.#current = id ? conversation(id) : newConversation()
     this.#current.addEventListener("change", this.#show)
+    this.#current.follow()
     this.#state = ""
     if (!WIDE.matches) this.#open("run", false)
     this.#open("side", false)
@@ -56,15 +61,37 @@ class ChatPage extends HTMLElement {
     if (matchMedia("(hover: hover)").matches) requestAnimationFrame(() => this.composer.field.focus())
   }
 
-  #say(text) {
+  #leave() {
+    this.#current?.removeEventListener("change", this.#show)
+    this.#current?.leave()
+  }
+
+  /** What was written answers the question that is open; without one it is a new turn. */
+  async #say(text) {
     rewrite(chatAddress(this.#current.id))
-    this.#current.send(text, this.models.value)
+    const { question } = this.#current
+    try {
+      if (question) await answerQuestion(question.run, question.path, question.question, text)
+      else await this.#current.send(text, this.models.value)
+      this.composer.accepted()
+      if (question) await this.#current.look()
+    } catch (error) {
+      this.composer.refused(text, error.message)
+      this.#unsure = { text, after: this.#current.turns.at(-1)?.run ?? "" }
+    }
+  }
+
+  #stop() {
+    this.#current.stop().catch((error) => this.composer.refused("", error.message))
   }
 
   #show = () => {
     const last = this.#current.turns.at(-1)
     this.thread.show(this.#current)
     this.composer.busy = this.#current.busy
+    this.composer.asks = this.#current.question
+    this.composer.trouble = this.#current.error
+    if (last?.run > this.#unsure.after && last.user === this.#unsure.text) this.composer.arrived(last.user)
     const state = last ? `${last.state} ${last.run}` : ""
     if (state !== this.#state) this.#turned(last)
     this.#state = state
@@ -74,6 +101,7 @@ class ChatPage extends HTMLElement {
     if (last?.run) this.panel.follow(last.run)
     if (this.#state === "" && last?.state !== "running") return
     if (last?.state === "done") announce(`Hearth answered: ${last.text}`)
+    if (last?.state === "waiting") announce(`Hearth asks: ${this.#current.question?.question.text}`)
     if (last?.state === "running" && !last.run) announce("Hearth is thinking")
   }
 

@@ -1,8 +1,9 @@
 import { signIn } from "../api.js"
+import { hasDraft } from "../components/chat-composer.js"
 import { h } from "../dom.js"
 import { flame, icon } from "../icons.js"
 
-/** The key, once; the browser keeps a session. Tells "signed-in". */
+/** <login-page expired>: the key, once; the browser keeps a session. `expired` says why it is asked for again. Tells "signed-in". */
 class LoginPage extends HTMLElement {
   connectedCallback() {
     this.field = h("input", { type: "password", id: "key", name: "key", autocomplete: "current-password", spellcheck: "false", autocapitalize: "off", "aria-describedby": "key-hint key-fault", testid: "key", required: true })
@@ -11,8 +12,13 @@ class LoginPage extends HTMLElement {
     const see = h("button", { type: "button", class: "icon-button small", "aria-label": "Show key", "aria-pressed": "false", title: "Show key", onclick: () => this.#see(see) }, icon("eye"))
     const hint = h("p", { class: "hint", id: "key-hint" }, "It was printed when Hearth started. ", h("code", {}, "hearth status"), " tells which file holds it.")
     const form = h("form", { class: "login-form", novalidate: true, onsubmit: this.#submit }, h("label", { for: "key" }, "Key"), h("div", { class: "with-button" }, this.field, see), this.fault, hint, this.button)
-    this.replaceChildren(h("main", { class: "login", id: "main" }, h("div", { class: "login-card" }, h("div", { class: "login-mark" }, flame()), h("h1", {}, "Welcome to Hearth"), h("p", { class: "quiet" }, "The private AI of this home."), form)))
+    this.replaceChildren(h("main", { class: "login", id: "main" }, h("div", { class: "login-card" }, h("div", { class: "login-mark" }, flame()), h("h1", {}, "Welcome to Hearth"), h("p", { class: "quiet" }, "The private AI of this home."), this.hasAttribute("expired") && this.#expired(), form)))
     this.field.focus()
+  }
+
+  #expired() {
+    const kept = hasDraft() && " The message that you were writing is kept."
+    return h("p", { class: "login-reason", role: "status", testid: "login-reason" }, "Your session has ended. Sign in again to continue.", kept)
   }
 
   #see(button) {

@@ -4,7 +4,7 @@ import { announce, h } from "../dom.js"
 import { every } from "../events.js"
 import { icon } from "../icons.js"
 
-/** Lines that the page keeps; the files keep more. */
+/** Lines that the page keeps, twice as many while text in them is selected; the files keep more. */
 const MOST = 2000
 
 /** What the services write, as they write it: filter it, hold it still, clear it away. */
@@ -40,8 +40,7 @@ class LogsPage extends HTMLElement {
       this.note.replaceChildren(...(services.length ? [] : [emptyState("list", "No service writes its log here", "On a cluster Nomad keeps the logs: the status page leads to it.")]))
       if (!lines.length || this.#paused) return
       this.#after = lines.at(-1).moment
-      this.#lines = [...this.#lines, ...lines].slice(-MOST)
-      this.#show()
+      this.#append(lines)
     } catch (error) {
       this.note.replaceChildren(problem("The logs cannot be read", error.message))
     }
@@ -55,12 +54,29 @@ class LogsPage extends HTMLElement {
     this.service.value = services.includes(chosen) ? chosen : ""
   }
 
+  /** Show the lines that pass the filter, after a change of it. */
   #show = () => {
-    const words = this.search.value.toLowerCase()
-    const shown = this.#lines.filter(({ service, text }) => (!this.service.value || service === this.service.value) && text.toLowerCase().includes(words))
+    this.list.replaceChildren(...this.#lines.filter(this.#passes).map(({ element }) => element))
+    this.view.scrollTo(0, this.view.scrollHeight)
+  }
+
+  /** Adds lines behind the others, whose elements stay: a selection of text in them is kept. */
+  #append(lines) {
     const atEnd = this.view.scrollTop + this.view.clientHeight >= this.view.scrollHeight - 40
-    this.list.replaceChildren(...shown.map(line))
-    if (atEnd) this.view.scrollTo(0, this.view.scrollHeight)
+    const selecting = this.#selecting()
+    const added = lines.slice(-MOST).map((each) => ({ ...each, element: line(each) }))
+    this.#lines.push(...added)
+    this.list.append(...added.filter(this.#passes).map(({ element }) => element))
+    const most = selecting ? 2 * MOST : MOST
+    for (const { element } of this.#lines.splice(0, Math.max(0, this.#lines.length - most))) element.remove()
+    if (atEnd && !selecting) this.view.scrollTo(0, this.view.scrollHeight)
+  }
+
+  #passes = ({ service, text }) => (!this.service.value || service === this.service.value) && text.toLowerCase().includes(this.search.value.toLowerCase())
+
+  #selecting() {
+    const selection = getSelection()
+    return !selection.isCollapsed && selection.containsNode(this.list, true)
   }
 
   #hold = () => {

@@ -3,41 +3,62 @@ import "../components/time-since.js"
 import { get } from "../api.js"
 import { loading, problem } from "../components/notice.js"
 import { h } from "../dom.js"
-import { every } from "../events.js"
+import { every, ticking } from "../events.js"
 import { memory, moment } from "../format.js"
 import { stateIcon } from "../icons.js"
 import { runAddress } from "../router.js"
 
+/** Milliseconds after which an answer no longer counts as the current status. */
+const STALE = 15_000
+/** Milliseconds that the server gets for an answer. */
+const SILENCE = 10_000
+
+/** How the programs of workflows are limited. */
+const PROGRAMS = {
+  cgroup: "Programs of workflows run in a sandbox. A cgroup limits their memory.",
+  watched: "Programs of workflows run in a sandbox. Their memory is watched from outside, since no cgroup can be made here.",
+  refused: "Programs of workflows cannot be run here. ",
+}
+
 /** How the machines, services and experts are, in words; refreshes itself. */
 class StatusPage extends HTMLElement {
-  #stop = () => {}
+  #stops = []
+  #status = null
+  #at = 0
+  #lost = false
   #key = ""
   #told = ""
+  #summary = ""
 
   connectedCallback() {
     this.note = h("div", { class: "note-slot" }, loading(4))
+    this.summary = h("div", { class: "note-slot" })
     this.content = h("div", { class: "status-content" })
-    this.fresh = h("p", { class: "fine", role: "status", testid: "freshness" })
-    this.replaceChildren(h("header", { class: "page-head" }, h("h1", { tabindex: "-1" }, "Status"), this.fresh), this.note, this.content)
-    this.#stop = every(3, this.#load)
+    this.fresh = h("p", { class: "fine", testid: "freshness" })
+    this.replaceChildren(h("header", { class: "page-head" }, h("h1", { tabindex: "-1" }, "Status"), this.fresh), this.note, this.summary, this.content)
+    this.#stops = [every(3, this.#load), ticking(() => this.#summarize())]
   }
 
   disconnectedCallback() {
-    this.#stop()
+    for (const stop of this.#stops) stop()
   }
 
   #load = async () => {
     try {
-      const status = await get("/api/status")
-      this.#note(status.unknown.map((words) => ["Not everything can be told", words]))
-      this.fresh.textContent = `Hearth ${status.version} · refreshes by itself`
+      const status = await get("/api/status", { signal: AbortSignal.timeout(SILENCE) })
+      this.#note(status.unknown.map((words) => ["Not everything can be queried", words]))
+      this.fresh.replaceChildren(`Hearth ${status.version} · checked `, h("time-since", { at: new Date().toISOString() }))
+      this.#status = status
+      this.#at = Date.now()
+      this.#lost = false
       const key = JSON.stringify(status)
       if (key !== this.#key) this.#show(status)
       this.#key = key
     } catch (error) {
-      this.fresh.textContent = this.#key ? "Shown below is the last known state" : ""
+      this.#lost = true
       this.#note([["The status cannot be read", error.message]])
     }
+    this.#summarize()
   }
 
   /** Said again only when it changes: a screen reader reads each notice out. */
@@ -47,25 +68,46 @@ class StatusPage extends HTMLElement {
     this.#told = told
   }
 
-  #show({ machines, services, experts, agent, links, schedules }) {
-    const all = [...services, ...experts, ...machines.filter(tellsOfItself)]
-    const ill = all.filter((each) => !each.healthy).length
-    const words = ill ? `${ill} of ${all.length} need attention` : "Everything is working"
-    const busy = agent.runs_running === 1 ? "1 run in progress" : `${agent.runs_running || "No"} runs in progress`
-    const banner = h("div", { class: "banner", dataset: { state: ill ? "failed" : "done" }, testid: "summary" }, stateIcon(ill ? "failed" : "done"), h("div", {}, h("strong", {}, words), h("p", {}, busy)), pages(links))
+  /** The banner; a status that is old, or that could not be read again, has no colour of health. */
+  #summarize() {
+    if (!this.#status) return
+    const known = !this.#lost && Date.now() - this.#at < STALE
+    const [state, words] = verdict(this.#status)
+    const shown = known ? [state, words, busy(this.#status)] : ["idle", "The current status is unknown", `When it was last checked: ${words.charAt(0).toLowerCase()}${words.slice(1)}`]
+    const key = JSON.stringify([shown, this.#status.links])
+    if (key === this.#summary) return
+    this.#summary = key
+    const [now, title, detail] = shown
+    this.summary.replaceChildren(h("div", { class: "banner", dataset: { state: now }, testid: "summary" }, stateIcon(now), h("div", {}, h("strong", {}, title), h("p", {}, detail)), pages(this.#status.links)))
+  }
+
+  #show({ machines, services, experts, schedules, programs }) {
     const several = machines.length > 1
     this.content.replaceChildren(
-      banner,
       table("Machines", "machines", ["Name", "State", "Room", "Services"], illFirst(machines).map(machine)),
       experts.length ? table("Experts", "experts", ["Name", "Health", "Model", "Detail"], illFirst(experts).map(expert)) : h("section", {}, h("h2", {}, "Experts"), h("p", { class: "quiet" }, "No expert is known. The gateway tells which ones there are; is it running?")),
       table("Services", "services", ["Name", "Health", "Since", "Detail"], illFirst(services).map((each) => service(each, several))),
       ...(schedules.length ? [table("Schedules", "schedules", ["Name", "Next", "Last run", "Times"], schedules.map(schedule))] : []),
+      h("section", {}, h("h2", {}, "Programs"), h("p", { class: "quiet", testid: "programs" }, PROGRAMS[programs.mode], programs.detail)),
     )
   }
 }
 
-/** Whether a machine was judged for itself, and not by the services on it, which count already. */
-const tellsOfItself = (machine) => machine.state !== "needs attention"
+/** The state of the whole and its sentence: "1 service is down: smollm2". */
+function verdict({ down, unknown, services }) {
+  const parts = ["service", "machine"].map((kind) => down.filter((each) => each.kind === kind)).filter((list) => list.length)
+  if (parts.length) return ["failed", parts.map(counted).join(" · ")]
+  if (unknown.length || !services.length) return ["waiting", "Not everything can be queried"]
+  return ["done", "Everything is working"]
+}
+
+function counted(list) {
+  const [{ kind }] = list
+  const state = kind === "machine" ? "not ready" : "down"
+  return `${list.length} ${kind}${list.length === 1 ? " is" : "s are"} ${state}: ${list.map(({ name }) => name).join(", ")}`
+}
+
+const busy = ({ agent }) => (agent.runs_running === 1 ? "1 run in progress" : `${agent.runs_running || "No"} runs in progress`)
 const illFirst = (list) => [...list].sort((one, other) => one.healthy - other.healthy)
 const health = (healthy, words = healthy ? "Healthy" : "Not healthy") => h("state-badge", { state: healthy ? "done" : "failed", words })
 const cell = (name, ...content) => h("td", { dataset: { name } }, ...content)

@@ -5,10 +5,12 @@ import time
 from collections.abc import Callable
 from typing import Final, Protocol
 
+import structlog
 from wyoming.error import Error
 from wyoming.info import Info
 from wyoming.pipeline import RunPipeline
 
+from pipecatapp.application.engine import Listener
 from pipecatapp.voice.manners import Manners
 from pipecatapp.voice.messages import Hello, Setup
 from pipecatapp.voice.satellites.description import description
@@ -17,7 +19,8 @@ from pipecatapp.voice.satellites.wire import Wire
 from pipecatapp.voice.studio import NoSpeech, Studio
 from pipecatapp.voice.talk import House, Left, Talk, new_conversation, words_of
 from pipecatapp.voice.workers import WorkerFailed
-from pipecatapp.workflow import Listener
+
+log = structlog.get_logger()
 
 AGENT: Final = "agent"
 
@@ -60,8 +63,7 @@ class Conversations:
     async def hold(self, satellite: Satellite, wire: Wire, run: RunPipeline) -> None:
         """Talk until the satellite is silent for long; a full house says so."""
         ended = self._studio.metrics.ended
-        if self._studio.full:
-            ended.labels("busy").inc()
+        if not self._studio.admits():
             await wire.write(Error(text="Everybody who can listen is talking.", code="busy"))
             return
         try:
@@ -70,6 +72,7 @@ class Conversations:
             ended.labels("left").inc()
         except (NoSpeech, WorkerFailed) as error:
             ended.labels("broken").inc()
+            log.warning("voice_refused", reason=str(error))
             await wire.write(Error(text=str(error), code="voice-worker"))
         else:
             ended.labels("broken").inc()
@@ -85,8 +88,9 @@ class Conversations:
         hello = Hello(type="hello", conversation=self._conversation_of(peer))
         house = self._house()
         try:
-            async with self._studio.session() as worker:
-                await Talk(satellite, worker, house, self._studio.metrics).hold(hello, setup)
+            async with self._studio.session() as (worker, ended):
+                talk = Talk(satellite, worker, house, self._studio.metrics)
+                await talk.hold(hello, setup, ended)
         finally:
             await asyncio.shield(house.forget())
             self._names[peer] = (time.monotonic(), str(hello.conversation))

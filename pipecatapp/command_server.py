@@ -1,0 +1,83 @@
+"""Serve the application on a unix socket for one command of this process."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory, gettempdir
+from typing import Final
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from hearth.service.state import StateDir
+from pipecatapp.app import build_command_app
+from pipecatapp.settings import Settings
+
+LONGEST_FOLDER: Final = 80
+"""Characters of a folder for a socket: the kernel takes 107 for the whole path."""
+
+
+class CommandServer(uvicorn.Server):
+    """Serves until `stop`, and leaves the signals to the command."""
+
+    def __init__(self, app: ASGIApp, socket: Path) -> None:
+        super().__init__(
+            uvicorn.Config(
+                app,
+                uds=str(socket),
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=1,
+            )
+        )
+        self.ready, self._end = asyncio.Event(), asyncio.Event()
+
+    async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
+        await super().startup(None)
+        self.ready.set()
+
+    async def main_loop(self) -> None:
+        await self._end.wait()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """The command handles Ctrl-C: the first one cancels its run."""
+        yield
+
+    def stop(self) -> None:
+        """End when the open answers are sent."""
+        self.should_exit = True
+        self._end.set()
+
+
+@asynccontextmanager
+async def serve_command(state: StateDir) -> AsyncIterator[tuple[Path, str]]:
+    """Open the application on a state directory; yield its socket and the key that opens it.
+
+    At the end it waits for runs that the command has started. After an error they are left for
+    the next start. Raises `SettingsError`, `LedgerBusy`, `LedgerFailed`, `LedgerTooNew`.
+    """
+    settings = Settings.load().model_copy(update={"state_dir": state.root})
+    key = secrets.token_urlsafe(32)
+    app = build_command_app(settings, key)
+    folder = gettempdir() if len(gettempdir()) < LONGEST_FOLDER else "/tmp"
+    with TemporaryDirectory(prefix="hearth-", dir=folder) as private:
+        async with app.router.lifespan_context(app), _serving(app, Path(private) / "http") as path:
+            yield path, key
+
+
+@asynccontextmanager
+async def _serving(app: ASGIApp, socket: Path) -> AsyncIterator[Path]:
+    server = CommandServer(app, socket)
+    serving = asyncio.create_task(server.serve())
+    try:
+        await server.ready.wait()
+        yield socket
+    finally:
+        server.stop()
+        await serving

@@ -1,1 +1,0 @@
-"""Reads documents of other programs as workflows; they are imported, not executed."""

@@ -1,1 +1,0 @@
-"""Runs that start by themselves: when, what was missed, and who starts them."""
