@@ -11,12 +11,26 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 
 import httpcore2
+import hypothesis
 import pytest
 import structlog
 import uvicorn
 from starlette.types import ASGIApp
 
-pytest_plugins = ["tests.rings", "tests.proofs", "tests.shown", "tests.strict"]
+pytest_plugins = [
+    "tests.rings",
+    "tests.extended",
+    "tests.proofs",
+    "tests.shown",
+    "tests.strict",
+    "tests.isolation",
+]
+
+# A deadline for each example measures how busy the machine is.
+hypothesis.settings.register_profile(
+    "suite", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("suite")
 
 _read_trust = httpcore2.default_ssl_context
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.rings import LEFT_OUT
+from tests import extended, rings
 
 ROOT = Path(__file__).parents[1]
 REQUIREMENTS = ROOT / "docs" / "requirements.md"
@@ -155,7 +155,9 @@ class ProofBook:
 
     def shown(self) -> Results:
         """What this run shows, and what the table says of tests that this machine leaves out."""
-        left_out = {node.partition("[")[0] for node in self.config.stash[LEFT_OUT]}
+        stash = self.config.stash
+        nodes = [*stash[rings.LEFT_OUT], *stash[extended.LEFT_OUT]]
+        left_out = {node.partition("[")[0] for node in nodes}
         results: Results = {number: dict(tests) for number, tests in self.results.items()}
         for number, tests in committed().items():
             for test in tests.keys() & left_out:

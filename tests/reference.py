@@ -16,8 +16,6 @@ from llama_expert.settings import Settings as ExpertSettings
 from moe_gateway.admission import Admission
 from moe_gateway.metrics import ConsulCollector, GatewayMetrics
 from moe_gateway.settings import Settings as GatewaySettings
-from pipecatapp.library.pages.projects import projects_page
-from pipecatapp.library.pages.workflows import documents_page
 from pipecatapp.metrics import RunMetrics
 from pipecatapp.settings import Settings as AgentSettings
 from pipecatapp.tools.page import tools_page
@@ -26,6 +24,8 @@ from speech.metrics import SpeechMetrics
 from speech.settings import Settings as SpeechSettings
 from tests.ansible.page import variables_page
 from tests.dashboards.page import dashboards_page
+from tests.support.reference.projects import projects_page
+from tests.support.reference.workflows import documents_page
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 HEAD = "Written by `make docs` from the code; do not edit.\n"

@@ -13,6 +13,7 @@ import pytest
 from tests.ansible import tree
 
 BIN = Path(sys.executable).parent
+EXTENDED_INPUTS = ["ansible/roles/binary/*"]
 PLAY = [{"hosts": "all", "gather_subset": ["min"], "roles": [{"role": "binary"}]}]
 
 
@@ -43,6 +44,7 @@ def variables(tmp_path: Path) -> dict[str, object]:
     }  # fmt: skip
 
 
+@pytest.mark.extended
 def test_program_that_was_half_unpacked_is_not_taken_for_whole(
     variables: dict[str, object], tmp_path: Path
 ) -> None:

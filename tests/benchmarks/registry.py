@@ -2,12 +2,16 @@
 
 from tests.benchmarks import gateway_affinity, gateway_tokens, sandbox_start
 from tests.benchmarks.cluster import speed as cluster
+from tests.benchmarks.code import edits, kills, localise
+from tests.benchmarks.engine import growth
 from tests.benchmarks.engine import speed as engine
 from tests.benchmarks.gateway import aborts, endurance, speed
 from tests.benchmarks.voice import hearing, talk
+from tests.benchmarks.web import compare
 
 BENCHMARKS = (
     *engine.BENCHMARKS,
+    *growth.BENCHMARKS,
     *aborts.BENCHMARKS,
     *endurance.BENCHMARKS,
     gateway_affinity.BENCHMARK,
@@ -15,6 +19,10 @@ BENCHMARKS = (
     *speed.BENCHMARKS,
     sandbox_start.BENCHMARK,
     hearing.BENCHMARK,
+    edits.BENCHMARK,
+    kills.BENCHMARK,
+    localise.BENCHMARK,
+    compare.BENCHMARK,
     *talk.BENCHMARKS,
     # Last: they take a quarter of an hour, and hosts.
     *cluster.BENCHMARKS,

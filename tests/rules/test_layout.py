@@ -2,7 +2,6 @@
 
 import ast
 import re
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -39,31 +38,9 @@ def test_tree_has_no_symbolic_links() -> None:
     assert [str(f) for f in tree.files() if (tree.ROOT / f).is_symlink()] == []
 
 
-def test_no_folder_has_more_than_twelve_modules() -> None:
-    """A reader sees a whole folder at a glance."""
-    modules = [f for f in tree.python(*tree.PACKAGES, "tests") if f.name != "__init__.py"]
-    crowded = {str(d): n for d, n in Counter(f.parent for f in modules).items() if n > 12}
-
-    assert crowded == {}
-
-
 def test_no_module_is_named_for_nothing() -> None:
     """A module is named for what it is about, so nobody may name one 'utils'."""
     assert [str(f) for f in tree.python(*tree.PACKAGES, "tests") if f.stem in SWAMPS] == []
-
-
-def test_no_module_is_longer_than_400_lines() -> None:
-    """Longer ones hide a second subject."""
-    long = [str(f) for f in tree.product() if len(tree.text(f).splitlines()) > 400]
-
-    assert long == []
-
-
-def test_engine_stays_within_its_budget() -> None:
-    """What does not fit into the engine belongs into tools or documents (decision 0183)."""
-    engine = [f for f in tree.product() if f.parts[:2] == ("pipecatapp", "workflow")]
-
-    assert sum(len(tree.text(file).splitlines()) for file in engine) <= 9_150
 
 
 @pytest.mark.proves("001-05")
@@ -98,8 +75,8 @@ def test_only_settings_modules_read_the_environment() -> None:
     assert readers == READS_ENVIRONMENT
 
 
-READS_ENVIRONMENT = ["hearth/local/environment.py"]
-"""The one exception: what the children of `hearth up` inherit."""
+READS_ENVIRONMENT = ["hearth/local/environment.py", "pipecatapp/sandbox/leftovers.py"]
+"""What the children of `hearth up` inherit, and `TMPDIR`, which `tempfile` of Python reads too."""
 
 
 def _is_docstring(part: ast.stmt) -> bool:

@@ -4,7 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from tests import proofs
+from tests import extended, proofs
 from tests.rules import tree
 
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
@@ -48,15 +48,16 @@ def test_every_marker_names_a_known_requirement() -> None:
     assert marked == set()
 
 
-def test_committed_proof_table_names_only_tests_that_exist() -> None:
-    """The table is a record of a run; a test that is gone proves nothing any more."""
-    tests = {
-        f"{place.partition(':')[0]}::{test.name}": set(_proved_numbers(test))
+def test_committed_proof_table_names_the_marked_tests() -> None:
+    """The table records a run: a deleted test proves nothing, and a new one has to be recorded."""
+    marked = {
+        (f"{place.partition(':')[0]}::{test.name}", number)
         for place, test in _tests()
+        for number in _proved_numbers(test)
     }
     table = {(test, number) for number, results in proofs.committed().items() for test in results}
 
-    assert {(t, n) for t, n in table if n not in tests.get(t, set())} == set()
+    assert marked ^ table == set(), "Run `make proofs`."
 
 
 def test_committed_pages_follow_from_the_proof_table() -> None:
@@ -65,6 +66,11 @@ def test_committed_pages_follow_from_the_proof_table() -> None:
 
     assert proofs.PAGE.read_text(encoding="utf-8") == proofs.page(table)
     assert proofs.README.read_text(encoding="utf-8") == proofs.readme_with(table)
+
+
+def test_every_record_of_the_extended_ring_is_green_and_current() -> None:
+    """What continuous integration does not run must have been run since it was changed last."""
+    assert extended.stale(extended.records()) == [], "Run `make test-extended NAME` for each."
 
 
 def _tests() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:

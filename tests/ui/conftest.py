@@ -32,7 +32,7 @@ QUIET = (
 )  # fmt: skip
 REPORT = Path(__file__).parent / "report.yaml"
 """A workflow with all that a graph can show: a scope, parallel nodes, a model, a condition."""
-REFUSED = re.compile(r"Failed to load resource: .* (401|404|422|502)")
+REFUSED = re.compile(r"Failed to load resource: .* (401|404|409|422|502)")
 """Chromium's own line about a refusal that the page itself shows to its reader."""
 
 PATIENCE = 60_000
@@ -159,13 +159,15 @@ def ended(turn: Locator, state: str = "done") -> None:
     turn.and_(turn.page.locator(f"[data-state={state}]")).wait_for()
 
 
-def faults(page: Page) -> list[str]:
-    """What the axe rules find wrong for people with assistive technology; the grave ones."""
+def faults(page: Page, *, every: bool = False) -> list[str]:
+    """What the axe rules find wrong for people with assistive technology; the grave ones, or
+    `every` one.
+    """
     # A colour in mid-transition has no contrast to speak of.
-    page.evaluate("Promise.all(document.getAnimations().map((each) => each.finished))")
+    page.evaluate("Promise.allSettled(document.getAnimations().map((each) => each.finished))")
     found = Axe().run(page).response["violations"]
     return [
         f"{each['id']}: {each['help']}: {[node['html'][:200] for node in each['nodes']]}"
         for each in found
-        if each["impact"] in {"serious", "critical"}
+        if every or each["impact"] in {"serious", "critical"}
     ]

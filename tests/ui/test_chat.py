@@ -62,9 +62,11 @@ def test_failed_answer_says_why_and_can_be_tried_again(visitor: Visitor) -> None
     expect(turn.get_by_test_id("problem")).to_contain_text("No expert is healthy.")
     page.get_by_role("button", name="Try again").click()
 
-    expect(page.get_by_test_id("turn")).to_have_count(1)
-    ended(page.get_by_test_id("turn"))
-    expect(page.get_by_test_id("answer")).to_have_text("It is fine now.")
+    expect(page.get_by_test_id("turn")).to_have_count(2)
+    again = page.get_by_test_id("turn").last
+    ended(again)
+    expect(again.get_by_test_id("answer")).to_have_text("It is fine now.")
+    ended(turn, "failed")
 
 
 def test_answer_that_breaks_off_keeps_its_words_and_says_so(visitor: Visitor) -> None:

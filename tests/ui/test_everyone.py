@@ -5,7 +5,7 @@ from playwright.sync_api import Page, expect
 
 from tests.ui.conftest import Visitor, ended, faults, say
 
-PAGES = ("chat", "talk", "runs", "run", "workflows", "workflow", "status")
+PAGES = ("chat", "notes", "talk", "runs", "run", "workflows", "workflow", "status")
 
 
 def visit(page: Page, name: str) -> None:
@@ -19,8 +19,8 @@ def visit(page: Page, name: str) -> None:
         return
     page.goto(f"{base}#/{'workflows/report' if name == 'workflow' else name}")
     signs = {
-        "chat": "composer", "talk": "talk-kept", "runs": "run", "workflows": "workflow",
-        "workflow": "start", "status": "services",
+        "chat": "composer", "notes": "notes-filter", "talk": "talk-kept", "runs": "run",
+        "workflows": "workflow", "workflow": "start", "status": "services",
     }  # fmt: skip
     page.get_by_test_id(signs[name]).first.wait_for()
 
@@ -60,6 +60,24 @@ def test_no_page_is_wider_than_the_screen(visitor: Visitor, width: int) -> None:
         )
 
     assert {name: by for name, by in wide.items() if by > 0} == {}
+
+
+@pytest.mark.parametrize(
+    ("width", "height"), [(844, 390), (640, 400), (683, 384), (720, 450), (960, 540)]
+)
+def test_composer_and_places_are_visible_in_a_low_window(
+    visitor: Visitor, width: int, height: int
+) -> None:
+    """A phone on its side, and common screens at 200 % zoom: who cannot see the field cannot ask,
+    and a page that scrolls as a whole hides its heading."""
+    page = visitor.enter(width=width, height=height)
+    ended(say(page, "A question\n\n" + "with many lines\n\n" * 40))
+    page.get_by_test_id("composer").fill("A draft\n" * 30)
+
+    for test_id in ("composer", "send", "nav-chat", "nav-logs", "sign-out"):
+        expect(page.get_by_test_id(test_id)).to_be_in_viewport(ratio=1)
+    expect(page.get_by_role("heading", level=1)).to_be_in_viewport(ratio=1)
+    assert page.evaluate("document.documentElement.scrollHeight - innerHeight") <= 0
 
 
 def test_graph_is_behind_a_button_on_a_phone(visitor: Visitor) -> None:

@@ -76,3 +76,44 @@ def test_lines_are_filtered_and_held_still(
     expect(lines).to_have_count(1)
     page.get_by_test_id("logs-pause").click()
     expect(lines).to_have_text(["alpha of the ears", "alpha while it is held"])
+
+
+def test_selected_text_stays_selected_while_lines_arrive(
+    visitor: Visitor, gateway_log: LogFile
+) -> None:
+    """One who copies a line out of a busy log must not lose the selection every second."""
+    gateway_log.write("the line to copy")
+    page = visitor.enter()
+    page.get_by_test_id("nav-logs").click()
+    lines = page.get_by_test_id("log-line").locator(".log-text")
+    lines.first.select_text()
+
+    gateway_log.write("another line")
+
+    expect(lines).to_have_text(["the line to copy", "another line"])
+    assert page.evaluate("getSelection().toString()") == "the line to copy"
+
+
+@pytest.mark.parametrize(("width", "height"), [(1280, 800), (844, 390), (390, 844)])
+def test_lines_do_not_touch_the_edges(
+    visitor: Visitor, gateway_log: LogFile, width: int, height: int
+) -> None:
+    """The heading and the lines have the padding that every other page has."""
+    for number in range(100):
+        gateway_log.write(f"line {number}")
+    page = visitor.enter(width=width, height=height)
+    page.get_by_test_id("nav-logs").click()
+    page.get_by_test_id("log-line").first.wait_for()
+
+    main = page.locator("main").bounding_box()
+    heading = page.get_by_role("heading", level=1).bounding_box()
+    view = page.get_by_test_id("logs").bounding_box()
+
+    assert main is not None
+    assert heading is not None
+    assert view is not None
+    assert heading["x"] - main["x"] >= 12
+    assert heading["y"] - main["y"] >= 8
+    assert view["x"] - main["x"] >= 12
+    assert main["x"] + main["width"] - view["x"] - view["width"] >= 12
+    assert view["y"] + view["height"] <= main["y"] + main["height"]

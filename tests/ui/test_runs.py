@@ -56,7 +56,7 @@ def test_runs_are_found_by_words_and_status_and_paged(visitor: Visitor) -> None:
     rows = page.get_by_test_id("run")
     expect(rows).to_have_count(40)
 
-    page.get_by_test_id("older").click()
+    rows.last.scroll_into_view_if_needed()
     expect(rows).to_have_count(43)
     expect(page.get_by_test_id("older")).to_be_hidden()
     page.get_by_test_id("filter-text").fill("number 17")

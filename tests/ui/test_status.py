@@ -6,9 +6,13 @@ from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import expect
+from starlette.applications import Starlette
 
+from hearth.service.health import Health
+from hearth.service.metrics import new_registry
+from hearth.service.server import service_routes
 from tests.integration.gateway.consul import running
-from tests.ui.conftest import Visitor, faults
+from tests.ui.conftest import Serve, Visitor, faults
 
 
 @pytest.mark.proves("004-42")
@@ -30,7 +34,10 @@ def test_status_is_a_readable_table(visitor: Visitor) -> None:
     expect(ill.locator("[data-name=detail]")).not_to_be_empty()
     expert = page.get_by_test_id("experts").get_by_role("row", name="scripted")
     expect(expert).to_contain_text("Healthy")
-    expect(page.get_by_test_id("summary")).to_contain_text("1 of 3 need attention")
+    expect(page.get_by_test_id("summary")).to_contain_text("1 service is down: speech-stt")
+    expect(page.get_by_test_id("programs")).to_contain_text(
+        re.compile("A cgroup limits their memory|Their memory is watched from outside")
+    )
     expect(page.locator("main")).not_to_contain_text("{")
 
 
@@ -96,3 +103,70 @@ def test_status_of_a_cluster_names_machines_and_leads_to_other_pages(
         consul.stop()
         expect(page.get_by_test_id("problem")).to_contain_text("Consul does not answer")
         expect(machine).to_be_visible()
+
+
+def test_status_reports_one_cause_once(visitor: Visitor, serve: Serve) -> None:
+    """A model server that stopped is a service, an expert and a gateway without experts, and one
+    cause: people look for the second fault that does not exist."""
+    gateway = Health("moe-gateway", version="1")
+    gateway.not_ready("experts", "no expert answers: smollm2 (its process has ended)")
+    gateway.ready_again("start")
+    visitor.house.model.expert |= {"name": "smollm2", "healthy": False, "reason": "It has ended."}
+    health = serve(Starlette(routes=service_routes(gateway, new_registry())))
+    services = {"llama-expert-smollm2": "http://127.0.0.1:9", "moe-gateway": health}
+    visitor.house.more = {"services": services}
+    visitor.restart()
+    page = visitor.enter()
+
+    page.get_by_test_id("nav-status").click()
+
+    expect(page.get_by_test_id("summary").locator("strong")).to_have_text(
+        "1 service is down: smollm2"
+    )
+    expect(page.get_by_test_id("services").get_by_role("row", name="moe-gateway")).to_be_visible()
+
+
+def test_status_is_not_green_while_it_cannot_be_queried(visitor: Visitor) -> None:
+    """A green banner above data that nobody could refresh hides the fault that one looks for."""
+    visitor.house.more = {"services": {"moe-gateway": visitor.house.gateway}}
+    visitor.restart()
+    page = visitor.enter()
+    page.get_by_test_id("nav-status").click()
+    summary = page.get_by_test_id("summary")
+    expect(summary.and_(page.locator("[data-state=done]"))).to_contain_text("Everything is working")
+    expect(page.get_by_test_id("freshness")).to_contain_text("checked just now")
+
+    page.route("**/api/status", lambda route: route.fulfill(status=502))
+
+    expect(summary.and_(page.locator("[data-state=idle]"))).to_contain_text(
+        "The current status is unknown"
+    )
+    expect(summary).to_contain_text("When it was last checked: everything is working")
+    expect(page.get_by_test_id("freshness")).to_contain_text(re.compile(r"checked \d+ s ago"))
+
+
+def test_status_that_is_never_answered_turns_unknown(visitor: Visitor) -> None:
+    """A service that hangs answers with no error: the age of the data has to show it."""
+    page = visitor.enter()
+    page.clock.install()
+    page.get_by_test_id("nav-status").click()
+    expect(page.get_by_test_id("summary")).to_contain_text("1 service is down")
+    page.route("**/api/status", lambda _route: None)
+
+    page.clock.run_for(20_000)
+
+    expect(page.get_by_test_id("summary")).to_contain_text("The current status is unknown")
+
+
+def test_status_is_not_green_while_the_experts_cannot_be_listed(visitor: Visitor) -> None:
+    """A gateway that is healthy and refuses the list leaves the state of the models unknown."""
+    visitor.house.more = {"services": {"moe-gateway": visitor.house.gateway}}
+    visitor.house.model.expert = {"name": None}
+    visitor.restart()
+    page = visitor.enter()
+
+    page.get_by_test_id("nav-status").click()
+
+    summary = page.get_by_test_id("summary")
+    expect(summary.and_(page.locator("[data-state=waiting]"))).to_be_visible()
+    expect(page.get_by_test_id("problem")).to_contain_text("does not list its experts")

@@ -4,8 +4,9 @@ from importlib.metadata import entry_points
 
 import pytest
 from typer.main import get_group
+from typer.testing import CliRunner
 
-from hearth.cli import GROUP, build_cli
+from hearth.cli import GROUP, build_cli, build_list
 
 
 def commands_of(word: str = "") -> set[str]:
@@ -30,3 +31,12 @@ def test_command_brings_no_other_part_along(word: str, other: str) -> None:
 def test_word_that_is_no_command_is_looked_for_among_all() -> None:
     """Whoever mistypes is told what was meant, wherever it comes from."""
     assert commands_of("statsu") == commands_of()
+
+
+def test_list_of_commands_is_what_the_commands_say() -> None:
+    """`hearth --help` loads no command, and must not tell of others or of older ones."""
+    shown, loaded = (
+        CliRunner().invoke(app, ["--help"]).stdout for app in (build_list(), build_cli())
+    )
+
+    assert shown == loaded

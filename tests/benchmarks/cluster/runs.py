@@ -76,7 +76,7 @@ def converged() -> Lab:
 
 def strategies() -> Path:
     """Where Ansible finds mitogen's; its environment is made at the first use."""
-    python = made(ROOT / ".cache" / "benchmarks" / "mitogen", HERE / "requirements.lock")
+    python = made("mitogen", HERE / "requirements.lock")
     return next(
         python.parents[1].glob("lib/python*/site-packages/ansible_mitogen/plugins/strategy")
     )

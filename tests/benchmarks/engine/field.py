@@ -23,7 +23,7 @@ OURS = "Hearth"
 def environment() -> Path:
     """The interpreter of the environment that holds the peers: the extra `bench`, locked."""
     lock = ROOT / "tests" / "benchmarks" / "engine" / "requirements.lock"
-    return made(ROOT / ".cache" / "benchmarks" / "engine", lock)
+    return made("engine-peers", lock)
 
 
 def versions() -> dict[str, str]:

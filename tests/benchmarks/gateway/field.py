@@ -224,7 +224,7 @@ def _relay(start: Start, ports: list[int]) -> Way:
 
 def peers() -> Path:
     """The programs of the peers' environment; it is made at the first use."""
-    return made(PLACE / "peers", PEERS / "requirements.lock").parent
+    return made("peers", PEERS / "requirements.lock").parent
 
 
 def nginx() -> str:

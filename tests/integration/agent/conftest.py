@@ -1,5 +1,6 @@
 """An agent service on a real socket, with a scripted model behind it as its gateway."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -85,13 +86,13 @@ class House:
             return client.post("/v1/chat/completions", json=body)
 
 
-def follow(answer: httpx2.Response, *, until: str = "") -> list[SseEvent]:
-    """The events of a stream, up to and with the first of that type."""
+def follow(answer: httpx2.Response, *, until: str = "", path: str = "") -> list[SseEvent]:
+    """The events of a stream, up to the first of that type (at that path, if given)."""
     reader, found = SseReader(), list[SseEvent]()
     for data in answer.iter_bytes():
         for event in reader.feed(data):
             found.append(event)
-            if event.event == until:
+            if event.event == until and (not path or json.loads(event.data)["path"] == path):
                 return found
     return found
 

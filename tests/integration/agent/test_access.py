@@ -48,7 +48,7 @@ def test_every_route_asks_for_a_key(house: House) -> None:
             for headers in ({}, {"authorization": "Bearer wrong"}, {"cookie": "hearth_session=x"}):
                 answer = client.request(method, path, headers=headers)
                 assert answer.status_code == 401, (method, path, headers)
-                assert answer.json()["error"]["type"] == "authentication_error"
+                assert answer.json()["error"]["code"] == "invalid_api_key"
 
 
 def test_every_socket_asks_for_a_key(house: House) -> None:
@@ -185,7 +185,7 @@ def test_body_beyond_the_limit_is_refused_before_it_is_read_whole(empty_house: H
         small = client.post("/api/plan", json={"document": "x"})
 
     assert (declared.status_code, unmeasured.status_code, small.status_code) == (413, 413, 200)
-    assert declared.json()["error"]["code"] == "body_too_large"
+    assert declared.json()["error"]["code"] == "request_too_large"
 
 
 def test_request_id_is_the_callers_when_it_is_a_plain_word(house: House) -> None:
@@ -204,7 +204,10 @@ def test_errors_of_the_framework_have_the_same_body_as_ours(house: House) -> Non
         answers = {
             404: client.get("/api/nothing"),
             405: client.put("/api/runs"),
-            400: client.post("/api/plan", content=b"{", headers={"content-type": "text/json"}),
+            400: client.post(
+                "/api/plan", content=b"{", headers={"content-type": "application/json"}
+            ),
+            415: client.post("/api/plan", content=b"{", headers={"content-type": "text/json"}),
         }
 
     for status, answer in answers.items():

@@ -69,6 +69,7 @@ def test_twenty_callers_at_once_each_get_their_own_answer(house: House) -> None:
         answer = house.ask(f"my number is {number}", stream=number % 2 == 0)
         run = answer.headers["x-hearth-run"]
         if number % 2:
+            assert answer.status_code == 200, answer.text
             return run, answer.json()["choices"][0]["message"]["content"]
         chunks = [chunk for chunk in events(answer.text) if chunk != "[DONE]"]
         return run, "".join(c["choices"][0]["delta"].get("content", "") for c in chunks)
@@ -143,8 +144,8 @@ def test_failure_after_the_first_word_ends_the_stream_with_an_error_event(house:
     [
         (hello() | {"model": "agnt"}, 404, "model_not_found", "Did you mean 'agent'?"),
         (hello() | {"model": "workflow/agent"}, 404, "model_not_found", "workflow/agent-turn"),
-        (hello() | {"messages": []}, 400, "too_short", "messages"),
-        (hello() | {"messages": [{"role": "robot"}]}, 400, "literal_error", "messages.0.role"),
+        (hello() | {"messages": []}, 400, "empty_array", "messages"),
+        (hello() | {"messages": [{"role": "robot"}]}, 400, "invalid_value", "messages.0.role"),
         (hello() | {"messages": [{"role": "system", "content": "x"}]}, 400, "no_user_message", ""),
         (
             hello(tools=[{"type": "function", "function": {"name": "f"}}]),
@@ -152,16 +153,21 @@ def test_failure_after_the_first_word_ends_the_stream_with_an_error_event(house:
             "unsupported_field",
             "brings its own tools",
         ),
-        (hello(conversation=""), 400, "string_too_short", "conversation"),
-        (hello(max_tokens=-5), 400, "greater_than", "max_tokens"),
-        (hello(max_completion_tokens=0), 400, "greater_than", "max_completion_tokens"),
-        (hello(temperature=-1), 400, "greater_than_equal", "temperature"),
-        (hello(response_format={"type": "xml"}), 400, "literal_error", "response_format.type"),
+        (hello(conversation=""), 400, "string_below_min_length", "conversation"),
+        (hello(max_tokens=-5), 400, "integer_below_min_value", "max_tokens"),
+        (hello(max_completion_tokens=0), 400, "integer_below_min_value", "max_completion_tokens"),
+        (hello(temperature=-1), 400, "decimal_below_min_value", "temperature"),
+        (hello(response_format={"type": "xml"}), 400, "invalid_value", "response_format.type"),
         (hello(response_format={"type": "json_object"}), 400, "unsupported_field", "no `response_"),
         (hello(n=2), 400, "unsupported_field", "no `n`"),
         (hello(stop=["\n"]), 400, "unsupported_field", "no `stop`"),
         (hello(logprobs=True), 400, "unsupported_field", "no `logprobs`"),
         (hello(functions=[{"name": "f"}]), 400, "unsupported_field", "brings its own tools"),
+        (hello(tool_choice="required"), 400, "unsupported_field", "brings its own tools"),
+        (hello(logit_bias={"1": 5}), 400, "unsupported_field", "no `logit_bias`"),
+        (hello(top_logprobs=2), 400, "unsupported_field", "no `top_logprobs`"),
+        (hello(modalities=["text", "audio"]), 400, "unsupported_field", "no `modalities`"),
+        (hello(web_search_options={}), 400, "unsupported_field", "no `web_search_options`"),
     ],
 )
 def test_wrong_request_is_refused_in_the_words_of_openai(
@@ -276,6 +282,15 @@ def test_sampling_that_the_caller_asks_for_reaches_the_model(house: House) -> No
     first, second = (request.body for request in house.model.requests)
     assert (first["max_tokens"], first["temperature"]) == (5, 0.0)
     assert second["max_tokens"] == 6
+
+
+def test_wishes_that_have_no_effect_are_named(house: House) -> None:
+    """A wish is no reason to refuse, but whoever reads the header sees that it did nothing."""
+    none = house.ask("hello", max_tokens=5, tool_choice="auto", metadata={"a": "b"})
+    some = house.ask("hello", max_tokens=5, top_p=0.5, seed=7, modalities=["text"])
+
+    assert "x-hearth-ignored" not in none.headers
+    assert some.headers["x-hearth-ignored"] == "top_p, seed"
 
 
 def test_workflow_that_takes_a_form_gets_it(empty_house: House) -> None:

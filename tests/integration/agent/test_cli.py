@@ -15,6 +15,7 @@ import pytest
 import typer
 from typer.testing import CliRunner, Result
 
+from hearth.local.state.lock import InstanceLock
 from hearth.service.state import Instance, RunningService, StateDir
 from pipecatapp.cli import commands
 from tests.integration.agent.conftest import House, follow
@@ -73,6 +74,17 @@ def announce(house: House, services: Sequence[RunningService] = ()) -> None:
         services=list(services),
     )
     state.instance_file.write_text(instance.model_dump_json(), encoding="utf-8")
+
+
+def test_command_beside_a_starting_instance_says_that_it_starts(
+    empty_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who waits a moment and tries again needs nothing else; a ledger "in use" frightens."""
+    with InstanceLock(StateDir(empty_house.state)):
+        listed = command(empty_house, monkeypatch)("runs")
+
+    assert listed.exit_code == 1
+    assert "is starting or stopping. Try again in a moment." in listed.stderr
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ def test_runs_are_exported_pruned_and_taken_in_again(hearth: Hearth, tmp_path: P
     exported = hearth("runs", "export", run)
     (kept := tmp_path / "run.jsonl").write_text(exported.stdout)
     twice = hearth("runs", "import", str(kept))
-    looked = hearth("runs", "prune", "--days", "0", "--keep", "0", "--look")
+    looked = hearth("runs", "prune", "--days", "0", "--keep", "0", "--dry-run")
     pruned = hearth("runs", "prune", "--days", "0", "--keep", "0")
     gone = hearth("runs", "show", run)
     back = hearth("runs", "import", str(kept))

@@ -84,6 +84,46 @@ def test_models_tell_what_a_key_must_open_for_them(empty_house: House) -> None:
     assert scopes["workflow/build"] == one["scope"] == "exec"
 
 
+TALKER = """
+id: {name}
+inputs: {{messages: messages}}
+{head}
+steps:
+  - {{id: said, {node}}}
+outputs: {{text: x}}
+"""
+AGENT = "use: agent, with: {{model: auto, messages: '{{{{ inputs.messages }}}}', tools: {tools}}}"
+NEEDED = {
+    "words": ("use: value, with: {value: x}", "chat"),
+    "clock": (AGENT.format(tools="[time.now]"), "chat"),
+    "reads": ("use: file.read, with: {path: letter.txt}", "workflows"),
+    "lists": ("use: file.list", "workflows"),
+    "hears": ("use: speech.hear, with: {path: letter.wav}", "workflows"),
+    "writes": ("use: file.write, with: {path: letter.txt, text: x}", "workflows"),
+    "reader": (AGENT.format(tools="[file.read]"), "workflows"),
+    "servers": (AGENT.format(tools="['mcp.*']"), "workflows"),
+    "pattern": (AGENT.format(tools="['code.*']"), "exec"),
+    "any-tool": (AGENT.format(tools="'{{ inputs.messages }}'"), "exec"),
+}
+
+
+def test_key_for_talking_opens_no_workflow_that_touches_files(empty_house: House) -> None:
+    """Reading a file has the effect `read`, as reading the clock has; only one of them is words."""
+    (empty_house.state / "workflows").mkdir()
+    for name, (node, _) in NEEDED.items():
+        text = TALKER.format(name=name, node=node, head="")
+        (empty_house.state / "workflows" / f"{name}.yaml").write_text(text, encoding="utf-8")
+    allowed = TALKER.format(name="allowed", node=NEEDED["any-tool"][0], head="allow: [llm]")
+    (empty_house.state / "workflows" / "allowed.yaml").write_text(allowed, encoding="utf-8")
+
+    with empty_house.running(), empty_house.client() as client:
+        models = client.get("/v1/models").json()["data"]
+
+    scopes = {model["id"].removeprefix("workflow/"): model["scope"] for model in models}
+    assert {name: scopes[name] for name in NEEDED} == {n: scope for n, (_, scope) in NEEDED.items()}
+    assert scopes["allowed"] == "workflows", "it may be given any tool that has no effect but llm"
+
+
 def test_workflow_that_is_no_conversation_is_no_model(empty_house: House) -> None:
     """A chat program must not offer what cannot be talked to."""
     (empty_house.state / "workflows").mkdir()

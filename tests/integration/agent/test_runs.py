@@ -129,9 +129,9 @@ def test_list_of_runs_comes_in_pages_newest_first(house: House) -> None:
         ({"workflow": "agent-trun"}, 404, "workflow_not_found", "Did you mean 'agent-turn'?"),
         ({"document": "id: x\nstep: []\n"}, 422, "invalid_document", "doc.yaml:2:1"),
         ({"workflow": "agent-turn", "inputs": {"txt": "x"}}, 422, "invalid_inputs", "'txt'"),
-        ({"workflow": "agent-turn", "input": {}}, 400, "extra_forbidden", "'input'"),
-        ({"workflow": "a", "document": "b"}, 400, "value_error", "either"),
-        ({}, 400, "value_error", "either"),
+        ({"workflow": "agent-turn", "input": {}}, 400, "unknown_parameter", "'input'"),
+        ({"workflow": "a", "document": "b"}, 400, "invalid_value", "either"),
+        ({}, 400, "invalid_value", "either"),
     ],
 )
 def test_wrong_start_is_refused_with_the_place_of_the_mistake(
@@ -152,7 +152,7 @@ def test_start_that_is_not_sent_as_json_is_told_the_header(house: House) -> None
         form = {"content-type": "application/x-www-form-urlencoded"}
         answer = client.post("/api/runs", content=b'{"workflow": "agent-turn"}', headers=form)
 
-    assert answer.status_code == 400
+    assert answer.status_code == 415
     assert "with the header Content-Type: application/json" in answer.json()["error"]["message"]
 
 

@@ -3,13 +3,13 @@
 The source distributions of llama-cpp-python and pywhispercpp carry the llama.cpp and whisper.cpp
 they belong to. Each tree is compiled once, with the flags of the roles `llama_cpp` and
 `whisper_cpp`: `llama-server`, `ggml-rpc-server`, `whisper-server`. The Python package
-llama-cpp-python is installed without compiling it again and gets the same libraries. All of it lies
-in `.cache/engines`; a second call with the same versions, flags and place does nothing. Lab hosts
-get the folders `llama.cpp` and `whisper.cpp` as prebuilt trees. Takes about twelve minutes on two
+llama-cpp-python is installed without compiling it again and gets the same libraries. All of it is
+one entry of the test cache, named by the versions, the flags and the interpreter; `.cache/engines`
+of the checkout links to its parts and holds an environment with this checkout's own code. Lab hosts
+get the folders `llama.cpp` and `whisper.cpp` as prebuilt trees. Takes about six minutes on two
 cores.
 """
 
-import hashlib
 import os
 import platform
 import re
@@ -23,6 +23,8 @@ from typing import Any
 
 from ruamel.yaml import YAML
 
+from tests import cache
+
 REPOSITORY = Path(__file__).parents[3]
 LOCK = REPOSITORY / "requirements" / "engines.lock"
 ROLES = REPOSITORY / "ansible" / "roles"
@@ -33,7 +35,7 @@ WHISPER_CPP = FOLDER / "whisper.cpp"
 LLAMA_SERVER = LLAMA_CPP / "bin" / "llama-server"
 RPC_SERVER = LLAMA_CPP / "bin" / "ggml-rpc-server"
 WHISPER_SERVER = WHISPER_CPP / "bin" / "whisper-server"
-STAMP = FOLDER / "stamp"
+TREES = ("llama.cpp", "whisper.cpp")
 
 SOURCES = {"llama-cpp-python": "vendor/llama.cpp", "pywhispercpp": "whisper.cpp"}
 """Source distribution -> where the tree that is compiled lies in it."""
@@ -54,31 +56,40 @@ WHISPER_TARGETS: list[str] = WHISPER["__whisper_cpp_targets"]
 
 
 def built() -> bool:
-    """Whether what lies there was built from this lock file, with these flags, for this place."""
-    return STAMP.is_file() and STAMP.read_text(encoding="utf-8") == recipe()
+    """Whether the engines of this lock file and these flags are built and linked here."""
+    return WHISPER_CPP.is_symlink() and WHISPER_CPP.readlink().parent.name == _name()
 
 
 def recipe() -> str:
-    """What decides the result of a build, as one SHA-256."""
-    parts = [*LLAMA_FLAGS, *LLAMA_TARGETS, *WHISPER_FLAGS, *WHISPER_TARGETS]
-    parts += [str(REPOSITORY), platform.machine(), sys.version]
-    return hashlib.sha256(LOCK.read_bytes() + "\n".join(parts).encode()).hexdigest()
+    """Return the hash of what decides the result of a build."""
+    flags = [*LLAMA_FLAGS, *LLAMA_TARGETS, *WHISPER_FLAGS, *WHISPER_TARGETS]
+    return cache.key([LOCK, Path(__file__), *flags, platform.machine(), sys.version])
+
+
+def _name() -> str:
+    return f"engines-{cache.key([recipe()])}"
 
 
 def build() -> None:
-    """Build all of it anew."""
-    shutil.rmtree(FOLDER, ignore_errors=True)
-    FOLDER.mkdir(parents=True)
-    run(sys.executable, "-m", "venv", str(FOLDER / "venv"))
-    compiled, tools = split_lock(LOCK.read_text(encoding="utf-8"))
-    install_tools(tools)
-    sources = {name: fetch_source(name, compiled[name]) for name in SOURCES}
-    compile_tree(sources["llama-cpp-python"], LLAMA_FLAGS, LLAMA_TARGETS, LLAMA_CPP)
-    compile_tree(sources["pywhispercpp"], WHISPER_FLAGS, WHISPER_TARGETS, WHISPER_CPP)
-    install_package(sources["llama-cpp-python"].parents[1], libraries_of(LLAMA_CPP))
-    pip("install", "--no-deps", "--no-build-isolation", "--editable", str(REPOSITORY))
-    shutil.rmtree(FOLDER / "work")
-    STAMP.write_text(recipe(), encoding="utf-8")
+    """Build the engines if the test cache does not have them, and link them into the checkout."""
+    folder = cache.entry("engines", [recipe()], lambda place: Build(place).run())
+    if not built():
+        _make_environment(folder)
+        for tree in TREES:
+            cache.link(FOLDER / tree, folder / tree)
+
+
+def _make_environment(folder: Path) -> None:
+    """Make a small environment here: the packages of the entry, and the code of this checkout."""
+    shutil.rmtree(PYTHON.parents[1], ignore_errors=True)
+    run(sys.executable, "-m", "venv", "--without-pip", str(PYTHON.parents[1]))
+    (packages,) = (folder / "venv" / "lib").glob("python3*/site-packages")
+    (own,) = (PYTHON.parents[1] / "lib").glob("python3*/site-packages")
+    (own / "engines.pth").write_text(f"{packages}\n", encoding="utf-8")
+    pip = [str(folder / "venv" / "bin" / "python"), "-m", "pip", "--quiet", "--python", str(PYTHON)]
+    run(*pip, "install", "--no-deps", "--no-build-isolation", "--editable", str(REPOSITORY))
+    for tool in ("cmake", "ninja"):
+        (PYTHON.parent / tool).symlink_to(folder / "venv" / "bin" / tool)
 
 
 def split_lock(lock: str) -> tuple[dict[str, str], str]:
@@ -90,64 +101,75 @@ def split_lock(lock: str) -> tuple[dict[str, str], str]:
     return compiled, "\n".join(text for text in requirements if text not in compiled.values())
 
 
-def install_tools(requirements: str) -> None:
-    """Everything that is not compiled: cmake, ninja, the build backends, what the server needs."""
-    file = work("tools.txt")
-    file.write_text(requirements, encoding="utf-8")
-    pip("install", "--require-hashes", "--no-deps", "--only-binary=:all:", "-r", str(file))
+class Build:
+    """One build into a folder of the test cache."""
 
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._tools = folder / "venv" / "bin"
 
-def fetch_source(name: str, requirement: str) -> Path:
-    """Download a source distribution and unpack it; the folder of the tree in it."""
-    file, place = work(f"{name}.txt"), work(name)
-    file.write_text(requirement, encoding="utf-8")
-    only_source = ("--no-deps", "--no-build-isolation", f"--no-binary={name}")
-    pip("download", "--require-hashes", *only_source, "-d", str(place), "-r", str(file))
-    (archive,) = place.glob("*.tar.gz")
-    with tarfile.open(archive) as packed:
-        packed.extractall(place / "source", filter="data")
-    (folder,) = (place / "source").iterdir()
-    return folder / SOURCES[name]
+    def run(self) -> None:
+        """Compile both trees, then install the Python package around the libraries."""
+        run(sys.executable, "-m", "venv", str(self._folder / "venv"))
+        compiled, tools = split_lock(LOCK.read_text(encoding="utf-8"))
+        self._install_tools(tools)
+        llama, whisper = (self._fetch_source(name, compiled[name]) for name in SOURCES)
+        self._compile(llama, LLAMA_FLAGS, LLAMA_TARGETS, "llama.cpp")
+        self._compile(whisper, WHISPER_FLAGS, WHISPER_TARGETS, "whisper.cpp")
+        self._install_package(llama.parents[1])
+        shutil.rmtree(self._folder / "work")
 
+    def _install_tools(self, requirements: str) -> None:
+        """Install what is not compiled: cmake, ninja, build backends, the server's packages."""
+        file = self._work("tools.txt")
+        file.write_text(requirements, encoding="utf-8")
+        binary = ("--require-hashes", "--no-deps", "--only-binary=:all:")
+        self._pip("install", *binary, "-r", str(file))
 
-def compile_tree(source: Path, flags: Sequence[str], targets: Sequence[str], place: Path) -> None:
-    """Compile a tree; the programs and their libraries, in one folder, with a stamp beside it."""
-    tools, tree = PYTHON.parent, work(f"build-{place.name}")
-    ninja = ("-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={tools / 'ninja'}")
-    run(str(tools / "cmake"), "-S", str(source), "-B", str(tree), *ninja, *flags)
-    run(str(tools / "cmake"), "--build", str(tree), "--parallel", "2", "--target", *targets)
-    shutil.copytree(tree / "bin", place / "bin", symlinks=True)
-    for library in tree.glob("**/lib*.so*"):
-        if not (place / "bin" / library.name).exists():
-            shutil.copy(library, place / "bin", follow_symlinks=False)
-    (place / "stamp").write_text(recipe(), encoding="utf-8")
+    def _fetch_source(self, name: str, requirement: str) -> Path:
+        """Download a source distribution and unpack it; return the tree to compile."""
+        file, place = self._work(f"{name}.txt"), self._work(name)
+        file.write_text(requirement, encoding="utf-8")
+        only_source = ("--no-deps", "--no-build-isolation", f"--no-binary={name}")
+        self._pip("download", "--require-hashes", *only_source, "-d", str(place), "-r", str(file))
+        (archive,) = place.glob("*.tar.gz")
+        with tarfile.open(archive) as packed:
+            packed.extractall(place / "source", filter="data")
+        (folder,) = (place / "source").iterdir()
+        return folder / SOURCES[name]
 
+    def _compile(
+        self, source: Path, flags: Sequence[str], targets: Sequence[str], name: str
+    ) -> None:
+        """Compile a tree; keep programs and libraries in one folder, with a stamp beside it."""
+        tree, place = self._work(f"build-{name}"), self._folder / name
+        ninja = ("-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={self._tools / 'ninja'}")
+        cmake = str(self._tools / "cmake")
+        run(cmake, "-S", str(source), "-B", str(tree), *ninja, *flags)
+        run(cmake, "--build", str(tree), "--parallel", "2", "--target", *targets)
+        shutil.copytree(tree / "bin", place / "bin", symlinks=True)
+        for library in tree.glob("**/lib*.so*"):
+            if not (place / "bin" / library.name).exists():
+                shutil.copy(library, place / "bin", follow_symlinks=False)
+        (place / "stamp").write_text(recipe(), encoding="utf-8")
 
-def libraries_of(place: Path) -> list[Path]:
-    """The libraries of a compiled tree."""
-    return sorted((place / "bin").glob("lib*.so*"))
+    def _install_package(self, source: Path) -> None:
+        """Install the Python package around the libraries of the compiled tree."""
+        without = ("--no-deps", "--no-build-isolation", "-C", "cmake.define.LLAMA_BUILD=OFF")
+        self._pip("install", *without, str(source))
+        (package,) = (self._folder / "venv" / "lib").glob("python3*/site-packages/llama_cpp")
+        (package / "lib").mkdir()
+        for library in sorted((self._folder / "llama.cpp" / "bin").glob("lib*.so*")):
+            shutil.copy(library, package / "lib", follow_symlinks=False)
 
+    def _work(self, name: str) -> Path:
+        """Return a path for what is needed only while building."""
+        (self._folder / "work").mkdir(exist_ok=True)
+        return self._folder / "work" / name
 
-def install_package(source: Path, libraries: list[Path]) -> None:
-    """Install the Python package around the libraries that are there already."""
-    without = ("--no-deps", "--no-build-isolation", "-C", "cmake.define.LLAMA_BUILD=OFF")
-    pip("install", *without, str(source))
-    (package,) = (FOLDER / "venv" / "lib").glob("python3*/site-packages/llama_cpp")
-    (package / "lib").mkdir()
-    for library in libraries:
-        shutil.copy(library, package / "lib", follow_symlinks=False)
-
-
-def work(name: str) -> Path:
-    """A path for what is needed only while building."""
-    (FOLDER / "work").mkdir(exist_ok=True)
-    return FOLDER / "work" / name
-
-
-def pip(command: str, *options: str) -> None:
-    """Run pip in the environment of the engines."""
-    quiet = ("--quiet", "--disable-pip-version-check", "--no-input")
-    run(str(PYTHON), "-m", "pip", command, *quiet, *options)
+    def _pip(self, command: str, *options: str) -> None:
+        quiet = ("--quiet", "--disable-pip-version-check", "--no-input")
+        run(str(self._tools / "python"), "-m", "pip", command, *quiet, *options)
 
 
 def run(*command: str) -> None:
@@ -159,11 +181,10 @@ def run(*command: str) -> None:
 
 def main() -> None:
     """Build what is not built yet, at a low priority: others may be using the machine."""
-    if built():
-        sys.stdout.write(f"The engines in {FOLDER} are up to date.\n")
-        return
-    os.nice(10)
+    if not built():
+        os.nice(10)
     build()
+    sys.stdout.write(f"The engines in {FOLDER} are up to date.\n")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import pytest
 
 from tests.integration.expert import build_engines
 
+EXTENDED_INPUTS = ["ansible/roles/llama_cpp/*", "ansible/roles/whisper_cpp/*"]
 pytestmark = [pytest.mark.engines]
 
 PLAY = [
@@ -178,6 +179,7 @@ def test_one_builder_compiles_and_the_others_copy(machines: Machines) -> None:
     assert later.did("Unpack") == ["two"]
 
 
+@pytest.mark.extended
 def test_source_that_is_not_the_pinned_one_is_refused(machines: Machines) -> None:
     """A machine at home compiles what was looked at, not what the network has made of it."""
     with machines.published() as url:
@@ -189,6 +191,7 @@ def test_source_that_is_not_the_pinned_one_is_refused(machines: Machines) -> Non
     assert not (machines.root("one") / "current").exists()
 
 
+@pytest.mark.extended
 def test_prebuilt_tree_replaces_compiling_and_the_last_result_is_kept(machines: Machines) -> None:
     """The lab and a home without a compiler get what was compiled elsewhere."""
     tree = machines.folder / "prebuilt"
@@ -209,6 +212,7 @@ def test_prebuilt_tree_replaces_compiling_and_the_last_result_is_kept(machines: 
     assert kept == {compiled, machines.current("one")} == {compiled, "prebuilt-" + "1" * 16}
 
 
+@pytest.mark.extended
 def test_what_was_cut_short_is_never_taken_for_whole(machines: Machines) -> None:
     """The power fails, or a disk is full, while an archive is packed or unpacked: the next run
     begins that anew. Half an engine would be used for good."""

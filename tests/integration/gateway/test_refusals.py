@@ -185,3 +185,21 @@ def test_garbage_on_the_wire_harms_nobody(gateway: httpx2.Client) -> None:
     connection.close()
 
     assert gateway.post(CHAT, json=chat("x")).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", "/v1/files"), ("GET", "/v1/files"), ("POST", "/v1/moderations"),
+        ("POST", "/v1/images/generations"), ("GET", "/v1/responses/resp_1/input_items"),
+        ("POST", "/v1/threads/t/runs"), ("GET", "/v1"),
+    ],
+)  # fmt: skip
+def test_unknown_route_is_one_clean_404(gateway: httpx2.Client, method: str, path: str) -> None:
+    """Whatever the method and the body: a client tells its person that this is not there."""
+    bodies: list[Json] = [{}, {"json": {"input": "x"}}, {"files": {"file": ("a.txt", b"a")}}]
+    for body in bodies if method == "POST" else [{}]:
+        answer = gateway.request(method, path, **body)
+
+        assert error(answer, 404)["code"] == "not_found"
+        assert answer.headers["x-hearth-expert"] == "none"

@@ -12,6 +12,12 @@ import pytest
 from tests.rules import tree
 from tests.shown import Shown
 
+EXTENDED_INPUTS = [
+    "bootstrap.sh",
+    "pyproject.toml",
+    "requirements/local.lock",
+    "requirements/tools.lock",
+]
 SECONDS = 600.0
 KEPT = ("SSL_CERT_FILE", "HTTPS_PROXY", "PIP_INDEX_URL", "PIP_CERT", "PIP_FIND_LINKS")
 """How this machine reaches a package registry is not what these tests are about."""
@@ -113,6 +119,7 @@ def test_call_through_a_link_finds_the_checkout(clone: Clone) -> None:
     assert clone.bootstrap("--run-local", "--help", script=link).returncode == 0
 
 
+@pytest.mark.extended
 def test_umask_of_the_user_does_not_matter(clone: Clone) -> None:
     """A careful umask must not give an environment that the next user cannot read."""
     (clone.venv / "complete").unlink()
@@ -126,6 +133,7 @@ def test_umask_of_the_user_does_not_matter(clone: Clone) -> None:
     assert (clone.venv / "bin").stat().st_mode & 0o777 == 0o755
 
 
+@pytest.mark.extended
 def test_deleted_interpreter_is_noticed_and_made_anew(clone: Clone) -> None:
     """An upgrade of the system's Python takes the interpreter of every environment away."""
     (clone.venv / "bin" / "python").unlink()
@@ -135,6 +143,7 @@ def test_deleted_interpreter_is_noticed_and_made_anew(clone: Clone) -> None:
     assert "Usage: hearth up" in ended.stdout
 
 
+@pytest.mark.extended
 def test_setup_that_was_killed_is_done_again_from_the_start(clone: Clone) -> None:
     """Half a package would fail later, with an error that leads nowhere."""
     (clone.venv / "complete").unlink()
@@ -161,6 +170,7 @@ def test_environment_of_the_tests_serves_running_too(clone: Clone, shown: Shown)
     assert (clone.venv / "complete").read_text(encoding="ascii").startswith("dev ")
 
 
+@pytest.mark.extended
 def test_home_that_cannot_be_written_does_not_matter(clone: Clone) -> None:
     """Service users and containers often have none."""
     (clone.venv / "complete").unlink()
@@ -174,6 +184,7 @@ def test_home_that_cannot_be_written_does_not_matter(clone: Clone) -> None:
     assert (clone.root / ".cache" / "uv").is_dir()
 
 
+@pytest.mark.extended
 def test_missing_network_is_told_in_one_sentence(bare: Clone) -> None:
     """The page of errors of an installer says everything but what to do."""
     flags = "-n" if os.geteuid() == 0 else "-Urn"

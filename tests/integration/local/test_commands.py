@@ -169,14 +169,19 @@ def test_logs_of_an_unknown_service_ask_what_was_meant(tiny: Tiny) -> None:
 
 
 def test_doctor_finds_nothing_wrong_with_a_running_instance(tiny: Tiny) -> None:
-    """Its own ports and its own lock are not what is wrong."""
+    """Its own ports and its own lock are not what is wrong; those of another instance are not
+    looked at."""
     tiny.up("--detach")
-    ended = tiny.run("doctor", "--port-base", str(tiny.port_base))
+    ended = tiny.run("doctor")
+    instance = read_instance(tiny.state)
     tiny.run("down")
 
     assert ended.returncode == 0, ended.stdout
     assert "fail" not in ended.stdout
     assert "moe-gateway: ready" in ended.stdout
+    assert instance is not None
+    told = [line.split()[2] for line in ended.stdout.splitlines() if line.startswith("pass  port")]
+    assert told == [str(service.port) for service in instance.services]
 
 
 def test_doctor_fails_with_the_remedy_for_each_fault(tiny: Tiny) -> None:

@@ -157,6 +157,29 @@ async def test_servers_that_do_not_start_are_reported_and_keep_no_other_away(run
     }
 
 
+async def test_wrong_approval_is_reported_with_its_file_and_field(run: Run) -> None:
+    """A misspelt value or name would leave a tool without the approval that its owner wants."""
+    entries = {
+        "value": wild("well", approve={"act": "ever"}),
+        "list": wild("well", approve=["act"]),
+        "name": wild("well", approve={"atc": "always", "a*": "always"}),
+        "wild": wild("well", approve={"act": "always"}),
+    }
+    async with run(**entries) as there:
+        await until(lambda: set(there.tools) == {"mcp.name.act", "mcp.wild.act"})
+        await until(lambda: "starting" not in str(there.health()))
+        rows = {row.name: (row.healthy, row.detail) for row in there.servers.health()}
+
+    file = rows["mcp/value"][1].partition(":")[0]
+    assert file.endswith("/mcp.yaml")
+    assert rows == {
+        "mcp/value": (False, f"{file}: approve.act: Input should be 'never', 'first' or 'always'"),
+        "mcp/list": (False, f"{file}: approve: Input should be a valid dictionary"),
+        "mcp/name": (True, f"{file}: approve.atc: no tool of this server has such a name"),
+        "mcp/wild": (True, ""),
+    }
+
+
 async def test_call_of_a_server_that_is_gone_tells_why(run: Run) -> None:
     """The model that called it, and the person who reads the run, learn what to mend, at once: it
     would take ten minutes to wait for a start that has failed already."""

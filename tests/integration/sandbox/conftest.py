@@ -15,7 +15,8 @@ Attack = Callable[..., Awaitable[Outcome]]
 MIB = 1 << 20
 
 
-def _means() -> list[str]:
+def means() -> list[str]:
+    """Name the ways that memory is held on this machine."""
     group = Cgroup.make(Limits())
     if group is None:
         return ["watched"]
@@ -32,7 +33,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     remove(work)
 
 
-@pytest.fixture(params=_means())
+@pytest.fixture(params=means())
 def sandbox(request: pytest.FixtureRequest) -> Sandbox:
     """One for each way that memory is held here."""
     return Sandbox(memory_cgroup=request.param == "cgroup")

@@ -157,6 +157,59 @@ HIDDEN = {
     "files": "open('/dev/shm/' + str(len(held)), 'wb').write(bytes(4 << 20))\nheld.append(1)",
 }
 
+KERNEL = {
+    "socket buffers": "pair = socket.socketpair()\npair[0].setblocking(False)\n"
+    "pair[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)\n"
+    "try:\n    while True: pair[0].send(bytes(1 << 16))\n"
+    "except BlockingIOError: held.append(pair)",
+    "datagrams": "end = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+    "end.bind(('127.0.0.1', 0))\n"
+    "for _ in range(20): end.sendto(bytes(1 << 15), end.getsockname())\nheld.append(end)",
+    "page tables": "page = mmap.mmap(-1, 1 << 30, mmap.MAP_PRIVATE, mmap.PROT_READ)\n"
+    "for place in range(0, 1 << 30, 1 << 21): page[place]\nheld.append(page)",
+    "semaphores": "number = libc.semget(0, 30000, 0o1600)\nassert number >= 0",
+    "messages": "number = libc.msgget(0, 0o1600)\nassert number >= 0\n"
+    "for _ in range(4): libc.msgsnd(number, ctypes.create_string_buffer(4100), 4096, 0o4000)",
+    "inodes": "for _ in range(2000):\n"
+    "    held.append(1)\n    open('/tmp/' + str(len(held)) + 'x' * 200, 'w').close()",
+}
+"""What makes the kernel keep memory for a program that has none of it mapped."""
+
+
+@pytest.mark.parametrize("way", KERNEL)
+async def test_memory_that_the_kernel_keeps_for_a_program_is_limited(
+    sandbox: Sandbox, folder: Path, way: str
+) -> None:
+    """Without a cgroup a program could take 1 GiB in each of these ways, within any limit; with one
+    of version 1 in datagrams and messages."""
+    body = KERNEL[way].replace("\n", "\n    ")
+    code = (
+        "import ctypes, mmap, os, socket, time\nlibc = ctypes.CDLL(None)\nheld = []\n"
+        # Slowly, so that the watch sees it coming on a busy machine.
+        f"for _ in range(1500):\n    {body}\n    time.sleep(0.002)\nprint('GOT')"
+    )
+    limits = Limits(seconds=60.0, memory=128 * MIB, opened=4096)
+
+    ended = await sandbox.run([python(), "-c", code], folder, limits=limits)
+
+    assert "GOT" not in ended.stdout.text
+    assert ended.stopped == "memory" or "AssertionError" in ended.stderr.text
+
+
+async def test_program_with_a_few_sockets_and_files_is_within_its_memory(attack: Attack) -> None:
+    """What the watch adds for sockets and files must leave room for an ordinary test suite."""
+    ended = await attack(
+        "import socket, time\n"
+        "server = socket.create_server(('127.0.0.1', 0))\n"
+        "held = [socket.create_connection(server.getsockname()) for _ in range(20)]\n"
+        "held += [socket.socketpair() for _ in range(50)]\n"
+        "for number in range(2000): open(f'/tmp/{number}', 'w').close()\n"
+        "time.sleep(0.5)\nprint('well')",
+        memory=256 * MIB,
+    )
+
+    assert (ended.stdout.text, ended.stopped) == ("well\n", None)
+
 
 @pytest.mark.parametrize("way", HIDDEN)
 async def test_memory_that_no_process_has_mapped_is_limited_too(attack: Attack, way: str) -> None:
@@ -325,3 +378,34 @@ async def test_exit_code_is_data(attack: Attack, code: str, given: int) -> None:
     ended = await attack(code)
 
     assert (ended.exit_code, ended.stopped) == (given, None)
+
+
+async def test_variables_of_a_program_are_set_after_its_limits(
+    sandbox: Sandbox, folder: Path
+) -> None:
+    """The loader obeys variables: `LD_PRELOAD` would run a library of the program inside of what
+    sets the limits, which it could prevent."""
+    traced = {"LD_DEBUG": "files", "LD_DEBUG_OUTPUT": "/work/trace"}
+
+    ended = await sandbox.run([python(), "-c", "print(1)"], folder, environment=traced)
+
+    traces = "".join((folder / name).read_text(errors="replace") for name in ended.changes)
+    assert ended.stdout.text == "1\n"
+    assert "python" in traces
+    assert "prlimit" not in traces
+    assert "nice" not in traces
+
+
+async def test_variables_reach_the_program_as_they_were_given(
+    sandbox: Sandbox, folder: Path
+) -> None:
+    """A shell sets them: quotes, line ends, bytes that are no text and odd names must survive."""
+    given = {
+        "PLAIN": "a'b\"c $HOME `id` \\n", "LINES": "one\ntwo\n", "BYTES": "\udcff", "EMPTY": "",
+        "odd.name": "x", "IFS": ":", "PS4": "+ ", "PATH": "/usr/bin:/bin",
+    }  # fmt: skip
+    code = f"import os\nfor name in {list(given)!r}: print(repr(os.environ.get(name)))"
+
+    ended = await sandbox.run([python(), "-c", code], folder, environment=given)
+
+    assert ended.stdout.text.splitlines() == [repr(value) for value in given.values()]

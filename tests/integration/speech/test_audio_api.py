@@ -101,8 +101,26 @@ def test_speech_streams_as_events(speech: Speech) -> None:
 
     assert answer.headers["content-type"].startswith("text/event-stream")
     assert {e["type"] for e in events[:-1]} == {"speech.audio.delta"}
-    assert events[-1] == {"type": "speech.audio.done"}
-    assert 1 < len(sound) / 2 / 24_000 < 4
+    assert events[-1]["type"] == "speech.audio.done"
+    seconds, usage = len(sound) / 2 / 24_000, events[-1]["usage"]
+    assert 1 < seconds < 4
+    assert usage["input_tokens"] == len(SENTENCES[0].split())
+    assert abs(usage["output_tokens"] - seconds * 20) <= 1
+    assert usage["total_tokens"] == usage["input_tokens"] + usage["output_tokens"]
+
+
+def test_fields_that_clients_always_send_are_taken(speech: Speech) -> None:
+    """The Agents SDK sends `instructions` with each sentence; newer clients name a voice by id."""
+    asked = {
+        "input": SENTENCES[0], "response_format": "pcm",
+        "instructions": "Speak slowly.", "voice": {"id": "alloy"},
+    }  # fmt: skip
+    url = f"{speech.tts}/v1/audio/speech"
+    answer = httpx2.post(url, json=asked, headers=speech.headers, timeout=60)
+    unknown = httpx2.post(url, json={**asked, "voice": {"id": "nobody"}}, headers=speech.headers)
+
+    assert answer.status_code == 200, answer.text
+    assert unknown.json()["error"]["code"] == "unknown_voice"
 
 
 def test_request_that_is_not_sent_as_json_is_told_the_header(speech: Speech) -> None:
@@ -111,7 +129,7 @@ def test_request_that_is_not_sent_as_json_is_told_the_header(speech: Speech) -> 
     url = f"{speech.tts}/v1/audio/speech"
     answer = httpx2.post(url, content=b'{"input": "Hello."}', headers=headers, timeout=60)
 
-    assert answer.status_code == 400
+    assert answer.status_code == 415
     assert "with the header Content-Type: application/json" in answer.json()["error"]["message"]
 
 
@@ -149,7 +167,7 @@ def test_refusals_say_what_is_wrong(ears: OpenAI, mouth: OpenAI, speech: Speech)
         mouth.audio.speech.create(model="m", voice="alloy", input="…")
     with (
         OpenAI(base_url=f"{speech.tts}/v1", api_key="wrong", max_retries=0) as stranger,
-        pytest.raises(openai.AuthenticationError, match="No valid key"),
+        pytest.raises(openai.AuthenticationError, match="Incorrect API key"),
     ):
         stranger.audio.speech.create(model="m", voice="alloy", input="Hello.")
 

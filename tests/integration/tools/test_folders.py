@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from pipecatapp.library.runs import keeping
-from pipecatapp.library.runs.steps import changes
+from pipecatapp.application import retention as keeping
+from pipecatapp.application.steps import changes
 from pipecatapp.workflow import Engine, load_document
 from tests.integration.tools.conftest import Opened
 from tests.integration.tools.test_programs import eventually

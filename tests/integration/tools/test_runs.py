@@ -116,7 +116,9 @@ async def test_wait_and_question_survive_the_end_of_the_service(tmp_path: Path) 
     """A wait goes on where it was, a question stays open, and the answer has its author."""
     async with opened(tmp_path) as engine:
         run = await engine.start("patient", {})
-        await asyncio.sleep(0.4)
+        async for event in engine.follow(run):
+            if (event.type, event.path) == ("node.done", "pause/begin"):
+                break
     async with opened(tmp_path) as engine:
         assert await engine.resume_unfinished() == [run]
         await waits(engine, run)

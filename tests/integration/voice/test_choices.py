@@ -1,9 +1,11 @@
 """What a person chooses before and during a conversation, and what is kept of it."""
 
+import asyncio
 import json
 
 from websockets.asyncio.client import connect
 
+from tests.integration.local.conftest import wait_for
 from tests.integration.voice.conftest import Home
 
 SECRET = "My name is Rumpelstiltskin."
@@ -55,9 +57,14 @@ async def test_what_was_said_is_gone_when_nothing_is_to_be_kept(lasting_home: Ho
         await forgetful.empty()
         said = json.dumps(lasting_home.house.model.requests[-1].body)
         with forgetful.house.client() as client:
-            runs = client.get("/api/runs").json()["runs"]
-            conversations = client.get("/api/conversations").json()["conversations"]
             kept = client.get("/api/voice").json()["kept"]
+            # The place of a session is free before what was said in it is removed.
+            await asyncio.to_thread(
+                wait_for,
+                lambda: not client.get("/api/conversations").json()["conversations"],
+                "the conversation has been removed",
+            )
+            runs = client.get("/api/runs").json()["runs"]
 
     assert "Rumpelstiltskin" in said
-    assert (runs, conversations, kept) == ([], [], False)
+    assert (runs, kept) == ([], False)

@@ -1,7 +1,7 @@
 """What a conversation leaves where nothing of it is to be kept."""
 
 from pipecatapp.api.voice.runner import UNKEPT, forget
-from pipecatapp.library.runs.keeping import remove
+from pipecatapp.application.retention import remove
 from pipecatapp.workflow import Engine
 from tests.unit.workflow.conftest import OpenEngine, open_engine
 

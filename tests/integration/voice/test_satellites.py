@@ -298,9 +298,12 @@ async def test_chat_voice_and_home_assistant_start_the_same_run(home: Home) -> N
     with home.house.client() as web:
 
         def latest(conversation: str) -> dict[str, Any]:
-            run = normalised(web.get("/api/runs?limit=1").json()["runs"][0]["id"], web)
-            named: dict[str, Any] = json.loads(json.dumps(run).replace(conversation, "its own"))
-            return named
+            run = web.get("/api/runs?limit=1").json()["runs"][0]["id"]
+            text = json.dumps(normalised(run, web))
+            # The first turn of a conversation has seen it since its own run.
+            for own in (conversation, run):
+                text = text.replace(own, "its own")
+            return dict(json.loads(text))
 
         chat = {"model": "agent", "messages": [{"role": "user", "content": QUESTION}]}
         web.post("/v1/chat/completions", json=chat | {"conversation": "a-chat"}).raise_for_status()

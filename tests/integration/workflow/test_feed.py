@@ -7,7 +7,7 @@ from contextlib import closing
 import pytest
 from pydantic import BaseModel
 
-from pipecatapp.library.runs import conversations
+from pipecatapp.records import conversations
 from pipecatapp.workflow import (
     Context,
     Delta,

@@ -74,6 +74,30 @@ outputs: {b: "{{ b.value }}"}
     assert (step.status, step.attempt) == ("done", 0)
 
 
+async def test_nodes_count_the_same_whether_called_or_taken_over(
+    open_engine: OpenEngine, tmp_path: Path
+) -> None:
+    """A limit that a second run passes because of what the first one did is no limit."""
+    engine: Engine = await open_engine("""
+id: pure
+limits: {nodes: 2}
+inputs: {n: integer, more: {type: boolean, default: false}}
+steps:
+  - {id: a, use: number.double, with: {value: "{{ inputs.n }}"}}
+  - {id: b, use: number.double, with: {value: "{{ a.value }}"}}
+  - {id: c, if: "{{ inputs.more }}", use: number.double, with: {value: "{{ a.value }}"}}
+outputs: {b: "{{ b.value }}"}
+""")
+    first = await start(engine, "pure", n=1)
+    taken = await start(engine, "pure", n=1)
+    over = await start(engine, "pure", n=1, more=True)
+
+    assert called(engine, taken) == {}
+    assert [first.status, taken.status] == ["done", "done"]
+    assert over.error == "c: limits.nodes is 2, and this would be 3"
+    assert [engine.ledger.read.spent(one.run).nodes for one in (first, taken)] == [2, 2]
+
+
 async def test_models_are_asked_again_unless_they_cannot_vary(open_engine: OpenEngine) -> None:
     """A sampled answer belongs to its run; one at temperature 0 is the same for all."""
     script = Script("one", "two", "cold")

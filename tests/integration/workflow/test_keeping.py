@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pipecatapp.library.runs import keeping
+from pipecatapp.application import retention as keeping
 from pipecatapp.workflow import Engine, NotImported
 from tests.integration.workflow.test_forks import called, start
 from tests.integration.workflow.test_questions import ASK, waiting
@@ -19,6 +19,14 @@ id: large
 inputs: {text: text}
 steps: [{id: loud, use: text.upper, with: {text: "{{ inputs.text }}"}}]
 outputs: {text: "{{ loud.text }}"}
+"""
+
+MANY = """
+id: many
+limits: {nodes: 2000}
+inputs: {texts: list of text}
+steps: [{id: loud, for: "{{ inputs.texts }}", use: text.upper, with: {text: "{{ item }}"}}]
+outputs: {count: "{{ loud.count }}"}
 """
 
 
@@ -48,6 +56,92 @@ async def test_pruned_runs_are_gone_with_all_that_only_they_used(
     assert await keeping.prune(engine, before="2000-01-01T00:00:00.000Z", keep=0) == []
     again = await start(engine, "large", text="b" * 20_000)
     assert list(called(engine, again)) == ["loud"]
+
+
+def written(path: Path) -> int:
+    """Bytes of the file with all that lies in its log."""
+    with closing(sqlite3.connect(path)) as ledger:
+        ledger.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return path.stat().st_size
+
+
+def plans(path: Path, sql: str, values: tuple[object, ...]) -> list[str]:
+    """How SQLite goes about a statement."""
+    with closing(sqlite3.connect(path)) as ledger:
+        return [row[3] for row in ledger.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
+
+
+def instructions(path: Path, sql: str, values: tuple[object, ...]) -> int:
+    """How many of its instructions SQLite needs for a statement, which is taken back."""
+    count = 0
+
+    def progressed() -> int:
+        nonlocal count
+        count += 1
+        return 0
+
+    with closing(sqlite3.connect(path)) as ledger:
+        ledger.set_progress_handler(progressed, 1)
+        ledger.execute(sql, values)
+        ledger.set_progress_handler(None, 1)
+        ledger.rollback()
+    return count
+
+
+async def test_removing_runs_looks_up_what_is_theirs_and_goes_through_nothing_else(
+    open_engine: OpenEngine, tmp_path: Path
+) -> None:
+    """In a ledger of 10,000 runs, one statement kept every running run waiting for half a minute.
+
+    Removing the same ten takes the same work, however many others there are."""
+    engine, ledger = await open_engine(LARGE), tmp_path / "ledger.db"
+    runs = [(await start(engine, "large", text=f"{n}" * 9_000)).run for n in range(1, 41)]
+    _, before = keeping.removing(engine.ledger.read, runs[:10])
+    work = [sum(instructions(ledger, *one) for write in before for one in write)]
+    for n in range(41, 161):
+        await start(engine, "large", text=f"{n}" * 9_000)
+    _, after = keeping.removing(engine.ledger.read, runs[:10])
+    work.append(sum(instructions(ledger, *one) for write in after for one in write))
+
+    steps = [step for write in after for one in write for step in plans(ledger, *one)]
+    assert not [step for step in steps if step.startswith("SCAN") and "json_each" not in step]
+    assert work[1] < 1.5 * work[0]
+
+
+async def test_no_write_of_a_prune_is_long_however_much_there_is_to_remove(
+    open_engine: OpenEngine, tmp_path: Path
+) -> None:
+    """The writes of running runs have their turn between two of them."""
+    engine, ledger = await open_engine(MANY), tmp_path / "ledger.db"
+    run = (await start(engine, "many", texts=["x"] * 700)).run
+
+    _, writes = keeping.removing(engine.ledger.read, [run])
+    changed = []
+    with closing(sqlite3.connect(ledger, isolation_level=None)) as connection:
+        for write in writes:
+            changes = connection.total_changes
+            for sql, values in write:
+                connection.execute(sql, values)
+            changed.append(connection.total_changes - changes)
+
+    assert max(changed) <= keeping.ROWS
+    assert sum(changed) > 2 * keeping.ROWS
+    assert {count(ledger, table) for table in ("run", "step", "event", "inbox", "cache")} == {0}
+
+
+async def test_prune_gives_the_space_back_to_the_disk(
+    open_engine: OpenEngine, tmp_path: Path
+) -> None:
+    """Who prunes because the disk is full needs the room now."""
+    engine, ledger = await open_engine(LARGE), tmp_path / "ledger.db"
+    for number in range(60):
+        await start(engine, "large", text=f"{number:02}" * 20_000)
+    full = written(ledger)
+
+    await keeping.prune(engine, before=LATER, keep=1)
+
+    assert engine.ledger.read.rows("PRAGMA freelist_count")[0][0] == 0
+    assert written(ledger) < full / 4
 
 
 async def test_run_that_waits_is_never_pruned_nor_what_it_came_from(
@@ -86,7 +180,7 @@ async def test_exported_run_is_the_same_in_another_ledger(open_engine: OpenEngin
     lines = [line for run in (large, asked) for line in keeping.export(here, run)]
 
     there: Engine = await open_engine(file="other.db")
-    taken = await keeping.take_in(there, lines)
+    taken = await keeping.import_runs(there, lines)
 
     assert taken == [large, asked]
     assert [json.loads(line)["table"] for line in lines][:2] == ["run", "step"]
@@ -125,8 +219,8 @@ async def test_wrong_lines_import_nothing(
     there: Engine = await open_engine(file="other.db")
 
     with pytest.raises(Exception if message is None else NotImported, match=message):
-        await keeping.take_in(there, change(lines))  # type: ignore[operator]
+        await keeping.import_runs(there, change(lines))  # type: ignore[operator]
 
     assert there.runs() == []
     with pytest.raises(NotImported, match="is here already"):
-        await keeping.take_in(here, lines)
+        await keeping.import_runs(here, lines)

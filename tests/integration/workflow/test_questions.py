@@ -137,6 +137,17 @@ async def test_nobody_to_ask_is_a_failure(open_engine: OpenEngine) -> None:
     assert (await engine.wait(run)).error == error
 
 
+async def test_stated_answer_stands_where_nobody_is_to_ask(open_engine: OpenEngine) -> None:
+    """A script runs through a question whose document says what holds without an answer."""
+    engine: Engine = await open_engine(
+        ASK.replace('choices: ["yes", "no"]', 'choices: ["yes", "no"], otherwise: "no"')
+    )
+
+    result = await engine.wait(await engine.start("ask", {}, interactive=False))
+
+    assert (result.status, result.outputs) == ("done", {"answer": "no", "by": ""})
+
+
 @pytest.mark.parametrize(
     ("more", "status", "answer"), [(", otherwise: late", "done", "late"), ("", "failed", None)]
 )

@@ -125,3 +125,55 @@ def test_ledger_is_a_true_beginning_and_has_one_end(cases: list[dict[str, Any]])
         assert ends == [kinds[-1]], name(case)
         if case["at_kill"] and case["at_kill"][-1][0] != "run.done":
             assert kinds[len(case["at_kill"])] == "run.resumed", name(case)
+
+
+BACK = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from pydantic import BaseModel
+from pipecatapp.workflow import Context, Engine, Ledger, load_document, tool
+
+class Number(BaseModel):
+    value: int
+
+@tool("try.killed", effect="pure")
+async def draft(ctx: Context, value: int) -> Number:
+    \"\"\"Die in the visit that is named on the command line.\"\"\"
+    if value == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return Number(value=value)
+
+DOCUMENT = \"\"\"
+id: back
+limits: {nodes: LIMIT}
+steps:
+  - {id: draft, use: try.killed, with: {value: "{{ loop.index }}"}}
+  - {id: again, goto: draft, max: 20}
+\"\"\"
+
+async def main():
+    ledger = Ledger(Path(sys.argv[1]))
+    document = load_document(DOCUMENT.replace("LIMIT", sys.argv[3]), file="back.yaml")
+    async with Engine(ledger, tools=[draft], workflows=[document]) as engine:
+        resumed = await engine.resume_unfinished()
+        run = resumed[0] if resumed else await engine.start("back", {})
+        print((await engine.wait(run)).error)
+    ledger.close()
+
+asyncio.run(main())
+"""
+
+
+def test_nodes_are_counted_alike_before_and_after_a_kill(tmp_path: Path) -> None:
+    """Jumps counted only once the run had been resumed, so a resumed run was stopped earlier."""
+
+    def run(ledger: str, kill: int, limit: int) -> str:
+        words = [sys.executable, "-c", BACK, str(tmp_path / ledger), str(kill), str(limit)]
+        return subprocess.run(
+            words, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False
+        ).stdout
+
+    assert run("whole.db", -1, 6) == "draft#7: limits.nodes is 6, and this would be 7\n"
+    # The visit in which the process died is made twice, and counts twice.
+    assert run("killed.db", 2, 7) == ""
+    assert run("killed.db", -1, 7) == "draft#7: limits.nodes is 7, and this would be 8\n"

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from moe_gateway.errors import Refused
+from hearth.service.http_errors import Refused
 from moe_gateway.routing.addresses import address_in, refuse_addresses
 
 DATA = "data:image/png;base64,iVBORw0KGgo="
@@ -102,5 +102,5 @@ def test_sound_that_begins_like_an_address_passes(
 
 def test_what_cannot_be_read_is_refused() -> None:
     """Half of a pair is no text; what another reader makes of it is anybody's guess."""
-    with pytest.raises(Refused, match="no valid JSON"):
+    with pytest.raises(Refused, match="not valid JSON"):
         refuse_addresses(body(PICTURE).replace(b"high", b"\\ud800"))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
+from hearth.service.http_errors import Refused
 from moe_gateway.admission import Admission, Circuit, RetryBudget
-from moe_gateway.errors import Refused
 from moe_gateway.instances import Instance
 from moe_gateway.settings import InstanceSettings
 
@@ -111,7 +111,7 @@ async def test_full_queue_refuses_with_the_time_to_wait() -> None:
         with pytest.raises(Refused) as caught:
             await asyncio.wait_for(house.admission.enter(key, "small", house.pick), 60)
         assert caught.value.status == 429
-        assert (b"retry-after", b"1") in caught.value.headers
+        assert caught.value.headers == {"retry-after": "1"}
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
@@ -135,11 +135,11 @@ async def test_time_to_wait_is_what_others_waited_and_a_minute_at_most(
         await settled()
         with pytest.raises(Refused) as caught:
             await house.admission.enter("a", "small", house.pick)
-        told.append(dict(caught.value.headers)[b"retry-after"])
+        told.append(dict(caught.value.headers or {})["retry-after"])
         waiting.cancel()
         await settled()
 
-    assert told == [b"1", b"21", b"60"]
+    assert told == ["1", "21", "60"]
 
 
 async def test_caller_who_leaves_the_queue_takes_no_slot_along() -> None:

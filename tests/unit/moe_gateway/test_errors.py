@@ -6,7 +6,8 @@ from email.utils import format_datetime
 
 import pytest
 
-from moe_gateway.errors import Refused, waits
+from hearth.service.http_errors import Refused
+from moe_gateway.errors import waits
 from moe_gateway.upstream.complaints import relayed
 
 
@@ -22,7 +23,7 @@ from moe_gateway.upstream.complaints import relayed
         (
             b'{"error": {"code": 400, "message": "Long.", "type": "exceed_context_size_error"}}',
             "Long.",
-            "exceed_context_size_error",
+            "invalid_request_error",
             "context_length_exceeded",
         ),
         (
@@ -97,7 +98,7 @@ def test_mistake_of_a_caller_is_told_as_one(
 )
 def test_type_follows_the_status(status: int, kind: str) -> None:
     """Programs tell a wrong request from a broken server by it."""
-    assert json.loads(Refused(status, "c", "m").body())["error"]["type"] == kind
+    assert Refused(status, "c", "m").body()["error"]["type"] == kind
 
 
 @pytest.mark.parametrize(

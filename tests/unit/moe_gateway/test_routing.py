@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from moe_gateway.errors import Refused
+from hearth.service.http_errors import Refused
 from moe_gateway.instances import Instance
 from moe_gateway.routing.body import Hints, Needs, changed, look_at, needs_of
 from moe_gateway.routing.choice import choose, choose_speech, known_models, undecided
@@ -406,14 +406,18 @@ def test_text_that_shall_go_on_takes_room_and_vectors_take_none() -> None:
 @pytest.mark.parametrize(
     ("body", "param", "words"),
     [
-        (b"", None, "no valid JSON"),
-        (b"{", None, "no valid JSON"),
-        (b'{"model": "x"} y', None, "no valid JSON"),
+        (b"", None, "not valid JSON"),
+        (b"{", None, "not valid JSON"),
+        (b'{"model": "x"} y', None, "not valid JSON"),
         (b"[]", None, "Expected `object`"),
         (b"{}", "model", "`model`"),
         (b'{"model": 7}', "model", "Expected `str`"),
         (b'{"model": "x", "stream": "yes"}', "stream", "bool"),
         (b'{"model": "x", "stream_options": []}', "stream_options", "object"),
+        (b'{"model": "x", "n": "3"}', "n", "got `str`"),
+        (b'{"model": "x", "n": 0}', "n", "`int` >= 1"),
+        (b'{"model": "x", "max_tokens": -5}', "max_tokens", "`int` >= 0"),
+        (b'{"model": "x", "temperature": -0.1}', "temperature", "`float` >= 0"),
     ],
 )
 def test_body_that_does_not_fit_is_refused_with_its_place(
@@ -432,7 +436,6 @@ def test_body_that_does_not_fit_is_refused_with_its_place(
     [
         ({}, 0),
         ({"n": 1, "prompt": "[]"}, 0),
-        ({"n": "3"}, 0),
         ({"n": 3}, 3),
         ({"prompt": [1, 2]}, 0),
         ({"prompt": ["a", "b"]}, 1),

@@ -1,5 +1,6 @@
 """One whole answer out of a streamed one."""
 
+from base64 import b64decode, b64encode
 from typing import Any
 
 import pytest
@@ -44,7 +45,8 @@ def test_text_is_joined_and_the_frame_kept() -> None:
             {
                 "index": 0,
                 "finish_reason": "stop",
-                "message": {"role": "assistant", "content": "Good day"},
+                "logprobs": None,
+                "message": {"role": "assistant", "content": "Good day", "refusal": None},
             }
         ],
     }
@@ -136,3 +138,32 @@ def test_unknown_fields_survive() -> None:
     assert answer["extra"] == "e"
     assert answer["choices"][0]["stop_reason"] == 2
     assert answer["choices"][0]["message"]["annotations"] == [1]
+
+
+@pytest.mark.parametrize("cut", [3, 4])
+def test_sound_and_its_words_are_joined(cut: int) -> None:
+    """Each piece is base64 of its own, so the first may end with padding."""
+    sound = bytes(range(9))
+    pieces = [b64encode(sound[:cut]).decode(), b64encode(sound[cut:]).decode()]
+    answer = assembled(
+        delta(audio={"id": "audio_1", "transcript": "Good "}),
+        delta(audio={"data": pieces[0]}),
+        delta(audio={"data": pieces[1], "transcript": "day", "expires_at": 7}),
+    )
+
+    audio = answer["choices"][0]["message"]["audio"]
+    assert b64decode(audio.pop("data")) == sound
+    assert audio == {"id": "audio_1", "transcript": "Good day", "expires_at": 7}
+
+
+def test_older_function_call_and_lists_are_joined() -> None:
+    """Of these the last piece used to stand for all."""
+    answer = assembled(
+        delta(function_call={"name": "f", "arguments": ""}, annotations=[{"n": 1}]),
+        delta(function_call={"arguments": '{"x":'}, annotations=[{"n": 2}]),
+        delta(function_call={"arguments": " 1}"}),
+    )
+
+    message = answer["choices"][0]["message"]
+    assert message["function_call"] == {"name": "f", "arguments": '{"x": 1}'}
+    assert message["annotations"] == [{"n": 1}, {"n": 2}]

@@ -22,11 +22,11 @@ def test_each_key_opens_and_nothing_else_does() -> None:
     """People have one key, our services another."""
     access = Access(["sk-people", "sk-services"])
 
-    assert access.opens("sk-people")
-    assert access.opens("sk-services")
-    assert not access.opens("")
-    assert not access.opens("sk-peoplE")
-    assert not access.opens("schlüssel")
+    assert access.opens(b"sk-people")
+    assert access.opens(b"sk-services")
+    assert not access.opens(b"")
+    assert not access.opens(b"sk-peoplE")
+    assert not access.opens("schlüssel".encode())
 
 
 def test_session_ends_after_its_time() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipecatapp.library.documents import Library, load_prompt
+from pipecatapp.application.documents.files import Library, load_prompt
 from pipecatapp.workflow import InvalidDocument
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from pipecatapp.library.editing import NotEdited, Operation, edited
+from pipecatapp.application.documents.editing import NotEdited, Operation, edited
 from pipecatapp.workflow import load_document
 
 OPERATIONS: TypeAdapter[list[Operation]] = TypeAdapter(list[Operation])

@@ -18,7 +18,7 @@ MACHINES = pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def decide(machine: str, number: int, *arguments: int, counted: bool = True,
            architecture: int | None = None) -> int:  # fmt: skip
     """What the filter answers to a call."""
-    program = seccomp.program(machine, counted=counted)
+    program = seccomp.program(machine, counted=counted, sockets_counted=counted)
     steps = list(struct.iter_unpack("=HBBI", program))
     padded = [*arguments, 0, 0, 0, 0, 0, 0][:6]
     data = struct.pack("=iIQ6Q", number, architecture or AUDIT[machine], 0, *padded)
@@ -88,12 +88,28 @@ def test_memory_that_is_mapped_nowhere_is_allowed_only_where_it_is_counted(machi
     calls = seccomp.numbers(machine)
     shared, private = (0, 0, 3, 0x21), (0, 0, 3, 0x22)
 
-    for name, arguments in (("mmap", shared), ("shmget", ()), ("memfd_create", ())):
+    for name, arguments in (
+        ("mmap", shared), ("shmget", ()), ("memfd_create", ()), ("semget", ()),
+    ):  # fmt: skip
         assert decide(machine, calls[name], *arguments) == ALLOW
         refused = decide(machine, calls[name], *arguments, counted=False)
         assert refused & 0xFFFF0000 == ERRNO
+    for counted in (True, False):  # Some kernels count the messages of no cgroup.
+        assert decide(machine, calls["msgget"], counted=counted) == ERRNO | errno.ENOSYS
     assert decide(machine, calls["mmap"], *private, counted=False) == ALLOW
     assert decide(machine, calls["mmap"], 0, 0, 3, 0x01, counted=False) == ALLOW
+
+
+@MACHINES
+def test_sizes_of_socket_buffers_are_ignored_only_where_memory_is_not_counted(machine: str) -> None:
+    """The watch reckons with the default size; a program that asks for another is no failure."""
+    number = seccomp.numbers(machine)["setsockopt"]
+
+    for option in (7, 8, 32, 33):
+        assert decide(machine, number, 3, 1, option) == ALLOW
+        assert decide(machine, number, 3, 1, option, counted=False) == ERRNO
+    for level, option in ((1, 2), (6, 7), (0, 32)):
+        assert decide(machine, number, 3, level, option, counted=False) == ALLOW
 
 
 @MACHINES

@@ -5,8 +5,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from pipecatapp.schedules.starting import Beside, Starter
-from pipecatapp.schedules.store import NewSchedule, Schedules
+from pipecatapp.application.schedules.starting import Beside, Starter
+from pipecatapp.application.schedules.store import NewSchedule, Schedules
 from pipecatapp.workflow import Ledger, load_document
 
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from pipecatapp.schedules.timing import Timing, WrongTiming
+from pipecatapp.application.schedules.timing import Timing, WrongTiming
 
 BERLIN = "Europe/Berlin"
 

@@ -28,6 +28,13 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "workspace.deliver": {"about": "x"},
     "code.run": {"code": "x"},
     "code.install": {"packages": ["x"]},
+    "code.test": {"command": "pytest"},
+    "code.localise": {"command": "pytest"},
+    "code.fix": {"command": "pytest"},
+    "code.edit": {"answer": "x"},
+    "code.symbols": {},
+    "code.context": {},
+    "project.facts": {},
     "speech.say": {"text": "x", "path": "x.wav"},
     "speech.hear": {"path": "x.wav"},
     "cluster.status": {},
@@ -78,12 +85,14 @@ def test_tool_says_what_each_of_its_inputs_and_outputs_is(tool: Tool) -> None:
 
 @EVERY_TOOL
 @pytest.mark.proves("004-39")
-def test_tool_has_unit_tests_of_its_own(tool: Tool) -> None:
+def test_tool_has_tests(tool: Tool) -> None:
     """A tool touches the world; one that nobody tests will touch it wrongly."""
     module = Path(*tool.run.__module__.split(".")[2:])
-    tests = ROOT / "tests" / "unit" / "tools" / module.parent / f"test_{module.name}.py"
+    places = [ROOT / "tests" / layer / "tools" / module.parent for layer in ("unit", "integration")]
+    (file,) = [place / f"test_{module.name}.py" for place in places
+               if (place / f"test_{module.name}.py").exists()]  # fmt: skip
 
-    text = tests.read_text(encoding="utf-8")
+    text = file.read_text(encoding="utf-8")
 
     assert f'TOOLS["{tool.name}"]' in text
     assert "async def test_" in text

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pipecatapp.library.pages.plan import plan_text
+from pipecatapp.application.preview.plan import plan_text
 from pipecatapp.workflow import (
     InvalidDocument,
     Plan,

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-from pipecatapp.library.pages.workflows import documents_page
 from pipecatapp.workflow.document.model import (
     Defaults,
     Input,
@@ -12,6 +11,7 @@ from pipecatapp.workflow.document.model import (
     WorkflowDocument,
 )
 from pipecatapp.workflow.document.shapes import SHORTHAND, shape
+from tests.support.reference.workflows import documents_page
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "workflow-documents.md"
 

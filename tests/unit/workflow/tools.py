@@ -146,12 +146,28 @@ async def send(ctx: Context, name: str) -> Text:
     return Text(text=name)
 
 
-@tool("log.append", effect="external")
+@tool("log.append", effect="external", approve="never")
 async def append(ctx: Context, line: str) -> Text:
     """Append a line to the log file, which nobody can take back."""
     with ctx.service(Path).open("a") as log:
         log.write(f"{line}\n")
     return Text(text=line)
+
+
+@tool("mail.send", effect="external")
+async def mail(ctx: Context, line: str) -> Text:
+    """Send a message, which is a line in the log file."""
+    with ctx.service(Path).open("a") as log:
+        log.write(f"mail {line}\n")
+    return Text(text="sent")
+
+
+@tool("lock.open", effect="external", approve="always")
+async def unlock(ctx: Context, line: str) -> Text:
+    """Open a lock, which is a line in the log file."""
+    with ctx.service(Path).open("a") as log:
+        log.write(f"open {line}\n")
+    return Text(text="open")
 
 
 @tool("log.flaky", effect="read")
@@ -230,6 +246,8 @@ TOOLS: tuple[Tool, ...] = (
     gate,
     send,
     append,
+    mail,
+    unlock,
     flaky,
     ask,
     llm,

@@ -20,7 +20,14 @@ from typer.testing import CliRunner
 from hearth.cli import build_cli
 from hearth.service.names import RESTORED
 from hearth.service.state import StateDir
-from pipecatapp.archive import COMING, STAGED, ArchiveDamaged, apply_staged, stage, write_archive
+from pipecatapp.application.backup import (
+    COMING,
+    STAGED,
+    ArchiveDamaged,
+    apply_staged,
+    stage,
+    write_archive,
+)
 from tests.integration.agent.conftest import House
 from tests.integration.local.conftest import wait_for
 from tests.ports import free_ports

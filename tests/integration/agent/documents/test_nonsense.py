@@ -12,7 +12,7 @@ from tests.integration.agent.test_cli import announce
 @pytest.mark.parametrize(
     ("method", "path", "headers", "code"),
     [
-        ("GET", "/api/runs/{run}/events?after=99999999999999999999", {}, "less_than_equal"),
+        ("GET", "/api/runs/{run}/events?after=99999999999999999999", {}, "integer_above_max_value"),
         ("GET", "/api/runs/{run}/events", {"last-event-id": "9" * 5000}, "invalid_event_id"),
         ("POST", "/api/session", {"origin": "http://["}, "foreign_origin"),
     ],
@@ -50,7 +50,7 @@ def test_body_that_json_cannot_say_is_refused(house: House, body: bytes) -> None
         kept = client.post("/api/runs", content=whole)
         listed = client.get("/api/runs").json()["runs"]
 
-    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "json_invalid")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid_json")
     assert kept.status_code in (201, 400)
     assert [one["title"] for one in listed] == ["\U0001f600"] * (kept.status_code == 201)
 

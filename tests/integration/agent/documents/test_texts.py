@@ -2,12 +2,13 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tests.integration.agent.conftest import House
-from tests.integration.agent.test_cli import command
+from tests.integration.agent.test_cli import announce, command
 
 ZONES = """\
 # Where it is what time.
@@ -179,8 +180,8 @@ def test_documents_in_the_shell(
 
     saved = hearth("workflows", "save", str(file))
     laid = hearth("layers", "save", str(layer))
-    edited = hearth("workflows", "edit", "zones", "--set", ".about=Time.", "--look")
-    renamed = hearth("workflows", "edit", "zones", "--rename", "look=see", "--look", "--json")
+    edited = hearth("workflows", "edit", "zones", "--set", ".about=Time.", "--dry-run")
+    renamed = hearth("workflows", "edit", "zones", "--rename", "look=see", "--dry-run", "--json")
     shown = hearth("workflows", "show", "zones")
     diff = hearth("workflows", "diff", "zones", "zones", "--layer", "home", "--json")
     listed = hearth("workflows", "--json")
@@ -208,6 +209,29 @@ def test_documents_in_the_shell(
     )
     names = {one["name"]: one for one in json.loads(tools.stdout)["tools"]}
     assert names["time.now"]["inputs"]["properties"]["zone"]["default"] == "local"
+
+
+@pytest.mark.parametrize("place", ["instance", "state directory"])
+def test_files_that_are_validated_together_know_each_other(
+    place: str, empty_house: House, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A folder of workflows that use and extend each other is checked before any is saved."""
+    (base := tmp_path / "base.yaml").write_text(ZONES)
+    (user := tmp_path / "user.yaml").write_text(
+        "id: user\nsteps: [{id: zones, use: workflow/zones}]\n"
+    )
+    (other := tmp_path / "other.yaml").write_text("id: other\nextends: zones\nabout: Another.\n")
+    hearth = command(empty_house, monkeypatch)
+    with ExitStack() as stack:
+        if place == "instance":
+            stack.enter_context(empty_house.running())
+            announce(empty_house)
+        together = hearth("validate", str(user), str(other), str(base))
+        alone = hearth("validate", str(user))
+
+    assert (together.exit_code, together.stdout) == (0, "All is well.\n"), together.stderr
+    assert alone.exit_code == 2
+    assert "there is no 'workflow/zones'" in alone.stderr
 
 
 def test_layers_over_http(house: House) -> None:

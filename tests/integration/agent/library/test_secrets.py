@@ -118,19 +118,27 @@ def test_plan_says_which_secret_is_missing_and_where_it_should_lie(bakery: House
 
 
 def test_model_that_asks_for_a_secret_is_refused(bakery: House) -> None:
-    """A program that a model writes could tell it everything it knows, whatever is hidden of it."""
+    """A program that a model writes could tell it everything it knows, whatever is hidden of it;
+    the document that gives the agent its tools cannot hand a secret on either."""
     hearth(bakery.state, "secrets", "set", "oven", given=VALUE)
     given = {"code": "import os; print(os.environ['K'][::-1])", "secrets": {"K": "oven"}}
-    bakery.model.when("Only a node").say("I may not.")
+    handed_on = ASKING.replace(
+        "tools: [code.run]", "tools: [code.run], tool_inputs: {code.run: {secrets: {K: oven}}}"
+    ).replace("Bake.", "Fry.")
+    bakery.model.when("secrets: set by the document").say("I may not.")
+    bakery.model.when("Only a node").say("Nor may I.")
     bakery.model.when("Bake.").call_tool("code_run", given)
+    bakery.model.when("Fry.").call_tool("code_run", {"code": given["code"]})
     with bakery.running(), bakery.client() as client:
         view = ran(client, "/api/runs", {"document": ASKING})
+        again = ran(client, "/api/runs", {"document": handed_on})
 
     assert view["outputs"] == {"text": "I may not."}
-    refused = next(one for one in view["steps"] if one["tool"] == "code.run")
+    assert again["outputs"] == {"text": "Nor may I."}
+    refused = next(one for one in again["steps"] if one["tool"] == "code.run")
     assert refused["status"] == "failed"
     assert "Only a node of a workflow with a `project`" in refused["error"]
-    assert VALUE[::-1] not in json.dumps(view)
+    assert VALUE[::-1] not in json.dumps([view, again])
 
 
 def test_shown_commands_keep_and_remove_and_a_wrong_name_is_refused(

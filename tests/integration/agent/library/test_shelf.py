@@ -337,7 +337,7 @@ def assert_shell_keeps(hearth: Hearth, folder: Path) -> None:
         return [one["id"] for one in json.loads(hearth(noun, *words, "--json").stdout)[noun]]
 
     assert hearth("tasks", "add", str(folder / "maps.yaml")).exit_code == 0
-    varied = hearth("tasks", "vary", "review-of-maps", "mine", "--set", "words.with.max_tokens=5")
+    varied = hearth("tasks", "copy", "review-of-maps", "mine", "--set", "words.with.max_tokens=5")
     assert varied.exit_code == 0, varied.output
     assert listed("tasks", "--search", "maps", "--tag", "review") == ["mine", "review-of-maps"]
     assert (

@@ -226,8 +226,8 @@ def test_next_service_speaks_when_the_first_is_gone(lab: Lab, voice: Speech) -> 
     [
         (TTS, {"model": "nobody", "input": "x"}, 404, "model_not_found"),
         (TTS, {"model": "moonshine", "input": "x"}, 404, "model_not_found"),
-        (TTS, {"input": "x"}, 400, None),
-        (STT, {"model": "whisper-1"}, 400, None),
+        (TTS, {"input": "x"}, 400, "missing_required_parameter"),
+        (STT, {"model": "whisper-1"}, 415, "unsupported_content_type"),
         (CHAT, chat("x", "piper"), 404, "model_not_found"),
     ],
 )

@@ -12,6 +12,7 @@ import pytest
 from openai.types.responses import ResponseInputParam, ToolParam
 from pydantic import BaseModel
 
+from hearth.openai_api.scripts import Script
 from hearth.openai_api.testing import ScriptedModel
 from tests.integration.gateway.conftest import CHAT, KEY, Json, Lab
 
@@ -58,7 +59,7 @@ def test_whole_response_is_what_the_client_expects(
     assert answer.output_text == "Good day to you."
     assert [item.type for item in answer.output] == ["reasoning", "message"]
     assert answer.status == "completed"
-    assert answer.model_dump()["store"] is False
+    assert answer.model_dump()["store"] is True
     assert answer.instructions == "Be polite."
     assert answer.usage is not None
     assert (answer.usage.input_tokens, answer.usage.total_tokens) == (3, 3 + 7)
@@ -292,15 +293,25 @@ def deep(levels: int) -> list[Any]:
     return found
 
 
+def file_of(data: str) -> Json:
+    """The input with one file."""
+    part = {"type": "input_file", "filename": "a.txt", "file_data": data}
+    return {"input": [{"role": "user", "content": [part]}]}
+
+
 @pytest.mark.parametrize(
     ("fields", "param"),
     [
         ({"previous_response_id": "resp_1"}, "previous_response_id"),
+        ({"previous_response_id": 7}, "previous_response_id"),
         ({"conversation": "c"}, "conversation"),
         ({"background": True}, "background"),
-        ({"truncation": "auto"}, "truncation"),
-        ({"tools": [{"type": "web_search"}]}, "tools[0]"),
-        ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type 'item_reference'"),
+        ({"tools": [{"type": "web_search"}], "tool_choice": "required"}, "tool_choice"),
+        ({"tools": ["web_search"]}, "tools[0]"),
+        ({"tool_choice": {"type": "function", "name": "nosuch"}}, "tool_choice"),
+        ({"tool_choice": {"type": "allowed_tools", "tools": [], "mode": "x"}}, "tool_choice"),
+        (file_of("http://10.0.0.1/a.pdf"), "input[0].content[0]"),
+        (file_of("data:text/plain;base64,/w=="), "input[0].content[0].file_data"),
         ({"input": 7}, "input"),
         ({"input": [7]}, "input[0]"),
         ({"input": [{"role": "nobody", "content": "x"}]}, "input[0].role"),
@@ -317,7 +328,7 @@ def deep(levels: int) -> list[Any]:
         ({"metadata": deep(900)}, None),
     ],
 )
-def test_what_needs_a_memory_or_does_not_fit_is_refused_by_name(
+def test_what_cannot_be_done_or_does_not_fit_is_refused_by_name(
     strict: httpx2.Client, fields: Json, param: str | None
 ) -> None:
     """Left out in silence, it would give a wrong answer that looks right."""
@@ -344,3 +355,122 @@ def test_unknown_fields_pass_through(gateway: httpx2.Client, model: ScriptedMode
     gateway.post(PATH, json={"model": "small", "input": "x", "min_p": 0.1, "seed": 7})
 
     assert (model.requests[0].body["min_p"], model.requests[0].body["seed"]) == (0.1, 7)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_reasoning_goes_back_to_the_model(
+    client: openai.OpenAI, model: ScriptedModel, *, stream: bool
+) -> None:
+    """A model that thinks before it calls a tool goes on from there; without its thoughts it would
+    begin again after each call. A client that keeps nothing here sends back the opaque field."""
+    model.when("where").call_tools(("weather", {"place": "Oslo"})).scripts[0] = Script(
+        thoughts=("I look. ", "Again."), calls=(("weather", {"place": "Oslo"}),)
+    )
+    model.when(lambda request: request.messages[-1].role == "tool").say("Cold.")
+    asked: Json = {
+        "model": "small", "input": "where?", "tools": [TOOL], "store": False,
+        "include": ["reasoning.encrypted_content"],
+    }  # fmt: skip
+    if stream:
+        with client.responses.stream(**asked) as events:
+            first: Any = events.get_final_response()
+    else:
+        first = client.responses.create(**asked)
+    thought, call = (item.model_dump() for item in first.output)
+    result = {"type": "function_call_output", "call_id": call["call_id"], "output": "5"}
+    for kept in (("content", "summary"), ("encrypted_content", "summary")):
+        bare = {"type": "reasoning", "id": thought["id"]} | {name: thought[name] for name in kept}
+        question = {"role": "user", "content": "where?"}
+        client.responses.create(**asked | {"input": [question, bare, call, result]})
+
+    for request in model.requests[-2:]:
+        turn = request.body["messages"][1]
+        assert turn["reasoning_content"] == "I look. Again."
+        assert turn["tool_calls"][0]["function"]["name"] == "weather"
+
+
+def test_reasoning_that_no_answer_follows_is_a_turn(
+    client: openai.OpenAI, model: ScriptedModel
+) -> None:
+    """An answer that was cut off in its thoughts is still what the model thought."""
+    thought: Any = {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]}
+    client.responses.create(model="small", input=[thought, {"role": "user", "content": "go on"}])
+
+    turns = model.requests[0].body["messages"]
+    assert turns[0] == {"role": "assistant", "content": "", "reasoning_content": "Hm."}
+
+
+def test_tools_that_nobody_here_has_are_left_out_with_a_notice(
+    client: openai.OpenAI, model: ScriptedModel
+) -> None:
+    """Codex always offers some; refused, it could ask nothing at all."""
+    others: Any = [
+        {"type": "web_search"},
+        {"type": "namespace", "name": "x", "description": "y", "tools": []},
+        {"type": "odd\r\nx-forged: 1"},
+    ]
+    answer = client.responses.with_raw_response.create(
+        model="small", input="x", tools=[*others, TOOL], tool_choice="auto"
+    )
+    without = client.responses.create(model="small", input="x", tools=others[:1])
+
+    names = [tool["function"]["name"] for tool in model.requests[0].body["tools"]]
+    assert names == ["weather"]
+    assert model.requests[1].body.keys().isdisjoint(("tools", "tool_choice"))
+    notice = "left out tools of the kind web_search, namespace, odd??x-forged??1"
+    assert notice in answer.headers["x-hearth-route"]
+    assert "x-forged" not in answer.headers
+    assert [tool.type for tool in answer.parse().tools] == ["function"]
+    assert without.tools == []
+
+
+def test_allowed_tools_are_the_only_ones_that_the_model_sees(
+    client: openai.OpenAI, model: ScriptedModel
+) -> None:
+    """Servers know no such choice: with the other tools before it, a model would call them."""
+    other: Any = {**TOOL, "name": "other"}
+    choice: Any = {
+        "type": "allowed_tools",
+        "mode": "required",
+        "tools": [{"type": "function", "name": "weather"}],
+    }
+    client.responses.create(model="small", input="x", tools=[TOOL, other], tool_choice=choice)
+
+    sent = model.requests[0].body
+    assert [tool["function"]["name"] for tool in sent["tools"]] == ["weather"]
+    assert sent["tool_choice"] == "required"
+
+
+def test_files_reach_the_model(client: openai.OpenAI, model: ScriptedModel) -> None:
+    """A text file as text, which every model reads; others as they are, for the server to judge."""
+    for kind in ("text/csv", "application/pdf"):
+        data = f"data:{kind};base64,{b64encode(b'a,b').decode()}"
+        client.responses.create(model="small", **file_of(data))
+
+    text, pdf = (one.body["messages"][0]["content"] for one in model.requests)
+    assert text == "File a.txt:\na,b\n"
+    assert pdf == [{"type": "file", "file": {"filename": "a.txt", "file_data": data}}]
+
+
+def test_truncation_auto_leaves_nothing_out(client: openai.OpenAI, model: ScriptedModel) -> None:
+    """Some clients always send it. What is too long is refused by the model's server."""
+    model.when("x").refuse(
+        400, "too long", type="exceed_context_size_error", code="context_length_exceeded"
+    )
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.responses.create(model="small", input="x", truncation="auto")
+
+    assert refused.value.code == "context_length_exceeded"
+    assert "truncation" not in model.requests[0].body
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_no_field_is_null_that_has_to_be_absent(gateway: httpx2.Client, *, stream: bool) -> None:
+    """OpenAI's document allows neither `user: null` nor a `usage` before there is one."""
+    asked = {"model": "small", "input": "x", "stream": stream}
+    text = gateway.post(PATH, json=asked).text
+    named = gateway.post(PATH, json={**asked, "user": "me"}).text
+
+    assert '"user":' not in text
+    assert '"usage":null' not in text
+    assert '"user":"me"' in named

@@ -29,7 +29,10 @@ CHECKS = [
 FIT, WRONG = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
 OPERATIONS = [
     ("POST", "/v1/chat/completions"), ("POST", "/v1/completions"), ("POST", "/v1/embeddings"),
-    ("POST", "/v1/responses"), ("POST", "/v1/audio/transcriptions"), ("POST", "/v1/audio/speech"),
+    ("POST", "/v1/responses"), ("GET", "/v1/responses/{response_id}"),
+    ("DELETE", "/v1/responses/{response_id}"),
+    ("POST", "/v1/messages"), ("POST", "/v1/messages/count_tokens"),
+    ("POST", "/v1/audio/transcriptions"), ("POST", "/v1/audio/speech"),
     ("GET", "/v1/models"), ("GET", "/v1/models/{name}"), ("GET", "/api/experts"),
     ("GET", "/health"), ("GET", "/health/live"), ("GET", "/metrics"),
     ("GET", "/api/keys"), ("POST", "/api/keys"),

@@ -3,6 +3,8 @@
 import sqlite3
 from contextlib import closing
 
+import pytest
+
 from tests.integration.gateway.callers.conftest import House
 from tests.integration.gateway.conftest import CHAT, SERVICE_KEY, caller, chat, wait_until
 
@@ -72,6 +74,44 @@ def test_workflow_that_asks_itself_comes_to_an_end(house: House) -> None:
 
     assert "The agent has asked itself 3 times in a row" in answer.json()["error"]["message"]
     assert len(runs) == 3
+
+
+@pytest.mark.parametrize("model", ["agent", "workflow/ask-first"])
+def test_conversation_of_another_key_is_not_there(house: House, model: str) -> None:
+    """Naming the diary of somebody puts neither its words before a model nor new ones into it."""
+    diary = {"conversation": f"diary-{model[:5]}"}
+    house.gateway.post(CHAT, json=chat("my secret is 4711", "agent") | diary).raise_for_status()
+    house.small.requests.clear()
+    with house.key(f"visitor-{model[:5]}") as visitor, caller(house.agent_url, SERVICE_KEY) as own:
+        refused = visitor.post(CHAT, json=chat("what is my secret", model) | diary)
+        mine = {"conversation": f"mine-{model[:5]}"}
+        for text in ("I am Vi.", "Who am I?"):
+            visitor.post(CHAT, json=chat(text, "agent") | mine).raise_for_status()
+        seen = own.get("/api/conversations").json()["conversations"]
+        turns = own.get(f"/api/conversations/{diary['conversation']}").json()["turns"]
+
+    error = refused.json()["error"]
+    assert (refused.status_code, error["code"]) == (404, "conversation_not_found")
+    asked = str([one.body["messages"] for one in house.small.requests])
+    assert "4711" not in asked
+    assert asked.count("I am Vi.") > 1, "its own conversation goes on"
+    assert {diary["conversation"], mine["conversation"]} <= {one["id"] for one in seen}
+    assert [turn["user"] for turn in turns] == ["my secret is 4711"]
+
+
+def test_notes_are_found_by_the_key_that_saved_them_and_the_built_in_one(house: House) -> None:
+    """A fact that one person has kept is no answer to another person."""
+    house.small.when("keep it").call_tool("note_save", {"text": "The piano teacher is Ms Gray."})
+    house.small.when("who teaches").call_tool("note_find", {"query": "piano"})
+    with house.key("pupil") as pupil, house.key("stranger") as stranger:
+        pupil.post(CHAT, json=chat("keep it", "agent")).raise_for_status()
+        found = []
+        for one in (pupil, stranger, house.gateway):
+            house.small.requests.clear()
+            one.post(CHAT, json=chat("who teaches", "agent")).raise_for_status()
+            found.append("Ms Gray" in str(house.small.requests[-1].body["messages"]))
+
+    assert found == [True, False, True]
 
 
 def test_run_that_waits_for_a_person_goes_on_for_who_asked_after_a_restart(house: House) -> None:

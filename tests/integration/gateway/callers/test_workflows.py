@@ -45,3 +45,28 @@ def test_workflow_delegates_a_task_and_has_the_result_judged_by_another_model(
     assert answer.json()["choices"][0]["message"]["content"] == "It is noon. That is right."
     assert (len(house.small.requests), len(house.big.requests)) == (2, 1)
     assert [one.body["model"] for one in house.small.requests] == ["small"] * 2
+
+
+@pytest.mark.parametrize("model", ["agent", "workflow/ask-big"])
+def test_mistakes_of_the_caller_are_400_through_the_whole_chain(house: House, model: str) -> None:
+    """Official clients send a 5xx again, and people look for the fault in the wrong place."""
+    for expert in (house.small, house.big):
+        expert.when("much too long").refuse(
+            400, "the request exceeds the available context size", type="exceed_context_size_error"
+        )
+        expert.when("look at this").refuse(500, "image input is not supported")
+    picture = [{"type": "text", "text": "look at this"}, PICTURE]
+    answers = [
+        house.gateway.post(CHAT, json=chat("much too long", model)),
+        house.gateway.post(
+            CHAT, json={"model": model, "messages": [{"role": "user", "content": picture}]}
+        ),
+        house.gateway.post(CHAT, json=chat("hello", model) | {"max_tokens": -5}),
+    ]
+
+    assert [answer.status_code for answer in answers] == [400, 400, 400], answers[1].text
+    errors = [answer.json()["error"] for answer in answers]
+    assert errors[0]["code"] == "context_length_exceeded"
+    assert "image input" in errors[1]["message"] or "pictures" in errors[1]["message"]
+    assert errors[2]["param"] == "max_tokens"
+    assert {error["type"] for error in errors} == {"invalid_request_error"}

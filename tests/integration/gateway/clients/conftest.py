@@ -26,7 +26,6 @@ EDIT = f'{SEARCH}print("hello, town")\n>>>>>>> REPLACE\n```\n'
 """How aider's models say what to change."""
 
 NODE_SOURCE = environments.ROOT / "tests" / "clients" / "node"
-NODE_INSTALLED = environments.ROOT / ".cache" / "clients" / "node"
 
 
 def scripted() -> ScriptedModel:
@@ -81,6 +80,8 @@ class Clients:
             "OPENAI_BASE_URL": f"{self.url}/v1",
             "OPENAI_API_BASE": f"{self.url}/v1",
             "OPENAI_API_KEY": KEY,
+            "ANTHROPIC_BASE_URL": self.url,
+            "ANTHROPIC_API_KEY": KEY,
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
             "NO_PROXY": "*",
         }
@@ -120,15 +121,6 @@ def clients(real: Expert, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 @pytest.fixture(scope="session")
 def node_client() -> Path:
     """The folder with the locked client installed, kept for the next time."""
-    npm = shutil.which("npm")
-    if npm is None:
+    if shutil.which("npm") is None:
         pytest.skip("the Node client is tested where npm is: install Debian's nodejs and npm")
-    lock = (NODE_SOURCE / "package-lock.json").read_bytes()
-    stamp = NODE_INSTALLED / "installed-lock.json"
-    NODE_INSTALLED.mkdir(parents=True, exist_ok=True)
-    for file in NODE_SOURCE.iterdir():
-        shutil.copy(file, NODE_INSTALLED)
-    if not stamp.exists() or stamp.read_bytes() != lock:
-        subprocess.run([npm, "ci", "--no-audit", "--no-fund"], cwd=NODE_INSTALLED, check=True)
-        stamp.write_bytes(lock)
-    return NODE_INSTALLED
+    return environments.node_modules(NODE_SOURCE)

@@ -10,6 +10,17 @@ from tests.integration.gateway.clients.conftest import Clients
 from tests.integration.gateway.conftest import Json
 from tests.shown import Shown
 
+EXTENDED_INPUTS = [
+    "tests/clients/aider/*",
+    "docs/howto/connect-programs.md",
+    "tests/integration/gateway/clients/conftest.py",
+    "moe_gateway/chat.py",
+    "moe_gateway/errors.py",
+    "moe_gateway/responses/*",
+    "hearth/openai_api/*",
+]
+pytestmark = pytest.mark.extended
+
 
 @pytest.fixture(scope="module")
 def results(clients: Clients, tmp_path_factory: pytest.TempPathFactory) -> Json:

@@ -8,6 +8,17 @@ from tests.integration.gateway.clients.conftest import Clients
 from tests.integration.gateway.conftest import Json
 from tests.shown import Shown
 
+EXTENDED_INPUTS = [
+    "tests/clients/litellm/*",
+    "docs/howto/connect-programs.md",
+    "tests/integration/gateway/clients/conftest.py",
+    "moe_gateway/chat.py",
+    "moe_gateway/errors.py",
+    "moe_gateway/responses/*",
+    "hearth/openai_api/*",
+]
+pytestmark = pytest.mark.extended
+
 ZONES = [{"zone": "UTC"}, {"zone": "CET"}]
 
 

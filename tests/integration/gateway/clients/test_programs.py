@@ -19,6 +19,16 @@ from tests.integration.gateway.api.speech import SOUND, Speech
 from tests.integration.gateway.clients.conftest import Clients
 from tests.integration.gateway.conftest import CHAT, KEY, Json, Lab, caller, events, text_of
 
+EXTENDED_INPUTS = [
+    "tests/integration/gateway/api/speech.py",
+    "tests/integration/gateway/clients/conftest.py",
+    "moe_gateway/chat.py",
+    "moe_gateway/errors.py",
+    "moe_gateway/responses/*",
+    "hearth/openai_api/*",
+]
+pytestmark = pytest.mark.extended
+
 LIGHT: Json = {
     "type": "function",
     "name": "time_now",

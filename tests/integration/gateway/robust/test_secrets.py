@@ -110,7 +110,11 @@ def _end_early(gateway: Gateway) -> None:
             connection.sendall(raw(gateway.client, chat(f"{PROMPT} slow", stream=stream)))
             if stream:
                 connection.recv(100)
-    gateway.client.post(CHAT, json=chat(f"{PROMPT} slow"))
+    # On a busy machine the model may be silent for IDLE_TIMEOUT, which ends the answer first.
+    for _ in range(5):
+        gateway.client.post(CHAT, json=chat(f"{PROMPT} slow"))
+        if "deadline_passed" in gateway.text:
+            break
     wait_until(lambda: gateway.text.count("caller_gone") == 2)
 
 

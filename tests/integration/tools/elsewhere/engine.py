@@ -16,12 +16,13 @@ import httpx2
 import psutil
 
 from hearth.lab.debian import SUITE, mirrors_used
+from tests import cache
 
 PROGRAMS = ("sh", "cat", "ls", "rm", "sleep", "id", "env", "touch", "tail", "grep")
 FOLDERS = ("tmp", "work", "code", "home", "proc", "sys", "dev", "etc")
 IMAGE = "hearth/small"
 DEBIAN = "hearth/debian"
-CACHE = Path(__file__).parents[4] / ".cache" / "images"
+IMAGE_FILE = "image.tar"
 
 
 def missing() -> str | None:
@@ -50,21 +51,24 @@ def small_image(target: Path) -> None:
 
 
 def debian_image() -> Path:
-    """A small Debian by debootstrap; made once, which takes a minute or more, and a network."""
-    target = CACHE / f"{SUITE}-{os.uname().machine}.tar"
-    if target.is_file():
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as name:
-        tree, part = Path(name, "tree"), Path(name, "image.tar")
-        # debootstrap mounts /proc in there: in a mount namespace of its own none is left over.
-        begun = ["unshare", "--mount", "--", "debootstrap", "--variant=minbase", SUITE, str(tree)]
-        subprocess.run([*begun, mirrors_used()[SUITE]], check=True, stdout=subprocess.DEVNULL)
-        left_out = [f"--exclude=./{one}" for one in ("usr/share/*/*", "var/*/apt/*", "dev/*")]
-        words = ["tar", "--create", "--file", str(part), "--directory", str(tree), *left_out, "."]
-        subprocess.run(words, check=True)
-        part.rename(target)
-    return target
+    """Return the archive of a small Debian; debootstrap makes it once (a minute, and a network)."""
+    mirror = mirrors_used()[SUITE]
+
+    def make(folder: Path) -> None:
+        with tempfile.TemporaryDirectory() as tree:
+            # debootstrap mounts /proc in there: in its own mount namespace none is left over.
+            begun = ["unshare", "--mount", "--", "debootstrap", "--variant=minbase", SUITE, tree]
+            subprocess.run([*begun, mirror], check=True, stdout=subprocess.DEVNULL)
+            # Programs in the container are not root, and a temporary folder is closed to others.
+            Path(tree).chmod(0o755)
+            left_out = [f"--exclude=./{one}" for one in ("usr/share/*/*", "var/*/apt/*", "dev/*")]
+            words = ["tar", "--create", "--file", str(folder / IMAGE_FILE), "--directory", tree]
+            subprocess.run([*words, *left_out, "."], check=True)
+
+    return (
+        cache.entry("debian-image", [SUITE, os.uname().machine, mirror, "root 0755"], make)
+        / IMAGE_FILE
+    )
 
 
 @contextmanager

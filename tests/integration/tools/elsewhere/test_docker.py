@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pipecatapp.library.secrets import Secrets
+from pipecatapp.records.secrets import Secrets
 from pipecatapp.tools import TOOLS
 from pipecatapp.tools.code.elsewhere.places import Places
 from pipecatapp.workflow import Context, Project, ToolFailed, load_document

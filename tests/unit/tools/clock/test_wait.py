@@ -1,5 +1,6 @@
 """The tool `wait`."""
 
+import asyncio
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
@@ -44,6 +45,15 @@ async def test_wait_goes_on_where_a_restart_cut_it_off() -> None:
     assert time.monotonic() - start < 60
     assert told["late"] < 60
     assert 399 < late["late"] < 460
+
+
+@pytest.mark.parametrize("ahead", [3600, 365 * 86400])
+async def test_wait_that_goes_on_after_the_clock_moved_back_takes_no_longer(ahead: float) -> None:
+    """A machine without a battery clock starts in the past; a pause of a moment took an hour."""
+    async with asyncio.timeout(60):
+        told = await WAIT.check(begun(ago=-ahead), {"seconds": 0.1})
+
+    assert told["late"] == 0
 
 
 async def test_wait_until_a_moment_that_is_over_ends_at_once() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pipecatapp.library.usda import usda_text
+from pipecatapp.application.documents.usda import usda_text
 from pipecatapp.workflow import Documents, Layer, read_document, read_layer
 from tests.unit.workflow.layers.stacks import Json, stack
 from tests.unit.workflow.layers.test_oracle import documents_of

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pipecatapp.workbench import fields_of
+from pipecatapp.application.documents.service import fields_of
 from pipecatapp.workflow import Documents, Layer, read_document, read_layer
 from tests.unit.workflow.layers.stacks import FILE, Json, stack
 

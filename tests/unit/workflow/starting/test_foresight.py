@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from pipecatapp.library.pages.plan import plan_text
-from pipecatapp.runs import Document, Runs
+from pipecatapp.application.preview.plan import plan_text
+from pipecatapp.application.runs import Document, RunService
 from pipecatapp.workflow import Engine
 from tests.unit.workflow.conftest import OpenEngine
 from tests.unit.workflow.tools import Script
@@ -40,10 +40,10 @@ outputs: {value: "{{ twice.value }}"}
 INPUTS: dict[str, Any] = {"text": "hi", "many": [1, 2]}
 
 
-def foreseen(engine: Engine, document: str = "", **more: Any) -> dict[str, str]:
+def dry_run(engine: Engine, document: str = "", **more: Any) -> dict[str, str]:
     asked = Document(document=document) if document else Document(workflow="seen")
     inputs = None if "run" in more else INPUTS
-    steps = Runs(engine).foreseen(asked, inputs, **more).steps
+    steps = RunService(engine).dry_run(asked, inputs, **more).steps
     return {step.path: f"{step.state}: {step.why}" for step in steps}
 
 
@@ -55,7 +55,7 @@ async def test_first_run_calls_everything_that_can_be_known(open_engine: OpenEng
     """Nothing is known yet: what is called first is dirty, what follows may be."""
     engine: Engine = await open_engine(DOCUMENT, INNER, services={Script: Script("x")})
 
-    assert foreseen(engine) == {
+    assert dry_run(engine) == {
         "loud": "dirty: nobody has asked for this yet",
         "each[0]/twice": "dirty: nobody has asked for this yet",
         "each[0]": "maybe: it follows from what is inside",
@@ -78,7 +78,7 @@ async def test_next_run_takes_what_is_shared(open_engine: OpenEngine) -> None:
     engine: Engine = await open_engine(DOCUMENT, INNER, services={Script: Script("a", "b")})
     await ran(engine)
 
-    states = foreseen(engine)
+    states = dry_run(engine)
     fresh = {path for path, state in states.items() if state.startswith("fresh")}
 
     assert fresh == {
@@ -100,8 +100,8 @@ async def test_fork_does_what_was_foreseen(open_engine: OpenEngine, edit: str) -
     text = document if edit == "edited" else ""
     at: dict[str, Any] = {"at": "draft"} if edit == "at" else {}
 
-    states = foreseen(engine, text, run=run, **at)
-    plan = engine.plan(Runs(engine).workflow(Document(document=text))) if text else None
+    states = dry_run(engine, text, run=run, **at)
+    plan = engine.plan(RunService(engine).workflow(Document(document=text))) if text else None
     forked = await engine.wait(await engine.fork(run, plan=plan, **at))
 
     called = {
@@ -149,7 +149,7 @@ async def test_prompts_are_told_as_far_as_the_inputs_say_them(open_engine: OpenE
     engine: Engine = await open_engine(TELLING, BELOW)
 
     asked = Document(workflow="telling")
-    prompts = Runs(engine).foreseen(asked, {"text": "hi {{ now }}", "many": ["a"]}).prompts
+    prompts = RunService(engine).dry_run(asked, {"text": "hi {{ now }}", "many": ["a"]}).prompts
 
     told = {one.path: one.messages[-1]["content"] for one in prompts}
     assert told == {
@@ -188,4 +188,5 @@ async def test_worst_case_is_what_a_run_comes_to_in_the_worst_case(open_engine: 
     assert "\nworst case of own steps: 26 + 1 for each item of some\n" in told
     assert "\nworst case of own model calls: 3 + 1 for each item of some\n" in told
     assert run.status == "done"
-    assert (engine.ledger.read.spent(run.run).nodes, len(script.asked)) == (26 + 2, 3 + 2)
+    steps = engine.ledger.read.spent(run.run).nodes
+    assert (steps, len(script.asked)) == (26 + 2, 3 + 2)

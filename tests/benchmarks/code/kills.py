@@ -1,0 +1,69 @@
+"""A repair of a bug that is killed around each of its events, and resumed."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+from tests.benchmarks.entry import Benchmark, Pair
+from tests.integration.agent.code.victim import faults
+
+ROOT = Path(__file__).parents[3]
+KILLS: list[int] = []
+"""How many kills the last measurement has made."""
+
+
+def measure() -> list[Pair]:
+    """Kill the service after, and before, the commit of every event.
+
+    Raises `RuntimeError` unless each run ends with the same commit on one branch, and without a
+    second start of a step that had ended.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        words = [sys.executable, "-m", "tests.integration.agent.code.victim", folder, "all"]
+        ended = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+    whole, *killed = [json.loads(line) for line in ended.stdout.splitlines()]
+    for case in killed:
+        if wrong := faults(whole, case):
+            raise RuntimeError(f"Killed {case['when']} event {case['count']}: {'; '.join(wrong)}")
+    KILLS[:] = [len(killed)]
+    return [_pair(killed, when) for when in ("after", "before")]
+
+
+def _pair(killed: list[dict[str, Any]], when: str) -> Pair:
+    """The steps that were run again, and those that a program without a ledger would run again."""
+    cases = [case for case in killed if case["when"] == when]
+    begun = [len(_steps(case["at_kill"])) for case in cases]
+    again = [len(_steps(case["events"])) - len(set(_steps(case["events"]))) for case in cases]
+    return Pair(mean(again), mean(begun), also={"most steps run again": float(max(again))})
+
+
+def _steps(events: list[list[str]]) -> list[str]:
+    """Every start of a step that calls a tool."""
+    return [path for kind, path, effect in events if kind == "node.running" and effect]
+
+
+def remarks() -> list[str]:
+    """How much was tried."""
+    return [f"{KILLS[0]} kills: each run ended with the same commit on one branch."]
+
+
+BENCHMARK = Benchmark(
+    id="code.kill",
+    about=(
+        "A repair of a bug that needs two attempts, by the agent service, which is killed (SIGKILL)"
+        " right after and right before the commit of every event, and started again. Steps of the"
+        " run that were made again for one kill; a run that begins again makes all of them again."
+    ),
+    unit="steps",
+    peer="begin again",
+    peer_version=lambda: "without the ledger",
+    goal=4.0,
+    target=1.0,
+    lower_is_better=True,
+    measure=measure,
+    remarks=remarks,
+)

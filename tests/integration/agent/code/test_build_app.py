@@ -1,0 +1,174 @@
+"""`hearth code build`: a real sandbox, a real repository, a scripted model."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx2
+
+from hearth.openai_api.chat import ChatRequest
+from tests.integration.agent.code.conftest import follow_until, git, prompts, repository
+from tests.integration.agent.conftest import House, Json
+from tests.integration.agent.test_cli import Hearth
+
+PLAN: Json = {
+    "summary": "Greets a person.",
+    "files": [{"path": "main.py", "purpose": "Reads a name and greets."}],
+    "packages": [],
+    "command": "python3 main.py",
+    "stdin": "Ada",
+    "keeps_running": False,
+}
+BROKEN = """
+main.py
+```
+name = input()
+print("Hello " + name_)
+```
+"""
+REPAIR = """The name was misspelt.
+
+main.py
+```
+<<<<<<< SEARCH
+print("Hello " + name_)
+=======
+print("Hello " + name)
+>>>>>>> REPLACE
+```
+"""
+README = "# Greeter\n\nStart it with `python3 main.py`.\n"
+LOUD = """It greets in capitals now.
+
+main.py
+```
+<<<<<<< SEARCH
+print("Hello " + name)
+=======
+print("HELLO " + name)
+>>>>>>> REPLACE
+```
+"""
+
+
+def script(house: House, plan: Json = PLAN, program: str = BROKEN) -> None:
+    """Let the model plan, write a program, and write its README."""
+    house.model.when(asked_to("You plan")).say(json.dumps(plan))
+    house.model.when(asked_to("You write the program")).say(program)
+    house.model.when(asked_to("Write the README")).say(README)
+
+
+def asked_to(text: str) -> Callable[[ChatRequest], bool]:
+    return lambda request: text in str(request.messages[0])
+
+
+def answer(client: httpx2.Client, run: str, node: str, value: str) -> Json:
+    """Answer the question of a node, and return the question."""
+    view = follow_until(client, run, "node.waiting", f"{node}")
+    (step,) = [one for one in view["steps"] if one["status"] == "waiting"]
+    sent = {"path": step["path"], "value": value}
+    assert client.post(f"/api/runs/{run}/answer", json=sent).is_success
+    question: Json = step["facts"]["question"]
+    return question
+
+
+def test_program_is_planned_written_repaired_and_delivered_with_a_readme(
+    hearth: Hearth, empty_house: House, tmp_path: Path
+) -> None:
+    """A new folder is a repository with the program at the end; a script is asked nothing."""
+    script(empty_house)
+    empty_house.model.when("NameError").say(REPAIR)
+    folder = tmp_path / "greeter"
+
+    done = hearth("code", "build", "Greet a person.", "--into", str(folder))
+
+    assert done.exit_code == 0, done.output
+    lines = done.output.splitlines()
+    assert lines[:3] == ["Greets a person.", "Files: main.py", "Command: python3 main.py"]
+    assert lines[3].startswith("Attempt 1: wrote main.py; it fails with NameError: name 'name_'")
+    assert lines[4] == "Attempt 2: wrote main.py; the program runs."
+    assert lines[5].startswith("It is on the branch run/")
+    assert git(folder, "show", "main:main.py") == 'name = input()\nprint("Hello " + name)\n'
+    assert git(folder, "show", "main:README.md") == README
+    assert (folder / "main.py").exists()
+    assert git(folder, "log", "-1", "--format=%s") == "Greets a person.\n"
+
+
+def test_refused_answer_is_asked_for_again(
+    hearth: Hearth, empty_house: House, tmp_path: Path
+) -> None:
+    """Prose without a file, and a path that leads out, change nothing."""
+    outside = BROKEN.replace("main.py", "../main.py")
+    empty_house.model.when("leads out of the workspace").say(BROKEN.replace("name_)", "name)"))
+    empty_house.model.when("holds no edit").say(outside)
+    script(empty_house, program="I would write main.py.")
+
+    done = hearth("code", "build", "Greet a person.", "--into", str(tmp_path / "greeter"))
+
+    assert done.exit_code == 0, done.output
+    assert "Attempt 1: the answer is refused: The answer holds no edit of a file." in done.output
+    assert "Attempt 2: the answer is refused: '../main.py' leads out" in done.output
+    assert "Attempt 3: wrote main.py; the program runs." in done.output
+    assert not (tmp_path / "main.py").exists()
+
+
+def test_program_that_never_runs_is_not_delivered(
+    hearth: Hearth, empty_house: House, tmp_path: Path
+) -> None:
+    """The same error twice ends the attempts; a script is not asked for guidance."""
+    script(empty_house)
+    empty_house.model.when("NameError").say(REPAIR.replace("+ name)", "+ nme)")).say("No idea.")
+
+    done = hearth("code", "build", "Greet.", "--into", str(tmp_path / "greeter"), "--json")
+
+    assert done.exit_code == 1, done.output
+    outputs = json.loads(done.output)["outputs"]
+    assert (outputs["runs"], outputs["branch"]) == (False, None)
+    assert git(tmp_path / "greeter", "branch", "--list", "run/*") == ""
+    assert not any("README" in str(each.body["messages"][0]) for each in empty_house.model.requests)
+
+
+def test_server_that_still_runs_is_a_success(
+    hearth: Hearth, empty_house: House, tmp_path: Path
+) -> None:
+    """A server does not end by itself."""
+    plan = PLAN | {"keeps_running": True}
+    script(empty_house, plan, "\nmain.py\n```\nimport time\ntime.sleep(60)\n```\n")
+
+    done = hearth("code", "build", "Serve.", "--into", str(tmp_path / "server"))
+
+    assert done.exit_code == 0, done.output
+    assert "Attempt 1: wrote main.py; the program runs." in done.output
+
+
+def test_person_changes_the_plan_gives_guidance_and_adds_a_feature(
+    empty_house: House, tmp_path: Path
+) -> None:
+    """Each word of a person is in the prompt that follows; the repository keeps its README."""
+    repo = repository(tmp_path / "mine", {"README.md": "Mine."})
+    empty_house.model.when("In one file, please.").say(json.dumps(PLAN | {"summary": "Better."}))
+    empty_house.model.when("asks for this now: Greet loudly.").say(LOUD)
+    empty_house.model.when("asks for this now: Spell it name.").say(REPAIR)
+    empty_house.model.when("NameError").say("No idea.")
+    script(empty_house)
+    body = {"workflow": "build-app", "inputs": {"text": "Greet.", "repo": str(repo)}}
+
+    with empty_house.running(), empty_house.client() as client:
+        run = client.post("/api/runs", json=body | {"interactive": True}).json()["run"]
+        plan = answer(client, run, "planning[0]/agree", "In one file, please.")
+        better = answer(client, run, "planning[1]/agree", "yes")
+        stuck = answer(client, run, "features[0]/guide", "Spell it name.")
+        shown = answer(client, run, "features[1]/verdict", "Greet loudly.")
+        louder = answer(client, run, "features[2]/verdict", "yes")
+        view = follow_until(client, run, "end")
+
+    assert plan["show"] == PLAN
+    assert better["show"]["summary"] == "Better."
+    assert "NameError" in stuck["show"]
+    assert shown["show"]["output"] == "Hello Ada\n"
+    assert louder["show"]["output"] == "HELLO Ada\n"
+    branch = view["outputs"]["branch"]
+    assert git(repo, "diff", "--name-only", f"main..{branch}") == "main.py\n"
+    assert 'print("HELLO " + name)' in git(repo, "show", f"{branch}:main.py")
+    assert git(repo, "show", f"{branch}:README.md") == "Mine."
+    assert "These files exist: README.md" in prompts(empty_house)[0]

@@ -1,0 +1,160 @@
+"""What may be named how, where hosts lie, and what a disk is made of: no root needed."""
+
+import os
+import stat
+from ipaddress import IPv4Address
+from pathlib import Path
+
+import pytest
+
+from hearth.lab import debian
+from hearth.lab.cgroup import Group
+from hearth.lab.disk import Disk
+from hearth.lab.errors import LayerInUse, LayerMissing, NameUnfit, NoMirror
+from hearth.lab.folders import Folders, fitting
+from hearth.lab.layers import COMPLETE, Layers
+from hearth.lab.network import address_of, fitting_address
+
+
+@pytest.mark.parametrize("name", ["lab", "tests-4711-bare", "n2", "node1"])
+def test_name_that_fits_is_taken(name: str) -> None:
+    """Tests, users and jobs name labs as they like."""
+    assert fitting(name) == name
+
+
+@pytest.mark.parametrize(
+    "name", ["", "Lab", "a b", "../x", "-a", "a--b", "a_b", "x" * 41, "lab-node1", "a/b"]
+)
+def test_name_that_could_be_mistaken_is_refused(name: str) -> None:
+    """A name becomes a folder and a namespace, and `lab-node1` is the host of another lab."""
+    with pytest.raises(NameUnfit):
+        fitting(name)
+
+
+def test_hosts_lie_at_the_addresses_of_the_inventory() -> None:
+    """`inventory/lab.yaml` counts on them."""
+    assert [str(address_of(number)) for number in (1, 2, 3)] == [
+        "10.231.7.11", "10.231.7.12", "10.231.7.13",
+    ]  # fmt: skip
+    assert Group("home", "node2").unit == "hearth-home-node2"
+
+
+@pytest.mark.parametrize("text", ["10.231.7.1", "10.231.7.0", "10.231.7.255", "10.0.0.1", "x"])
+def test_address_outside_of_the_lab_is_refused(text: str) -> None:
+    """The host would be gone, and nobody would know why."""
+    with pytest.raises(NameUnfit):
+        fitting_address(text)
+
+
+def test_address_inside_of_the_lab_is_taken() -> None:
+    """Every address but the bridge's own is a host's."""
+    assert fitting_address("10.231.7.254") == IPv4Address("10.231.7.254")
+
+
+def test_base_tree_is_named_by_what_it_is_made_of() -> None:
+    """A changed recipe must not go on with yesterday's disk."""
+    recipe = debian.recipe({"bookworm": "http://mirror.lan/debian"})
+
+    assert "python3-apt" in recipe
+    assert "writable-cgroups.service" in recipe
+    assert "mirror.lan" in recipe
+
+
+def test_hosts_are_made_from_the_mirror_of_this_machine() -> None:
+    """A home with a mirror of its own has it set up in apt, and perhaps no other way out."""
+    targets = """Debian bookworm http://mirror.lan/debian/
+Debian bookworm-security http://mirror.lan/debian-security/
+Docker bookworm http://docker.lan/linux/debian/
+Debian trixie http://elsewhere/debian/
+"""
+
+    assert debian.mirrors(targets) == {
+        "bookworm": "http://mirror.lan/debian",
+        "bookworm-security": "http://mirror.lan/debian-security",
+    }
+    with pytest.raises(NoMirror, match="no source of Debian bookworm"):
+        debian.mirrors("Debian trixie http://elsewhere/debian/")
+
+
+def test_disk_shares_the_files_of_images_with_its_layer_and_no_others(tmp_path: Path) -> None:
+    """Docker notes again that a layer is complete: the golden layer may not change by that."""
+    golden, disk = Disk(tmp_path / "golden"), Disk(tmp_path / "node1")
+    golden.make([])
+    image = Path("overlay2", "image")
+    (golden.docker / image / "diff").mkdir(parents=True)
+    for name in ("diff/program", "committed"):
+        (golden.docker / image / name).write_text("golden", encoding="ascii")
+
+    disk.make_from(golden)
+    (disk.docker / image / "committed").write_text("again", encoding="ascii")
+
+    assert (golden.docker / image / "committed").read_text(encoding="ascii") == "golden"
+    assert (golden.docker / image / "diff/program").samefile(disk.docker / image / "diff/program")
+
+
+def test_file_is_found_in_the_topmost_layer_that_has_it(tmp_path: Path) -> None:
+    """The host itself sees its disk so."""
+    base, golden = tmp_path / "base", tmp_path / "golden"
+    for folder, text in ((base, "old"), (golden, "new")):
+        (folder / "etc").mkdir(parents=True)
+        (folder / "etc/issue").write_text(text, encoding="ascii")
+    (base / "etc/only").touch()
+    disk = Disk(tmp_path / "node1")
+    disk.make([golden, base])
+
+    assert disk.find("etc/issue") == golden / "etc/issue"
+    assert disk.find("etc/only") == base / "etc/only"
+    assert disk.find("etc/nowhere") is None
+    disk.write("etc/issue", "mine")
+    assert disk.find("etc/issue") == disk.upper / "etc/issue"
+    assert disk.changes() == {"etc/issue"}
+
+
+def test_new_folders_on_a_disk_have_the_mode_of_the_base(tmp_path: Path) -> None:
+    """A folder above hides the mode of the one below: /etc must stay readable, /root must not."""
+    disk = Disk(tmp_path / "node1")
+    disk.make([tmp_path])
+    before = os.umask(0o077)
+    try:
+        disk.write("etc/ssh/key", "x", mode=0o600)
+        disk.write("root/.ssh/authorized_keys", "x", mode=0o600, folder=0o700)
+    finally:
+        os.umask(before)
+
+    modes = {
+        path: stat.S_IMODE((disk.upper / path).stat().st_mode)
+        for path in ("etc", "etc/ssh", "etc/ssh/key", "root", "root/.ssh")
+    }
+    assert modes == {
+        "etc": 0o755, "etc/ssh": 0o755, "etc/ssh/key": 0o600, "root": 0o700, "root/.ssh": 0o700,
+    }  # fmt: skip
+
+
+def test_layer_that_was_not_completed_does_not_count(tmp_path: Path) -> None:
+    """A crash in mid-save must not be begun with."""
+    layers = Layers(Folders(tmp_path))
+    Disk(tmp_path / "layers/half/node1").make([tmp_path / "base/tree"])
+
+    assert layers.names() == []
+    with pytest.raises(LayerMissing):
+        layers.disk("half", "node1")
+    (tmp_path / "layers/half" / COMPLETE).touch()
+    assert layers.names() == ["half"]
+    assert layers.disk("half", "node2") is None
+
+
+def test_layer_and_base_tree_are_kept_while_something_is_built_on_them(tmp_path: Path) -> None:
+    """A disk without its lower half is no disk."""
+    base = tmp_path / "base/tree"
+    golden, copy = Disk(tmp_path / "layers/gold/node1"), Disk(tmp_path / "labs/x/nodes/node1")
+    golden.make([base])
+    (tmp_path / "layers/gold" / COMPLETE).touch()
+    copy.make([golden.upper, base])
+    layers = Layers(Folders(tmp_path))
+
+    assert layers.foundations() == {base}
+    with pytest.raises(LayerInUse):
+        layers.drop("gold")
+    (copy.folder / "lower.json").unlink()
+    layers.drop("gold")
+    assert layers.names() == []

@@ -1,0 +1,192 @@
+"""The tool `code.context`: what a model reads before it mends an error."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pipecatapp.sandbox import Sandbox
+from pipecatapp.tools import TOOLS
+from pipecatapp.tools.memory.tokens import estimated
+from pipecatapp.workflow import Context
+
+CONTEXT = TOOLS["code.context"]
+PROGRAM = '''"""A shop."""
+
+import os
+
+
+class Cart:
+    """Goods."""
+
+    def total(self):
+        return discounted(sum(self.prices))
+
+
+def discounted(price):
+    return price - rate() / 0
+
+
+def rate():
+    return 5
+
+
+def unrelated():
+    return 6
+'''
+TEST = """from shop import Cart
+
+
+def test_total():
+    assert Cart().total() == 5
+"""
+JAVASCRIPT = """function outer() {
+  return inner(1);
+}
+
+function inner(x) {
+  return x.y.z;
+}
+"""
+
+
+def frame(file: str, line: int, *, own: bool = True) -> dict[str, Any]:
+    return {"file": file, "line": line, "symbol": None, "own": own}
+
+
+def error(*frames: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "Error", "message": "x", "file": None, "line": None, "frames": list(frames)}
+
+
+async def collect(root: Path, **inputs: Any) -> Any:
+    context = Context(workspace=root, services={Sandbox: Sandbox()})
+    return await CONTEXT.check(context, inputs)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "shop.py").write_text(PROGRAM)
+    (tmp_path / "tests" / "test_shop.py").write_text(TEST)
+    (tmp_path / "a.js").write_text(JAVASCRIPT)
+    return tmp_path
+
+
+async def test_functions_of_the_stack_come_first_then_what_they_use(shop: Path) -> None:
+    """The innermost function is the likeliest; library frames and unused functions are noise."""
+    stack = error(
+        frame("/work/tests/test_shop.py", 5),
+        frame("/work/shop.py", 10),
+        frame("/work/shop.py", 14),
+        frame("/usr/lib/python3.11/json/decoder.py", 1, own=False),
+    )
+
+    seen = await collect(shop, error=stack, protected=["tests/**"])
+
+    assert [(each["path"], each["symbol"], each["reason"]) for each in seen["excerpts"]] == [
+        ("shop.py", "discounted", "error"),
+        ("shop.py", "Cart.total", "error"),
+        ("tests/test_shop.py", "test_total", "error"),
+        ("shop.py", "rate", "used"),
+        ("shop.py", "Cart", "used"),
+    ]
+    assert "shop.py, lines 13 to 14, `discounted`:\n```\ndef discounted(price):\n" in seen["text"]
+    assert "`test_total` (must not be changed):" in seen["text"]
+    assert "unrelated" not in seen["text"]
+    assert seen["left_out"] == []
+
+
+async def test_assertion_in_a_test_brings_the_function_under_test(shop: Path) -> None:
+    """The stack of a failed assertion holds only the test."""
+    seen = await collect(shop, error=error(frame("tests/test_shop.py", 5)))
+
+    assert [each["symbol"] for each in seen["excerpts"]] == ["test_total", "Cart"]
+
+
+async def test_other_languages_are_read_with_ctags(shop: Path) -> None:
+    """The error of a Node.js program brings its functions, too."""
+    seen = await collect(shop, error=error(frame("/work/a.js", 2), frame("/work/a.js", 6)))
+
+    assert [each["symbol"] for each in seen["excerpts"]] == ["inner", "outer"]
+
+
+async def test_suspects_and_files_are_added_in_their_order(shop: Path) -> None:
+    """Fault localisation names functions without an error; a person names files."""
+    suspects = [{"file": "shop.py", "symbol": "rate", "line": 18}]
+
+    seen = await collect(shop, suspects=suspects, files=["a.js", "missing.js"])
+
+    found = [(each["path"], each["symbol"], each["reason"]) for each in seen["excerpts"]]
+    assert found == [("shop.py", "rate", "suspect"), ("a.js", "", "file")]
+
+
+async def test_lines_outside_of_definitions_and_broken_files_are_shown(shop: Path) -> None:
+    """A syntax error is in a file that does not parse."""
+    (shop / "broken.py").write_text("".join(f"x{n} = {n}\n" for n in range(100)) + "def (:\n")
+
+    seen = await collect(shop, error=error(frame("/work/broken.py", 101)))
+
+    (excerpt,) = seen["excerpts"]
+    assert (excerpt["start"], excerpt["end"], excerpt["symbol"]) == (81, 102, "")
+    assert "def (:" in seen["text"]
+
+
+async def test_file_without_definitions_shows_the_lines_around(shop: Path) -> None:
+    """A script may consist of statements only."""
+    (shop / "plain.js").write_text("x = 1\ny.z()\n")
+
+    seen = await collect(shop, error=error(frame("/work/plain.js", 2)))
+
+    assert [(each["path"], each["symbol"]) for each in seen["excerpts"]] == [("plain.js", "")]
+
+
+async def test_files_outside_of_the_workspace_are_not_read(shop: Path) -> None:
+    """A program prints what it likes as the path of its error, and a link may lead anywhere."""
+    (shop / "link.py").symlink_to("/etc/passwd")
+
+    seen = await collect(
+        shop,
+        error=error(frame("/etc/passwd", 1), frame("../x.py", 1), frame("link.py", 1)),
+        files=["/etc/passwd", "link.py", ".git/config"],
+    )
+
+    assert seen["excerpts"] == []
+    assert seen["text"] == ""
+
+
+@settings(
+    max_examples=60, deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)  # fmt: skip
+@given(
+    bodies=st.lists(
+        st.lists(st.text("ab xyz()`+é\"'", max_size=200), min_size=1, max_size=60),
+        min_size=1, max_size=4,
+    ),
+    chosen=st.integers(0, 3),
+    at=st.integers(0, 59),
+    budget=st.integers(64, 4000),
+)  # fmt: skip
+async def test_text_fits_the_budget_and_holds_the_line_of_the_error(
+    tmp_path: Path, bodies: list[list[str]], chosen: int, at: int, budget: int
+) -> None:
+    """A prompt that is too long is refused; one without the failing line is useless."""
+    lines: list[str] = []
+    starts: list[int] = []
+    for number, body in enumerate(bodies):
+        lines.append(f"def function_{number}():")
+        starts.append(len(lines))
+        lines += [f"    '{len(lines)}'; {text!r}" for text in body]
+    (tmp_path / "long.py").write_text("\n".join(lines) + "\n")
+    chosen = chosen % len(bodies)
+    line = starts[chosen] + 1 + at % len(bodies[chosen])
+
+    seen = await collect(tmp_path, error=error(frame("long.py", line)), budget=budget)
+
+    assert seen["tokens"] == estimated(seen["text"]) <= budget
+    first = seen["excerpts"][0]
+    assert first["start"] <= line <= first["end"]
+    if estimated(lines[line - 1]) + 40 <= budget:
+        assert lines[line - 1] in seen["text"]

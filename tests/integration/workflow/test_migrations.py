@@ -1,0 +1,32 @@
+"""Ledgers of older formats, opened by this version."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from pipecatapp.records import notes
+from pipecatapp.records.conversations import conversations, may_read
+from pipecatapp.workflow import Ledger
+from pipecatapp.workflow.ledger import schema
+
+WITHOUT_OWNERS = 6
+"""The last format in which conversations and notes belonged to nobody."""
+
+
+def test_conversations_and_notes_from_before_owners_belong_to_the_built_in_key(
+    tmp_path: Path,
+) -> None:
+    """An update must not show what a person said to the keys of other people."""
+    path = tmp_path / "ledger.db"
+    schema.prepare(path, patience=1, migrations=schema.MIGRATIONS[:WITHOUT_OWNERS])
+    with closing(sqlite3.connect(path)) as old:
+        old.execute("INSERT INTO conversation VALUES ('diary', 'Dear diary', '2026', '2026')")
+        old.execute("INSERT INTO note VALUES ('1', '2026', 'The safe is behind the books.', '[]')")
+        old.commit()
+
+    with closing(Ledger(path)) as ledger:
+        assert [one.id for one in conversations(ledger.read, 9)] == ["diary"]
+        assert [one.id for one in notes.find(ledger, "")] == ["1"]
+        assert conversations(ledger.read, 9, "tablet") == []
+        assert notes.find(ledger, "", owner="tablet") == []
+        assert not may_read(ledger.read, "diary", "tablet")

@@ -1,0 +1,137 @@
+"""Which inputs of each tool the author of a document sets, and which a model that is given it."""
+
+from typing import Final, Literal
+
+import pytest
+
+from pipecatapp.tools import TOOLS
+from pipecatapp.workflow import Tool
+from pipecatapp.workflow.running.agent import agent
+
+A: Final = "author"
+M: Final = "model"
+SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
+    "llm": {
+        "messages": M,
+        "model": A,
+        "tools": A,
+        "temperature": M,
+        "max_tokens": A,
+        "response_format": M,
+        "fallback": A,
+    },
+    "llm.json": {
+        "messages": M,
+        "returns": M,
+        "model": A,
+        "attempts": A,
+        "temperature": M,
+        "max_tokens": A,
+        "fallback": A,
+        "repair": A,
+    },
+    "value": {"value": M},
+    "time.now": {"zone": M},
+    "wait": {"seconds": M, "until": M},
+    "human.ask": {
+        "question": M,
+        "choices": M,
+        "returns": M,
+        "show": M,
+        "after": A,
+        "otherwise": A,
+        "by": A,
+        "model": A,
+    },
+    "human.note": {"text": M},
+    "file.read": {"path": M, "encoding": M, "offset": M, "limit": M},
+    "file.list": {"path": M, "limit": M},
+    "file.write": {"path": M, "text": M, "mode": M, "encoding": M, "executable": M},
+    "file.delete": {"path": M},
+    "workspace.state": {},
+    "workspace.reset": {"to": M},
+    "workspace.deliver": {"about": M},
+    "code.run": {
+        "code": M,
+        "language": M,
+        "command": M,
+        "stdin": M,
+        "environment": A,
+        "secrets": A,
+        "packages": A,
+        "image": A,
+        "alive": A,
+        "seconds": A,
+        "memory_mb": A,
+        "processes": A,
+        "disk_mb": A,
+    },
+    "code.install": {"packages": M, "must_succeed": A},
+    "code.test": {
+        "command": M,
+        "folder": M,
+        "tests": M,
+        "environment": A,
+        "packages": A,
+        "seconds": A,
+        "memory_mb": A,
+    },
+    "code.fix": {
+        "command": M,
+        "folder": M,
+        "may_touch": A,
+        "protected": A,
+        "attempts": A,
+        "environment": A,
+        "packages": A,
+        "seconds": A,
+        "memory_mb": A,
+    },
+    "code.localise": {
+        "command": M,
+        "folder": M,
+        "failing": M,
+        "top": M,
+        "passing": M,
+        "environment": A,
+        "packages": A,
+        "seconds": A,
+        "memory_mb": A,
+    },
+    "code.edit": {"answer": M, "path": M, "may_touch": A, "protected": A},
+    "code.symbols": {"path": M, "limit": M},
+    "code.context": {
+        "error": M,
+        "suspects": M,
+        "files": M,
+        "protected": M,
+        "model": A,
+        "budget": A,
+    },
+    "project.facts": {},
+    "speech.say": {"text": M, "path": M, "voice": M},
+    "speech.hear": {"path": M, "language": M},
+    "cluster.status": {},
+    "note.save": {"text": M, "tags": M},
+    "note.find": {"query": M, "limit": M},
+    "conversation.recall": {"conversation": M, "model": A, "budget": M, "turns": M},
+    "items.new": {"items": M, "by": M, "memory": A, "limit": M},
+}
+"""Limits, environment, models and answers in a person's place are an author's."""
+
+
+@pytest.mark.parametrize("tool", TOOLS.values(), ids=lambda tool: tool.name)
+def test_every_input_is_set_by_the_author_or_by_the_model(tool: Tool) -> None:
+    """A new input is on the list before a model can set it; a model has no say about its limits."""
+    expected = SET_BY[tool.name]
+    offered = tool.schema_for_models()
+
+    assert tool.takes.model_fields.keys() == expected.keys()
+    assert tool.author_inputs == {name for name, by in expected.items() if by == A}
+    assert offered["properties"].keys() == {name for name, by in expected.items() if by == M}
+    assert set(offered.get("required", ())) <= offered["properties"].keys()
+
+
+def test_agent_is_no_tool_of_an_agent() -> None:
+    """So all that it takes, the number of turns among it, is an author's."""
+    assert agent.name not in TOOLS
