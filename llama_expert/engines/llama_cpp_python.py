@@ -5,15 +5,15 @@ It compiles llama.cpp when it is installed, and answers one caller at a time.
 
 from importlib import import_module
 from importlib.util import find_spec
-from secrets import compare_digest
 
 from fastapi import APIRouter, FastAPI
-from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from hearth.service.health import Health
+from hearth.service.http_errors import BearerKeys, add_error_handlers, sent_key, wrong_key
 from hearth.service.metrics import new_registry
 from hearth.service.server import serve as serve_app
 from hearth.service.server import service_routes
@@ -46,6 +46,7 @@ def build_app(job: Job, health: Health) -> FastAPI:
     app = FastAPI(openapi_url=None)
     app.routes.extend([*service_routes(health, new_registry()), Route("/v1/models", _Models(job))])
     app.include_router(_load(job))
+    add_error_handlers(app)
     return app
 
 
@@ -53,16 +54,16 @@ class _Models:
     """`GET /v1/models`; the package's own waits until nobody is being answered."""
 
     def __init__(self, job: Job) -> None:
-        self._expected = f"Bearer {job.key}".encode()
+        self._keys = BearerKeys([job.key])
         model = {"id": job.model.name, "object": "model", "created": 0, "owned_by": "hearth"}
         self._answer = {"object": "list", "data": [model]}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        given = Headers(scope=scope).get("authorization", "").encode()
-        if compare_digest(given, self._expected):
+        key = sent_key(HTTPConnection(scope))
+        if key is not None and self._keys.opens(key):
             answer = JSONResponse(self._answer)
         else:
-            answer = JSONResponse({"error": {"message": "Invalid API Key", "code": 401}}, 401)
+            answer = wrong_key("It is the key that the gateway has for this expert.").response()
         await answer(scope, receive, send)
 
 
