@@ -25,12 +25,10 @@ Json = dict[str, Any]
 
 REFUSALS: dict[int, type[Refused]] = {403: Denied, 404: NotFound, 409: Conflict}
 NO_LEADER: Final = re.compile(
-    r"no cluster leader|not ready to serve|is not the leader|failed to get conn"
-    r"|inserting bootstrap token: No such policy", re.IGNORECASE,
-)  # fmt: skip
-"""What servers answer before they have written anything, so that the same request may be sent
-again. `failed to get conn`: the server that they take for the leader has just ended. `No such
-policy`: the leader of Consul was elected a moment ago and has not created its own policies yet."""
+    r"no cluster leader|not ready to serve|is not the leader|failed to get conn", re.IGNORECASE
+)
+"""What servers answer before they have written anything, so that the same may be asked again. The
+last one: whom they take for the leader has just ended."""
 PAUSE: Final = 0.5
 """Seconds between two such questions."""
 

@@ -52,17 +52,6 @@ def test_question_to_servers_without_a_leader_is_asked_again() -> None:
     assert len(agent.requests) == 4
 
 
-def test_access_control_is_set_up_once_the_leader_has_its_policies() -> None:
-    """Consul has a leader some milliseconds before the leader creates the policy of that token."""
-    with ScriptedAgent() as agent:
-        missing = "failed inserting bootstrap token: No such policy with ID: 00000000-0000-0001"
-        agent.answer("GET", "/v1/acl/token/self", "ACL token not found", status=403)
-        agent.answer("PUT", "/v1/acl/bootstrap", missing, status=500)
-        agent.answer("PUT", "/v1/acl/bootstrap", {"SecretID": SECRET})
-
-        assert bootstrap_consul(Endpoint(agent.url, leader_timeout=60), SECRET)
-
-
 def test_tasks_of_playbooks_wait_for_a_leader() -> None:
     """Services ask again by themselves; a task that failed ends the whole run."""
     given = {name: option.get("default") for name, option in ARGUMENTS.items()}
