@@ -88,8 +88,9 @@ BUGS = [
 def pinned_wheels(monkeypatch: pytest.MonkeyPatch) -> None:
     """code.install finds the packages of the tests in the test cache, and nowhere else."""
     sdists()  # with a network, the first time
+    folder = wheels()
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels()))
+    monkeypatch.setenv("PIP_FIND_LINKS", str(folder))
 
 
 def assert_fixed(bug: Bug, hearth: Hearth, house: House, folder: Path) -> None:
