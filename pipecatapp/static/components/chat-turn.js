@@ -1,7 +1,7 @@
 import "./question-form.js"
 import "./rich-text.js"
 import { h } from "../dom.js"
-import { duration } from "../format.js"
+import { duration, ENDED } from "../format.js"
 import { flame, icon } from "../icons.js"
 import { copyButton } from "./copy-button.js"
 import { problem } from "./notice.js"
@@ -12,13 +12,13 @@ class ChatTurn extends HTMLElement {
 
   show(turn) {
     if (!this.answer) this.#build(turn)
-    if (this.#told.text !== turn.text) this.answer.text = turn.text
+    this.answer.show(turn.text, { complete: ENDED.has(turn.state) })
     if (this.#told.state !== turn.state || this.#told.run !== turn.run) this.#foot(turn)
     const questions = JSON.stringify(turn.questions)
     if (this.#told.questions !== questions) this.#ask(turn)
     this.thinking.hidden = turn.state !== "running" || Boolean(turn.text)
     this.dataset.state = turn.state
-    this.#told = { text: turn.text, state: turn.state, run: turn.run, questions }
+    this.#told = { state: turn.state, run: turn.run, questions }
   }
 
   #build(turn) {

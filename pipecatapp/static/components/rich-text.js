@@ -1,90 +1,135 @@
+// What a model wrote. The Markdown renderer is loaded with the first text; until then the text is shown as it is.
 import { h } from "../dom.js"
-import { copyButton } from "./copy-button.js"
+
+/** Blocks at the end that may still read differently when more text comes: a list, and what may become an item of it. */
+const OPEN = 2
+
+/** A drawing that took t ms is followed by 8 t ms without one: a block of any length costs little of the time it takes to come. */
+const REST = 8
+
+let renderer = null
+let loading = null
+
+async function load() {
+  const [render, math, highlight, patch] = await Promise.all(["render", "math", "highlight", "patch"].map((name) => import(`../markdown/${name}.js`)))
+  renderer = { ...render, ...math, ...highlight, ...patch }
+}
 
 /**
- * <rich-text>: what a model wrote, as paragraphs, lists, headings and code. Set `text` as often as it grows:
- * only blocks that changed are made anew. Links stay text: nobody follows a model's link by accident.
+ * <rich-text>: Markdown as paragraphs, headings, lists, tables, formulas and code. `show(text, {complete})` as often as it grows:
+ * only the blocks at the end are parsed again, and what stays the same stays in the page, with any selection in it.
  */
 class RichText extends HTMLElement {
+  #text = ""
+  #complete = true
+  /** Of each block {raw, element, above, below}: its element, and the levels of the headings before and after it. */
   #blocks = []
+  /** Blocks at the beginning that are final, and where the text after them begins. */
+  #settled = 0
+  #end = 0
+  #timer = 0
 
-  set text(value) {
-    const blocks = split(value)
-    let same = 0
-    while (same < blocks.length && blocks[same].raw === this.#blocks[same]?.raw && blocks[same].kind === this.#blocks[same].kind) same += 1
-    while (this.children.length > same) this.lastChild.remove()
-    this.append(...blocks.slice(same).map((block) => DRAW[block.kind](block)))
-    this.#blocks = blocks
+  show(text, { complete = true } = {}) {
+    if (text === this.#text && complete === this.#complete) return
+    if (!text.startsWith(this.#text)) this.#settled = this.#end = 0
+    this.#text = text
+    this.#complete = complete
+    if (complete) this.#draw()
+    else this.#timer ||= setTimeout(() => this.#draw(), 0)
   }
-}
 
-const LIST = /^\s*(?:[-*+]|\d+[.)])\s+/
-
-const KINDS = [
-  ["heading", /^#{1,6}\s+/],
-  ["list", LIST],
-  ["quote", /^>\s?/],
-  ["table", /^\s*\|/],
-]
-
-function split(text) {
-  const blocks = []
-  const lines = text.split("\n")
-  for (let i = 0; i < lines.length; ) {
-    if (!lines[i].trim()) {
-      i += 1
-      continue
-    }
-    const block = lines[i].startsWith("```") ? fence(lines, i) : run(lines, i)
-    blocks.push(block)
-    i = block.next
+  get text() {
+    return this.#text
   }
-  return blocks
-}
 
-function fence(lines, start) {
-  let end = start + 1
-  while (end < lines.length && !lines[end].startsWith("```")) end += 1
-  return { kind: "code", raw: lines.slice(start, end + 1).join("\n"), language: lines[start].slice(3).trim(), code: lines.slice(start + 1, end).join("\n"), next: end + 1 }
-}
+  disconnectedCallback() {
+    clearTimeout(this.#timer)
+    this.#timer = 0
+  }
 
-const kindOf = (line) => KINDS.find(([, pattern]) => pattern.test(line))?.[0] ?? "paragraph"
-
-function run(lines, start) {
-  const kind = kindOf(lines[start])
-  let end = start + 1
-  const goesOn = (line) => line.trim() && !line.startsWith("```") && (kindOf(line) === kind || (kind === "list" && /^\s{2,}/.test(line)))
-  while (kind !== "heading" && end < lines.length && goesOn(lines[end])) end += 1
-  return { kind, raw: lines.slice(start, end).join("\n"), lines: lines.slice(start, end), next: end }
-}
-
-const DRAW = {
-  paragraph: ({ raw }) => h("p", {}, inline(raw)),
-  heading: ({ raw }) => h("p", { class: "rich-heading" }, inline(raw.replace(/^#+\s+/, ""))),
-  quote: ({ lines }) => h("blockquote", {}, inline(lines.map((line) => line.replace(/^>\s?/, "")).join("\n"))),
-  table: ({ raw }) => h("pre", { tabindex: "0", role: "region", "aria-label": "Table" }, raw),
-  code: ({ language, code }) =>
-    h("div", { class: "rich-code", testid: "code-block" }, h("div", { class: "rich-code-head" }, language || "code", copyButton(() => code, "Copy code")), h("pre", { tabindex: "0", role: "region", "aria-label": `Code ${language}`.trim() }, h("code", {}, code))),
-  list: ({ lines }) => {
-    const items = []
-    for (const line of lines) {
-      if (LIST.test(line)) items.push(line.replace(LIST, ""))
-      else items.push(`${items.pop()}\n${line.trim()}`)
+  #draw = () => {
+    clearTimeout(this.#timer)
+    this.#timer = 0
+    if (!renderer) {
+      this.#plain()
+      loading ??= load().catch(() => (loading = null)) // a lost network: the next piece of text tries again
+      return void loading.then(() => renderer && this.#draw())
     }
-    const first = Number.parseInt(lines[0], 10)
-    return h(Number.isNaN(first) ? "ul" : "ol", Number.isNaN(first) ? {} : { start: first }, items.map((item) => h("li", {}, inline(item))))
-  },
-}
+    const began = performance.now()
+    const shown = this.#text
+    if (this.#complete) this.#settled = this.#end = 0 // a link may be defined below the block that uses it
+    this.#update(renderer.blocks(this.#text.slice(this.#end)))
+    const next = () => {
+      this.#timer = 0
+      if (this.#text !== shown) this.#draw()
+    }
+    if (!this.#complete) this.#timer = setTimeout(next, Math.max(16, REST * (performance.now() - began)))
+  }
 
-const INLINE = /(`[^`\n]+`|\*\*[^*\n]+\*\*|\*[^*\s][^*\n]*\*)/
+  #plain() {
+    if (!this.#text) return this.replaceChildren()
+    this.replaceChildren(h("p", { class: "rich-plain" }, this.#text))
+  }
 
-function inline(text) {
-  return text.split(INLINE).map((part) => {
-    if (part.length > 2 && part.startsWith("`") && part.endsWith("`")) return h("code", {}, part.slice(1, -1))
-    if (part.length > 4 && part.startsWith("**") && part.endsWith("**")) return h("strong", {}, part.slice(2, -2))
-    if (part.length > 2 && part.startsWith("*") && part.endsWith("*")) return h("em", {}, part.slice(1, -1))
-    return part
-  })
+  #update(found) {
+    if (this.firstElementChild?.matches(".rich-plain")) this.replaceChildren()
+    const defines = Object.keys(found.links).length > 0
+    const kept = this.#blocks.slice(0, this.#settled)
+    for (const [i, block] of found.entries()) {
+      const above = kept.at(-1)?.below ?? 1
+      const old = this.#blocks[this.#settled + i]
+      const same = old && old.raw === block.raw && old.above === above && !defines
+      kept.push(same ? old : this.#replace(old, block, above))
+    }
+    for (const gone of this.#blocks.slice(kept.length)) gone.element?.remove()
+    this.#blocks = kept
+    this.#order()
+    this.#settle()
+  }
+
+  #replace(old, block, above) {
+    const { element, above: below } = renderer.draw(block, above)
+    if (element?.querySelector("[data-math]")) renderer.loadMath().then((ready) => ready && this.#again())
+    if (old?.element && element) return { raw: block.raw, element: renderer.patch(old.element, element), above, below }
+    old?.element?.remove()
+    return { raw: block.raw, element, above, below }
+  }
+
+  #order() {
+    let place = this.firstChild
+    for (const { element } of this.#blocks) {
+      if (!element) continue
+      if (element === place) place = place.nextSibling
+      else this.insertBefore(element, place)
+    }
+  }
+
+  /** What more text cannot change any more is coloured, and not looked at again. */
+  #settle() {
+    const last = this.#complete ? this.#blocks.length : this.#lastOpen()
+    for (const block of this.#blocks.slice(0, last)) this.#colour(block)
+    if (this.#complete) return
+    for (const { raw } of this.#blocks.slice(this.#settled, last)) this.#end += raw.length
+    this.#settled = Math.max(this.#settled, last)
+  }
+
+  #lastOpen() {
+    let open = OPEN
+    for (let i = this.#blocks.length - 1; i >= this.#settled; i -= 1) if (this.#blocks[i].element && --open === 0) return i
+    return this.#settled
+  }
+
+  #colour(block) {
+    if (block.coloured) return
+    block.coloured = true
+    for (const code of block.element?.querySelectorAll("code[data-language]") ?? []) renderer.highlight(code)
+  }
+
+  #again() {
+    this.#blocks = this.#blocks.map((block) => ({ ...block, raw: null }))
+    this.#settled = this.#end = 0
+    this.#draw()
+  }
 }
 
 customElements.define("rich-text", RichText)
