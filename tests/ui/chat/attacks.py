@@ -13,10 +13,12 @@ HTML = (
     f"<svg><a xlink:href='javascript:{HIT}'><rect width=9 height=9 /></a></svg>",
     f"<svg><use href='data:image/svg+xml,<svg id=x onload={HIT}>#x'></use></svg>",
     f"<math><mtext><table><mglyph><style><!--</style><img title='--><img src=1 onerror={HIT}>'>",
-    f"<math><a xlink:href=javascript:{HIT}>x</a><maction actiontype=statusline xlink:href=javascript:{HIT}>",
+    f"<math><a xlink:href=javascript:{HIT}>x</a>"
+    f"<maction actiontype=statusline xlink:href=javascript:{HIT}>",
     f"<form><math><mtext></form><form><mglyph><style></math><img src onerror={HIT}>",
     f"<annotation-xml encoding=text/html><img src=x onerror={HIT}></annotation-xml>",
-    f"<iframe src=javascript:{HIT}></iframe><iframe srcdoc='<script>parent.hit=1</script>'></iframe>",
+    f"<iframe src=javascript:{HIT}></iframe><iframe srcdoc='<script>parent.hit=1"
+    f"</script>'></iframe>",
     "<object data=//evil.example/o></object><embed src=//evil.example/e>",
     "<link rel=stylesheet href=//evil.example/s.css><style>@import '//evil.example/s.css'</style>",
     "<p style=\"background:url(//evil.example/b.png)\">x</p>",
@@ -24,15 +26,20 @@ HTML = (
     "<meta http-equiv=refresh content='0;url=//evil.example/'>",
     f"<form action=//evil.example/ id=f><button formaction=javascript:{HIT}>press</button></form>",
     f"<input autofocus onfocus={HIT}><details open ontoggle={HIT}><summary>x</summary></details>",
-    f"<video><source onerror={HIT} src=//evil.example/v></video><audio src=//evil.example/a autoplay>",
-    f"<template><img src=x onerror={HIT}></template><noscript><p title='</noscript><img src=x onerror={HIT}>'>",
+    f"<video><source onerror={HIT} src=//evil.example/v></video>"
+    f"<audio src=//evil.example/a autoplay>",
+    f"<template><img src=x onerror={HIT}></template><noscript><p title='</noscript>"
+    f"<img src=x onerror={HIT}>'>",
     f"<textarea><img title='</textarea><img src=x onerror={HIT}>'>",
     "<img name=getElementById><form name=body><input name=attributes><a id=customElements>",
-    f"<x-frame contenteditable onblur={HIT}></x-frame><chat-page></chat-page><login-page></login-page>",
+    f"<x-frame contenteditable onblur={HIT}></x-frame><chat-page></chat-page>"
+    f"<login-page></login-page>",
     f"<br onclick={HIT}><kbd onmouseover={HIT}>k</kbd><sub style=color:red>s</sub>",
-    f"<!--><img src=x onerror={HIT}>--><![CDATA[<img src=x onerror={HIT}>]]><?x <img onerror={HIT}>?>",
+    f"<!--><img src=x onerror={HIT}>--><![CDATA[<img src=x onerror={HIT}>]]><?x "
+    f"<img onerror={HIT}>?>",
     f"<body onload={HIT}><marquee onstart={HIT}>x</marquee><isindex action=javascript:{HIT}>",
-    f"<a href='javascript:{HIT}' target=_blank>x</a><a href=//evil.example ping=//evil.example>y</a>",
+    f"<a href='javascript:{HIT}' target=_blank>x</a>"
+    f"<a href=//evil.example ping=//evil.example>y</a>",
 )  # fmt: skip
 """HTML, by namespaces, handlers, addresses, frames, styles, forms, comments and clobbered names."""
 
@@ -46,25 +53,26 @@ LINKS = (
     f"[x](<java\nscript:{HIT}>)",
     f"[x](<\x01javascript:{HIT}>)",
     f"[x](vbscript:{HIT})",
-    f"[x](data:text/html;base64,PHNjcmlwdD5oaXQ9MTwvc2NyaXB0Pg==)",
-    f"[x](file:///etc/passwd) [y](blob:https://a/b) [z](//evil.example) [r](/api/runs) [h](#/logs)",
+    "[x](data:text/html;base64,PHNjcmlwdD5oaXQ9MTwvc2NyaXB0Pg==)",
+    "[x](file:///etc/passwd) [y](blob:https://a/b) [z](//evil.example) [r](/api/runs) [h](#/logs)",
     f"<javascript:{HIT}>",
     f"[x][1]\n\n[1]: javascript:{HIT}",
     f"[x](https://evil.example '\" onmouseover=\"{HIT}')",
-    f"[x\" onclick=\"{HIT}](https://evil.example/\"onclick=\"{HIT})",
+    f'[x" onclick="{HIT}](https://evil.example/"onclick="{HIT})',
     "![p](https://evil.example/p.png) ![q](//evil.example/q.png) ![d](data:image/svg+xml,<svg/>)",
-    f"![x\" onerror=\"{HIT}](x)",
+    f'![x" onerror="{HIT}](x)',
     f"![](javascript:{HIT})",
     f"[![p](https://evil.example/p.png)](javascript:{HIT})",
 )
 """Links and pictures of Markdown itself."""
 
 CODE = (
-    f"```\"><img src=x onerror={HIT}>\ncode\n```",
+    f'```"><img src=x onerror={HIT}>\ncode\n```',
     f"```html\n</code></pre><script>{HIT}</script><img src=x onerror={HIT}>\n```",
     f"`</code><img src=x onerror={HIT}>`",
     f"| <img src=x onerror={HIT}> | b |\n|---|---|\n| <svg onload={HIT}> | `<script>` |",
-    f"# <img src=x onerror={HIT}>\n\n- [ ] <img src=x onerror={HIT}>\n\n> <iframe src=//evil.example>",
+    f"# <img src=x onerror={HIT}>\n\n- [ ] <img src=x onerror={HIT}>\n\n> "
+    f"<iframe src=//evil.example>",
 )
 """Markup where Markdown puts text into an element of its own."""
 

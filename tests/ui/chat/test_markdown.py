@@ -169,7 +169,10 @@ def test_long_answer_is_not_parsed_again_and_again(visitor: Visitor) -> None:
                   const { Lexer } = await import("/static/vendor/marked/marked.esm.js")
                   const whole = Lexer.prototype.lex
                   let read = 0
-                  Lexer.prototype.lex = function (text) { read += text.length; return whole.call(this, text) }
+                  Lexer.prototype.lex = function (text) {
+                    read += text.length
+                    return whole.call(this, text)
+                  }
                   const rich = document.createElement("rich-text")
                   document.querySelector("#shown").append(rich)
                   let text = ""
