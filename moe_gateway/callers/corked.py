@@ -2,8 +2,8 @@
 
 uvicorn writes a head and the first bytes of its body one after the other, and uvloop hands each to
 the kernel at once: two packets, and a caller that wakes up twice. Half of what a small answer costs
-is such writes (decision 0115). The hot routes also know the line on which a request came, and need
-no messages of ASGI to read, to watch and to answer on it (decision 0155).
+is such writes (decision 0023). The hot routes also know the line on which a request came, and need
+no messages of ASGI to read, to watch and to answer on it (decision 0023).
 """
 
 import asyncio

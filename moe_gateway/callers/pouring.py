@@ -7,7 +7,7 @@ from moe_gateway.callers.corked import Line
 
 class Pouring:
     """Passes pieces on in the moment in which they come, up to the last ones: two thirds of what
-    a token costs is waking the task of its request (decision 0158)."""
+    a token costs is waking the task of its request (decision 0023)."""
 
     __slots__ = ("_error", "_last", "_line", "_tap")
 

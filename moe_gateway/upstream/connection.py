@@ -9,7 +9,7 @@
           + IdleTimedOut
 
 Why our own: a general client costs more per token than everything else here together
-(docs/decisions/0020-own-upstream-client.md).
+(docs/decisions/0020-http-transport-of-the-gateway.md).
 """
 
 import asyncio

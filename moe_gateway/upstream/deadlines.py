@@ -21,8 +21,8 @@ class Limited(Protocol):
 
 class Deadlines:
     """Many limits that hardly ever come true: each is a number of who waits, and one timer, set for
-    the earliest of them, looks at all (decision 0155). To set a limit anew, or to drop it, costs
-    as much as to set a number (decision 0240).
+    the earliest of them, looks at all (decision 0023). To set a limit anew, or to drop it, costs
+    as much as to set a number (decision 0023).
     """
 
     __slots__ = ("_known", "_looks_at", "_loop", "_timer")

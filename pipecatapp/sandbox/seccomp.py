@@ -155,7 +155,7 @@ def _uncounted(*, counted: bool, sockets_counted: bool) -> Iterator[Rule]:
     """Refuse memory that nothing counts.
 
     Without a cgroup, memory is summed over what processes have mapped, so none may exist unmapped.
-    Some kernels count the messages of System V in no cgroup: record 0374.
+    Some kernels count the messages of System V in no cgroup: record 0065.
     """
     yield Rule("msgget", errno.ENOSYS)
     if not counted:

@@ -13,7 +13,7 @@ from speech.audio import Samples
 from speech.engines.hearing import Segment
 
 BEAMS: Final = 1
-"""Ways that are followed at once: short commands gain nothing by more (decision 0165)."""
+"""Ways that are followed at once: short commands gain nothing by more (decision 0135)."""
 
 
 class FasterWhisper:

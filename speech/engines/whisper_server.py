@@ -29,7 +29,7 @@ WHOLE_CONTEXT: Final = 1500
 """Frames of Whisper's encoder: always 30 seconds, unless it is told that there is less."""
 
 LEAST_CONTEXT: Final = 512
-"""With less context than this the small models begin to repeat themselves (decision 0165)."""
+"""With less context than this the small models begin to repeat themselves (decision 0135)."""
 
 
 class WhisperServer:

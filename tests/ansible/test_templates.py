@@ -296,7 +296,7 @@ def test_file_differs_by_a_word_a_right_or_a_group(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("role", ["consul", "host", "nomad"])
 def test_each_file_is_asked_for_as_it_is_written(role: str) -> None:
-    """It stands twice (decision 0340): one that is asked for with other rights than its task gives
+    """It stands twice (decision 0147): one that is asked for with other rights than its task gives
     it would be written by each run, or by none. What heals asks a third time."""
     tasks = tree.load(tree.ROLES / role / "tasks" / "configure.yaml")
     asked = next(task["differing"]["files"] for task in tasks if "differing" in task)

@@ -14,6 +14,20 @@ from tests.rules import tree
 
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 FRAGMENT = re.compile(r"\d+(-[a-z0-9-]+)?\.(added|changed|fixed|removed|security)\.md")
+DECISIONS = Path("docs/decisions")
+MAX_DECISIONS = 80
+RECORD = re.compile(
+    r"# (?:\d{4}: )?(?P<title>.+)\n\nStatus: (?P<status>accepted|superseded by (?P<by>\d{4}))\n"
+)
+ROW = re.compile(
+    r"^\| (?P<number>\d{4}) \| \[(?P<title>.+)\]\((?P<file>[^)]+)\)"
+    r" \| (?P<area>[^|]+) \| (?P<status>[^|]+) \|$",
+    re.MULTILINE,
+)
+AREAS = {
+    "Application", "Cluster", "Engine", "Gateway", "Installation", "Lab", "Models", "Project",
+    "Sandbox", "Speech", "Tests", "Web page",
+}  # fmt: skip
 HEADINGS = ["## Context", "## Decision", "## Rejected", "## Consequences"]
 
 
@@ -70,11 +84,50 @@ def test_generated_reference_page_is_current(page: str) -> None:
 
 
 def test_decision_records_have_one_form() -> None:
-    """A record without what was rejected cannot be argued with."""
-    for record in sorted((tree.ROOT / "docs" / "decisions").glob("[0-9]*.md")):
-        text = record.read_text(encoding="utf-8")
-        assert re.match(r"# .+\n\nStatus: accepted\n", text), record.name
+    """A record without rejected alternatives cannot be discussed."""
+    for record in _records():
+        text = tree.text(record)
+        assert RECORD.match(text), record.name
         assert [h for h in HEADINGS if h not in text] == [], record.name
+
+
+def test_a_superseded_decision_names_a_record_that_exists() -> None:
+    """A reader must find the decision that holds instead."""
+    numbers = {record.name[:4] for record in _records()}
+    superseding = {
+        record.name: match["by"]
+        for record in _records()
+        if (match := RECORD.match(tree.text(record))) and match["by"]
+    }
+
+    assert {name: by for name, by in superseding.items() if by not in numbers} == {}
+    assert [name for name, by in superseding.items() if by == name[:4]] == []
+
+
+def test_index_of_decisions_is_complete_and_short() -> None:
+    """The index is the only page that a newcomer reads whole."""
+    rows = [match.groupdict() for match in ROW.finditer(tree.text(DECISIONS / "README.md"))]
+    records = [
+        {
+            "file": record.name,
+            "number": record.name[:4],
+            "title": head["title"],
+            "status": head["status"],
+        }
+        for record in _records()
+        if (head := RECORD.match(tree.text(record)))
+    ]
+
+    assert [{k: row[k] for k in ("file", "number", "title", "status")} for row in rows] == records
+    assert {row["area"] for row in rows} <= AREAS
+    assert len({row["number"] for row in rows}) == len(rows)
+    assert len(rows) <= MAX_DECISIONS, "merge records on the same subject"
+
+
+def _records() -> list[Path]:
+    """The decision records, in the order of their numbers."""
+    files = sorted((tree.ROOT / DECISIONS).glob("[0-9]*.md"))
+    return [file.relative_to(tree.ROOT) for file in files]
 
 
 def test_changelog_fragments_are_named_for_what_they_tell() -> None:

@@ -34,7 +34,7 @@ def test_tree_holds_nothing_outside_its_known_places() -> None:
 
 
 def test_tree_has_no_symbolic_links() -> None:
-    """An archive or a checkout that knows no links makes plain files of them (decision 0100)."""
+    """An archive or a checkout that knows no links makes plain files of them (decision 0083)."""
     assert [str(f) for f in tree.files() if (tree.ROOT / f).is_symlink()] == []
 
 

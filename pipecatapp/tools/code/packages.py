@@ -165,7 +165,7 @@ class Packages:
             await asyncio.to_thread(files.remove, aside)
 
     async def _fetch(self, lines: list[str], wheels: Path) -> None:
-        """pip honours the mirrors and proxies that the person has set up for it (decision 0012)."""
+        """pip honours the mirrors and proxies that the person has set up for it (decision 0011)."""
         wanted = wheels.parent / "requirements.txt"
         wanted.write_text("".join(f"{line}\n" for line in lines), encoding="ascii")
         words = [sys.executable, "-I", "-m", "pip", "download", "--only-binary=:all:"]

@@ -28,7 +28,7 @@ PACED_SECONDS = 10.0
 """Of paced streams: each caller begins 15 of them, so the moment in which all 64 begin at once is
 a fifteenth of what is seen."""
 PACE_US = 10_000
-"""Between two tokens: at this pace the peers do what the design's table says (decision 0348)."""
+"""Between two tokens: at this pace the peers do what the design's table says (decision 0132)."""
 SLOWER_US, SLOWER_SECONDS = 20_000, 6.0
 """At this pace callers who begin together stay together for longer; each begins five streams."""
 

@@ -34,7 +34,7 @@ from tests.integration.speech.voice import golden_sounds
 pytestmark = pytest.mark.timeout(300)
 
 GATES = {"moonshine": 0.04, "faster-whisper": 0.04, "whisper.cpp": 0.05}
-"""The share of words that an engine may hear wrong; decision 0165 has what they do."""
+"""The share of words that an engine may hear wrong; decision 0135 has what they do."""
 
 MOST_BYTES = 50_000_000
 """Less than any engine takes: each is replaced as often as that is allowed."""
