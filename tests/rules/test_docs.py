@@ -28,6 +28,7 @@ AREAS = {
     "Application", "Cluster", "Engine", "Gateway", "Installation", "Lab", "Models", "Project",
     "Sandbox", "Speech", "Tests", "Web page",
 }  # fmt: skip
+RELEASE = re.compile(r"^## (\d+\.\d+\.\d+) \((\d{4}-\d{2}-\d{2})\)$", re.MULTILINE)
 HEADINGS = ["## Context", "## Decision", "## Rejected", "## Consequences"]
 
 
@@ -131,11 +132,24 @@ def _records() -> list[Path]:
 
 
 def test_changelog_fragments_are_named_for_what_they_tell() -> None:
-    """The changelog is put together from these files."""
+    """A release moves the text of these files to the changelog; after it there are none."""
     names = [f.name for f in tree.files() if f.parts[0] == "changelog.d"]
 
-    assert names
     assert [name for name in names if not FRAGMENT.fullmatch(name)] == []
+
+
+def test_changelog_begins_with_the_newest_release() -> None:
+    """Entries are `## VERSION (DATE)`, the newest first, and short enough to read."""
+    text = tree.text(Path("CHANGELOG.md"))
+    releases = RELEASE.findall(text)
+
+    assert releases
+    assert [line for line in text.splitlines() if line.startswith("## ")] == [
+        f"## {version} ({date})" for version, date in releases
+    ]
+    assert [date for _, date in releases] == sorted((d for _, d in releases), reverse=True)
+    for entry in RELEASE.split(text)[3::3]:
+        assert len(entry.splitlines()) <= 60
 
 
 def test_every_command_of_hearth_has_help_that_names_its_options() -> None:
