@@ -22,8 +22,6 @@ ROOT = Path(__file__).parents[1]
 REQUIREMENTS = ROOT / "docs" / "requirements.md"
 TABLE = ROOT / "docs" / "reference" / "proofs.json"
 PAGE = ROOT / "docs" / "reference" / "proofs.md"
-README = ROOT / "README.md"
-BEGIN, END = "<!-- works today: begin -->", "<!-- works today: end -->"
 
 NOT_SHOWN = (
     "docs/reference/proofs.json is not what the tests showed. Run `make proofs` and commit what it"
@@ -67,22 +65,6 @@ def page(results: Results) -> str:
     return "\n".join(rows) + "\n"
 
 
-def works_today(results: Results) -> str:
-    """The section of the README: one line per proved requirement."""
-    known = requirements()
-    lines = [f"| {n} | {known[n].replace('|', chr(92) + '|')} |" for n in proved(results)]
-    head = ["| number | what a green test shows |", "| --- | --- |"]
-    return "\n".join([BEGIN, *head, *lines, END])
-
-
-def readme_with(results: Results) -> str:
-    """The README with its generated section made anew."""
-    text = README.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{works_today(results)}{after}"
-
-
 def joined(parts: Iterable[Results]) -> Results:
     """What several runs show together. A test that two of them ran has passed if it did in both."""
     whole: Results = {}
@@ -112,10 +94,9 @@ def committed() -> Results:
 
 
 def write(results: Results) -> None:
-    """Write the table, its page and the README's section."""
+    """Write the table and its page."""
     TABLE.write_text(json.dumps(results, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     PAGE.write_text(page(results), encoding="utf-8")
-    README.write_text(readme_with(results), encoding="utf-8")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

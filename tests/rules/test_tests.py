@@ -60,12 +60,11 @@ def test_committed_proof_table_names_the_marked_tests() -> None:
     assert marked ^ table == set(), "Run `make proofs`."
 
 
-def test_committed_pages_follow_from_the_proof_table() -> None:
-    """README and proof page claim exactly what the table holds."""
+def test_committed_page_follows_from_the_proof_table() -> None:
+    """The proof page claims exactly what the table holds."""
     table = proofs.committed()
 
     assert proofs.PAGE.read_text(encoding="utf-8") == proofs.page(table)
-    assert proofs.README.read_text(encoding="utf-8") == proofs.readme_with(table)
 
 
 def test_every_record_of_the_extended_ring_is_green_and_current() -> None:
