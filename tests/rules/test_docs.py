@@ -131,6 +131,24 @@ def _records() -> list[Path]:
     return [file.relative_to(tree.ROOT) for file in files]
 
 
+def test_glossary_is_sorted_and_defines_terms_that_are_used() -> None:
+    """A definition of a term that nobody uses is one more word to learn."""
+    page = Path("docs/glossary.md")
+    terms = re.findall(r"^\| ([a-z][a-z -]*) \| .+\. \|$", tree.text(page), re.MULTILINE)
+    rows = [line for line in tree.text(page).splitlines() if line.startswith("| ")][2:]
+    pages = [other for other in tree.markdown() if other != page]
+    used = "\n".join(tree.text(file).lower() for file in pages)
+
+    assert len(terms) == len(rows)
+    assert terms == sorted(set(terms))
+    assert [term for term in terms if not re.search(rf"\b{term}s?\b", used)] == []
+
+
+def test_readme_is_short() -> None:
+    """A visitor decides on one screen whether to go on."""
+    assert len(tree.text(Path("README.md")).splitlines()) <= 150
+
+
 def test_changelog_fragments_are_named_for_what_they_tell() -> None:
     """A release moves the text of these files to the changelog; after it there are none."""
     names = [f.name for f in tree.files() if f.parts[0] == "changelog.d"]
