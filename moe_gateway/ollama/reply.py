@@ -1,0 +1,74 @@
+"""What a caller of Ollama's API gets, while the gateway speaks OpenAI's with the server."""
+
+from typing import Any, Final
+
+import orjson
+from starlette.types import Send
+
+from moe_gateway.callers.corked import Line
+from moe_gateway.errors import Headers
+from moe_gateway.ollama.answer import Answer, error_of, now
+from moe_gateway.ollama.events import Events
+from moe_gateway.ollama.request import Request
+from moe_gateway.relay import EVENT_STREAM
+from moe_gateway.translated import TranslatedReply
+
+Json = dict[str, Any]
+
+LINES: Final = b"application/x-ndjson"
+BLANK: Final = b" "
+"""A sign of life: JSON may begin with it, while an empty line would be no JSON."""
+
+
+class OllamaReply(TranslatedReply):
+    """A `Reply` that sends lines of JSON where a chat has events."""
+
+    def __init__(self, request_id: bytes, send: Send, line: Line | None = None) -> None:
+        super().__init__(request_id, send, line)
+        self._request: Request | None = None
+
+    def expect(self, request: Request) -> None:
+        """Send the answer in the form of this request."""
+        self._request = request
+        self.expected, self.streams = True, request.stream
+
+    def new_events(self) -> Events:
+        """Return what makes the lines of this answer."""
+        return Events(self._answer())
+
+    def answer_of(self, completion: Json) -> Json:
+        """Return the whole answer, of a completion or of vectors."""
+        answer = self._answer()
+        is_vectors = answer.request.kind == "embeddings"
+        return answer.vectors(completion) if is_vectors else answer.whole(completion)
+
+    def error_of(self, body: Json) -> Json:
+        """Return the body of an error."""
+        return error_of(body["error"])
+
+    def encoded(self, event: Json) -> bytes:
+        """Return one line of the stream."""
+        return orjson.dumps(event) + b"\n"
+
+    def sign(self) -> bytes:
+        """Return what keeps a connection open that has to wait."""
+        return BLANK
+
+    async def at_once(self, answer: Json) -> None:
+        """Send an answer for which no expert has to work."""
+        self.expected = False  # It is in its last form already.
+        whole = answer | ({"created_at": now()} if "done" in answer else {})
+        await self.whole(200, orjson.dumps(whole), [])
+
+    def _head(self, status: int, content_type: bytes, headers: Headers, facts: Headers) -> Headers:
+        kind = LINES if content_type.startswith(EVENT_STREAM) else content_type
+        return super()._head(status, kind, headers, facts)
+
+    def _certain(self) -> bytes:
+        """Return nothing: lines of JSON have no comments for facts that were not known earlier."""
+        self._early = False
+        return b""
+
+    def _answer(self) -> Answer:
+        assert self._request is not None
+        return Answer(self._request, self.started_at)
