@@ -28,13 +28,15 @@ from moe_gateway.callers.store import KeyStore
 from moe_gateway.catalogue.keys import key_routes
 from moe_gateway.catalogue.models import model_routes
 from moe_gateway.catalogue.openapi import document
-from moe_gateway.chat import HotRoutes, Traces
+from moe_gateway.chat import HotRoutes, Traces, ollama_reply
 from moe_gateway.errors import MAX_BODY, keys_unreadable, no_key
 from moe_gateway.instances import Instance, Watch
 from moe_gateway.messages.reply import MessagesReply
 from moe_gateway.messages.routes import count_routes
 from moe_gateway.metrics import ConsulCollector, GatewayMetrics
-from moe_gateway.relay import Reply
+from moe_gateway.ollama.routes import PATHS as OLLAMA_PATHS
+from moe_gateway.ollama.routes import ollama_routes
+from moe_gateway.relay import BY_ITSELF, Reply
 from moe_gateway.responses.routes import response_routes
 from moe_gateway.responses.store import ResponseStore
 from moe_gateway.routing.classifier import Classifier
@@ -51,14 +53,14 @@ WHERE: Final = (
 )
 """The most common mistake of who sets a program up."""
 
-TIDIED: Final = frozenset((*HOT, *OPEN, "/v1/models", "/api/experts", "/api/keys", "/openapi.json"))
+TIDIED: Final = frozenset(
+    (
+        *(*HOT, *OPEN, *OLLAMA_PATHS),
+        *("/v1/models", "/api/experts", "/api/keys", "/openapi.json"),
+    )
+)
 """What is meant, too, by the same with more slashes: `//v1/…` is a base URL that ends with one and
 a path that begins with one."""
-
-BY_ITSELF: Final = (
-    (b"x-hearth-expert", b"none"),
-    (b"x-hearth-route", b"answered by the gateway itself"),
-)
 
 
 class Gateway:
@@ -93,14 +95,20 @@ class Gateway:
 
     async def _through_fastapi(self, scope: Scope, receive: Receive, send: Send) -> None:
         told = dict(scope["headers"])
-        of_anthropic = scope["path"].startswith(f"{MESSAGES}/")
-        reply = (MessagesReply if of_anthropic else Reply)(request_id(told), send)
+        reply = _reply_of(scope["path"])(request_id(told), send)
         caller = self.keys.caller_with(told)
         if scope["path"] not in OPEN and caller is None:
             await reply.refuse(no_key())
             return
         scope.setdefault("state", {})["caller"] = caller
         await self.rest(scope, receive, _with_id(reply, send))
+
+
+def _reply_of(path: str) -> Callable[[bytes, Send], Reply]:
+    """What tells in the form of which API a request to this path is refused."""
+    if path in OLLAMA_PATHS:
+        return ollama_reply
+    return MessagesReply if path.startswith(f"{MESSAGES}/") else Reply
 
 
 def _tidy(scope: Scope) -> Scope:
@@ -167,6 +175,7 @@ def build_app(settings: Settings, health: Health) -> Gateway:
     rest.include_router(key_routes(store, keys))
     rest.include_router(response_routes(responses))
     rest.include_router(count_routes())
+    rest.include_router(ollama_routes(instances, entrance.scope_of))
     rest.router.routes.extend(service_routes(health, registry))
     rest.add_route("/openapi.json", _shown(rest, health.version), include_in_schema=False)
     return Gateway(hot, rest, keys, settings.cors_origins)

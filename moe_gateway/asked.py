@@ -33,6 +33,10 @@ HOT: Final[dict[str, Kind]] = {
     "/v1/embeddings": "embeddings",
     "/v1/responses": "chat",
     "/v1/messages": "chat",
+    "/api/chat": "chat",
+    "/api/generate": "chat",
+    "/api/embed": "embeddings",
+    "/api/embeddings": "embeddings",
     "/v1/audio/transcriptions": "stt",
     "/v1/audio/speech": "tts",
 }
@@ -40,6 +44,8 @@ HOT: Final[dict[str, Kind]] = {
 CHAT: Final = "/v1/chat/completions"
 RESPONSES: Final = "/v1/responses"
 MESSAGES: Final = "/v1/messages"
+OLLAMA: Final = ("/api/chat", "/api/generate", "/api/embed", "/api/embeddings")
+"""Ollama's paths that an expert answers."""
 
 SPEECH: Final = frozenset(("stt", "tts"))
 

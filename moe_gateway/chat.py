@@ -1,8 +1,8 @@
 """The hot routes: one small ASGI callable, because a token must not wait for a framework.
 
 Look at the body, choose an instance, send the caller's own bytes on, pass the answer back as it
-comes. `/v1/responses` and `/v1/messages` become a chat on the way in, and what they were on the way
-out.
+comes. `/v1/responses`, `/v1/messages` and Ollama's paths become a request to another path of `/v1`
+on the way in, and what they were on the way out.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib import import_module
 from math import inf
 from typing import Final, Protocol
 
@@ -19,11 +20,11 @@ from starlette.types import Receive, Scope, Send
 from hearth.openai_api.usage import TokenCount
 from hearth.service.http_errors import Refused, internal_error
 from moe_gateway.admission import Admission, RetryBudget
-from moe_gateway.asked import MESSAGES, NO_NEEDS, RESPONSES, SPEECH, Asked
+from moe_gateway.asked import MESSAGES, NO_NEEDS, OLLAMA, RESPONSES, SPEECH, Asked
 from moe_gateway.callers.behalf import HEADER
 from moe_gateway.callers.clock import Clock, told_why, watched
 from moe_gateway.callers.corked import Line, line_of
-from moe_gateway.callers.entrance import Entrance
+from moe_gateway.callers.entrance import AtOnce, Entrance
 from moe_gateway.errors import (
     NO_RETRY,
     Headers,
@@ -37,6 +38,7 @@ from moe_gateway.instances import Instance
 from moe_gateway.messages.reply import MessagesReply
 from moe_gateway.metrics import GONE, NOWHERE, UNKNOWN, GatewayMetrics
 from moe_gateway.relay import (
+    BY_ITSELF,
     EXPERT,
     ROUTE,
     TRACEPARENT,
@@ -85,8 +87,18 @@ not: it would most likely come again. Nor does any with `FINAL`: an agent's run 
 FINAL: Final = (b"x-should-retry", NO_RETRY["x-should-retry"].encode())
 
 
-REPLIES: Final[dict[str, type[Reply]]] = {RESPONSES: ResponsesReply, MESSAGES: MessagesReply}
-"""Those of APIs that are mapped on chat."""
+def ollama_reply(name: bytes, send: Send, line: Line | None = None) -> Reply:
+    """Return a reply in the form of Ollama's API, which is imported with its first request."""
+    reply: Reply = import_module("moe_gateway.ollama.reply").OllamaReply(name, send, line)
+    return reply
+
+
+REPLIES: Final[dict[str, Callable[[bytes, Send, Line | None], Reply]]] = {
+    RESPONSES: ResponsesReply,
+    MESSAGES: MessagesReply,
+    **dict.fromkeys(OLLAMA, ollama_reply),
+}
+"""Those of APIs that are mapped on others."""
 
 
 class Traces(Protocol):
@@ -126,6 +138,11 @@ class HotRoutes:
         try:
             asked = await self.entrance.read(scope, receive, reply, told, line)
         except CallerGone:
+            return
+        except AtOnce as at_once:
+            reply.facts = [*BY_ITSELF]
+            await reply.whole(200, at_once.answer, [])
+            self.metrics.count(UNKNOWN, NOWHERE, "2xx")
             return
         except Refused as refused:
             await reply.refuse(refused)

@@ -153,6 +153,14 @@ def unknown_model(model: str, known: Iterable[str]) -> Refused:
     return Refused(404, "model_not_found", message, param="model")
 
 
+def models_are_managed() -> Refused:
+    message = (
+        "Models are not pulled, made or deleted through this API: `hearth models` fetches them, and"
+        " experts are declared in the settings."
+    )
+    return Refused(403, "models_are_managed", message)
+
+
 def no_speech(kind: str) -> Refused:
     """`kind` is stt or tts."""
     work = "speech into text" if kind == "stt" else "text into speech"

@@ -32,6 +32,7 @@ EVENT_STREAM: Final = b"text/event-stream"
 WAITING: Final = b": waiting\n\n"
 EXPERT: Final = b"x-hearth-expert"
 ROUTE: Final = b"x-hearth-route"
+BY_ITSELF: Final = ((EXPERT, b"none"), (ROUTE, b"answered by the gateway itself"))
 UNDECIDED: Final = [(EXPERT, b"none"), (ROUTE, b"being decided")]
 
 TRACEPARENT: Final = b"traceparent"
@@ -121,8 +122,11 @@ class Reply:
             return
         if not self.status:
             await self._start_early()
-        sign = WAITING if self.place is None else b": waiting, place %d\n\n" % self.place()
-        await self._more(sign)
+        await self._more(self.sign())
+
+    def sign(self) -> bytes:
+        """Return the comment, with the place in the queue where there is one."""
+        return WAITING if self.place is None else b": waiting, place %d\n\n" % self.place()
 
     async def _start_early(self) -> None:
         """A head with what is known while nobody has answered."""

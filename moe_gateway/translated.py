@@ -61,6 +61,10 @@ class TranslatedReply(Reply):
         """The body of an error, of one in OpenAI's form."""
         raise NotImplementedError
 
+    def encoded(self, event: Json) -> bytes:
+        """One event of the stream."""
+        return b"event: %s\ndata: %s\n\n" % (event["type"].encode(), orjson.dumps(event))
+
     def sent(self, events: list[Json]) -> None:
         """Events are about to go out."""
 
@@ -79,7 +83,7 @@ class TranslatedReply(Reply):
         for event in self._reader.feed(data):
             found += _translated(self._events, event.data)
         self.sent(found)
-        await super().piece(b"".join(map(encoded, found)))
+        await super().piece(b"".join(map(self.encoded, found)))
 
     async def end(self, data: bytes = b"") -> None:
         """`data` is all of an answer, or the error event with which a broken stream ends."""
@@ -97,11 +101,6 @@ class TranslatedReply(Reply):
         elif self.expected and not self.status:
             data = orjson.dumps(self.answer_of(decoded(data)))
         await super().whole(status, data, headers, content_type)
-
-
-def encoded(event: Json) -> bytes:
-    """One event of the stream."""
-    return b"event: %s\ndata: %s\n\n" % (event["type"].encode(), orjson.dumps(event))
 
 
 def _translated(events: Events, data: str) -> list[Json]:

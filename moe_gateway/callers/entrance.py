@@ -2,14 +2,14 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import orjson
 import structlog
 from starlette.types import Receive, Scope
 
 from hearth.service.http_errors import Refused, internal_error, is_json, wrong_content_type
-from moe_gateway.asked import CHAT, HOT, SPEECH, Asked
+from moe_gateway.asked import CHAT, HOT, NO_NEEDS, SPEECH, Asked
 from moe_gateway.callers.behalf import HEADER, read
 from moe_gateway.callers.corked import Line
 from moe_gateway.callers.keyring import Keyring
@@ -36,13 +36,24 @@ from moe_gateway.responses.request import Request, decoded, encoded, read_reques
 from moe_gateway.responses.store import ResponseStore
 from moe_gateway.routing.addresses import refuse_addresses
 from moe_gateway.routing.audio import form_look
-from moe_gateway.routing.body import look_at
-from moe_gateway.routing.choice import AUTO
+from moe_gateway.routing.body import Kind, look_at
+from moe_gateway.routing.choice import AUTO, choose, choose_named, having, known_models
 from moe_gateway.settings import Settings
 from moe_gateway.translated import TranslatedReply
 from moe_gateway.upstream.headers import Heard
 
+if TYPE_CHECKING:
+    from moe_gateway.ollama.reply import OllamaReply
+
 log = structlog.get_logger()
+
+
+class AtOnce(Exception):
+    """Nobody has to be asked: `answer` is the body of the answer."""
+
+    def __init__(self, answer: bytes) -> None:
+        super().__init__()
+        self.answer = answer
 
 
 class Entrance:
@@ -65,7 +76,8 @@ class Entrance:
     async def read(
         self, scope: Scope, receive: Receive, reply: Reply, told: Heard, line: Line | None
     ) -> Asked:
-        """The whole request, of somebody who may ask it. Raises `Refused` or `CallerGone`."""
+        """The whole request, of somebody who may ask it. Raises `Refused`, `CallerGone`
+        or `AtOnce`."""
         try:
             caller, depth = self._admit(scope, told.own)
             body = None if line is None else line.body()
@@ -77,7 +89,7 @@ class Entrance:
             self._permit(asked)
         except RecursionError as error:
             raise nested_too_deeply() from error
-        except CallerGone:
+        except (CallerGone, AtOnce):
             raise
         except Refused as refused:
             raise _encoded(refused, scope["headers"]) from refused
@@ -95,7 +107,7 @@ class Entrance:
         if kind != "stt":
             content_type = _checked(content_type)
         if isinstance(reply, TranslatedReply):
-            path, (body, notice) = CHAT, self._translated(reply, body, caller)
+            kind, path, body, notice = self._translated(reply, path, body, caller)
         look = form_look(content_type, body) if kind == "stt" else look_at(body)
         if kind == "chat" and look.says_nothing:
             raise no_messages()
@@ -109,17 +121,42 @@ class Entrance:
             asked.notice = notice
         return asked
 
-    def _translated(self, reply: TranslatedReply, body: bytes, caller: Caller) -> tuple[bytes, str]:
-        """The body of the chat that asks the same, and what its caller has to know of it."""
+    def _translated(
+        self, reply: TranslatedReply, path: str, body: bytes, caller: Caller
+    ) -> tuple[Kind, str, bytes, str]:
+        """Kind, path and body of the request that asks the same, and what its caller has to know
+        of it. Raises `Refused` or `AtOnce`."""
         request: Request | MessagesRequest
         if isinstance(reply, ResponsesReply):
             request = read_request(decoded(body), self.responses.of(caller))
             reply.expect(request, self._keep(caller, request, len(body)))
-        else:
-            assert isinstance(reply, MessagesReply)
+        elif isinstance(reply, MessagesReply):
             request = read_messages(decoded(body))
             reply.expect(request)
-        return encoded(request.chat), request.notice
+        else:
+            return self._of_ollama(cast("OllamaReply", reply), path, body, caller)
+        return "chat", CHAT, encoded(request.chat), request.notice
+
+    def _of_ollama(
+        self, reply: "OllamaReply", path: str, body: bytes, caller: Caller
+    ) -> tuple[Kind, str, bytes, str]:
+        request = reply.read(path, decoded(body), known_models(self.instances))
+        if request.at_once is not None:
+            self._check_ready(request.body["model"], caller)
+            raise AtOnce(reply.at_once(request.at_once))
+        return request.kind, request.target, encoded(request.body), request.notice
+
+    def _check_ready(self, model: str, caller: Caller) -> None:
+        """Check that this caller could ask this model now. Raises `Refused`."""
+        default = self.settings.default_model
+        if default is not None and model not in known_models(self.instances):
+            model = default
+        if caller.limits is not UNLIMITED:
+            caller.check(model, self.scope_of(model))
+        if model == AUTO:
+            choose(model, NO_NEEDS, self.instances)
+        else:
+            choose_named(model, having(model, self.instances), NO_NEEDS, self.instances)
 
     def _keep(self, caller: Caller, request: Request, size: int) -> Keep | None:
         """Return what stores the answer; None where it is not to be stored, or too large."""

@@ -8,6 +8,9 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 
+from moe_gateway.asked import OLLAMA
+from moe_gateway.ollama.routes import PATHS as OLLAMA_PATHS
+
 Json = dict[str, Any]
 
 ERROR: Final[Json] = {
@@ -39,6 +42,11 @@ ANTHROPIC_ERROR: Final[Json] = {
         },
         "request_id": {"type": "string"},
     },
+}
+OLLAMA_ERROR: Final[Json] = {
+    "type": "object",
+    "required": ["error"],
+    "properties": {"error": {"type": "string"}},
 }
 STATUSES: Final = {
     400: "The request does not fit, or nobody can do it",
@@ -110,6 +118,18 @@ TURNS: Final[Json] = {
         },
     },
 }
+OLLAMA_TURNS: Final[Json] = {
+    "type": "array",
+    "items": {
+        "type": "object",
+        "required": ["role", "content"],
+        "properties": {
+            "role": {"enum": ["system", "user", "assistant", "tool"]},
+            "content": {"type": "string"},
+        },
+    },
+}
+OPTIONS: Final[Json] = {"type": ["object", "null"], "additionalProperties": True}
 SOUND: Final[Json] = {"type": "string", "format": "binary"}
 
 HOT_BODIES: Final[dict[str, tuple[str, str, Json]]] = {
@@ -151,6 +171,26 @@ HOT_BODIES: Final[dict[str, tuple[str, str, Json]]] = {
             stream=STREAMS,
         ),
     ),
+    "/api/chat": (
+        "Answer a conversation, in Ollama's form",
+        "application/json",
+        _body([], messages=OLLAMA_TURNS, stream=STREAMS, options=OPTIONS),
+    ),
+    "/api/generate": (
+        "Answer a prompt, in Ollama's form",
+        "application/json",
+        _body([], prompt={"type": "string"}, stream=STREAMS, options=OPTIONS),
+    ),
+    "/api/embed": (
+        "Vectors of texts, in Ollama's form",
+        "application/json",
+        _body(["input"], input=TEXTS),
+    ),
+    "/api/embeddings": (
+        "The vector of a text, in Ollama's older form",
+        "application/json",
+        _body(["prompt"], prompt={"type": "string"}),
+    ),
     "/v1/audio/transcriptions": (
         "The words of a recording",
         "multipart/form-data",
@@ -163,6 +203,7 @@ HOT_BODIES: Final[dict[str, tuple[str, str, Json]]] = {
     ),
 }
 KINDS: Final = {
+    **dict.fromkeys(OLLAMA, ("application/json", "application/x-ndjson")),
     "/v1/audio/transcriptions": ("application/json", "text/plain", "text/event-stream"),
     "/v1/audio/speech": ("audio/wav", "audio/mpeg", "application/octet-stream"),
 }
@@ -174,13 +215,15 @@ def document(app: FastAPI, version: str) -> Json:
     spec["info"] = {
         "title": "Hearth",
         "version": version,
-        "description": "OpenAI's and Anthropic's API for all models of the house, and what is ours"
-        " beside them.",
+        "description": "OpenAI's, Anthropic's and Ollama's API for all models of the house, and"
+        " what is ours beside them.",
     }
     spec["security"] = [{"key": []}]
     components = spec.setdefault("components", {})
     components["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-    components.setdefault("schemas", {}).update(Error=ERROR, AnthropicError=ANTHROPIC_ERROR)
+    components.setdefault("schemas", {}).update(
+        Error=ERROR, AnthropicError=ANTHROPIC_ERROR, OllamaError=OLLAMA_ERROR
+    )
     for name in ("HTTPValidationError", "ValidationError"):  # Of FastAPI; no answer has them.
         components["schemas"].pop(name, None)
     for path, operations in spec["paths"].items():
@@ -202,7 +245,7 @@ def _hot(path: str, summary: str, content_type: str, body: Json) -> Json:
     kinds = KINDS.get(path, ("application/json", "text/event-stream"))
     return {
         "summary": summary,
-        "tags": ["anthropic" if path == OF_ANTHROPIC else "openai"],
+        "tags": [_family(path)],
         "requestBody": {"required": True, "content": {content_type: {"schema": body}}},
         "responses": {
             "200": {"description": "The answer", "content": {kind: {} for kind in kinds}},
@@ -222,8 +265,15 @@ def _open(path: str, summary: str) -> Json:
     }
 
 
+def _family(path: str) -> str:
+    """Return whose API a path belongs to."""
+    if path in OLLAMA or path in OLLAMA_PATHS:
+        return "ollama"
+    return "anthropic" if path.startswith(OF_ANTHROPIC) else "openai"
+
+
 def _errors(statuses: tuple[int, ...], path: str) -> Json:
-    name = "AnthropicError" if path.startswith(OF_ANTHROPIC) else "Error"
+    name = {"anthropic": "AnthropicError", "ollama": "OllamaError"}.get(_family(path), "Error")
     schema = {"schema": {"$ref": f"#/components/schemas/{name}"}}
     return {
         str(status): {

@@ -1,5 +1,6 @@
 """What a caller of Ollama's API gets, while the gateway speaks OpenAI's with the server."""
 
+from collections.abc import Collection
 from typing import Any, Final
 
 import orjson
@@ -9,7 +10,7 @@ from moe_gateway.callers.corked import Line
 from moe_gateway.errors import Headers
 from moe_gateway.ollama.answer import Answer, error_of, now
 from moe_gateway.ollama.events import Events
-from moe_gateway.ollama.request import Request
+from moe_gateway.ollama.request import Request, read_request
 from moe_gateway.relay import EVENT_STREAM
 from moe_gateway.translated import TranslatedReply
 
@@ -27,10 +28,11 @@ class OllamaReply(TranslatedReply):
         super().__init__(request_id, send, line)
         self._request: Request | None = None
 
-    def expect(self, request: Request) -> None:
-        """Send the answer in the form of this request."""
-        self._request = request
+    def read(self, path: str, fields: Json, known: Collection[str]) -> Request:
+        """Read the request; the answer has its form. Raises `Refused` (400)."""
+        self._request = request = read_request(path, fields, known)
         self.expected, self.streams = True, request.stream
+        return request
 
     def new_events(self) -> Events:
         """Return what makes the lines of this answer."""
@@ -54,11 +56,10 @@ class OllamaReply(TranslatedReply):
         """Return what keeps a connection open that has to wait."""
         return BLANK
 
-    async def at_once(self, answer: Json) -> None:
-        """Send an answer for which no expert has to work."""
+    def at_once(self, answer: Json) -> bytes:
+        """Return the body of an answer for which no expert has to work."""
         self.expected = False  # It is in its last form already.
-        whole = answer | ({"created_at": now()} if "done" in answer else {})
-        await self.whole(200, orjson.dumps(whole), [])
+        return orjson.dumps(answer | ({"created_at": now()} if "done" in answer else {}))
 
     def _head(self, status: int, content_type: bytes, headers: Headers, facts: Headers) -> Headers:
         kind = LINES if content_type.startswith(EVENT_STREAM) else content_type

@@ -67,7 +67,7 @@ PLAIN_UNSUPPORTED: Final = {
 class Request:
     """A request that was read.
 
-    `body` is what the expert is asked at `TARGETS[kind]`. `at_once` is the whole answer where no
+    `body` is what the expert is asked at `target`. `at_once` is the whole answer where no
     expert has to work: an empty prompt, which loads a model in Ollama. `ignored` names the options
     that have no effect.
     """
@@ -80,6 +80,11 @@ class Request:
     at_once: Json | None = None
     ignored: tuple[str, ...] = ()
     dimensions: int | None = None
+
+    @property
+    def target(self) -> str:
+        """Return the path that the expert is asked at."""
+        return TARGETS[self.kind]
 
     @property
     def notice(self) -> str:

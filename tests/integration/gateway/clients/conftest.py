@@ -82,6 +82,8 @@ class Clients:
             "OPENAI_API_KEY": KEY,
             "ANTHROPIC_BASE_URL": self.url,
             "ANTHROPIC_API_KEY": KEY,
+            "OLLAMA_HOST": self.url,
+            "OLLAMA_API_KEY": KEY,
             "LITELLM_LOCAL_MODEL_COST_MAP": "True",
             "NO_PROXY": "*",
         }

@@ -412,6 +412,8 @@ ASKED_WITHOUT_ADDRESS: dict[str, Json] = {
     f"{CHAT} with a picture": {"messages": [{"role": "user", "content": [PICTURE]}]},
     "/v1/completions": {"prompt": "x"},
     "/v1/embeddings": {"input": "x"},
+    "/api/chat": {"messages": [{"role": "user", "content": "x"}]},
+    "/api/generate": {"prompt": "x"},
     "/v1/audio/speech": {"input": "x", "voice": "x"},
 }
 
