@@ -118,7 +118,7 @@ def river() -> dict[str, Any]:
 
 def real() -> dict[str, Any]:
     """The real model, as a stream, and a text that goes on."""
-    limit = {"num_predict": 8}
+    limit = {"num_predict": 3}
     pieces = list(ollama.chat("smollm2", said("Say hello."), stream=True, options=limit))
     raw = ollama.generate("smollm2", "One, two,", raw=True, options=limit)
     return {

@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 import threading
 import time
 from base64 import b64encode
@@ -396,3 +398,16 @@ def test_models_are_not_changed_from_outside(gateway: httpx2.Client, name: str) 
 
     assert answer.status_code == 403
     assert "hearth models" in answer.json()["error"]
+
+
+def test_package_is_imported_with_its_first_request() -> None:
+    """Whoever does not speak this API does not pay for it."""
+    told = "import sys, moe_gateway.__main__; print(*sys.modules)"
+    found = subprocess.run(
+        [sys.executable, "-c", told], capture_output=True, text=True, check=True
+    ).stdout.split()
+
+    assert "moe_gateway.chat" in found
+    assert [name for name in found if name.startswith("moe_gateway.ollama.")] == [
+        "moe_gateway.ollama.routes"
+    ]
