@@ -11,6 +11,7 @@ from pipecatapp.tools.code.context import context
 from pipecatapp.tools.code.edit import edit
 from pipecatapp.tools.code.fix import fix
 from pipecatapp.tools.code.localise import localise
+from pipecatapp.tools.code.map import map as code_map
 from pipecatapp.tools.code.symbols import symbols
 from pipecatapp.tools.code.testing import run_tests
 from pipecatapp.tools.files import delete, listing, read, write
@@ -51,6 +52,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             edit.edit,
             context.context,
             symbols.symbols,
+            code_map.code_map,
             say.say,
             hear.hear,
             status.status,

@@ -100,6 +100,7 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
     },
     "code.edit": {"answer": M, "path": M, "may_touch": A, "protected": A},
     "code.symbols": {"path": M, "limit": M},
+    "code.map": {"symbols": M, "text": M, "budget": M},
     "code.context": {
         "error": M,
         "suspects": M,

@@ -34,6 +34,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "code.edit": {"answer": "x"},
     "code.symbols": {},
     "code.context": {},
+    "code.map": {},
     "project.facts": {},
     "speech.say": {"text": "x", "path": "x.wav"},
     "speech.hear": {"path": "x.wav"},

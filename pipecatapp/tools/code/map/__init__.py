@@ -1,0 +1,1 @@
+"""A map of the definitions of a repository, the most relevant first."""
