@@ -26,11 +26,17 @@ NEAR: Final = 5
 """How much likelier a use means a definition of the same file, or of an imported one, than any."""
 STRAY: Final = 0.1
 """The same for a bare name that the file does not import: most are local variables."""
-FAMILIES: Final = (frozenset({".py", ".pyi"}), frozenset({".java"}), frozenset({".cs"}),
-                   frozenset({".go"}), frozenset({".rs"}), frozenset({".sql"}),
-                   frozenset({".sh", ".bash"}),
-                   frozenset({".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".tsx"}),
-                   frozenset({".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx"}))
+FAMILIES: Final = (
+    frozenset({".py", ".pyi"}),
+    frozenset({".java"}),
+    frozenset({".cs"}),
+    frozenset({".go"}),
+    frozenset({".rs"}),
+    frozenset({".sql"}),
+    frozenset({".sh", ".bash"}),
+    frozenset({".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".tsx"}),
+    frozenset({".c", ".h", ".cc", ".cpp", ".cxx", ".hh", ".hpp", ".hxx"}),
+)
 """Languages whose files use definitions of each other."""
 NAMELESS: Final = frozenset({"__init__", "index", "mod"})
 """Files that are imported by the name of their folder."""
