@@ -94,22 +94,23 @@ class File:
         cursor = root.walk()
         # For each open node: the definition around it, and the names of all around it.
         around: list[tuple[int, tuple[str, ...], str]] = [(-1, (), "")]
-        while True:
-            around.append(self._enter(cursor.node, *around[-1]))
-            if cursor.goto_first_child():
-                continue
-            around.pop()
-            while not cursor.goto_next_sibling():
-                if not cursor.goto_parent():
-                    return
+        node: Node | None = root
+        while node is not None:
+            around.append(self._enter(node, *around[-1]))
+            if not cursor.goto_first_child():
                 around.pop()
+                while not cursor.goto_next_sibling():
+                    if not cursor.goto_parent():
+                        return
+                    around.pop()
+            node = cursor.node
 
     def _enter(
         self, node: "Node", index: int, scope: tuple[str, ...], kind: str
     ) -> tuple[int, tuple[str, ...], str]:
         if node.type == "impl_item":
-            name = _first(node.child_by_field_name("type"), "type_identifier")
-            return index, (*scope, self._text(name)) if name else scope, "class"
+            type_name = _first(node.child_by_field_name("type"), "type_identifier")
+            return index, (*scope, self._text(type_name)) if type_name else scope, "class"
         found = _definition(node)
         if found is not None and len(self.definitions) < MOST:
             return self._define(node, *found, scope, kind)
