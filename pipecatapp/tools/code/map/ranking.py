@@ -1,7 +1,7 @@
 """How relevant each definition of a repository is: PageRank on definitions and their uses.
 
-Page, Brin, Motwani and Winograd, "The PageRank Citation Ranking" (1999), section 6 for the
-personalised form. The nodes are definitions and the code of files outside of them.
+L. Page et al., "The PageRank Citation Ranking" (1999), section 6 for the personalised form. The
+nodes are definitions and the code of files outside of them.
 """
 
 from collections import defaultdict
