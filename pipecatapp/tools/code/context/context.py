@@ -1,8 +1,10 @@
 """The tool that collects source code for a model, within a budget of tokens."""
 
+import asyncio
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Final, cast
 
 from pydantic import BaseModel, Field
@@ -16,17 +18,22 @@ from pipecatapp.tools.code.context.candidates import (
     candidates_of_suspects,
     candidates_used,
 )
+from pipecatapp.tools.code.context.surroundings import surroundings
 from pipecatapp.tools.code.edit.paths import fits
 from pipecatapp.tools.code.errors import ProgramError
+from pipecatapp.tools.code.map.tags import has_grammar, tags_of
 from pipecatapp.tools.code.symbols.symbols import source_files
 from pipecatapp.tools.files.place import workspace
 from pipecatapp.tools.memory.tokens import estimated, shortened
-from pipecatapp.workflow import BY_AUTHOR, Context, ModelFacts, tool
+from pipecatapp.workflow import BY_AUTHOR, Context, ModelFacts, ToolFailed, tool
 
 UNKNOWN_CONTEXT: Final = 4096
 """Tokens of a model that does not say how many it takes."""
 LARGEST_BUDGET: Final = 6000
 """Tokens: small models get worse with more."""
+SMALLEST_MAP: Final = 32
+"""Tokens: less does not hold a file and one of its definitions."""
+MAP_TITLE: Final = "Definitions near these, with their lines"
 RUN_OF_TICKS: Final = re.compile(r"^\s*(`{3,})", re.MULTILINE)
 
 
@@ -46,13 +53,17 @@ class Excerpt(BaseModel):
 class CodeContext(BaseModel):
     """Source code as text for a prompt."""
 
-    text: str = Field(description="Each excerpt in a fence below its path, lines and name.")
+    text: str = Field(
+        description="Each excerpt in a fence below its path, lines and name; then, if there is"
+        " room, a map of the definitions that they use or that use them."
+    )
     excerpts: list[Excerpt] = Field(description="What the text shows, the most important first.")
     left_out: list[str] = Field(description="Names that did not fit, as `path:line name`.")
+    no_map: str = Field(description="Why the files cannot be mapped; empty if they can.")
     tokens: int = Field(description="Estimate for `text`; at most the budget.")
 
 
-@tool("code.context", effect="read", version=1, workspace=True)
+@tool("code.context", effect="read", version=2, workspace=True)
 async def context(
     ctx: Context,
     error: Annotated[
@@ -79,7 +90,7 @@ async def context(
     """Collect source code for an error: the functions on its stack, and what they use.
 
     The function in which the error happened is always there. If it does not fit, its lines next to
-    the error are.
+    the error are. What the excerpts leave of the budget is filled with lines of code.map.
     """
     root = workspace(ctx)
     facts = cast("ModelFacts", ctx.services.get(ModelFacts, ModelFacts()))
@@ -87,10 +98,47 @@ async def context(
     sources = Sources(ctx, root)
     found = await candidates_of_error(sources, error) if error else []
     found += await candidates_of_suspects(sources, suspects)
-    found += await candidates_used(sources, await source_files(root), _distinct(found))
+    code_files = await source_files(root)
+    found += await candidates_used(sources, code_files, _distinct(found))
     places = filter(None, map(sources.place, files))
     found += [await sources.around(place, None, "file") for place in places]
-    return _fitting(sources, _distinct(found), room, protected)
+    shown, texts, left_out = _fitting(sources, _distinct(found), room, protected)
+    text, no_map = "\n".join(texts), ""
+    if shown:
+        try:
+            text = await _with_map(ctx, root, code_files, [one for one, _ in shown], text, room)
+        except ToolFailed as error:
+            no_map = str(error)
+    return CodeContext(
+        text=text,
+        excerpts=[
+            Excerpt(
+                path=one.path, symbol=one.symbol, start=one.start, end=one.end,
+                reason=one.reason, whole=whole,
+            )
+            for one, whole in shown
+        ],
+        left_out=left_out,
+        no_map=no_map,
+        tokens=estimated(text) if text else 0,
+    )  # fmt: skip
+
+
+async def _with_map(
+    ctx: Context, root: Path, files: Sequence[str], shown: Sequence[Candidate], text: str, room: int
+) -> str:
+    """Add a map to the excerpts if there is room and something to show.
+
+    Raises `ToolFailed` if the files cannot be read in the sandbox.
+    """
+    left = room - estimated(f"{text}\n{_fenced(MAP_TITLE, '')}")
+    if left < SMALLEST_MAP:
+        return text
+    # Files without a grammar have no uses, so no excerpt leads to them.
+    tags = await tags_of(ctx, root, [path for path in files if has_grammar(path)])
+    lines = await asyncio.to_thread(surroundings, tags, shown, left)
+    whole = f"{text}\n{_fenced(MAP_TITLE, lines.rstrip())}"
+    return whole if lines and estimated(whole) <= room else text
 
 
 def _distinct(candidates: Iterable[Candidate]) -> list[Candidate]:
@@ -107,8 +155,11 @@ def _distinct(candidates: Iterable[Candidate]) -> list[Candidate]:
 
 def _fitting(
     sources: Sources, candidates: Sequence[Candidate], room: int, protected: Sequence[str]
-) -> CodeContext:
-    """As many as fit, in their order; the first one is cut where it alone does not fit."""
+) -> tuple[list[tuple[Candidate, bool]], list[str], list[str]]:
+    """As many as fit, in their order; the first one is cut where it alone does not fit.
+
+    Returns those that fit and whether each is whole, their texts, and the names of the others.
+    """
     shown: list[tuple[Candidate, bool]] = []
     texts: list[str] = []
     left_out: list[str] = []
@@ -117,26 +168,14 @@ def _fitting(
         one, text = candidate, _text(sources, candidate, protected)
         if number == 0 and estimated(text) > room:
             one, text = _cut(sources, candidate, room, protected)
-        size = estimated(text)
+        size = estimated(f"\n{text}" if texts else text)
         if used + size > room:
             left_out.append(f"{one.path}:{one.start} {one.symbol}".rstrip())
             continue
         used += size
         shown.append((one, one == candidate))
         texts.append(text)
-    text = "\n".join(texts)
-    return CodeContext(
-        text=text,
-        excerpts=[
-            Excerpt(
-                path=one.path, symbol=one.symbol, start=one.start, end=one.end,
-                reason=one.reason, whole=whole,
-            )
-            for one, whole in shown
-        ],
-        left_out=left_out,
-        tokens=estimated(text) if text else 0,
-    )  # fmt: skip
+    return shown, texts, left_out
 
 
 def _cut(
@@ -155,8 +194,12 @@ def _cut(
 
 def _text(sources: Sources, one: Candidate, protected: Sequence[str]) -> str:
     code = "\n".join((sources.lines(one.path) or [])[one.start - 1 : one.end])
-    ticks = max([2, *(len(run) for run in RUN_OF_TICKS.findall(code))]) + 1
     name = f", `{one.symbol}`" if one.symbol else ""
     mark = " (must not be changed)" if any(fits(one.path, each) for each in protected) else ""
+    return _fenced(f"{one.path}, lines {one.start} to {one.end}{name}{mark}", code)
+
+
+def _fenced(title: str, text: str) -> str:
+    ticks = max([2, *(len(run) for run in RUN_OF_TICKS.findall(text))]) + 1
     fence = "`" * ticks
-    return f"{one.path}, lines {one.start} to {one.end}{name}{mark}:\n{fence}\n{code}\n{fence}\n"
+    return f"{title}:\n{fence}\n{text}\n{fence}\n"

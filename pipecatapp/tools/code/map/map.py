@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, Field
 
 from pipecatapp.sandbox.tree import TooLarge
-from pipecatapp.tools.code.map.ranking import Graph, Place
+from pipecatapp.tools.code.map.ranking import Graph, Place, by_rank
 from pipecatapp.tools.code.map.rendering import fill
 from pipecatapp.tools.code.map.tags import tags_of
 from pipecatapp.tools.code.symbols.symbols import source_files
@@ -80,7 +80,7 @@ def _mapped(
 ) -> RepositoryMap:
     ranks = graph.ranks(seeds_of(graph, symbols, text))
     # What no seed leads to comes last, in the order of the files.
-    ordered = sorted(graph.places(), key=lambda one: (-round(ranks.get(one, 0.0), 12), one))
+    ordered = by_rank(graph.places(), ranks)
     written, shown = fill(graph, ordered, budget)
     tags = [(place[0], graph.tag(place)) for place in shown]
     return RepositoryMap(

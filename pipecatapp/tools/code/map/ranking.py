@@ -5,7 +5,7 @@ nodes are definitions and the code of files outside of them.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -79,17 +79,19 @@ class Graph:
             if f".{self.tag(place).qualified}".endswith(f".{wanted}") and file in ("", place[0])
         ]
 
-    def at(self, path: str, line: int) -> Place | None:
-        """The smallest definition that holds a line."""
+    def within(self, path: str, start: int, end: int) -> list[Place]:
+        """The definitions of a file that lie in lines; else the smallest that holds the first."""
         tags = self.files.get(path)
-        holding = [
-            index
-            for index, tag in enumerate(tags.definitions if tags else ())
-            if tag.start <= line <= tag.end
+        definitions = tags.definitions if tags else ()
+        inside = [
+            (path, index)
+            for index, tag in enumerate(definitions)
+            if start <= tag.line and tag.end <= end
         ]
-        if tags is None or not holding:
-            return None
-        return path, max(holding, key=lambda index: tags.definitions[index].start)
+        around = [
+            (path, index) for index, tag in enumerate(definitions) if tag.start <= start <= tag.end
+        ]
+        return inside or around[-1:]
 
     def ranks(self, seeds: Mapping[Place, float]) -> dict[Place, float]:
         """The rank of each definition that seeds lead to; without seeds, of all."""
@@ -146,6 +148,11 @@ class Graph:
         }
         total = max(NEAR, sum(weights.values()))
         yield from ((one, weight / total) for one, weight in weights.items())
+
+
+def by_rank(places: Iterable[Place], ranks: Mapping[Place, float]) -> list[Place]:
+    """Definitions, the highest rank first; equal ones in the order of files and lines."""
+    return sorted(places, key=lambda one: (-round(ranks.get(one, 0.0), 12), one))
 
 
 def _family(path: str) -> int:

@@ -81,10 +81,10 @@ async def tags_of(ctx: Context, root: Path, paths: Sequence[str]) -> dict[str, T
     """
     hashes = await asyncio.to_thread(_hashes, root, paths)
     missing = [path for path in hashes if CACHE.get(_key(path, hashes[path])) is None]
-    parsed = [path for path in missing if _suffix(path) in LANGUAGES and "\n" not in path]
+    parsed = [path for path in missing if has_grammar(path) and "\n" not in path]
     if parsed:
         await _parse(ctx, root, parsed)
-    others = [path for path in missing if _suffix(path) not in LANGUAGES and ctags.known(path)]
+    others = [path for path in missing if not has_grammar(path) and ctags.known(path)]
     for path, found in (await ctags.definitions_in_files(ctx, root, others)).items():
         lines = await asyncio.to_thread(_lines, root, path)
         CACHE.put(_key(path, hashes[path]), _without_references(found, lines))
@@ -163,6 +163,11 @@ def _hashes(root: Path, paths: Iterable[str]) -> dict[str, str]:
 def _lines(root: Path, path: str) -> list[str]:
     with os.fdopen(open_plain(root, path), "rb") as stream:
         return stream.read(LARGEST).decode(errors="replace").split("\n")
+
+
+def has_grammar(path: str) -> bool:
+    """Whether the uses of names in a file can be read; of other files only the definitions."""
+    return _suffix(path) in LANGUAGES
 
 
 def _suffix(path: str) -> str:

@@ -1,5 +1,6 @@
 """The tool `code.context`: what a model reads before it mends an error."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipecatapp.sandbox import Sandbox
+from pipecatapp.sandbox import Sandbox, bubblewrap
 from pipecatapp.tools import TOOLS
 from pipecatapp.tools.memory.tokens import estimated
 from pipecatapp.workflow import Context
@@ -190,3 +191,100 @@ async def test_text_fits_the_budget_and_holds_the_line_of_the_error(
     assert first["start"] <= line <= first["end"]
     if estimated(lines[line - 1]) + 40 <= budget:
         assert lines[line - 1] in seen["text"]
+
+
+CHAIN = """from rates import rate
+
+
+def failing(price):
+    return price / rate()
+
+
+def caller():
+    return failing(1)
+
+
+def stranger():
+    return 6
+"""
+RATES = """def rate():
+    return table()["x"]
+
+
+def table():
+    return {"x": zero()}
+
+
+def zero():
+    return 0
+"""
+
+
+async def test_rest_of_the_budget_holds_a_map_of_what_is_near(tmp_path: Path) -> None:
+    """The cause may be two calls away from the error; what no call leads to is noise."""
+    (tmp_path / "prices.py").write_text(CHAIN)
+    (tmp_path / "rates.py").write_text(RATES)
+
+    seen = await collect(tmp_path, error=error(frame("prices.py", 5)), budget=400)
+
+    assert [each["symbol"] for each in seen["excerpts"]] == ["failing", "rate"]
+    excerpts, _, mapped = seen["text"].partition("Definitions near these, with their lines:\n")
+    assert "def table" not in excerpts
+    assert mapped.startswith("```\nprices.py:\n  8: def caller()\nrates.py:\n  5: def table()\n")
+    assert "stranger" not in mapped
+    assert "failing" not in mapped
+    assert seen["no_map"] == ""
+
+
+@pytest.fixture
+def no_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A machine without bubblewrap."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    bubblewrap.find.cache_clear()
+    yield
+    bubblewrap.find.cache_clear()
+
+
+@pytest.mark.usefixtures("no_sandbox")
+async def test_excerpts_are_there_if_the_files_cannot_be_mapped(tmp_path: Path) -> None:
+    """A hostile file may break a parser; the error can still be fixed without the map."""
+    (tmp_path / "unmapped.py").write_text(f"# no map\n{CHAIN}")
+
+    seen = await collect(tmp_path, error=error(frame("unmapped.py", 6)))
+
+    assert "lines 5 to 6, `failing`" in seen["text"]
+    assert "Definitions near these" not in seen["text"]
+    assert "bubblewrap" in seen["no_map"]
+
+
+@settings(
+    max_examples=25, deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)  # fmt: skip
+@given(
+    calls=st.lists(st.lists(st.integers(0, 11), max_size=4), min_size=12, max_size=12),
+    long=st.sets(st.integers(0, 11), max_size=4),
+    chosen=st.integers(0, 11),
+    budget=st.integers(64, 900),
+)  # fmt: skip
+async def test_map_never_displaces_an_excerpt_and_stays_in_the_budget(
+    tmp_path: Path, calls: list[list[int]], long: set[int], chosen: int, budget: int
+) -> None:
+    """The map is the first to be cut: the failing function is worth more than any name."""
+    lines: list[str] = []
+    for number, called in enumerate(calls):
+        if number == chosen:
+            line = len(lines) + 2
+        lines.append(f'def function_{number}(a, b="`"):')
+        lines += ["    a = a + 1"] * (60 if number in long else 1)
+        lines += [f"    function_{each}(a)" for each in called]
+    (tmp_path / "graph.py").write_text("\n".join(lines) + "\n")
+
+    seen = await collect(tmp_path, error=error(frame("graph.py", line)), budget=budget)
+
+    assert seen["tokens"] == estimated(seen["text"]) <= budget
+    first = seen["excerpts"][0]
+    assert first["symbol"] == f"function_{chosen}"
+    shown = "\n".join(lines[first["start"] - 1 : first["end"]])
+    assert shown in seen["text"]
+    assert first["start"] <= line <= first["end"]
