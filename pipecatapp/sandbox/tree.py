@@ -9,7 +9,7 @@ import errno
 import os
 import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -47,7 +47,7 @@ class Entry:
         return stat.S_ISLNK(self.mode)
 
 
-def walk(folder: Path, *, depth: int, skip: frozenset[str] = frozenset()) -> Iterator[Entry]:
+def walk(folder: Path, *, depth: int, skip: Container[str] = ()) -> Iterator[Entry]:
     """Everything below, parents first; names in `skip` (in any case) are passed over.
 
     Raises `TooLarge` below `depth` folders. What vanishes meanwhile is left out.
@@ -59,7 +59,7 @@ def walk(folder: Path, *, depth: int, skip: frozenset[str] = frozenset()) -> Ite
         os.close(root)
 
 
-def _walk(folder: int, prefix: str, depth: int, skip: frozenset[str]) -> Iterator[Entry]:
+def _walk(folder: int, prefix: str, depth: int, skip: Container[str]) -> Iterator[Entry]:
     if depth < 0:
         raise TooLarge(f"folders lie too deep inside each other, at {prefix[:80]!r}")
     for name in sorted(os.listdir(folder)):

@@ -21,6 +21,7 @@ from pipecatapp.tools.people import ask
 from pipecatapp.tools.people import note as people_note
 from pipecatapp.tools.plain import value
 from pipecatapp.tools.project import facts
+from pipecatapp.tools.project import tree as project_tree
 from pipecatapp.tools.speech import hear, say
 from pipecatapp.tools.workspace import deliver, reset, state
 from pipecatapp.workflow import Tool
@@ -44,6 +45,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             reset.reset,
             deliver.deliver,
             facts.facts,
+            project_tree.tree,
             run.run,
             install.install,
             run_tests.run_tests,

@@ -110,6 +110,7 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
         "budget": A,
     },
     "project.facts": {},
+    "project.tree": {"depth": M, "limit": M},
     "speech.say": {"text": M, "path": M, "voice": M},
     "speech.hear": {"path": M, "language": M},
     "cluster.status": {},

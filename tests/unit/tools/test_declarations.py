@@ -36,6 +36,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "code.context": {},
     "code.map": {},
     "project.facts": {},
+    "project.tree": {},
     "speech.say": {"text": "x", "path": "x.wav"},
     "speech.hear": {"path": "x.wav"},
     "cluster.status": {},
