@@ -83,7 +83,7 @@ async def tags_of(ctx: Context, root: Path, paths: Sequence[str]) -> dict[str, T
     missing = [path for path in hashes if CACHE.get(_key(path, hashes[path])) is None]
     parsed = [path for path in missing if has_grammar(path) and "\n" not in path]
     if parsed:
-        await _parse(ctx, root, parsed)
+        await _parse(ctx, root, {path: hashes[path] for path in parsed})
     others = [path for path in missing if not has_grammar(path) and ctags.known(path)]
     for path, found in (await ctags.definitions_in_files(ctx, root, others)).items():
         lines = await asyncio.to_thread(_lines, root, path)
@@ -92,8 +92,12 @@ async def tags_of(ctx: Context, root: Path, paths: Sequence[str]) -> dict[str, T
     return {path: tags for path, tags in keyed.items() if tags is not None}
 
 
-async def _parse(ctx: Context, root: Path, paths: Sequence[str]) -> None:
-    """Read files in the sandbox. One that ends the program is left out, with those after it."""
+async def _parse(ctx: Context, root: Path, hashes: Mapping[str, str]) -> None:
+    """Read files in the sandbox. One that ends the program is left out, with those after it.
+
+    A file may exploit a grammar, so only tags of the files asked for, with the hashes that were
+    computed outside the sandbox, are cached.
+    """
     mounts = [Mount(root, "/source"), Mount(TAGGER, "/hearth/tagger.py"), *_grammars()]
     command = [python(), "-I", "/hearth/tagger.py", "/source", "/grammars"]
     guard.watch()
@@ -101,7 +105,7 @@ async def _parse(ctx: Context, root: Path, paths: Sequence[str]) -> None:
         try:
             ended = await ctx.service(Sandbox).run(
                 command, folder, limits=LIMITS, mounts=mounts,
-                stdin="\n".join(paths).encode(errors="surrogateescape"),
+                stdin="\n".join(hashes).encode(errors="surrogateescape"),
             )  # fmt: skip
         except SandboxUnusable as error:
             raise ToolFailed(str(error)) from error
@@ -109,7 +113,8 @@ async def _parse(ctx: Context, root: Path, paths: Sequence[str]) -> None:
         lines = ended.stderr.text.strip().splitlines() or [f"exit code {ended.exit_code}"]
         raise ToolFailed(f"The source files cannot be read: {lines[-1][:200]}.")
     for path, digest, tags in await asyncio.to_thread(list, _printed(ended.stdout.text)):
-        CACHE.put(_key(path, digest), tags)
+        if hashes.get(path) == digest:
+            CACHE.put(_key(path, digest), tags)
 
 
 def _grammars() -> Iterator[Mount]:
@@ -124,12 +129,13 @@ def _grammars() -> Iterator[Mount]:
 def _printed(text: str) -> Iterator[tuple[str, str, Tags]]:
     for line in text.splitlines():
         try:
-            told: dict[str, Any] = json.loads(line)
-        except ValueError:  # the line at which the output was cut
+            fields: dict[str, Any] = json.loads(line)
+            definitions = tuple(Tag(*values) for values in fields["definitions"])
+            references = {int(index): names for index, names in fields["references"].items()}
+            entry = str(fields["path"]), str(fields["hash"]), Tags(definitions, references)
+        except (ValueError, KeyError, TypeError, AttributeError):  # cut off, or not of the tagger
             continue
-        definitions = tuple(Tag(*one) for one in told["definitions"])
-        references = {int(index): names for index, names in told["references"].items()}
-        yield told["path"], told["hash"], Tags(definitions, references)
+        yield entry
 
 
 def _without_references(found: Iterable[Definition], lines: Sequence[str]) -> Tags:
