@@ -40,6 +40,7 @@ SUMMARIES: Final = {
     "keys": "Make, see, limit and revoke keys.",
     "code": "Let agents change source code.",
     "runs": "List, show, answer, cancel, repeat, compare, export and remove runs.",
+    "conversations": "List, rename, delete and export conversations.",
     "workflows": "List, show, edit, compare, save and remove workflows.",
     "layers": "List, show, save and remove layers, which change workflows.",
     "schedule": "List, add, pause, resume, run and remove schedules.",

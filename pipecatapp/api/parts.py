@@ -78,8 +78,8 @@ class Parts:
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        ledger = self.runs.engine.ledger
-        self.conversations, self.notes = ConversationService(ledger), NoteService(ledger)
+        engine = self.runs.engine
+        self.conversations, self.notes = ConversationService(engine), NoteService(engine.ledger)
         self.runs.on_start = self.watch
         self.starter = Starter(self.schedules, self._start_scheduled, self._workflows)
 

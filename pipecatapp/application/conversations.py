@@ -1,26 +1,34 @@
-"""Conversations: list them, show one, and let a caller go on with one."""
+"""Conversations: find, show, rename, delete and export them, and let a caller go on with one."""
+
+import asyncio
+import json
+import re
+from typing import Final, Literal
 
 from pydantic import BaseModel
 
-from pipecatapp.application.engine import Ledger
-from pipecatapp.records.conversations import (
-    ConversationSummary,
-    Turn,
-    Unseen,
-    claim,
-    conversations,
-    is_known,
-    may_read,
-    turns,
-    unseen,
-)
+from pipecatapp.application import retention
+from pipecatapp.application.engine import Engine
+from pipecatapp.records import conversations as records
+from pipecatapp.records.conversations import ConversationSummary, Turn, Unseen
 
 __all__ = [
     "ConversationDetail",
     "ConversationService",
     "ConversationSummary",
+    "DeletedConversation",
+    "ExportFormat",
+    "ExportedConversation",
     "UnknownConversation",
 ]
+
+ExportFormat = Literal["markdown", "json"]
+
+FORMAT: Final = 1
+"""Of the JSON of an exported conversation."""
+
+_NAME = 60
+"""Characters of the title in the name of an exported file."""
 
 
 class UnknownConversation(LookupError):
@@ -31,28 +39,109 @@ class ConversationDetail(BaseModel):
     """The last turns of a conversation, and what its model no longer saw."""
 
     id: str
+    title: str
     turns: list[Turn]
     unseen: Unseen | None = None
 
 
+class DeletedConversation(BaseModel):
+    """The number of runs that were removed, and of notes that were saved in them and stay."""
+
+    runs: int
+    notes: int
+
+
+class ExportedConversation(BaseModel):
+    """A conversation as a file; `name` has no directory and may have any letters."""
+
+    name: str
+    media_type: str
+    text: str
+
+
 class ConversationService:
-    """The conversations in one ledger. `owner` is the name of a key, empty for the built-in one."""
+    """The conversations in the ledger of an engine. `owner` is the name of a key, empty for the
+    built-in one. Each method that names a conversation raises `UnknownConversation`.
+    """
 
-    def __init__(self, ledger: Ledger) -> None:
-        self._ledger = ledger
+    def __init__(self, engine: Engine) -> None:
+        self._engine, self._ledger = engine, engine.ledger
 
-    def list(self, limit: int, owner: str = "") -> list[ConversationSummary]:
-        """The newest first; all of them for the built-in key."""
-        return conversations(self._ledger.read, limit, owner)
+    def find(self, text: str, limit: int, *, owner: str = "") -> list[ConversationSummary]:
+        """Those with all words of `text`, the newest first; of all owners for the built-in key."""
+        return records.conversations(self._ledger.read, limit, owner, text)
 
     def show(self, id: str, *, limit: int, after: str = "", owner: str = "") -> ConversationDetail:
-        """The turns after the run `after`, oldest first. Raises `UnknownConversation`."""
+        """The turns after the run `after`, oldest first."""
+        self._check(id, owner)
         read = self._ledger.read
-        if not (is_known(read, id) and may_read(read, id, owner)):
-            raise UnknownConversation(f"There is no conversation {id!r}.")
-        shown = turns(read, id, limit, after=after)
-        return ConversationDetail(id=id, turns=shown, unseen=unseen(read, id))
+        shown = records.turns(read, id, limit, after=after)
+        title = records.summary(read, id).title
+        return ConversationDetail(id=id, title=title, turns=shown, unseen=records.unseen(read, id))
 
     async def claim(self, id: str, owner: str, title: str) -> bool:
         """Let `owner` go on with a conversation, or create it; False if another owns it."""
-        return await claim(self._ledger, id, owner, title)
+        return await records.claim(self._ledger, id, owner, title)
+
+    async def rename(self, id: str, title: str, *, owner: str = "") -> ConversationSummary:
+        """Give a conversation another title."""
+        self._check(id, owner)
+        await records.rename(self._ledger, id, title)
+        return records.summary(self._ledger.read, id)
+
+    async def delete(self, id: str, *, owner: str = "") -> DeletedConversation:
+        """Stop the unfinished runs of a conversation and remove all of its runs with what belongs
+        to them. A run that starts meanwhile is removed, too. Notes stay.
+        """
+        self._check(id, owner)
+        removed, read = 0, self._ledger.read
+        while runs := records.runs_of(read, id):
+            for run in (run for run, ended in runs.items() if not ended):
+                await self._engine.cancel(run)
+            await retention.delete(self._engine, list(runs))
+            removed += len(runs)
+        await records.forget(self._ledger, id)
+        return DeletedConversation(runs=removed, notes=records.notes_of(read, id))
+
+    async def export(
+        self, id: str, format: ExportFormat, *, owner: str = ""
+    ) -> ExportedConversation:
+        """All turns of a conversation as Markdown, or as JSON with every field of each turn."""
+        self._check(id, owner)
+        turns = await asyncio.to_thread(records.all_turns, self._ledger.read, id)
+        about = records.summary(self._ledger.read, id)
+        name = "-".join(re.findall(r"\w+", about.title))[:_NAME].strip("-") or "conversation"
+        if format == "json":
+            content = {"format": FORMAT, **about.model_dump()}
+            content["turns"] = [turn.model_dump() for turn in turns]
+            text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+            return ExportedConversation(
+                name=f"{name}.json", media_type="application/json", text=text
+            )
+        text = _markdown(about, turns)
+        return ExportedConversation(name=f"{name}.md", media_type="text/markdown", text=text)
+
+    def _check(self, id: str, owner: str) -> None:
+        read = self._ledger.read
+        if not (records.is_known(read, id) and records.may_read(read, id, owner)):
+            raise UnknownConversation(f"There is no conversation {id!r}.")
+
+
+def _markdown(about: ConversationSummary, turns: list[Turn]) -> str:
+    """A conversation as a document that a person reads: a heading for each message."""
+    title = " ".join(about.title.split()) or "Untitled"
+    parts = [f"# {title}", *(part for turn in turns for part in _turn(turn))]
+    return "\n\n".join(parts) + "\n"
+
+
+def _turn(turn: Turn) -> list[str]:
+    parts = [f"## You ({turn.at})", turn.user.strip()]
+    for asked in turn.questions:
+        question = " ".join(str(asked.question.get("text", "")).split())
+        answer = "not answered" if asked.answer is None else " ".join(str(asked.answer).split())
+        parts.append(f"> Question: {question}\n>\n> Answer: {answer}")
+    parts += ["## Hearth", turn.assistant.strip()]
+    if turn.status != "done":
+        reason = f": {turn.error}" if turn.error else ""
+        parts.append(f"*({turn.status}{reason})*")
+    return [part for part in parts if part]

@@ -4,6 +4,7 @@ import typer
 
 from pipecatapp.cli.backup import back_up, restore
 from pipecatapp.cli.code import build_app, fix_bug
+from pipecatapp.cli.conversations import conversation_commands
 from pipecatapp.cli.documents.commands import document_commands
 from pipecatapp.cli.fork import changes_of_run, compare_runs, fork_run, pin_step, run_again
 from pipecatapp.cli.library.commands import library_commands
@@ -26,6 +27,7 @@ def commands(app: typer.Typer) -> None:
     group.command("build")(build_app)
     app.add_typer(group, name="code")
     app.add_typer(_run_commands(), name="runs")
+    conversation_commands(app)
     document_commands(app)
     library_commands(app)
 

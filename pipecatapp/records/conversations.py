@@ -1,12 +1,25 @@
 """Conversations: the runs of each, as turns of people and models."""
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel
 
 from pipecatapp.workflow import Ledger, Status
-from pipecatapp.workflow.storage import TITLE, Reader, answers, canonical, clean, now, read_json
+from pipecatapp.workflow.storage import (
+    TITLE,
+    WORD,
+    Reader,
+    answers,
+    canonical,
+    clean,
+    now,
+    read_json,
+)
+
+PAGE = 500
+"""Turns that `all_turns` reads at once."""
 
 
 class TurnQuestion(BaseModel):
@@ -88,6 +101,14 @@ def turns(
     ]
 
 
+def all_turns(reader: Reader, conversation: str) -> list[Turn]:
+    """Every turn of a conversation, oldest first."""
+    found: list[Turn] = []
+    while page := turns(reader, conversation, PAGE, before=found[0].run if found else None):
+        found = page + found
+    return found
+
+
 def unseen(reader: Reader, conversation: str) -> Unseen | None:
     """What the model no longer saw at the latest turn; None while it sees everything."""
     sql = """SELECT output FROM step WHERE tool = 'conversation.recall' AND status = 'done'
@@ -106,11 +127,60 @@ def is_known(reader: Reader, conversation: str) -> bool:
     return bool(reader.rows(sql, (conversation, conversation)))
 
 
-def conversations(reader: Reader, limit: int, owner: str = "") -> list[ConversationSummary]:
-    """The conversations of one owner, the newest first; all of them for the built-in key."""
+def conversations(
+    reader: Reader, limit: int, owner: str = "", text: str = ""
+) -> list[ConversationSummary]:
+    """The conversations of one owner, the newest first; all of them for the built-in key.
+
+    With `text`, those that have each of its words, or a word that begins with it, in their title
+    or in the search index of one of their runs. Accents and case do not count.
+    """
+    words = WORD.findall(unicodedata.normalize("NFC", text))
+    if text.strip() and not words:
+        return []
     sql = """SELECT id, title, updated FROM conversation WHERE ? IN ('', owner)
         ORDER BY updated DESC, id LIMIT ?"""
-    return [ConversationSummary(**dict(row)) for row in reader.rows(sql, (owner, limit))]
+    rows = reader.rows(sql, (owner, -1 if words else limit))
+    found = [ConversationSummary(**dict(row)) for row in rows]
+    for word in words:
+        with_word = _with_word(reader, word)
+        found = [each for each in found if each.id in with_word or _begins(each.title, word)]
+    return found[:limit]
+
+
+def summary(reader: Reader, conversation: str) -> ConversationSummary:
+    """The line of a conversation; one of imported runs only has no title."""
+    sql = """SELECT id, title, updated FROM conversation WHERE id = ?1 UNION ALL
+        SELECT conversation, '', max(started) FROM run WHERE conversation = ?1
+        GROUP BY conversation LIMIT 1"""
+    return ConversationSummary(**dict(reader.rows(sql, (conversation,))[0]))
+
+
+async def rename(ledger: Ledger, conversation: str, title: str) -> None:
+    """Set the title of a conversation. One of imported runs only becomes listed by that."""
+    at = now()
+    upsert = """INSERT INTO conversation (id, title, created, updated) VALUES (?, ?, ?, ?)
+        ON CONFLICT (id) DO UPDATE SET title = excluded.title"""
+    await ledger.submit("", [(upsert, (conversation, clean(title), at, at))])
+
+
+async def forget(ledger: Ledger, conversation: str) -> None:
+    """Remove the row of a conversation that has no runs."""
+    sql = """DELETE FROM conversation WHERE id = ?1
+        AND NOT EXISTS (SELECT 1 FROM run WHERE conversation = ?1)"""
+    await ledger.submit("", [(sql, (conversation,))])
+
+
+def runs_of(reader: Reader, conversation: str) -> Mapping[str, bool]:
+    """The ids of the runs of a conversation, oldest first, and whether each has ended."""
+    sql = "SELECT id, ended FROM run WHERE conversation = ? ORDER BY id"
+    return {row["id"]: row["ended"] is not None for row in reader.rows(sql, (conversation,))}
+
+
+def notes_of(reader: Reader, conversation: str) -> int:
+    """The number of notes that were saved in a conversation."""
+    sql = "SELECT count(*) AS number FROM note WHERE source ->> '$.conversation' = ?"
+    return int(reader.rows(sql, (conversation,))[0]["number"])
 
 
 def may_read(reader: Reader, conversation: str, owner: str) -> bool:
@@ -133,6 +203,26 @@ async def claim(ledger: Ledger, conversation: str, owner: str, title: str) -> bo
     row = (conversation, clean(title)[:TITLE], at, at, owner, conversation)
     await ledger.submit("", [(insert, row)])
     return may_read(ledger.read, conversation, owner)
+
+
+def _with_word(reader: Reader, word: str) -> set[str]:
+    """The conversations with a run that has a word, or one that begins with it."""
+    sql = """SELECT DISTINCT run.conversation AS id FROM run_fts
+        JOIN run_text ON run_text.number = run_fts.rowid JOIN run ON run.id = run_text.run
+        WHERE run_fts MATCH ? AND run.conversation IS NOT NULL"""
+    return {row["id"] for row in reader.rows(sql, (f'"{word}"*',))}
+
+
+def _begins(title: str, word: str) -> bool:
+    """Whether a word of a title begins with a word, as the search index of runs compares them."""
+    begin = _plain(word)
+    return any(each.startswith(begin) for each in WORD.findall(_plain(title)))
+
+
+def _plain(text: str) -> str:
+    """Lower case without accents, as the tokenizer `unicode61 remove_diacritics 2` has it."""
+    decomposed = unicodedata.normalize("NFKD", text.lower())
+    return "".join(each for each in decomposed if not unicodedata.combining(each))
 
 
 def _answer(outputs: Mapping[str, Any] | None, streamed: str | None) -> str:

@@ -15,6 +15,8 @@ PREFIX = 3
 """Letters from which on a word of a query also finds words that begin with it."""
 
 _WORD = re.compile(r"\w+")
+_COLUMNS = """note.*, EXISTS (SELECT 1 FROM run WHERE run.id = note.source ->> '$.run')
+    AS source_exists"""
 _TURN = "/turn["
 """A part of the paths of calls that a model of an agent wanted."""
 
@@ -49,6 +51,8 @@ class Note(BaseModel):
     tags: tuple[str, ...]
     owner: str = ""
     source: Source = Source()
+    source_exists: bool = True
+    """Whether the run that saved the note is still there."""
 
 
 def source_of(ledger: Ledger, run: str, path: str) -> Source:
@@ -108,12 +112,12 @@ def find(ledger: Ledger, query: str, limit: int = 10, *, owner: str = "") -> lis
     words = _WORD.findall(clean(query))
     if words:
         asked = " OR ".join(f'"{word}"' + "*" * (len(word) >= PREFIX) for word in words)
-        sql = """SELECT note.* FROM doc_fts JOIN note ON note.id = doc_fts.ref
+        sql = f"""SELECT {_COLUMNS} FROM doc_fts JOIN note ON note.id = doc_fts.ref
             WHERE doc_fts MATCH ? AND kind = 'note' AND ? IN ('', owner)
             ORDER BY rank, note.id DESC LIMIT ?"""
         rows = ledger.read.rows(sql, (asked, owner, limit))
     else:
-        sql = "SELECT * FROM note WHERE ? IN ('', owner) ORDER BY id DESC LIMIT ?"
+        sql = f"SELECT {_COLUMNS} FROM note WHERE ? IN ('', owner) ORDER BY id DESC LIMIT ?"
         rows = ledger.read.rows(sql, (owner, limit))
     return [_note(row) for row in rows]
 
@@ -126,4 +130,5 @@ def _note(row: Row) -> Note:
         tags=tuple(json.loads(row["tags"])),
         owner=row["owner"],
         source=Source.model_validate_json(row["source"]),
+        source_exists=row["source_exists"],
     )

@@ -12,10 +12,15 @@ export const post = async (path, body, options) => (await call("POST", path, { .
 
 export const put = async (path, body, options) => (await call("PUT", path, { ...options, body })).json()
 
+export const patch = async (path, body, options) => (await call("PATCH", path, { ...options, body })).json()
+
 /** A text; with `body` the question is posted. */
 export const getText = async (path, body) => (await call(body === undefined ? "GET" : "POST", path, { body })).text()
 
 export const remove = async (path, options) => void (await call("DELETE", path, options))
+
+/** The same for a DELETE that is answered with JSON. */
+export const removed = async (path) => (await call("DELETE", path, {})).json()
 
 export async function signIn(key) {
   await call("POST", "/api/session", { body: { key }, asking: true })

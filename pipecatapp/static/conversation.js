@@ -1,5 +1,5 @@
 // Conversations as the page knows them. A turn is a run of the server: it continues without this page, which only follows it.
-import { get, post } from "./api.js"
+import { get, patch, post, removed } from "./api.js"
 import { every } from "./events.js"
 import { ENDED } from "./format.js"
 import { openRun } from "./run-state.js"
@@ -16,6 +16,8 @@ class Conversation extends EventTarget {
   /** What the model no longer sees: {before, partly}; null while it sees everything. */
   unseen = null
   error = null
+  /** Whether somebody has deleted it while it was shown. */
+  deleted = false
   #sending = 0
   #exists
   #stopLooking = null
@@ -28,7 +30,7 @@ class Conversation extends EventTarget {
   }
 
   get #address() {
-    return `/api/conversations/${encodeURIComponent(this.id)}`
+    return conversationAddress(this.id)
   }
 
   get busy() {
@@ -62,6 +64,7 @@ class Conversation extends EventTarget {
       this.unseen = unseen
       for (const turn of turns) this.#take(turn)
     } catch (error) {
+      if (error.status === 404 && this.turns.length) return forget(this.id)
       this.#exists = error.status !== 404 // an old address: nobody has said anything in it
       this.error = this.#exists ? error.message : null
     }
@@ -149,6 +152,13 @@ class Conversation extends EventTarget {
     return post(`/api/runs/${encodeURIComponent(turn.run)}/cancel`)
   }
 
+  /** Shows that it was deleted. */
+  end() {
+    this.deleted = true
+    this.leave()
+    this.#tell()
+  }
+
   #tell() {
     this.dispatchEvent(new Event("change"))
   }
@@ -173,7 +183,32 @@ export function newConversation() {
   return open.get(id)
 }
 
-export const listConversations = async () => (await get("/api/conversations")).conversations
+const conversationAddress = (id) => `/api/conversations/${encodeURIComponent(id)}`
+
+/** The newest first; with `text`, those that have its words. */
+export const listConversations = async (text = "") => (await get(`/api/conversations?${new URLSearchParams({ text })}`)).conversations
+
+export const exportAddress = (id, format) => `${conversationAddress(id)}/export?format=${format}`
+
+export async function renameConversation(id, title) {
+  await patch(conversationAddress(id), { title })
+  all.dispatchEvent(new Event("change"))
+}
+
+/** Removes a conversation with its runs; {runs, notes}: how many are removed, and how many notes stay. */
+export async function deleteConversation(id) {
+  const answer = await removed(conversationAddress(id))
+  forget(id)
+  return answer
+}
+
+/** What is shown of a conversation that is no longer there ends. */
+function forget(id) {
+  const gone = open.get(id)
+  open.delete(id)
+  gone?.end()
+  all.dispatchEvent(new Event("change"))
+}
 
 export function forgetAll() {
   for (const each of open.values()) each.leave()

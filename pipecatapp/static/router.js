@@ -45,7 +45,8 @@ export const runAddress = (run, step) => `#/runs/${encodeURIComponent(run)}${ste
 export const compareAddress = (run, other) => `${runAddress(run)}?with=${encodeURIComponent(other)}`
 export const runsAddress = (filters) => (Object.keys(filters).length ? `#/runs?${new URLSearchParams(filters)}` : "#/runs")
 export const workflowAddress = (id) => `#/workflows/${encodeURIComponent(id)}`
-export const chatAddress = (id) => `#/chat/${encodeURIComponent(id)}`
+/** The chat: a new one without an id; `text` is what the list of conversations is searched by. */
+export const chatAddress = (id = "", text = "") => `#/chat${id && `/${encodeURIComponent(id)}`}${text && `?${new URLSearchParams({ text })}`}`
 
 /**
  * Changes the address without a new page: for what a page shows of itself (an open conversation, a chosen step).

@@ -6,6 +6,7 @@ from pipecatapp.workflow.ledger.inbox import answers, presets
 from pipecatapp.workflow.ledger.journal import TITLE
 from pipecatapp.workflow.ledger.lease import refuse_if_held
 from pipecatapp.workflow.ledger.reading import (
+    WORD,
     Reader,
     RunFilter,
     RunRow,
@@ -22,6 +23,7 @@ __all__ = [
     "APPLICATION_ID",
     "MIGRATIONS",
     "TITLE",
+    "WORD",
     "Reader",
     "RunFilter",
     "RunRow",

@@ -7,7 +7,7 @@ import { copyButton } from "./copy-button.js"
  */
 export function openDialog({ title, content, actions = [], close = "Close", wide = false }) {
   const buttons = actions.map(({ name, label, kind = "" }) => h("button", { type: "submit", value: name, class: `button ${kind}`, testid: `dialog-${name}` }, label))
-  const form = h("form", { method: "dialog", class: "dialog-body" }, h("h2", { id: "dialog-title" }, title), content, h("div", { class: "dialog-actions" }, h("button", { type: "submit", value: "", class: "button", testid: "dialog-close" }, close), buttons))
+  const form = h("form", { method: "dialog", class: "dialog-body" }, h("h2", { id: "dialog-title" }, title), content, h("div", { class: "dialog-actions" }, h("button", { type: "button", class: "button", testid: "dialog-close", onclick: () => dialog.close("") }, close), buttons))
   const dialog = h("dialog", { class: "dialog", "aria-labelledby": "dialog-title", testid: "dialog", dataset: { wide } }, form)
   document.body.append(dialog)
   return new Promise((resolve) => {

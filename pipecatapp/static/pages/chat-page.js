@@ -15,6 +15,7 @@ const WIDE = matchMedia("(min-width: 1100px)")
 class ChatPage extends HTMLElement {
   #current = null
   #state = ""
+  #address = "" // the conversation that the address names; none before the first message of a new one
   /** What was sent and refused, or written before a reload: the server may have it all the same, as a turn after a run. */
   #unsure = { text: "", after: "" }
 
@@ -22,7 +23,7 @@ class ChatPage extends HTMLElement {
     this.thread = h("chat-thread", { onidea: (event) => this.composer.fill(event.detail.text), onretry: () => this.#say(this.#current.turns.at(-1).user), onstop: () => this.#stop(), onanswered: () => this.#current.look(), oninspect: (event) => this.#inspect(event.detail.run) })
     this.composer = h("chat-composer", { onsay: (event) => this.#say(event.detail.text), onstop: () => this.#stop() })
     this.models = h("model-picker")
-    this.list = h("conversation-list")
+    this.list = h("conversation-list", { onfind: () => rewrite(chatAddress(this.#address, this.list.text)) })
     this.panel = h("run-panel")
     this.side = h("aside", { class: "chat-side", id: "chat-side", "aria-label": "Conversations" }, this.list)
     this.runs = h("aside", { class: "chat-run", id: "chat-run", "aria-label": "Run behind the answer", testid: "run-panel" }, this.panel)
@@ -47,8 +48,9 @@ class ChatPage extends HTMLElement {
   #narrowed = () => this.#open("run", WIDE.matches && localStorage.getItem("hearth.panel") !== "closed")
 
   /** Called with new parameters while this page stays. */
-  enter({ conversation: id }) {
+  enter({ conversation: id, text = "" }) {
     this.#leave()
+    this.#address = id ?? ""
     this.#current = id ? conversation(id) : newConversation()
     this.#current.addEventListener("change", this.#show)
     this.#current.follow()
@@ -57,6 +59,7 @@ class ChatPage extends HTMLElement {
     this.#open("side", false)
     this.panel.follow(this.#current.turns.at(-1)?.run ?? null)
     this.list.setAttribute("current", this.#current.id)
+    this.list.text = text
     this.#show()
     if (matchMedia("(hover: hover)").matches) requestAnimationFrame(() => this.composer.field.focus())
   }
@@ -68,7 +71,8 @@ class ChatPage extends HTMLElement {
 
   /** What was written answers the question that is open; without one it is a new turn. */
   async #say(text) {
-    rewrite(chatAddress(this.#current.id))
+    this.#address = this.#current.id
+    rewrite(chatAddress(this.#address, this.list.text))
     const { question } = this.#current
     try {
       if (question) await answerQuestion(question.run, question.path, question.question, text)
@@ -86,6 +90,7 @@ class ChatPage extends HTMLElement {
   }
 
   #show = () => {
+    if (this.#current.deleted) return this.#afterDeletion()
     const last = this.#current.turns.at(-1)
     this.thread.show(this.#current)
     this.composer.busy = this.#current.busy
@@ -95,6 +100,13 @@ class ChatPage extends HTMLElement {
     const state = last ? `${last.state} ${last.run}` : ""
     if (state !== this.#state) this.#turned(last)
     this.#state = state
+  }
+
+  /** The conversation is gone: a new one, with what was being written. */
+  #afterDeletion() {
+    announce("This conversation was deleted.")
+    rewrite(chatAddress("", this.list.text))
+    this.enter({ text: this.list.text })
   }
 
   #turned(last) {

@@ -49,9 +49,9 @@ class NotesPage extends HTMLElement {
 }
 
 /** Who saved a note, in which run, and what was read before. */
-function source({ owner, source: { by, run, read } }) {
+function source({ owner, source_exists: exists, source: { by, run, read } }) {
   const parts = []
-  if (by) parts.push(` · saved by a ${by} in `, h("a", { href: runAddress(run) }, "this run"))
+  if (by) parts.push(` · saved by a ${by} in `, exists ? h("a", { href: runAddress(run) }, "this run") : "a run that was deleted")
   if (read?.length) parts.push(` after reading ${read.join(", ")}`)
   if (owner) parts.push(` · key ${owner}`)
   return parts

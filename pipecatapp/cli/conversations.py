@@ -1,0 +1,116 @@
+"""`hearth conversations`: list, rename, delete and export conversations."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from pipecatapp.cli.exit_codes import DONE, finish
+from pipecatapp.cli.options import JsonOption, StateOption
+from pipecatapp.cli.runs import console
+from pipecatapp.client import connect, segment
+
+IdArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="A conversation that `hearth conversations` lists.")
+]
+
+
+def conversation_commands(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    group = typer.Typer(
+        help="List, rename, delete and export conversations.", invoke_without_command=True
+    )
+    group.callback()(list_conversations)
+    group.command("list")(list_conversations)
+    group.command("rename")(rename_conversation)
+    group.command("delete")(delete_conversation)
+    group.command("export")(export_conversation)
+    app.add_typer(group, name="conversations")
+
+
+def list_conversations(
+    context: typer.Context,
+    text: Annotated[
+        str,
+        typer.Option(metavar="WORDS", help="Those with these words, or words that begin so."),
+    ] = "",
+    limit: Annotated[int, typer.Option(min=1, max=500, help="How many at most.")] = 50,
+    state_dir: StateOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """List conversations, newest first."""
+    if context.invoked_subcommand is None:
+        finish(_list(text, limit, state_dir, as_json=as_json))
+
+
+def rename_conversation(
+    id: IdArgument,
+    title: Annotated[str, typer.Argument(metavar="TITLE", help="The new title.")],
+    state_dir: StateOption = None,
+) -> None:
+    """Give a conversation another title."""
+    finish(_rename(id, title, state_dir))
+
+
+def delete_conversation(id: IdArgument, state_dir: StateOption = None) -> None:
+    """Remove a conversation with its runs, also those that have not ended; its notes stay."""
+    finish(_delete(id, state_dir))
+
+
+def export_conversation(
+    id: IdArgument,
+    format: Annotated[
+        Literal["markdown", "json"], typer.Option("--format", help="How it is written.")
+    ] = "markdown",
+    state_dir: StateOption = None,
+) -> None:
+    """Print a conversation with all of its turns."""
+    finish(_export(id, format, state_dir))
+
+
+def _path(id: str) -> str:
+    return f"/api/conversations/{segment(id)}"
+
+
+async def _list(text: str, limit: int, state_dir: Path | None, *, as_json: bool) -> int:
+    async with connect(state_dir) as client:
+        params = {"text": text, "limit": limit}
+        page = await client.request("GET", "/api/conversations", params=params)
+    if as_json:
+        typer.echo(json.dumps(page, indent=2, ensure_ascii=False))
+    elif not page["conversations"]:
+        typer.echo("No matching conversations." if text else "No conversations yet.")
+    else:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for name in ("id", "updated", "title"):
+            table.add_column(name, no_wrap=True, overflow="ellipsis")
+        for each in page["conversations"]:
+            title = Text(" ".join(each["title"].split()))
+            table.add_row(Text(each["id"]), each["updated"], title)
+        console().print(table)
+    return DONE
+
+
+async def _rename(id: str, title: str, state_dir: Path | None) -> int:
+    async with connect(state_dir) as client:
+        renamed = await client.request("PATCH", _path(id), {"title": title})
+    typer.echo(f"{id} is renamed to {renamed['title']}.")
+    return DONE
+
+
+async def _delete(id: str, state_dir: Path | None) -> int:
+    async with connect(state_dir) as client:
+        answer = await client.request("DELETE", _path(id))
+    typer.echo(f"{id} is deleted: {answer['runs']} runs. {answer['notes']} notes stay.")
+    return DONE
+
+
+async def _export(id: str, format: str, state_dir: Path | None) -> int:
+    async with connect(state_dir) as client:
+        text = await client.text("GET", f"{_path(id)}/export", params={"format": format})
+    typer.echo(text, nl=False)
+    return DONE
