@@ -114,6 +114,7 @@ def test_deleted_conversation_is_gone_in_both_tabs_and_drafts_stay(visitor: Visi
     for tab, draft in ((page, "First draft"), (second, "Second draft")):
         tab.get_by_test_id("composer").fill(draft)
 
+    page.bring_to_front()
     menu_of(page, "Where is tea?").click()
     item(page, "delete").click()
     expect(page.get_by_test_id("dialog")).to_contain_text("“Where is tea?” is removed")
