@@ -127,7 +127,7 @@ async def _parts(
         if isinstance(block, SymbolEdit):
             found.append(await _symbol(ctx, path, old, block))
         elif isinstance(block, Hunks) and not block.creates and not block.deletes:
-            known = bool(block.blob) and _blob(data).startswith(block.blob)
+            known = bool(block.blob) and blob_id(data).startswith(block.blob)
             found += [await asyncio.to_thread(_hunk, old, hunk, known) for hunk in block.hunks]
         else:
             raise Refused("overlap", f"{path} is created and changed.", at=block.at)
@@ -214,7 +214,7 @@ def _check(path: str, old: Content | None, new: Content, block: Block) -> None:
         check_python_bodies("" if old is None else old.text, new.text, block.at)
 
 
-def _blob(data: bytes) -> str:
+def blob_id(data: bytes) -> str:
     """The id that git gives a file of these bytes."""
     return hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest()
 

@@ -13,6 +13,7 @@ from pipecatapp.tools.code.edit.transaction import Change, read_file, write_all
 from pipecatapp.tools.code.fix import names
 from pipecatapp.tools.code.fix.problem import Candidate, Problem, problem_of
 from pipecatapp.tools.code.fix.syntax import syntax
+from pipecatapp.tools.code.testing.comparing import failing, why_not_fixed
 from pipecatapp.tools.code.testing.outcome import Tested
 from pipecatapp.tools.code.testing.results import results
 from pipecatapp.tools.code.testing.suite import Suite, suite_of
@@ -47,9 +48,10 @@ class Fixed(BaseModel):
     fixed: list[str] = Field(description="Tests that failed before and pass now.")
     failing: list[str] = Field(description="Tests that still fail.")
     changes: list[TriedChange] = Field(description="Every change, in the order they were tried.")
+    tested: Tested = Field(description="The results of all tests at the end, as of code.test.")
 
 
-@tool("code.fix", effect="exec", version=1)
+@tool("code.fix", effect="exec", version=2)
 async def fix(
     ctx: Context,
     command: Annotated[
@@ -104,11 +106,12 @@ async def fix(
     repair = Repair(ctx, suite, (may_touch, [*TESTS, *protected]), before)
     while len(repair.tried) < attempts and await repair.round(attempts):
         pass
-    failing = _failing(repair.tested)
+    left = failing(repair.tested)
     return Fixed(
-        fixed=[test for test in _failing(before) if test not in failing],
-        failing=failing,
+        fixed=[test for test in failing(before) if test not in left],
+        failing=left,
         changes=repair.tried,
+        tested=repair.tested,
     )
 
 
@@ -157,7 +160,7 @@ class Repair:
             raise ToolFailed(f"{path!r} cannot be changed: {error.strerror or error}.") from error
         try:
             after = await results(self._ctx, self._suite)
-            reason = _worse(self.tested, after)
+            reason = why_not_fixed(self.tested, after)
         except ToolFailed as error:
             reason = str(error)
         self._add(path, candidate, reason)
@@ -187,24 +190,3 @@ def _candidates(problem: Problem) -> list[Candidate]:
         for candidate in fixer(problem):
             found.setdefault(candidate.text, candidate)
     return list(found.values())
-
-
-def _failing(tested: Tested) -> list[str]:
-    return [case.id for case in tested.tests if case.outcome in ("failed", "error")]
-
-
-def _worse(before: Tested, after: Tested) -> str:
-    """Say why a change is not kept; empty if the first failing test passes and no other fails.
-
-    A file that could not be imported counts as a test: all of its tests have to pass.
-    """
-    # pytest shows errors before failures, and the first that it shows is the one to repair.
-    first = next((one.id for one in before.tests if one.outcome == "error"), _failing(before)[0])
-    failing = set(_failing(after))
-    if after.stopped:
-        return f"The tests are stopped by their limit of {after.stopped}."
-    own = [one for one in after.tests if one.id == first or one.id.startswith(f"{first}::")]
-    if not own or any(one.id in failing for one in own):
-        return f"{first} still fails."
-    broken = [case.id for case in before.tests if case.outcome == "passed" and case.id in failing]
-    return f"{broken[0]} passed before." if broken else ""
