@@ -173,8 +173,23 @@ _HISTORY: Migration = (
 index that holds every field of a filter. `owner` is the name of the key that started the run, as
 in `_OWNERS`."""
 
+_FIXES: Migration = (
+    """CREATE TABLE fix (
+        id TEXT PRIMARY KEY, at TEXT NOT NULL, used TEXT NOT NULL, signature TEXT NOT NULL,
+        pattern TEXT NOT NULL, language TEXT NOT NULL, edit TEXT NOT NULL, asked INTEGER NOT NULL,
+        applied INTEGER NOT NULL, green INTEGER NOT NULL, source TEXT NOT NULL,
+        owner TEXT NOT NULL) WITHOUT ROWID""",
+    "CREATE INDEX fix_pattern ON fix (pattern)",
+    "CREATE INDEX fix_used ON fix (owner, used)",
+    "CREATE TABLE fix_use (run TEXT, path TEXT, PRIMARY KEY (run, path)) WITHOUT ROWID",
+    """CREATE TRIGGER fix_use_over AFTER UPDATE OF ended ON run WHEN NEW.ended IS NOT NULL
+        BEGIN DELETE FROM fix_use WHERE run = NEW.id; END""",
+)
+"""Changes that made failing tests pass. `edit` is JSON: lines of definitions. `fix_use` names the
+calls of unfinished runs that have counted a use, so that a resumed run does not count it again."""
+
 MIGRATIONS: Sequence[Migration] = (
-    _FIRST, _QUESTIONS, _LIBRARY, _BEHALF, _SPOKEN, _UNUSED, _OWNERS, _PRUNED, _HISTORY,
+    _FIRST, _QUESTIONS, _LIBRARY, _BEHALF, _SPOKEN, _UNUSED, _OWNERS, _PRUNED, _HISTORY, _FIXES,
 )  # fmt: skip
 """Number n brings a file from format n to format n + 1.
 
