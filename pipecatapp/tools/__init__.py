@@ -12,6 +12,7 @@ from pipecatapp.tools.code.edit import edit
 from pipecatapp.tools.code.fix import fix
 from pipecatapp.tools.code.localise import localise
 from pipecatapp.tools.code.map import map as code_map
+from pipecatapp.tools.code.memory import recall, remember
 from pipecatapp.tools.code.symbols import symbols
 from pipecatapp.tools.code.testing import run_tests
 from pipecatapp.tools.files import delete, listing, read, write
@@ -55,6 +56,8 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             context.context,
             symbols.symbols,
             code_map.code_map,
+            recall.recall,
+            remember.remember,
             say.say,
             hear.hear,
             status.status,

@@ -11,6 +11,12 @@ from pipecatapp.tools import TOOLS
 from pipecatapp.workflow import Context, Tool, ToolFailed
 
 ROOT = Path(__file__).parents[3]
+ERROR: dict[str, Any] = {"type": "E", "message": "", "file": None, "line": None}
+TESTED: dict[str, Any] = {
+    "ok": True, "exit_code": 0, "stopped": None, "per_test": True, "passed": 0, "failed": 0,
+    "errors": 0, "skipped": 0, "tests": [], "tests_left_out": 0, "error": None, "stdout": "",
+    "stderr": "", "seconds": 0.0,
+}  # fmt: skip
 EXAMPLES: dict[str, dict[str, Any]] = {
     "llm": {"messages": [{"role": "user", "content": "x"}]},
     "llm.json": {"messages": [{"role": "user", "content": "x"}], "returns": "text"},
@@ -35,6 +41,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "code.symbols": {},
     "code.context": {},
     "code.map": {},
+    "code.recall": {"error": ERROR},
+    "code.remember": {"before": TESTED, "after": None},
     "project.facts": {},
     "project.tree": {},
     "speech.say": {"text": "x", "path": "x.wav"},
