@@ -13,6 +13,7 @@ from fastapi import Depends, Request
 
 from pipecatapp.application.conversations import ConversationService
 from pipecatapp.application.engine import Workflow
+from pipecatapp.application.fixes import FixService
 from pipecatapp.application.notes import NoteService
 from pipecatapp.application.runs import Beside, Document, RunService
 from pipecatapp.application.schedules.starting import Starter
@@ -80,6 +81,9 @@ class Parts:
     def __post_init__(self) -> None:
         engine = self.runs.engine
         self.conversations, self.notes = ConversationService(engine), NoteService(engine.ledger)
+        ledger = self.runs.engine.ledger
+        self.conversations, self.notes = ConversationService(ledger), NoteService(ledger)
+        self.fixes = FixService(ledger)
         self.runs.on_start = self.watch
         self.starter = Starter(self.schedules, self._start_scheduled, self._workflows)
 

@@ -26,6 +26,7 @@ from pipecatapp.application.engine import (
     WrongAnswer,
 )
 from pipecatapp.application.exit_codes import ExitCode
+from pipecatapp.application.fixes import FixesNotImported, UnknownFix
 from pipecatapp.application.library.service import UnknownProject, UnknownPrompt
 from pipecatapp.application.library.tasks import UnknownTask
 from pipecatapp.application.retention import RunUnfinished
@@ -62,6 +63,8 @@ ERRORS: Final[dict[type[Exception], ErrorCode]] = {
     NotAsked: ErrorCode(409, "not_asked", FAILED, "path"),
     WrongAnswer: ErrorCode(422, "wrong_answer", INVALID, "value"),
     NotImported: ErrorCode(422, "not_imported", INVALID),
+    UnknownFix: ErrorCode(404, "fix_not_found", FAILED, "id"),
+    FixesNotImported: ErrorCode(422, "fixes_not_imported", INVALID),
     LedgerBusy: ErrorCode(503, "ledger_busy", FAILED),
     LedgerTooNew: ErrorCode(503, "ledger_too_new", FAILED),
     LedgerFailed: ErrorCode(503, "ledger_failed", FAILED),

@@ -2,7 +2,7 @@
 
 import typer
 
-from pipecatapp.cli.library import importing, projects, prompts, schedule, secrets, tasks
+from pipecatapp.cli.library import fixes, importing, projects, prompts, schedule, secrets, tasks
 
 
 def library_commands(app: typer.Typer) -> None:
@@ -30,6 +30,16 @@ def library_commands(app: typer.Typer) -> None:
     group.command("set")(secrets.keep_secret)
     group.command("remove")(secrets.remove_secret)
     app.add_typer(group, name="secrets")
+    group = typer.Typer(
+        help="List, show, export, import and remove stored fixes.", invoke_without_command=True
+    )
+    group.callback()(fixes.list_fixes)
+    group.command("list")(fixes.list_fixes)
+    group.command("show")(fixes.show_fix)
+    group.command("export")(fixes.export_fixes)
+    group.command("import")(fixes.import_fixes)
+    group.command("forget")(fixes.forget_fixes)
+    app.add_typer(group, name="fixes")
 
 
 def _schedule(app: typer.Typer) -> None:

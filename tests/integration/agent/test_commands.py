@@ -37,6 +37,10 @@ outputs: {total: "{{ inputs.numbers | sum }}"}
     "layer.yaml": "kind: layer\nid: other\nof: sum\nset: {now.with.zone: Asia/Tokyo}\n",
     "polite.md": "---\ntags: [style]\n---\nBe polite.\n",
     "runs.jsonl": "{}\n",
+    "fixes.json": """{"format": 1, "fixes": [{
+        "signature": "NameError: x [f]", "language": "Python", "pattern": "NameError: x",
+        "edit": [{"path": "a.py", "symbol": "f", "lines": ["-    x", "+    y"]}],
+        "at": "2026-01-01T00:00:00.000Z", "asked": 4, "applied": 4, "green": 3}]}""",
     "old.yaml": "pipeline: 3\n",
 }
 CASES: list[tuple[str, int]] = [
@@ -153,6 +157,15 @@ CASES: list[tuple[str, int]] = [
     ("tasks remove tokyo", DONE),
     ("secrets --json", DONE),
     ("secrets remove nosuch", FAILED),
+    ("fixes import fixes.json", DONE),
+    ("fixes import runs.jsonl", INVALID),
+    ("fixes import nosuch.json", INVALID),
+    ("fixes", DONE),
+    ("fixes list --search NameError --json", DONE),
+    ("fixes export", DONE),
+    ("fixes export nosuch", FAILED),
+    ("fixes show nosuch", FAILED),
+    ("fixes forget nosuch", FAILED),
 ]
 """In this order: some commands use what an earlier one has saved."""
 ALONE = {"backup", "restore", "secrets set"}

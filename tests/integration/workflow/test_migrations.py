@@ -4,11 +4,13 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from pipecatapp.records import notes
+from pipecatapp.records import fixes, notes
 from pipecatapp.records.conversations import conversations, may_read
 from pipecatapp.workflow import Ledger
 from pipecatapp.workflow.ledger import schema
 
+WITHOUT_FIXES = 9
+"""The last format without stored fixes."""
 WITHOUT_OWNERS = 6
 """The last format in which conversations and notes belonged to nobody."""
 
@@ -30,3 +32,31 @@ def test_conversations_and_notes_from_before_owners_belong_to_the_built_in_key(
         assert conversations(ledger.read, 9, "tablet") == []
         assert notes.find(ledger, "", owner="tablet") == []
         assert not may_read(ledger.read, "diary", "tablet")
+
+
+async def test_ledger_from_before_fixes_keeps_its_data_and_stores_fixes(tmp_path: Path) -> None:
+    """An update must not lose runs and notes; a fix is stored at once afterwards."""
+    path = tmp_path / "ledger.db"
+    schema.prepare(path, patience=1, migrations=schema.MIGRATIONS[:WITHOUT_FIXES])
+    with closing(sqlite3.connect(path)) as old:
+        old.execute(
+            "INSERT INTO run (id, workflow, status, caller, started, title, request, plan, inputs)"
+            """ VALUES ('01M87MVQ5NTBBEK9VKCF3PY51B', 'w', 'done', 'cli', '2026', '', '"x"', '{}', '{}')"""
+        )
+        old.execute(
+            "INSERT INTO conversation (id, title, created, updated) VALUES ('c', 'C', '', '')"
+        )
+        old.commit()
+    change = fixes.SymbolChange(path="a.py", symbol="f", lines=("-x", "+y"))
+    attempt = fixes.Attempt(run="r", path="remember", applied=True, green=True)
+
+    ledger = Ledger(path)
+    await ledger.hold(lambda event: None)
+    try:
+        fix = await fixes.remember(ledger, "E: m [f]", "E: m", "Python", [change], attempt)
+        assert fixes.matching(ledger, "E: m [f]", "E: m") == [fix]
+        assert [one.id for one in conversations(ledger.read, 9)] == ["c"]
+        assert [row["status"] for row in ledger.read.rows("SELECT status FROM run", ())] == ["done"]
+    finally:
+        await ledger.let_go()
+        ledger.close()

@@ -1,0 +1,138 @@
+"""`hearth fixes`: changes that made failing tests pass, which `hearth code fix` tries first."""
+
+import json
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+
+from pipecatapp.cli.exit_codes import DONE, INVALID, CommandFailed, finish
+from pipecatapp.cli.options import JsonOption, StateOption
+from pipecatapp.cli.runs import console
+from pipecatapp.client import connect, segment
+
+SHOWN = 500
+"""Fixes that are listed at most; the API gives no more at once."""
+
+IdArgument = Annotated[str, typer.Argument(metavar="ID", help="As `hearth fixes` lists it.")]
+
+
+def list_fixes(
+    context: typer.Context,
+    words: Annotated[
+        str, typer.Option("--search", help="Words of the error, language, file or symbol.")
+    ] = "",
+    state_dir: StateOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """List stored fixes, the last used first."""
+    if context.invoked_subcommand is None:
+        finish(_list(words, state_dir, as_json=as_json))
+
+
+def show_fix(id: IdArgument, state_dir: StateOption = None, *, as_json: JsonOption = False) -> None:
+    """Print the error of a fix, its counts and its changed lines."""
+    finish(_show(id, state_dir, as_json=as_json))
+
+
+def export_fixes(
+    ids: Annotated[
+        list[str], typer.Argument(metavar="[ID...]", help="Fixes to export; default: all.")
+    ] = [],  # noqa: B006
+    state_dir: StateOption = None,
+) -> None:
+    """Print fixes as JSON, for `hearth fixes import` in another home."""
+    finish(_export(ids, state_dir))
+
+
+def import_fixes(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="Exported fixes; - is standard input.")
+    ],
+    state_dir: StateOption = None,
+) -> None:
+    """Store exported fixes, all or none; every entry that is not valid is reported."""
+    finish(_import(partial(_read, file), state_dir))
+
+
+def forget_fixes(
+    ids: Annotated[
+        list[str], typer.Argument(metavar="ID...", help="Fixes that `hearth fixes` lists.")
+    ],
+    state_dir: StateOption = None,
+) -> None:
+    """Remove fixes, all or none."""
+    finish(_forget(ids, state_dir))
+
+
+async def _list(words: str, state_dir: Path | None, *, as_json: bool) -> int:
+    async with connect(state_dir) as client:
+        params = {"query": words, "limit": SHOWN}
+        found = (await client.request("GET", "/api/fixes", params=params))["fixes"]
+    if as_json:
+        typer.echo(json.dumps({"fixes": found}, indent=2, ensure_ascii=False))
+        return DONE
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("id", no_wrap=True)
+    table.add_column("worked", no_wrap=True)
+    table.add_column("language")
+    table.add_column("error", overflow="ellipsis", no_wrap=True, ratio=1)
+    for fix in found:
+        table.add_row(fix["id"], _worked(fix), fix["language"], fix["signature"])
+    console().print(table)
+    return DONE
+
+
+async def _show(id: str, state_dir: Path | None, *, as_json: bool) -> int:
+    async with connect(state_dir) as client:
+        fix = await client.request("GET", f"/api/fixes/{segment(id)}")
+    typer.echo(json.dumps(fix, indent=2, ensure_ascii=False) if as_json else _text(fix))
+    return DONE
+
+
+def _text(fix: dict[str, Any]) -> str:
+    lines = [
+        fix["signature"],
+        f"Worked {_worked(fix)} times; stored {fix['at']}, used {fix['used']}.",
+    ]
+    for change in fix["edit"]:
+        lines += ["", " ".join(filter(None, (change["path"], change["symbol"]))), *change["lines"]]
+    return "\n".join(lines)
+
+
+def _worked(fix: dict[str, Any]) -> str:
+    return f"{fix['green']} of {fix['applied']}"
+
+
+async def _export(ids: list[str], state_dir: Path | None) -> int:
+    async with connect(state_dir) as client:
+        text = await client.text("GET", "/api/fixes/export", params={"id": ids})
+    typer.echo(text, nl=False)
+    return DONE
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return sys.stdin.buffer.read() if str(file) == "-" else file.read_bytes()
+    except OSError as error:
+        raise CommandFailed(f"{file} cannot be read: {error}.", code=INVALID) from error
+
+
+async def _import(read: Callable[[], bytes], state_dir: Path | None) -> int:
+    content = read()
+    async with connect(state_dir) as client:
+        new = (await client.request("POST", "/api/fixes/import", content=content))["new"]
+    typer.echo(f"{new} new fixes are stored.")
+    return DONE
+
+
+async def _forget(ids: list[str], state_dir: Path | None) -> int:
+    async with connect(state_dir) as client:
+        await client.request("POST", "/api/fixes/forget", {"fixes": ids})
+    typer.echo(f"{len(ids)} fixes are removed.", err=True)
+    return DONE
