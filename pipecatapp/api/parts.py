@@ -81,9 +81,7 @@ class Parts:
     def __post_init__(self) -> None:
         engine = self.runs.engine
         self.conversations, self.notes = ConversationService(engine), NoteService(engine.ledger)
-        ledger = self.runs.engine.ledger
-        self.conversations, self.notes = ConversationService(ledger), NoteService(ledger)
-        self.fixes = FixService(ledger)
+        self.fixes = FixService(engine.ledger)
         self.runs.on_start = self.watch
         self.starter = Starter(self.schedules, self._start_scheduled, self._workflows)
 

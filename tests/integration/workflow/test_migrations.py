@@ -41,7 +41,8 @@ async def test_ledger_from_before_fixes_keeps_its_data_and_stores_fixes(tmp_path
     with closing(sqlite3.connect(path)) as old:
         old.execute(
             "INSERT INTO run (id, workflow, status, caller, started, title, request, plan, inputs)"
-            """ VALUES ('01M87MVQ5NTBBEK9VKCF3PY51B', 'w', 'done', 'cli', '2026', '', '"x"', '{}', '{}')"""
+            " VALUES (?, 'w', 'done', 'cli', '2026', '', '\"x\"', '{}', '{}')",
+            ("01M87MVQ5NTBBEK9VKCF3PY51B",),
         )
         old.execute(
             "INSERT INTO conversation (id, title, created, updated) VALUES ('c', 'C', '', '')"

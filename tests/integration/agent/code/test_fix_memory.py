@@ -62,6 +62,9 @@ def test_same_bug_in_another_repository_is_fixed_without_the_model(
     assert entry["signature"] == "AssertionError: <n> [test_total]"
     assert (entry["pattern"], entry["language"]) == ("AssertionError: <n>", "Python")
     assert (entry["asked"], entry["applied"], entry["green"]) == (1, 1, 1)
+    [change] = entry["edit"]
+    assert (change["path"], change["symbol"]) == ("shop/prices.py", "total")
+    assert change["lines"][-1] == "+    return sum(prices) * (1 - discount / 100)"
     assert lines[1] == (
         "Fix from memory, which worked 1 of 1 times: changed shop/sums.py; the command succeeds."
     )
@@ -138,6 +141,7 @@ def _misspelt(root: Path, name: str) -> Path:
     return shop(root / name, MISSPELT)
 
 
+@pytest.mark.proves("002-26")
 def test_exported_fix_is_used_in_another_home(
     hearth: Hearth, empty_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
