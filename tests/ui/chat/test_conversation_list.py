@@ -40,6 +40,7 @@ def test_search_finds_conversations_and_the_address_keeps_it(visitor: Visitor) -
     page.get_by_test_id("conversation-search").fill("stove")
     expect(rows).to_have_count(1)
     expect(rows).to_contain_text("Light the stove")
+    assert page.url.endswith("?text=stove")
     rows.click()
     expect(page.get_by_test_id("question")).to_contain_text("Light the stove")
     assert page.url.endswith("?text=stove")
@@ -146,6 +147,7 @@ def test_refused_deletion_says_why_and_keeps_the_list(visitor: Visitor) -> None:
         client.delete(f"/api/conversations/{listed[-1]['id']}").raise_for_status()
     page.get_by_test_id("dialog-confirm").click()
 
+    expect(page.get_by_test_id("conversation-fault")).to_be_visible()
     expect(page.get_by_test_id("conversation-fault")).to_contain_text("There is no conversation")
     expect(page.get_by_test_id("conversation")).to_have_count(1)
 

@@ -42,7 +42,15 @@ def test_new_title_is_kept_when_the_conversation_goes_on(house: House) -> None:
 
 
 @pytest.mark.parametrize(
-    "body", [{"title": ""}, {"title": " \n "}, {"title": "x" * 201}, {"title": "a\x07"}, {}]
+    "body",
+    [
+        {"title": ""},
+        {"title": " \n "},
+        {"title": "\u200b"},
+        {"title": "x" * 201},
+        {"title": "a\x07"},
+        {},
+    ],
 )
 def test_title_that_cannot_be_shown_is_refused(house: House, body: Json) -> None:
     """A list with an invisible line in it has a conversation that nobody can open."""
