@@ -127,12 +127,12 @@ async def _import(read: Callable[[], bytes], state_dir: Path | None) -> int:
     content = read()
     async with connect(state_dir) as client:
         new = (await client.request("POST", "/api/fixes/import", content=content))["new"]
-    typer.echo(f"{new} new fixes are stored.")
+    typer.echo(f"Imported {new} new {'fix' if new == 1 else 'fixes'}.")
     return DONE
 
 
 async def _forget(ids: list[str], state_dir: Path | None) -> int:
     async with connect(state_dir) as client:
         await client.request("POST", "/api/fixes/forget", {"fixes": ids})
-    typer.echo(f"{len(ids)} fixes are removed.", err=True)
+    typer.echo(f"Removed {len(ids)} {'fix' if len(ids) == 1 else 'fixes'}.", err=True)
     return DONE

@@ -163,8 +163,8 @@ def test_exported_fix_is_used_in_another_home(
     shown = other("fixes", "show", entry["id"])
     forgotten = other("fixes", "forget", entry["id"])
 
-    assert imported.output == "1 new fixes are stored.\n"
-    assert again.output == "0 new fixes are stored.\n"
+    assert imported.output == "Imported 1 new fix.\n"
+    assert again.output == "Imported 0 new fixes.\n"
     assert lines[1].startswith("Fix from memory, which worked 1 of 1 times: changed")
     assert len(empty_house.model.requests) == 1
     assert (entry["source"], entry["asked"], entry["green"]) == ("import", 2, 2)
