@@ -15,8 +15,8 @@ PREFIX = 3
 """Letters from which on a word of a query also finds words that begin with it."""
 
 _WORD = re.compile(r"\w+")
-_COLUMNS = """note.*, EXISTS (SELECT 1 FROM run WHERE run.id = note.source ->> '$.run')
-    AS source_exists"""
+_COLUMNS = """note.*, IFNULL(note.source ->> '$.run', '') = ''
+    OR EXISTS (SELECT 1 FROM run WHERE run.id = note.source ->> '$.run') AS source_exists"""
 _TURN = "/turn["
 """A part of the paths of calls that a model of an agent wanted."""
 
@@ -52,7 +52,7 @@ class Note(BaseModel):
     owner: str = ""
     source: Source = Source()
     source_exists: bool = True
-    """Whether the run that saved the note is still there."""
+    """False if the run that saved the note was deleted."""
 
 
 def source_of(ledger: Ledger, run: str, path: str) -> Source:
