@@ -132,6 +132,11 @@ class Settings(TlsSettings):
         description="Pass on requests that name pictures by their address, which the server then"
         " fetches itself; without it, pictures have to come as data.",
     )
+    stable_prefixes: bool = Field(
+        default=True,
+        description="Move lines of a system prompt that change with each turn, such as a clock, to"
+        " the end of the prompt, so that a server's cache still holds what is before them.",
+    )
     max_depth: int = Field(
         8, ge=1, description="How often the agent may be asked from within its own answers."
     )

@@ -36,11 +36,12 @@ from moe_gateway.responses.request import Request, decoded, encoded, read_reques
 from moe_gateway.responses.store import ResponseStore
 from moe_gateway.routing.addresses import refuse_addresses
 from moe_gateway.routing.audio import form_look
-from moe_gateway.routing.body import Kind, look_at
+from moe_gateway.routing.body import WORTH_KEEPING, Kind, Look, look_at
 from moe_gateway.routing.choice import AUTO, choose, choose_named, having, known_models
+from moe_gateway.routing.prefix import Prefixes
 from moe_gateway.settings import Settings
 from moe_gateway.translated import TranslatedReply
-from moe_gateway.upstream.headers import Heard
+from moe_gateway.upstream.headers import Heard, session_of
 
 if TYPE_CHECKING:
     from moe_gateway.ollama.reply import OllamaReply
@@ -71,6 +72,7 @@ class Entrance:
     ) -> None:
         self.settings, self.keys, self.instances = settings, keys, instances
         self.responses = responses
+        self.prefixes = Prefixes()
         self.draining = False
 
     async def read(
@@ -116,10 +118,22 @@ class Entrance:
             look.stream = False  # Signs of life would be a part of the sound.
         if kind != "stt" and not self.settings.allow_addresses:
             refuse_addresses(body)
+        if kind == "chat" and len(body) >= WORTH_KEEPING and self.settings.stable_prefixes:
+            body, notice = self._stable(body, look, told, caller, notice)
         asked = Asked(kind, path, headers, told, body, look, caller, depth, content_type)
         if notice:
             asked.notice = notice
         return asked
+
+    def _stable(
+        self, body: bytes, look: Look, told: Heard, caller: Caller, notice: str
+    ) -> tuple[bytes, str]:
+        """The body without volatile lines at the beginning of its prompt, and the notice with what
+        was moved. An agent reads the last turn itself, so nothing is moved there."""
+        if any(one.settings.lists_models for one in having(look.model, self.instances)):
+            return body, notice
+        stable = self.prefixes.stable(caller.name, session_of(told.own), body, look)
+        return stable.body, notice + stable.notice
 
     def _translated(
         self, reply: TranslatedReply, path: str, body: bytes, caller: Caller

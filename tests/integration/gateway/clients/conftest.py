@@ -19,13 +19,19 @@ from hearth.openai_api.testing import ScriptedModel
 from tests.clients import environments
 from tests.integration.expert.running import KEY as EXPERT_KEY
 from tests.integration.expert.running import Expert, Starter
+from tests.integration.gateway.clients.real import Coder, coding_gateway
 from tests.integration.gateway.conftest import KEY, Json, Lab
 
 SEARCH = 'hello.py\n```python\n<<<<<<< SEARCH\nprint("hello")\n=======\n'
 EDIT = f'{SEARCH}print("hello, town")\n>>>>>>> REPLACE\n```\n'
 """How aider's models say what to change."""
 
-NODE_SOURCE = environments.ROOT / "tests" / "clients" / "node"
+NODE_SOURCE = environments.SOURCE / "node"
+CODING = environments.SOURCE / "coding"
+"""Claude Code and Codex, and the chat template of the real model that they ask."""
+
+CLOCK = "It is a quarter past twelve."
+"""What stands in the file `clock.txt`, which a model reads with a tool of the client."""
 
 
 def scripted() -> ScriptedModel:
@@ -33,6 +39,8 @@ def scripted() -> ScriptedModel:
     model = ScriptedModel()
     model.when(lambda asked: asked.messages[-1].role == "tool").say("It is noon.")
     model.when("good day").say("Good day to you.")
+    model.when("with Bash").call_tool("Bash", {"command": "cat clock.txt", "description": "Look"})
+    model.when("with a command").call_tool("exec_command", {"cmd": "cat clock.txt"})
     model.when("what time").call_tools(("time_now", {"zone": "UTC"}), ("time_now", {"zone": "CET"}))
     model.when("refuse").refuse(429, "Too many.", type="rate_limit_error", code="rate_limited")
     model.when("wrong").refuse(400, "That is no request.", type="invalid_request_error")
@@ -89,6 +97,34 @@ class Clients:
         }
 
 
+@dataclass
+class Program:
+    """A program that works in a folder: somebody's home, with a file in it."""
+
+    command: list[str]
+    home: Path
+    environment: dict[str, str]
+
+    def run(self, *arguments: str, seconds: float = 120) -> str:
+        """Run it to its end; what it said."""
+        ended = self.ended(*arguments, seconds=seconds)
+        assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
+        return ended.stdout.strip()
+
+    def ended(self, *arguments: str, seconds: float = 120) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*self.command, *arguments], cwd=self.home, env=self.environment, text=True,
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False,
+        )  # fmt: skip
+
+    def begin(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start it and do not wait."""
+        return subprocess.Popen(
+            [*self.command, *arguments], cwd=self.home, env=self.environment,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+
 @pytest.fixture(scope="session")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Expert]:
     """SmolLM2 in the embedded engine, for what only a real model can show."""
@@ -121,8 +157,20 @@ def clients(real: Expert, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture(scope="session")
+def coder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coder]:
+    """SmolLM2 in llama-server, as a model that takes tools and a long prompt."""
+    with coding_gateway(tmp_path_factory.mktemp("coder")) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
 def node_client() -> Path:
     """The folder with the locked client installed, kept for the next time."""
+    return installed(NODE_SOURCE)
+
+
+def installed(project: Path) -> Path:
+    """The folder with the locked packages of a Node project."""
     if shutil.which("npm") is None:
-        pytest.skip("the Node client is tested where npm is: install Debian's nodejs and npm")
-    return environments.node_modules(NODE_SOURCE)
+        pytest.skip("the Node clients are tested where npm is: install Debian's nodejs and npm")
+    return environments.node_modules(project)
