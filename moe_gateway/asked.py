@@ -31,6 +31,7 @@ HOT: Final[dict[str, Kind]] = {
     "/v1/chat/completions": "chat",
     "/v1/completions": "text",
     "/v1/embeddings": "embeddings",
+    "/v1/rerank": "rerank",
     "/v1/responses": "chat",
     "/v1/messages": "chat",
     "/api/chat": "chat",

@@ -36,6 +36,7 @@ class InstanceSettings(BaseModel):
     )
     vision: bool = Field(default=False, description="Its model looks at pictures.")
     embeddings: bool = Field(default=False, description="It answers `/v1/embeddings`.")
+    rerank: bool = Field(default=False, description="It answers `/v1/rerank`.")
     chat: bool = Field(default=True, description="It talks; false where it gives vectors alone.")
     structured: bool = Field(
         default=True, description="Its engine holds an answer to a JSON schema."

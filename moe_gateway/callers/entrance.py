@@ -36,7 +36,7 @@ from moe_gateway.responses.request import Request, decoded, encoded, read_reques
 from moe_gateway.responses.store import ResponseStore
 from moe_gateway.routing.addresses import refuse_addresses
 from moe_gateway.routing.audio import form_look
-from moe_gateway.routing.body import WORTH_KEEPING, Kind, Look, look_at
+from moe_gateway.routing.body import WORTH_KEEPING, Kind, Look, check_documents, look_at
 from moe_gateway.routing.choice import AUTO, choose, choose_named, having, known_models
 from moe_gateway.routing.prefix import Prefixes
 from moe_gateway.settings import Settings
@@ -111,11 +111,7 @@ class Entrance:
         if isinstance(reply, TranslatedReply):
             kind, path, body, notice = self._translated(reply, path, body, caller)
         look = form_look(content_type, body) if kind == "stt" else look_at(body)
-        if kind == "chat" and look.says_nothing:
-            raise no_messages()
-        look.refuse_unsupported()
-        if kind == "tts":
-            look.stream = False  # Signs of life would be a part of the sound.
+        _check(kind, body, look)
         if kind != "stt" and not self.settings.allow_addresses:
             refuse_addresses(body)
         if kind == "chat" and len(body) >= WORTH_KEEPING and self.settings.stable_prefixes:
@@ -260,6 +256,17 @@ class Entrance:
             if one.settings.lists_models and model in one.names:
                 return one.needs_scope.get(model, "workflows")
         return "chat"
+
+
+def _check(kind: Kind, body: bytes, look: Look) -> None:
+    """Check what the kind of a request demands of its fields. Raises `Refused` (400)."""
+    if kind == "chat" and look.says_nothing:
+        raise no_messages()
+    look.refuse_unsupported()
+    if kind == "rerank":
+        check_documents(body)
+    if kind in ("tts", "rerank"):
+        look.stream = False  # Signs of life would be a part of the sound or of the document.
 
 
 def _checked(content_type: bytes) -> bytes:

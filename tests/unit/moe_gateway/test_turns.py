@@ -41,6 +41,7 @@ def test_later_system_message_stays_at_its_place_as_text_of_the_user(before: str
 
 
 def test_turns_of_the_user_in_a_row_become_one_with_all_parts() -> None:
+    """Codex sends its environment and the question apart."""
     found = strict([turn("user", "look"), turn("user", [PICTURE]), turn("user", "well?")])
 
     parts = [{"type": "text", "text": "look"}, PICTURE, {"type": "text", "text": "well?"}]

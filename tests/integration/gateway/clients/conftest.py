@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -19,6 +18,7 @@ from hearth.openai_api.testing import ScriptedModel
 from tests.clients import environments
 from tests.integration.expert.running import KEY as EXPERT_KEY
 from tests.integration.expert.running import Expert, Starter
+from tests.integration.gateway.clients.programs import installed
 from tests.integration.gateway.clients.real import Coder, coding_gateway
 from tests.integration.gateway.conftest import KEY, Json, Lab
 
@@ -27,11 +27,6 @@ EDIT = f'{SEARCH}print("hello, town")\n>>>>>>> REPLACE\n```\n'
 """How aider's models say what to change."""
 
 NODE_SOURCE = environments.SOURCE / "node"
-CODING = environments.SOURCE / "coding"
-"""Claude Code and Codex, and the chat template of the real model that they ask."""
-
-CLOCK = "It is a quarter past twelve."
-"""What stands in the file `clock.txt`, which a model reads with a tool of the client."""
 
 
 def scripted() -> ScriptedModel:
@@ -97,34 +92,6 @@ class Clients:
         }
 
 
-@dataclass
-class Program:
-    """A program that works in a folder: somebody's home, with a file in it."""
-
-    command: list[str]
-    home: Path
-    environment: dict[str, str]
-
-    def run(self, *arguments: str, seconds: float = 120) -> str:
-        """Run it to its end; what it said."""
-        ended = self.ended(*arguments, seconds=seconds)
-        assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
-        return ended.stdout.strip()
-
-    def ended(self, *arguments: str, seconds: float = 120) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*self.command, *arguments], cwd=self.home, env=self.environment, text=True,
-            stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False,
-        )  # fmt: skip
-
-    def begin(self, *arguments: str) -> subprocess.Popen[bytes]:
-        """Start it and do not wait."""
-        return subprocess.Popen(
-            [*self.command, *arguments], cwd=self.home, env=self.environment,
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-
-
 @pytest.fixture(scope="session")
 def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Expert]:
     """SmolLM2 in the embedded engine, for what only a real model can show."""
@@ -167,10 +134,3 @@ def coder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coder]:
 def node_client() -> Path:
     """The folder with the locked client installed, kept for the next time."""
     return installed(NODE_SOURCE)
-
-
-def installed(project: Path) -> Path:
-    """The folder with the locked packages of a Node project."""
-    if shutil.which("npm") is None:
-        pytest.skip("the Node clients are tested where npm is: install Debian's nodejs and npm")
-    return environments.node_modules(project)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import httpx2
 
@@ -31,13 +32,13 @@ class Coder:
 
 
 @contextmanager
-def llama_server(folder: Path) -> Iterator[str]:
-    """Serve SmolLM2 with tools and a large context; its address. The model was trained for 8192
+def llama_server(folder: Path, *more: str) -> Iterator[str]:
+    """Serve SmolLM2 with tools and a large context, and with more arguments; its address. The model was trained for 8192
     tokens, and what it says beyond them is no language: what counts here is the prompt."""
     port = free_port()
     address = f"http://127.0.0.1:{port}"
     with (folder / "llama-server.log").open("wb") as sink:
-        process = subprocess.Popen(_command(port), stdout=sink, stderr=sink)
+        process = subprocess.Popen([*_command(port), *more], stdout=sink, stderr=sink)
     try:
         until(lambda: _ready(process, address), 300, "llama-server is ready")
         yield address
@@ -68,9 +69,9 @@ def _ready(process: subprocess.Popen[bytes], address: str) -> bool:
 
 
 @contextmanager
-def coding_gateway(folder: Path) -> Iterator[Coder]:
-    """A gateway with that server as the expert `smollm2`."""
+def coding_gateway(folder: Path, **settings: Any) -> Iterator[Coder]:
+    """A gateway with that server as the expert `smollm2`, and with more settings of its own."""
     with llama_server(folder) as server, ExitStack() as stack:
         expert = {"url": server, "expert": FALLBACK, "slots": 1, "context": CONTEXT}
-        gateway = Lab(stack, folder).gateway(expert)
+        gateway = Lab(stack, folder).gateway(expert, **settings)
         yield Coder(str(gateway.base_url).rstrip("/"), server)

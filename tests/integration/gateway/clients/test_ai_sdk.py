@@ -6,7 +6,8 @@ import subprocess
 import pytest
 
 from tests.clients import environments
-from tests.integration.gateway.clients.conftest import Clients, installed
+from tests.integration.gateway.clients.conftest import Clients
+from tests.integration.gateway.clients.programs import installed
 from tests.integration.gateway.conftest import Json
 from tests.shown import Shown
 
@@ -14,6 +15,7 @@ EXTENDED_INPUTS = [
     "tests/clients/ai-sdk/*",
     "docs/howto/connect-programs.md",
     "tests/integration/gateway/clients/conftest.py",
+    "tests/integration/gateway/clients/programs.py",
     "moe_gateway/chat.py",
     "moe_gateway/errors.py",
     "moe_gateway/translated.py",

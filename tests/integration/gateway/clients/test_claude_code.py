@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.gateway.clients.conftest import CLOCK, CODING, Clients, Program, installed
+from tests.integration.gateway.clients.conftest import Clients
+from tests.integration.gateway.clients.programs import CLOCK, claude
 from tests.integration.gateway.clients.real import Coder
 from tests.integration.gateway.conftest import KEY
 from tests.shown import Shown
@@ -15,6 +16,7 @@ EXTENDED_INPUTS = [
     "tests/clients/coding/*",
     "docs/howto/connect-programs.md",
     "tests/integration/gateway/clients/conftest.py",
+    "tests/integration/gateway/clients/programs.py",
     "tests/integration/gateway/clients/real.py",
     "moe_gateway/chat.py",
     "moe_gateway/errors.py",
@@ -24,27 +26,6 @@ EXTENDED_INPUTS = [
     "hearth/openai_api/*",
 ]
 pytestmark = pytest.mark.extended
-
-REMINDER = "<system-reminder>"
-
-
-def claude(url: str, home: Path, **more: str) -> Program:
-    """Claude Code of somebody who has set an address and a key. The other variables keep it from
-    calling home; see https://code.claude.com/docs/en/env-vars."""
-    (home / "clock.txt").write_text(f"{CLOCK}\n")
-    bin_folder = installed(CODING) / "node_modules" / ".bin"
-    environment = {
-        "PATH": f"{bin_folder}:/usr/local/bin:/usr/bin:/bin",
-        "HOME": str(home),
-        "ANTHROPIC_BASE_URL": url,
-        "ANTHROPIC_AUTH_TOKEN": KEY,
-        "ANTHROPIC_MODEL": "small",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-        "DISABLE_AUTOUPDATER": "1",
-        "CLAUDE_CODE_MAX_RETRIES": "0",
-        **more,
-    }
-    return Program(["claude"], home, environment)
 
 
 def last_words(messages: list[dict[str, str]], role: str) -> str:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.gateway.clients.conftest import CLOCK, CODING, Clients, Program, installed
+from tests.integration.gateway.clients.conftest import Clients
+from tests.integration.gateway.clients.programs import CLOCK, codex, with_silence
 from tests.integration.gateway.clients.real import Coder
 from tests.integration.gateway.conftest import KEY
 from tests.shown import Shown
@@ -15,6 +16,7 @@ EXTENDED_INPUTS = [
     "tests/clients/coding/*",
     "docs/howto/connect-programs.md",
     "tests/integration/gateway/clients/conftest.py",
+    "tests/integration/gateway/clients/programs.py",
     "tests/integration/gateway/clients/real.py",
     "moe_gateway/chat.py",
     "moe_gateway/errors.py",
@@ -24,47 +26,6 @@ EXTENDED_INPUTS = [
     "hearth/openai_api/*",
 ]
 pytestmark = pytest.mark.extended
-
-CONFIG = """\
-model = "{model}"
-model_provider = "hearth"
-
-[model_providers.hearth]
-name = "Hearth"
-base_url = "{url}/v1"
-env_key = "HEARTH_KEY"
-request_max_retries = 0
-stream_max_retries = 0
-"""
-SILENT = """
-check_for_update_on_startup = false
-
-[analytics]
-enabled = false
-
-[features]
-plugins = false
-"""
-"""What keeps it from calling home; see https://developers.openai.com/codex/config-reference."""
-
-
-def codex(url: str, home: Path, model: str = "small") -> Program:
-    """Codex of somebody who has set an address and a key."""
-    (home / "clock.txt").write_text(f"{CLOCK}\n")
-    (home / ".codex").mkdir()
-    (home / ".codex" / "config.toml").write_text(_merged(CONFIG.format(model=model, url=url)))
-    bin_folder = installed(CODING) / "node_modules" / ".bin"
-    environment = {
-        "PATH": f"{bin_folder}:/usr/local/bin:/usr/bin:/bin", "HOME": str(home), "HEARTH_KEY": KEY,
-    }  # fmt: skip
-    return Program(["codex"], home, environment)
-
-
-def _merged(config: str) -> str:
-    """The configuration with the top-level keys of SILENT before its tables."""
-    top, _, tables = SILENT.partition("\n\n")
-    return f"{top.strip()}\n{config}\n{tables}"
-
 
 EXEC = ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox")
 RESUME = (*EXEC[:1], "resume", "--last", *EXEC[1:])
@@ -163,7 +124,7 @@ def test_how_to_is_true(clients: Clients, tmp_path: Path, shown: Shown) -> None:
     program = codex(clients.url, tmp_path)
     page = "docs/howto/connect-programs.md"
     own = shown.take(page).replace("http://127.0.0.1:8080", clients.url)
-    (tmp_path / ".codex" / "config.toml").write_text(_merged(own.replace('"auto"', '"small"')))
+    (tmp_path / ".codex" / "config.toml").write_text(with_silence(own.replace('"auto"', '"small"')))
     del program.environment["HEARTH_KEY"]
     program.environment["OPENAI_API_KEY"] = KEY
     program.command = ["bash", "-euc"]
