@@ -14,6 +14,7 @@ from moe_gateway.callers.behalf import HEADER, read
 from moe_gateway.callers.corked import Line
 from moe_gateway.callers.keyring import Keyring
 from moe_gateway.callers.limits import UNLIMITED, Caller
+from moe_gateway.callers.listeners import Listeners
 from moe_gateway.errors import (
     Headers,
     caller_closed,
@@ -72,6 +73,7 @@ class Entrance:
     ) -> None:
         self.settings, self.keys, self.instances = settings, keys, instances
         self.responses = responses
+        self.listeners = Listeners(settings.listeners, keys)
         self.prefixes = Prefixes()
         self.draining = False
 
@@ -193,7 +195,7 @@ class Entrance:
 
     def _admit(self, scope: Scope, own: Mapping[bytes, bytes]) -> tuple[Caller, int]:
         """Who calls, or on whose behalf an agent does, and how many agents stand between."""
-        caller = self.keys.caller_with(own)
+        caller = self.listeners.caller_of(scope, own)
         if caller is None:
             raise no_key()
         if scope["method"] != "POST":

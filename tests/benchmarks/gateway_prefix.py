@@ -20,7 +20,7 @@ def measure() -> list[Pair]:
     count of the server itself."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        coding_gateway(Path(folder), first_byte_timeout=SECONDS) as coder,
+        coding_gateway(Path(folder), first_byte_timeout=SECONDS, idle_timeout=SECONDS) as coder,
     ):
         home = Path(folder) / "home"
         home.mkdir()

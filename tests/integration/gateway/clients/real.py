@@ -33,8 +33,9 @@ class Coder:
 
 @contextmanager
 def llama_server(folder: Path, *more: str) -> Iterator[str]:
-    """Serve SmolLM2 with tools and a large context, and with more arguments; its address. The model was trained for 8192
-    tokens, and what it says beyond them is no language: what counts here is the prompt."""
+    """Serve SmolLM2 with tools and a large context, and with more arguments; its address. The model
+    was trained for 8192 tokens, and what it says beyond them is no language: what counts here is
+    the prompt."""
     port = free_port()
     address = f"http://127.0.0.1:{port}"
     with (folder / "llama-server.log").open("wb") as sink:
