@@ -92,7 +92,10 @@ def test_gateway_never_runs_without_keys(monkeypatch: pytest.MonkeyPatch) -> Non
         ({"port": 11434, "acts_as": "house", "addresses": ["10.0.0.5"]}, "hearth keys add"),
         ({"port": 8080}, "same port"),
         ({"port": 0}, "greater than or equal to 1"),
-        ({"port": 11434, "acts_as": "apps", "addresses": ["10.0.0.5/8"]}, "not a valid IPv4 network"),
+        (
+            {"port": 11434, "acts_as": "apps", "addresses": ["10.0.0.5/8"]},
+            "not a valid IPv4 network",
+        ),
     ],
 )
 def test_listener_that_makes_no_sense_stops_the_start(

@@ -107,6 +107,7 @@ def test_interrupt_stops_the_model(clients: Clients, tmp_path: Path) -> None:
     assert clients.model.requests[-1].outcome == "aborted"
 
 
+@pytest.mark.timeout(1200)
 def test_two_turns_with_a_real_server(coder: Coder, tmp_path: Path) -> None:
     """Its strict template takes the turns, and of the second prompt nearly all is cached."""
     program = claude(coder.url, tmp_path, ANTHROPIC_MODEL="smollm2")
