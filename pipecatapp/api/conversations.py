@@ -102,8 +102,8 @@ async def list_conversations(
     text: Annotated[str, Query(max_length=200)] = "",
     behalf: Behalf = "",
 ) -> ConversationList:
-    """Pinned ones, then the latest; with `text`, those that have all of its words, or words that begin so, in
-    their title or their turns. Until it is renamed, the title is what was said first.
+    """Pinned ones, then the latest; with `text`, those that have all of its words, or words that
+    begin so, in their title or their turns. Until it is renamed, the title is what was said first.
     """
     find, owner = parts.conversations.find, owner_of(behalf)
     return ConversationList(conversations=await asyncio.to_thread(find, text, limit, owner=owner))

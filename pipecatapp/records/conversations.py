@@ -237,8 +237,9 @@ async def show(ledger: Ledger, conversation: str, run: str) -> None:
 async def branch(ledger: Ledger, conversation: str, run: str, new: str, title: str) -> None:
     """Create a conversation of the same owner that begins with the turns up to `run`."""
     at = now()
-    insert = """INSERT INTO conversation (id, title, created, updated, owner, head, origin, settings)
-        SELECT ?1, ?2, ?3, ?3, coalesce(max(owner), ''), ?4, ?4, coalesce(max(settings), '{}')
+    insert = """INSERT INTO conversation
+        (id, title, created, updated, owner, head, origin, settings)
+        SELECT ?1, ?2, ?3, ?3, ifnull(max(owner), ''), ?4, ?4, ifnull(max(settings), '{}')
         FROM conversation WHERE id = ?5"""
     await ledger.submit("", [(insert, (new, clean(title), at, run, conversation))])
 

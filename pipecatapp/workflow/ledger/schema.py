@@ -207,11 +207,11 @@ _TURNS: Migration = (
         UPDATE conversation SET origin = OLD.previous WHERE origin = OLD.id;
         END""",
 )
-"""The turns of a conversation as a tree: `previous` of a run is the run of the turn before it, whose
-id is smaller; runs with the same `previous` are versions of one turn. `head` is the last turn that
-is shown; NULL for the latest one. `origin` is the turn of another conversation that a branch begins
-after. `pinned` is the time since when a conversation is listed first. `settings` is JSON: how its
-turns are answered."""
+"""The turns of a conversation as a tree: `previous` of a run is the run of the turn before it,
+whose id is smaller; runs with the same `previous` are versions of one turn. `head` is the last turn
+that is shown; NULL for the latest one. `origin` is the turn of another conversation that a branch
+begins after. `pinned` is the time since when a conversation is listed first. `settings` is JSON:
+how its turns are answered."""
 
 MIGRATIONS: Sequence[Migration] = (
     _FIRST, _QUESTIONS, _LIBRARY, _BEHALF, _SPOKEN, _UNUSED, _OWNERS, _PRUNED, _HISTORY, _FIXES,

@@ -25,9 +25,9 @@ def show(client: httpx2.Client, name: str, run: str) -> None:
     client.patch(f"/api/conversations/{name}", json={"shown": run}).raise_for_status()
 
 
-def branch(client: httpx2.Client, name: str, run: str, **who: dict[str, str]) -> str:
+def branch(client: httpx2.Client, name: str, run: str) -> str:
     """Create a conversation that begins as another one; gives its id."""
-    answer = client.post(f"/api/conversations/{name}/branch", json={"run": run}, **who)
+    answer = client.post(f"/api/conversations/{name}/branch", json={"run": run})
     assert answer.status_code == 201, answer.text
     return str(answer.json()["id"])
 
@@ -41,7 +41,7 @@ def runs(turns: list[Json]) -> list[str]:
 
 
 def test_edited_question_replaces_its_turn_and_what_followed(house: House) -> None:
-    """The model answers the edited question, and knows neither the first one nor what came after."""
+    """The model answers the edited one, and knows neither the first one nor what came after."""
     with house.client() as client:
         first, second, third = talk(client, "c-1", "one", "two", "three")
         edited = again(client, "c-1", second, text="two, but shorter")
@@ -177,7 +177,7 @@ def test_removed_run_leaves_the_turns_around_it_in_their_order(house: House) -> 
 def test_exported_runs_keep_their_order_and_versions_where_they_are_imported(
     house: House,
 ) -> None:
-    """A conversation moves to another machine with its runs; an older export has a line of turns."""
+    """A conversation moves with its runs; an older export, without their places, is one line."""
     with house.client() as client:
         first, second = talk(client, "c-1", "one", "two")
         edited = again(client, "c-1", second, text="two, edited")
@@ -235,18 +235,18 @@ def test_turn_of_another_conversation_is_refused(
 
 def test_other_keys_neither_see_nor_branch_a_conversation(house: House) -> None:
     """A branch of a person's conversation is theirs, also when the owner of the house made it."""
-    child, guest = {"headers": behalf("child")}, {"headers": behalf("guest")}
+    child, guest = behalf("child"), behalf("guest")
     with house.client() as client:
-        answer = client.post("/api/conversations/c-1/turns", json={"text": "one"}, **child)
+        answer = client.post("/api/conversations/c-1/turns", json={"text": "one"}, headers=child)
         ended(client, run := str(answer.json()["run"]))
         refused = [
-            client.post("/api/conversations/c-1/branch", json={"run": run}, **guest),
-            client.patch("/api/conversations/c-1", json={"pinned": True}, **guest),
-            client.post("/api/conversations/c-1/turns", json={"instead_of": run}, **guest),
+            client.post("/api/conversations/c-1/branch", json={"run": run}, headers=guest),
+            client.patch("/api/conversations/c-1", json={"pinned": True}, headers=guest),
+            client.post("/api/conversations/c-1/turns", json={"instead_of": run}, headers=guest),
         ]
         new = branch(client, "c-1", run)
-        read = client.get(f"/api/conversations/{new}", **child)
-        unread = client.get(f"/api/conversations/{new}", **guest)
+        read = client.get(f"/api/conversations/{new}", headers=child)
+        unread = client.get(f"/api/conversations/{new}", headers=guest)
 
     assert [one.status_code for one in refused] == [404, 404, 404]
     assert users(read.json()["turns"]) == ["one"]
