@@ -70,6 +70,7 @@ ROUTERS: Final = (
     backup.router,
     voice.router,
     choices.router,
+    speech.router,
     errands.router,
     logs.router,
 )
