@@ -16,7 +16,16 @@ from hearth.service.names import PIPECATAPP
 from hearth.service.server import service_routes
 from hearth.service.state import StateDir
 from hearth.service.version import hearth_version
-from pipecatapp.api import conversations, events, plan, runs, session, status, workflows
+from pipecatapp.api import (
+    chat_models,
+    conversations,
+    events,
+    plan,
+    runs,
+    session,
+    status,
+    workflows,
+)
 from pipecatapp.api.access import Access
 from pipecatapp.api.documents import layers, texts, tools
 from pipecatapp.api.edge import Edge
@@ -27,7 +36,7 @@ from pipecatapp.api.openai import chat, completions, models
 from pipecatapp.api.parts import Parts, Stop
 from pipecatapp.api.state import backup, errands, logs
 from pipecatapp.api.static import static_routes
-from pipecatapp.api.voice import choices
+from pipecatapp.api.voice import choices, speech
 from pipecatapp.api.voice import socket as voice
 from pipecatapp.api.voice.runner import forget_left
 from pipecatapp.api.voice.satellites import open_satellites
@@ -60,6 +69,7 @@ ROUTERS: Final = (
     plan.router,
     status.router,
     conversations.router,
+    chat_models.router,
     notes.router,
     fixes.router,
     schedules.router,
