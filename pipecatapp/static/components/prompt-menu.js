@@ -18,7 +18,7 @@ export class PromptMenu {
     count += 1
     this.field = field
     this.chosen = chosen
-    this.list = h("ul", { id: `prompts-${count}`, class: "prompt-menu", role: "listbox", "aria-label": "Prompt library", hidden: true, testid: "prompts" })
+    this.list = h("ul", { id: `prompts-${count}`, class: "prompt-menu", role: "listbox", "aria-label": "Prompt library", tabindex: "0", hidden: true, testid: "prompts", onmousedown: (event) => event.preventDefault() })
     for (const [name, value] of Object.entries({ "aria-haspopup": "listbox", "aria-controls": this.list.id, "aria-autocomplete": "list" })) field.setAttribute(name, value)
     field.addEventListener("input", () => this.look())
     field.addEventListener("blur", () => this.#close())
@@ -38,7 +38,10 @@ export class PromptMenu {
       return this.#draw([h("li", { class: "fine", role: "option", "aria-disabled": "true" }, error.message)])
     }
     if (!this.field.value.startsWith("/")) return this.#close()
-    this.#shown = this.#prompts.filter((each) => each.id.includes(asked[1].toLowerCase())).slice(0, MOST)
+    const name = asked[1].toLowerCase()
+    const begin = this.#prompts.filter(({ id }) => id.startsWith(name))
+    const inside = this.#prompts.filter(({ id }) => id.includes(name) && !id.startsWith(name))
+    this.#shown = [...begin, ...inside].slice(0, MOST)
     this.#at = 0
     this.#draw(this.#shown.length ? this.#shown.map((each, i) => this.#option(each, i)) : [h("li", { class: "fine", role: "option", "aria-disabled": "true" }, "No prompt has this name.")])
     this.#mark()
@@ -51,11 +54,7 @@ export class PromptMenu {
   }
 
   #option(prompt, i) {
-    const choose = (event) => {
-      event.preventDefault() // the field keeps the focus
-      this.#choose(i)
-    }
-    return h("li", { id: `${this.list.id}-${i}`, role: "option", class: "prompt-option", testid: "prompt", onmousedown: choose }, h("strong", {}, `/${prompt.id}`), h("span", { class: "fine" }, prompt.text.trim().split("\n")[0]))
+    return h("li", { id: `${this.list.id}-${i}`, role: "option", class: "prompt-option", testid: "prompt", onclick: () => this.#choose(i) }, h("strong", {}, `/${prompt.id}`), h("span", { class: "fine" }, prompt.text.trim().split("\n")[0]))
   }
 
   #mark() {
