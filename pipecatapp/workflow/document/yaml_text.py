@@ -16,7 +16,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from pipecatapp.workflow.document.diagnostic import Diagnostic, InvalidDocument
 
 Path = tuple[str | int, ...]
-LARGEST = 256 * 1024
+LARGEST = 512 * 1024
 """Characters a document may have."""
 DEEPEST = 100
 """Brackets that may be open at a place."""
