@@ -21,7 +21,7 @@ from hearth.service.settings import SettingsError
 from hearth.service.state import StateDir
 from hearth.settings import Settings
 
-Name = Annotated[str, typer.Argument(help="A name that `hearth models list` shows.")]
+Name = Annotated[str, typer.Argument(help="Name of a model, as `hearth models list` shows it.")]
 StateOption = Annotated[
     Path | None, typer.Option("--state-dir", help="State directory of the instance.")
 ]
@@ -30,7 +30,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 
 def commands(app: typer.Typer) -> None:
     """Add the group `models` to the command."""
-    group = typer.Typer(help="See, get, choose and remove models.", no_args_is_help=True)
+    group = typer.Typer(help="List, download, choose and remove models.", no_args_is_help=True)
     group.command("list")(list_models)
     group.command("pull")(pull_model)
     group.command("use")(use_model)
@@ -39,7 +39,7 @@ def commands(app: typer.Typer) -> None:
 
 
 def list_models(state_dir: StateOption = None, *, as_json: JsonOption = False) -> None:
-    """Show the models of the catalogue, those of speech too: which are here, fit, are in use."""
+    """List the models of the catalogue: installed, fits this machine, in use."""
     with said_in_one_line():
         state = _state(state_dir)
         catalogue = Catalogue.load()
@@ -54,7 +54,7 @@ def list_models(state_dir: StateOption = None, *, as_json: JsonOption = False) -
 
 
 def pull_model(name: Name, state_dir: StateOption = None) -> None:
-    """Download a model, check it, and keep it in the state directory."""
+    """Download and verify a model."""
     with said_in_one_line():
         catalogue, store = Catalogue.load(), ModelStore(_state(state_dir).models)
         wanted = catalogue.speech.get(name) or catalogue[name]
@@ -67,7 +67,7 @@ def pull_model(name: Name, state_dir: StateOption = None) -> None:
 
 
 def use_model(name: Name, state_dir: StateOption = None) -> None:
-    """Let the next `hearth up` serve this model."""
+    """Use this model from the next `hearth up` on."""
     with said_in_one_line():
         choice = choose(name, _state(state_dir), Catalogue.load())
     rest = ", then ".join(choice.models[1:])
@@ -75,7 +75,7 @@ def use_model(name: Name, state_dir: StateOption = None) -> None:
 
 
 def remove_model(name: Name, state_dir: StateOption = None) -> None:
-    """Delete the file of a model that is not in use."""
+    """Delete a model that is not in use."""
     with said_in_one_line():
         state = _state(state_dir)
         catalogue, store = Catalogue.load(), ModelStore(state.models)
