@@ -135,7 +135,9 @@ def play(sound: bytes) -> None:
     player = next((words for words in PLAYERS if shutil.which(words[0])), None)
     if player is None:
         names = ", ".join(words[0] for words in PLAYERS)
-        raise SpeechFailed(f"There is no player here ({names}): write a file with -o FILE.wav.")
+        raise SpeechFailed(
+            f"No audio player is installed ({names}): write a file with -o FILE.wav."
+        )
     with tempfile.NamedTemporaryFile(suffix=".wav") as file:
         file.write(sound)
         file.flush()

@@ -127,7 +127,7 @@ def status_command(
     """Show the status of services, machines and experts. Exit code: 0 healthy, 1 unhealthy, 3
     not running."""
     if state_dir is not None and inventory is not None:
-        raise typer.BadParameter("Give --state-dir or an inventory: only one of both is asked.")
+        raise typer.BadParameter("Use either --state-dir or an inventory, not both.")
     if state_dir is None:
         with told():
             cluster = Cluster.of(Settings.load(), inventory)

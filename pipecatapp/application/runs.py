@@ -67,7 +67,7 @@ class Document(BaseModel):
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
         if (self.workflow is None) == (self.document is None):
-            raise ValueError("give either a workflow or a document")
+            raise ValueError("name either a workflow or a document")
         return self
 
 

@@ -117,7 +117,7 @@ def _upload(live: Cluster, file: Path) -> str:
             if found.is_success and found.json() == wanted:
                 return str(wanted["created"])
     raise CommandFailed(
-        f"{live.url} took the backup but is not back after {BACK_SECONDS:g} s; its log says why."
+        f"{live.url} accepted the backup but has not restarted in {BACK_SECONDS:g} s; see its log."
     )
 
 

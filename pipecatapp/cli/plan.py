@@ -91,7 +91,7 @@ async def _explain(named: Named, path: str, state_dir: Path | None, *, as_json: 
     if as_json:
         typer.echo(json.dumps({"opinions": opinions}, indent=2, ensure_ascii=False))
     elif not opinions:
-        typer.echo(f"Nobody says anything of {path}.")
+        typer.echo(f"No layer, variant or document sets {path}.")
     for one in [] if as_json else opinions:
         value = json.dumps(one["value"], ensure_ascii=False)
         typer.echo(f"{one['path']} {one['what']} {value} by {one['by']} at {one['place']}")

@@ -142,7 +142,7 @@ async def _answer(run: str, path: str, value: str, state_dir: Path | None) -> in
     async with connect(state_dir) as client:
         answer = {"path": path, "value": value}
         await client.request("POST", f"/api/runs/{segment(run)}/answer", answer)
-    typer.echo(f"{path} of run {run} is answered.")
+    typer.echo(f"The question of {path} in run {run} is answered.")
     return DONE
 
 
@@ -150,7 +150,7 @@ async def _note(run: str, text: str, state_dir: Path | None) -> int:
     async with connect(state_dir) as client:
         note = {"text": text, "by": "cli"}
         await client.request("POST", f"/api/runs/{segment(run)}/notes", note)
-    typer.echo(f"Run {run} is told.")
+    typer.echo(f"The note was sent to run {run}.")
     return DONE
 
 

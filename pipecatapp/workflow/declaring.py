@@ -62,9 +62,7 @@ def _takes(name: str, function: Callable[..., Any]) -> type[BaseModel]:
             parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
             or parameter.name not in hints
         ):
-            raise ToolMistake(
-                f"Tool {name!r}: parameter {parameter.name!r} needs a type of its own."
-            )
+            raise ToolMistake(f"Tool {name!r}: parameter {parameter.name!r} needs a type.")
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[parameter.name] = (hints[parameter.name], default)
     config = ConfigDict(extra="forbid", protected_namespaces=())

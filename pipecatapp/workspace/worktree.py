@@ -95,7 +95,7 @@ class GitWorktree:
     async def content(self, state: str) -> str | None:
         """The same hash of a state that was kept; None for one that is not here."""
         if not STATE.fullmatch(state):
-            raise ToolFailed(f"{state!r} is no state of a workspace.")
+            raise ToolFailed(f"{state!r} is not a state of a workspace.")
         words = ("rev-parse", "--verify", "--quiet", f"{state}^{{tree}}")
         code, said = await self.store.git(*words, ok=(0, 1))
         return None if code else said.decode().strip()
@@ -107,7 +107,7 @@ class GitWorktree:
     async def reset(self, state: str) -> None:
         """Make the folder what it was at that state; what came after stays kept, but aside."""
         if not STATE.fullmatch(state):
-            raise ToolFailed(f"{state!r} is no state of a workspace.")
+            raise ToolFailed(f"{state!r} is not a state of a workspace.")
         async with self.store.writing:
             await self._show(await self.store.git.text("rev-parse", f"{state}^{{commit}}"))
 
@@ -232,7 +232,7 @@ class GitWorktree:
         try:
             found = await asyncio.to_thread(_readable, self.folder)
         except TooLarge as error:
-            raise GitFailed(f"The workspace cannot be kept: {error}.") from error
+            raise GitFailed(f"The workspace cannot be saved: {error}.") from error
         gone = await self._indexed() - found
         for words, names in ((["--force-remove"], gone), (["--add", "--replace"], found)):
             await git("update-index", "-z", *words, "--stdin", folder=self.folder, index=index,

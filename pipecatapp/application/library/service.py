@@ -159,7 +159,7 @@ class LibraryService:
             one.id for one in self._tasks.find(limit=10**6)
         }
         if workflow.id in known:
-            raise _wrong(file, f"a workflow that is no task has the id {workflow.id!r}")
+            raise _wrong(file, f"a workflow that is not a task has the id {workflow.id!r}")
         kept = await self._tasks.keep(workflow, document)
         self.runs.learn(read_document(document, file=task_file(workflow.id)))
         return _task_card(kept)

@@ -45,7 +45,7 @@ async def _list(state_dir: Path | None, *, as_json: bool) -> int:
         found = (await client.request("GET", "/api/layers"))["layers"]
     if as_json:
         return json_out({"layers": found})
-    return table_out(found, ("id", "of", "about"), otherwise="No layers are kept here.")
+    return table_out(found, ("id", "of", "about"), otherwise="No layers are saved.")
 
 
 async def _show(name: str, state_dir: Path | None, *, as_json: bool) -> int:
@@ -63,7 +63,7 @@ async def _save(file: str, state_dir: Path | None) -> int:
     async with connect(state_dir) as client:
         path, body = f"/api/layers/{segment(name)}", {"document": text}
         kept = await client.request("PUT", path, body, headers=ANY_VERSION)
-    typer.echo(f"The layer {name} is kept in {kept['file']}.")
+    typer.echo(f"Layer {name} is saved in {kept['file']}.")
     return DONE
 
 

@@ -148,7 +148,7 @@ async def _edit(
     edits = asked.edits()
     if not edits:
         raise CommandFailed(
-            "Say what to change: --set, --remove, --rename or --operations.", code=INVALID
+            "Name a change: --set, --remove, --rename or --operations.", code=INVALID
         )
     async with connect(state_dir) as client:
         etag = (await client.request("GET", _document(name)))["etag"]
@@ -198,7 +198,7 @@ def _told(edited: Json, *, as_json: bool) -> int:
         for one in edited["diagnostics"]:
             typer.echo(one["said"], err=True)
         if edited["saved"]:
-            typer.echo(f"The workflow {edited['id']} is kept in {edited['file']}.", err=True)
+            typer.echo(f"Workflow {edited['id']} is saved in {edited['file']}.", err=True)
     return INVALID if wrong else DONE
 
 
@@ -227,5 +227,5 @@ def _operations(file: str | None) -> list[Json]:
     try:
         found = json.loads(text_of(file))
     except ValueError as error:
-        raise CommandFailed(f"{file} is no JSON: {error}.", code=INVALID) from error
+        raise CommandFailed(f"{file} is not valid JSON: {error}.", code=INVALID) from error
     return list(found)

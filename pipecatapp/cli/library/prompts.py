@@ -84,12 +84,14 @@ async def _show(id: str, state_dir: Path | None, *, as_json: bool) -> int:
 
 async def _keep(file: Path, state_dir: Path | None) -> int:
     if file.suffix != ".md":
-        raise CommandFailed(f"{file} is no Markdown: a prompt's file ends in .md.", code=INVALID)
+        raise CommandFailed(
+            f"{file} is not a Markdown file: the name of a prompt's file ends in .md.", code=INVALID
+        )
     text = text_of(str(file))
     async with connect(state_dir) as client:
         path = f"/api/prompts/{segment(file.stem)}"
         kept = await client.request("PUT", path, {"document": text})
-    typer.echo(f"{kept['id']} is kept, with the tags {', '.join(kept['tags'])}.")
+    typer.echo(f"Prompt {kept['id']} is saved with the tags {', '.join(kept['tags'])}.")
     return DONE
 
 

@@ -122,7 +122,9 @@ async def _list(state_dir: Path | None, *, as_json: bool) -> int:
 
 async def _add(id: str, timed: Timed, state_dir: Path | None) -> int:
     if not re.match(r"^[a-z][a-z0-9-]*$", id):
-        raise CommandFailed(f"{id!r} is no name: use lower case, digits, hyphens.", code=INVALID)
+        raise CommandFailed(
+            f"{id!r} is not a valid id: use lower case letters, digits and hyphens.", code=INVALID
+        )
     async with connect(state_dir) as client:
         workflow = await client.request("GET", f"/api/workflows/{segment(timed.workflow)}")
         new = timed.new(workflow["inputs"])

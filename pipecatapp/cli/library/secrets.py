@@ -45,7 +45,7 @@ def keep_secret(name: NameArgument, state_dir: StateOption = None) -> None:
             _kept(state_dir).keep(name, value)
         except ValueError as error:
             raise CommandFailed(str(error), code=INVALID) from error
-    typer.echo(f"{name} is kept; a project names it by `kept:{name}`.")
+    typer.echo(f"Secret {name} is stored. Projects refer to it as `kept:{name}`.")
 
 
 def remove_secret(name: NameArgument, state_dir: StateOption = None) -> None:

@@ -164,7 +164,9 @@ async def _run(id: str, given: list[str], state_dir: Path | None, *, as_json: bo
 
 
 def _kept(task: dict[str, Any]) -> None:
-    typer.echo(f"{task['id']} is kept: version {task['version']}, {', '.join(task['tags'])}.")
+    typer.echo(
+        f"Task {task['id']} is stored: version {task['version']}, {', '.join(task['tags'])}."
+    )
 
 
 def _value(text: str) -> Any:
