@@ -18,7 +18,7 @@ SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = {
     "Use it": {
         "run": "Run a workflow and print its output as it arrives.",
         "runs": "Manage runs: list, show, answer, cancel, repeat, compare, export and delete.",
-        "conversations": "Manage conversations: list, rename, delete and export.",
+        "conversations": "Manage conversations: list, rename, pin, branch, delete and export.",
         "tasks": "Manage stored tasks: list, show, add, copy, run and remove.",
         "schedule": "Manage schedules: list, add, pause, resume, run and remove.",
         "code": "Fix and write source code with agents.",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from hearth.service.settings import SettingsError
-from pipecatapp.application.conversations import UnknownConversation
+from pipecatapp.application.conversations import UnknownConversation, UnknownTurn
 from pipecatapp.application.documents.editing import Changed, NotEdited, UnknownLayer
 from pipecatapp.application.engine import (
     DiskFull,
@@ -56,6 +56,7 @@ ERRORS: Final[dict[type[Exception], ErrorCode]] = {
     NotEdited: ErrorCode(422, "not_edited", INVALID, "operations"),
     NotGranted: ErrorCode(403, "not_granted", INVALID, "allow"),
     UnknownConversation: ErrorCode(404, "conversation_not_found", FAILED, "conversation"),
+    UnknownTurn: ErrorCode(404, "turn_not_found", FAILED, "run"),
     UnknownRun: ErrorCode(404, "run_not_found", FAILED, "run"),
     RunUnfinished: ErrorCode(409, "run_unfinished", FAILED, "run"),
     UnknownStep: ErrorCode(404, "step_not_found", FAILED, "at"),

@@ -1,4 +1,4 @@
-"""`hearth conversations`: list, rename, delete and export conversations."""
+"""`hearth conversations`: list, rename, pin, branch, delete and export conversations."""
 
 import json
 from pathlib import Path
@@ -22,11 +22,15 @@ IdArgument = Annotated[
 def conversation_commands(app: typer.Typer) -> None:
     """Add the commands of this module."""
     group = typer.Typer(
-        help="Manage conversations: list, rename, delete and export.", invoke_without_command=True
+        help="Manage conversations: list, rename, pin, branch, delete and export.",
+        invoke_without_command=True,
     )
     group.callback()(list_conversations)
     group.command("list")(list_conversations)
     group.command("rename")(rename_conversation)
+    group.command("pin")(pin_conversation)
+    group.command("unpin")(unpin_conversation)
+    group.command("branch")(branch_conversation)
     group.command("delete")(delete_conversation)
     group.command("export")(export_conversation)
     app.add_typer(group, name="conversations")
@@ -57,6 +61,28 @@ def rename_conversation(
 ) -> None:
     """Rename a conversation."""
     finish(_rename(id, title, state_dir))
+
+
+def pin_conversation(id: IdArgument, state_dir: StateOption = None) -> None:
+    """Pin a conversation to the top of the list."""
+    finish(_pin(id, state_dir, pinned=True))
+
+
+def unpin_conversation(id: IdArgument, state_dir: StateOption = None) -> None:
+    """Unpin a conversation."""
+    finish(_pin(id, state_dir, pinned=False))
+
+
+def branch_conversation(
+    id: IdArgument,
+    at: Annotated[
+        str,
+        typer.Option(metavar="RUN", help="Run of the last turn to copy. Default: all turns."),
+    ] = "",
+    state_dir: StateOption = None,
+) -> None:
+    """Create a conversation that starts with the turns of another one."""
+    finish(_branch(id, at, state_dir))
 
 
 def delete_conversation(id: IdArgument, state_dir: StateOption = None) -> None:
@@ -92,7 +118,8 @@ async def _list(text: str, limit: int, state_dir: Path | None, *, as_json: bool)
         for name in ("id", "updated", "title"):
             table.add_column(name, no_wrap=True, overflow="ellipsis")
         for each in page["conversations"]:
-            title = Text(" ".join(each["title"].split()))
+            pinned = "(pinned) " if each["pinned"] else ""
+            title = Text(pinned + " ".join(each["title"].split()))
             table.add_row(Text(each["id"]), each["updated"], title)
         console().print(table)
     return DONE
@@ -102,6 +129,23 @@ async def _rename(id: str, title: str, state_dir: Path | None) -> int:
     async with connect(state_dir) as client:
         renamed = await client.request("PATCH", _path(id), {"title": title})
     typer.echo(f"{id} is renamed to {renamed['title']}.")
+    return DONE
+
+
+async def _pin(id: str, state_dir: Path | None, *, pinned: bool) -> int:
+    async with connect(state_dir) as client:
+        await client.request("PATCH", _path(id), {"pinned": pinned})
+    typer.echo(f"{id} is {'listed first' if pinned else 'no longer listed first'}.")
+    return DONE
+
+
+async def _branch(id: str, at: str, state_dir: Path | None) -> int:
+    async with connect(state_dir) as client:
+        if not at:
+            last = await client.request("GET", _path(id), params={"limit": 1})
+            at = last["turns"][-1]["run"] if last["turns"] else ""
+        created = await client.request("POST", f"{_path(id)}/branch", {"run": at})
+    typer.echo(created["id"])
     return DONE
 
 

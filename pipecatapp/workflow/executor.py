@@ -56,6 +56,8 @@ class Given:
     interactive: bool
     beside: Callable[[str], Sequence[Statement]] = lambda _run: ()
     """What is written with the beginning of the run, whose id it is given."""
+    instead_of: str | None = None
+    """The turn of the conversation that the run is another version of."""
 
 
 @dataclass
@@ -170,6 +172,7 @@ class Executor:
             beside=[*preset, *given.beside(run)],
             interactive=given.interactive,
             fork=fork,
+            instead_of=given.instead_of,
         )
         live = self._launch(begun, Execution(plan, checked_in, instances, Channel(run)), listener)
         try:
