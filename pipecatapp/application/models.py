@@ -10,7 +10,7 @@ import psutil
 import structlog
 from pydantic import BaseModel
 
-from hearth.models.catalogue import FALLBACK, Catalogue, Model, SpeechModel, count
+from hearth.models.catalogue import FALLBACK, Catalogue, Model, SpeechModel, count, shipped_catalogue
 from hearth.models.choice import remove, with_model
 from hearth.models.errors import ModelError, PullCancelled
 from hearth.models.listing import row_of, speech_row_of
@@ -154,13 +154,15 @@ class ModelService:
         self._state, self._path, self._local = state, catalogue, local
         self._pulls: dict[str, Pull] = {}
         self._change: Change | None = None
+        self._read: tuple[int, Catalogue] | None = None
+        """The catalogue, and when its file was changed last."""
 
     def show(self, experts: list[ExpertHealth], memory_bytes: int | None = None) -> ModelList:
         """The catalogue with what is known of each model; `experts` are those of the gateway.
 
         `memory_bytes` is the memory of a cluster's largest machine. Blocks. Raises `ModelError`.
         """
-        catalogue, control = Catalogue.load(self._path), self._control()
+        catalogue, control = self._catalogue(), self._control()
         memory = memory_bytes or psutil.virtual_memory().total
         views = [*self._chat(catalogue, experts, memory), *self._speech(catalogue)]
         served = next((view for view in views if view.in_use), None)
@@ -213,7 +215,7 @@ class ModelService:
             raise NotManaged(self._command(None))
         if self._change is not None and self._change.state == "loading":
             raise NotManaged(f"{self._change.model} is being loaded. Try again when it is ready.")
-        with_model(name, self._state, Catalogue.load(self._path))
+        with_model(name, self._state, self._catalogue())
         self._change = Change(model=name, state="loading")
         threading.Thread(target=self._serve, args=(control, name), daemon=True).start()
 
@@ -223,17 +225,25 @@ class ModelService:
         if (under_way := self._pulls.get(name)) is not None and under_way.thread.is_alive():
             raise PullUnderWay(f"{name} is being downloaded. Cancel that first.")
         self._pulls.pop(name, None)
-        remove(name, self._state, Catalogue.load(self._path))
+        remove(name, self._state, self._catalogue())
 
     def close(self) -> None:
         """Cancel every download."""
         for under_way in self._pulls.values():
             under_way.cancel()
 
+    def _catalogue(self) -> Catalogue:
+        """The catalogue, read again when its file has changed. Raises `CatalogueInvalid`."""
+        path = self._path or shipped_catalogue()
+        changed = path.stat().st_mtime_ns if path.exists() else 0
+        if self._read is None or self._read[0] != changed:
+            self._read = (changed, Catalogue.load(path))
+        return self._read[1]
+
     def _known(self, name: str) -> Model | SpeechModel:
         if not self._local:
             raise NotManaged(f"On a cluster, models come with their expert: `{CLUSTER_COMMAND}`.")
-        catalogue = Catalogue.load(self._path)
+        catalogue = self._catalogue()
         return catalogue.speech.get(name) or catalogue[name]
 
     def _serve(self, control: Path, name: str) -> None:
