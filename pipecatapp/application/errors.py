@@ -36,6 +36,7 @@ from pipecatapp.application.schedules.starting import NotStarted
 from pipecatapp.application.schedules.store import ScheduleKept, UnknownSchedule
 from pipecatapp.application.schedules.timing import WrongTiming
 from pipecatapp.application.secrets import SecretMissing
+from pipecatapp.application.status import GatewayAway
 
 FAILED, INVALID = ExitCode.FAILED, ExitCode.INVALID
 
@@ -79,6 +80,7 @@ ERRORS: Final[dict[type[Exception], ErrorCode]] = {
     NotStarted: ErrorCode(422, "not_started", FAILED),
     WrongTiming: ErrorCode(422, "wrong_timing", INVALID),
     SecretMissing: ErrorCode(422, "secret_missing", FAILED),
+    GatewayAway: ErrorCode(502, "gateway_away", FAILED),
     UnknownModel: ErrorCode(404, "model_not_found", FAILED, "name"),
     ModelMissing: ErrorCode(409, "model_not_pulled", FAILED, "name"),
     ModelInUse: ErrorCode(409, "model_in_use", FAILED, "name"),

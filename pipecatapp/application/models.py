@@ -10,7 +10,14 @@ import psutil
 import structlog
 from pydantic import BaseModel
 
-from hearth.models.catalogue import FALLBACK, Catalogue, Model, SpeechModel, count, shipped_catalogue
+from hearth.models.catalogue import (
+    FALLBACK,
+    Catalogue,
+    Model,
+    SpeechModel,
+    count,
+    shipped_catalogue,
+)
 from hearth.models.choice import remove, with_model
 from hearth.models.errors import ModelError, PullCancelled
 from hearth.models.listing import row_of, speech_row_of

@@ -8,13 +8,14 @@ from pydantic import BaseModel
 from pipecatapp.sandbox import SandboxUnusable
 from pipecatapp.sandbox.sandbox import limited_by
 from pipecatapp.tools.cluster.causes import Cause, causes
-from pipecatapp.tools.cluster.directory import Directory
+from pipecatapp.tools.cluster.directory import Directory, GatewayAway
 from pipecatapp.tools.cluster.status import ClusterStatus, whole
 
 __all__ = [
     "Cause",
     "ClusterStatus",
     "Directory",
+    "GatewayAway",
     "ProgramStatus",
     "causes",
     "largest_memory",

@@ -3,6 +3,7 @@ import { h } from "../dom.js"
 const PAGES = [
   ["status", "Status"],
   ["models", "Models"],
+  ["people", "People"],
   ["logs", "Logs"],
 ]
 

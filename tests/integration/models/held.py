@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 from threading import Event
 
-from starlette.types import Receive, Scope, Send
+from starlette.types import Message, Receive, Scope, Send
 
 from tests.integration.models.hub import Hub
 
@@ -21,7 +21,7 @@ class HeldHub:
         self.hub = Hub(self.content)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def held(message: dict[str, object]) -> None:
+        async def held(message: Message) -> None:
             body = message.get("body")
             if not isinstance(body, bytes):
                 await send(message)
