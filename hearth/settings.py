@@ -32,6 +32,9 @@ class Settings(StrictSettings):
         8000, ge=1024, le=65000, description="First port; the others are counted from it."
     )
     engine: Engine = Field("xllamacpp", description="Which llama.cpp build serves the model.")
+    catalogue: Path | None = Field(
+        None, description="Another model catalogue than the one that came with Hearth."
+    )
     speech: bool = Field(
         default=True, description="Start what hears and speaks, too; it takes half a gigabyte."
     )

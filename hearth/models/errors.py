@@ -10,6 +10,7 @@ ModelError
 ├── DiskFull               no room for it
 ├── StoreUnusable          its folder cannot be written
 └── FetchFailed            its source did not give it
+    ├── PullCancelled      a person ended it
     ├── SourceUnreachable  nobody answers: no network, no proxy, no name
     └── SourceGone         the source answers that it does not have it, or may not give it
 """
@@ -107,6 +108,14 @@ class StoreUnusable(ModelError):
 
 class FetchFailed(ModelError):
     """Pull again; what was already transferred is kept where the source allows it."""
+
+
+class PullCancelled(FetchFailed):
+    """Pull again; what was already transferred is kept where the source allows it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"The download of {name} was cancelled.")
 
 
 class SourceUnreachable(FetchFailed):

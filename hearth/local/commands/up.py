@@ -62,6 +62,7 @@ def up(
                     screen,
                     show,
                     patience=Patience(),
+                    experts=planned.experts,
                 )
             )
         screen.say("Stopped." if was_ready else "Stopped before everything was ready.")
