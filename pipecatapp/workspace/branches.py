@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Final
 
 from pipecatapp.workflow import ToolFailed
-from pipecatapp.workspace.git import run
+from pipecatapp.workspace.git import GitFailed, run
 from pipecatapp.workspace.worktree import GitWorktree
 
 BRANCH: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:[./][A-Za-z0-9_][A-Za-z0-9_-]*)*")
 """Stricter than git: no name of this form needs quoting or is an option."""
 LONGEST_NAME: Final = 200
+REFUSED: Final = 1
+"""Exit code of `git fetch` where a branch is not the beginning of the other."""
 FIELDS: Final = "%H%x1f%an%x1f%aI%x1f%B%x1e"
 """Commit, author, date and message, with separators that no message has."""
 
@@ -92,9 +94,17 @@ class Branches:
         commit, git = await self._known(name), self._store.git
         if not remote.is_absolute():
             raise ToolFailed(f"{remote} is not a valid repository: use an absolute path.")
-        words = ["-C", str(remote), "fetch", "--quiet", "--no-tags", "--no-recurse-submodules"]
+        place = ["-C", str(remote)]
+        try:
+            await run([*place, "rev-parse", "--git-dir"], git.directory)
+        except GitFailed as error:
+            raise ToolFailed(f"There is no repository at {remote}.") from error
+        words = ["fetch", "--quiet", "--no-tags", "--no-recurse-submodules"]
         words += ["--no-write-fetch-head", "--update-shallow", f"file://{git.directory}"]
-        await run([*words, f"{self._ref(name)}:refs/heads/{name}"], git.directory)
+        refs = f"{self._ref(name)}:refs/heads/{name}"
+        code, _ = await run([*place, *words, refs], git.directory, ok=(0, REFUSED))
+        if code == REFUSED:
+            raise ToolFailed(f"The branch {name!r} of {remote} has commits that this one has not.")
         return commit
 
     def _ref(self, name: str) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from tests.integration.agent.code.conftest import follow_until, git, prompts, repository
-from tests.integration.agent.conftest import House, Json
+from tests.integration.agent.conftest import House, Json, ScriptedGateway
+from tests.integration.agent.test_cli import Hearth
 
 TEXT = "Add a function that gives the greeting of a person, and a function for farewells."
 TEST = "python3 check.py"
@@ -50,9 +51,9 @@ WRONG = module("words/farewell.py", "part", "Bye", ".")
 RIGHT = module("words/farewell.py", "part", "Bye", "!")
 
 
-def script(house: House) -> None:
+def script(model: ScriptedGateway) -> None:
     """A model whose first farewell is wrong, and right once it has read the note."""
-    when = house.model.when
+    when = model.when
     when("Note from an earlier attempt").say(RIGHT)
     when("What went wrong").say(json.dumps(ADVICE))
     when("The change:").say(json.dumps(GOOD))
@@ -93,7 +94,7 @@ def test_second_attempt_starts_from_the_base_with_the_note_and_the_commit_holds_
     house: House, repo: Path
 ) -> None:
     """The first attempt fails its test; only what the note is about is done again."""
-    script(house)
+    script(house.model)
 
     view = run_of(house, repo)
 
@@ -121,3 +122,136 @@ def test_second_attempt_starts_from_the_base_with_the_note_and_the_commit_holds_
         "words/farewell.py",
         "words/greeting.py",
     ]
+
+
+def test_stored_task_is_found_again_and_used_as_a_layer(
+    hearth: Hearth, empty_house: House, repo: Path
+) -> None:
+    """The second task is like the first: its plan is the stored one with other goals."""
+    fitted = {"changes": [
+        {"step": "farewell", "goal": "Write words/farewell.py anew.", "note": "", "drop": False}
+    ]}  # fmt: skip
+    empty_house.model.when("steps of the stored task").say(json.dumps(fitted))
+    empty_house.model.when("Do this step: Write words/farewell.py anew.").say(RIGHT)
+    script(empty_house.model)
+    first = hearth("code", "task", TEXT, "--repo", str(repo), "--test", TEST, "--json")
+    assert json.loads(first.output)["outputs"]["task"] == "task-greet-and-part"
+    planned = len(asked_for(empty_house, "Name the steps"))
+
+    second = hearth(
+        "code", "task", TEXT, "--repo", str(repo), "--test", TEST, "--reuse", "auto", "--json"
+    )
+
+    assert second.exit_code == 0, second.output
+    ended = json.loads(second.output)
+    assert ended["outputs"]["reused"] == "task-greet-and-part"
+    assert ended["outputs"]["attempts"] == 1
+    assert ended["outputs"]["task"] is None
+    assert len(asked_for(empty_house, "Name the steps")) == planned
+    with empty_house.client() as client:
+        steps = steps_of(client.get(f"/api/runs/{ended['run']}").json())
+    (found,) = steps["stored"]["output"]["tasks"]
+    assert found["score"] > 0.6
+    assert [step["id"] for step in found["steps"]] == ["greeting", "farewell"]
+    layer = json.loads(steps["fitted"]["output"]["layer"])
+    assert layer["of"] == "task-greet-and-part"
+    assert layer["set"] == {"farewell.with.goal": "Write words/farewell.py anew."}
+    assert empty_house.client().get("/api/tasks/task-greet-and-part").json()["version"] == 1
+
+
+def test_person_decides_whether_a_stored_task_is_used(
+    hearth: Hearth, empty_house: House, repo: Path
+) -> None:
+    """The question shows the score; a script that asks nobody plans anew."""
+    script(empty_house.model)
+    assert hearth("code", "task", TEXT, "--repo", str(repo), "--test", TEST).exit_code == 0
+    body = {
+        "workflow": "coding-task",
+        "inputs": {"text": TEXT, "repo": str(repo), "test": TEST},
+        "interactive": True,
+    }
+
+    with empty_house.client() as client:
+        run = client.post("/api/runs", json=body).json()["run"]
+        view = follow_until(client, run, "node.waiting")
+        (question,) = [step for step in view["steps"] if step["status"] == "waiting"]
+        shown = question["facts"]["question"]
+        assert shown["choices"] == ["plan anew", "task-greet-and-part"]
+        assert shown["show"][0]["score"] > 0.6
+        answer = {"path": question["path"], "value": "plan anew"}
+        assert client.post(f"/api/runs/{run}/answer", json=answer).is_success
+        view = follow_until(client, run, "end")
+
+    assert view["outputs"]["reused"] is None
+    assert view["outputs"]["done"] is True
+
+
+def test_unclear_task_asks_and_the_answer_is_in_the_description(house: House, repo: Path) -> None:
+    """The planner reads what the person said."""
+    house.model.when("Name the steps").say(json.dumps(STEPS))
+    unclear = {**CLARIFIED, "question": "With an exclamation mark?"}
+    house.model.when(lambda request: True).say(json.dumps(unclear))
+    script(house.model)
+    body = {
+        "workflow": "coding-task",
+        "inputs": {"text": TEXT, "repo": str(repo), "test": TEST},
+        "answers": {"ask": "Yes, with one."},
+        "interactive": False,
+    }
+
+    with house.client() as client:
+        run = client.post("/api/runs", json=body).json()["run"]
+        follow_until(client, run, "node.done", "planning")
+
+    (prompt,) = asked_for(house, "Name the steps")
+    assert "With an exclamation mark? Yes, with one." in prompt
+
+
+def test_change_outside_the_allowed_files_is_never_delivered(
+    hearth: Hearth, empty_house: House, repo: Path
+) -> None:
+    """A step that may not touch its file is refused, and the person is told which."""
+    script(empty_house.model)
+
+    done = hearth(
+        "code", "task", TEXT, "--repo", str(repo), "--test", TEST, "--may-touch", "docs/**"
+    )
+
+    assert done.exit_code == 1
+    assert "Attempt 1: Nothing was changed." in done.output
+    assert git(repo, "branch", "--list", "task/*") == ""
+
+
+def test_plan_is_split_until_each_step_is_simple_enough(house: House, repo: Path) -> None:
+    """A step that the planner calls no leaf is split; the steps hang below it in the graph."""
+    whole = {"steps": [{"id": "both", "goal": "Write both functions.", "kind": "write",
+                        "files": [], "leaf": False}]}  # fmt: skip
+    house.model.when("Name the steps of this part").say(json.dumps(STEPS))
+    house.model.when("Name the steps of the task").say(json.dumps(whole))
+    script(house.model)
+
+    view = run_of(house, repo)
+
+    assert view["outputs"]["done"] is True
+    nodes = {node["path"]: node for node in view["graph"]["nodes"]}
+    assert nodes["attempts/work/both"]["parent"] == "attempts/work"
+    assert nodes["attempts/work/both/greeting"]["use"] == "workflow/code-step"
+    assert nodes["attempts/work/both/farewell"]["about"] == FAREWELL_GOAL
+
+
+def test_branch_is_pushed_to_a_bare_repository(
+    hearth: Hearth, empty_house: House, repo: Path, tmp_path: Path
+) -> None:
+    """The repository that the task works on keeps its branches."""
+    git(tmp_path, "clone", "--quiet", "--bare", str(repo), str(tmp_path / "remote.git"))
+    script(empty_house.model)
+
+    done = hearth(
+        "code", "task", TEXT, "--repo", str(repo), "--test", TEST,
+        "--push-to", str(tmp_path / "remote.git"),
+    )  # fmt: skip
+
+    assert done.exit_code == 0, done.output
+    branch = done.output.splitlines()[-1].removeprefix("The result is on the branch ").rstrip(".")
+    assert branch in git(tmp_path / "remote.git", "branch", "--list", "task/*")
+    assert git(repo, "branch", "--list", "task/*") == ""
