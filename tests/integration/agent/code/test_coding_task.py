@@ -150,13 +150,13 @@ def test_stored_task_is_found_again_and_used_as_a_layer(
     assert len(asked_for(empty_house, "Name the steps")) == planned
     with empty_house.client() as client:
         steps = steps_of(client.get(f"/api/runs/{ended['run']}").json())
+        assert client.get("/api/tasks/task-greet-and-part").json()["version"] == 1
     (found,) = steps["stored"]["output"]["tasks"]
     assert found["score"] > 0.6
     assert [step["id"] for step in found["steps"]] == ["greeting", "farewell"]
     layer = json.loads(steps["fitted"]["output"]["layer"])
     assert layer["of"] == "task-greet-and-part"
     assert layer["set"] == {"farewell.with.goal": "Write words/farewell.py anew."}
-    assert empty_house.client().get("/api/tasks/task-greet-and-part").json()["version"] == 1
 
 
 def test_person_decides_whether_a_stored_task_is_used(

@@ -45,10 +45,7 @@ SOME = (
 SOME_OF_TASK = (
     ("before", "node.done", "planning[0]/expanded"),
     ("after", "node.running", "attempts[0]/work"),
-    ("after", "node.running", "attempts[0]/work/farewell/tries[0]/propose"),
-    ("after", "node.done", "attempts[0]/refined"),
     ("after", "node.done", "attempts[1]/work/greeting/tries[0]/edit"),
-    ("before", "node.done", "commit"),
     ("before", "node.done", "push"),
     ("before", "node.done", "kept"),
 )
