@@ -29,7 +29,6 @@ from pipecatapp.application.engine import (
 from pipecatapp.application.exit_codes import ExitCode
 from pipecatapp.application.fixes import FixesNotImported, UnknownFix
 from pipecatapp.application.library.service import UnknownProject, UnknownPrompt
-from pipecatapp.application.library.tasks import UnknownTask
 from pipecatapp.application.models import NotManaged, PullUnderWay
 from pipecatapp.application.retention import RunUnfinished
 from pipecatapp.application.schedules.starting import NotStarted
@@ -37,6 +36,7 @@ from pipecatapp.application.schedules.store import ScheduleKept, UnknownSchedule
 from pipecatapp.application.schedules.timing import WrongTiming
 from pipecatapp.application.secrets import SecretMissing
 from pipecatapp.application.status import GatewayAway
+from pipecatapp.records.tasks import UnknownTask
 
 FAILED, INVALID = ExitCode.FAILED, ExitCode.INVALID
 

@@ -118,6 +118,78 @@ def build_app(
     finish(_build(body, folder if is_new else None, state_dir, as_json=as_json))
 
 
+def code_task(
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What should be done.")],
+    repo: Annotated[
+        Path, typer.Option("--repo", metavar="FOLDER", help="The git repository.")
+    ] = Path(),
+    test: Annotated[
+        str,
+        typer.Option("--test", metavar="COMMAND", help="Must succeed afterwards."),
+    ] = "",
+    packages: Annotated[
+        list[str],
+        typer.Option(
+            "--package",
+            metavar="NAME",
+            help="A Python package that the command needs; default: those that the project names.",
+        ),
+    ] = [],  # noqa: B006
+    may_touch: Annotated[
+        list[str],
+        typer.Option(
+            "--may-touch", metavar="PATTERN", help="Change only files that fit, such as src/**."
+        ),
+    ] = [],  # noqa: B006
+    protect: Annotated[
+        list[str],
+        typer.Option("--protect", metavar="PATTERN", help="Never change files that fit."),
+    ] = [],  # noqa: B006
+    reuse: Annotated[
+        str,
+        typer.Option(
+            "--reuse",
+            metavar="ask|auto|never",
+            help="Whether a stored task like this one is used: you decide, or its score.",
+        ),
+    ] = "ask",
+    push_to: Annotated[
+        Path | None,
+        typer.Option(
+            "--push-to", metavar="FOLDER", help="A bare repository that gets the branch instead."
+        ),
+    ] = None,
+    model: ModelOption = "",
+    state_dir: StateOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Plan a task, do its steps, test and review the result, and deliver it as a branch.
+
+    A failed attempt is taken back and tried again with what it showed, twice at most. In a terminal
+    you are asked what is unclear, and whether a stored task is used. Exit codes: 0 done, 1 not, 2
+    invalid.
+    """
+    with exit_codes():
+        folder = _repository(repo)
+        pushed = "" if push_to is None else _git(push_to, "rev-parse", "--absolute-git-dir").strip()
+    inputs = {"text": text, "repo": str(folder), "test": test, "packages": packages,
+              "may_touch": may_touch, "protected": protect, "reuse": reuse,
+              "push_to": pushed}  # fmt: skip
+    body = {"workflow": "coding-task", "layers": _layers("coding-task", model), "inputs": inputs}
+    finish(_task(body, state_dir, as_json=as_json))
+
+
+async def _task(body: Json, state_dir: Path | None, *, as_json: bool) -> int:
+    ended = await _run_to_the_end(body, state_dir, as_json=as_json)
+    if ended["status"] != "done":
+        return CODES[ended["status"]]
+    outputs = ended["outputs"]
+    if outputs["done"] and not as_json:
+        typer.echo(f"The result is on the branch {outputs['branch']}.")
+    return DONE if outputs["done"] else FAILED
+
+
 def _made_repository(folder: Path) -> tuple[Path, bool]:
     """Return the top folder of the repository, made here where there was nothing."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):

@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from pipecatapp.application.library.projects import load_project, project_files
-from pipecatapp.application.library.tasks import task_file
+from pipecatapp.records.tasks import task_file
 from pipecatapp.workflow import (
     Diagnostic,
     Documents,

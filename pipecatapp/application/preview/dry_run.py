@@ -163,6 +163,8 @@ class DryRun:
             return None
         if node.kind in ("use", "agent"):
             return self._call(node, path, names)
+        if node.kind == "plan":
+            raise _Stop("maybe", "its steps are planned in the run")
         if node.kind == "workflow":
             output = self._nested(node, path, names)
         else:

@@ -14,7 +14,7 @@ from pipecatapp.workflow.expressions import (
 )
 from pipecatapp.workflow.ledger.journal import Begun
 from pipecatapp.workflow.ledger.values import canonical
-from pipecatapp.workflow.plan import Body, Jump, PlanNode
+from pipecatapp.workflow.plan import Body, Jump, Plan, PlanNode
 from pipecatapp.workflow.running.frames import Frame
 from pipecatapp.workflow.tool import Effect, Json
 
@@ -42,8 +42,9 @@ class Scope:
         stream: bool,
         stack: tuple[str, ...],
         grants: frozenset[Effect],
+        plan: Plan,
     ) -> None:
-        self.grants = grants
+        self.grants, self.plan = grants, plan
         self.frame, self.home, self.nodes = frame, home, nodes
         self.around, self.stream, self.stack = around, stream, stack
         self.values: Json = {}
@@ -208,7 +209,7 @@ def skipped(scope: Scope, node: PlanNode) -> tuple[Settled, str] | None:
 
 def begun(node: PlanNode, path: str, home: str, attempt: int = 1) -> Begun:
     """How a node, or a visit of it, stands in the ledger."""
-    if node.kind in ("use", "agent") and (node.loop is None or is_visit(path)):
+    if node.kind in ("use", "agent", "plan") and (node.loop is None or is_visit(path)):
         return Begun(path, home, node.use, node.version, node.effect, attempt)
     return Begun(path, home, attempt=attempt)
 
