@@ -94,6 +94,8 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
         "packages": A,
         "seconds": A,
         "memory_mb": A,
+        "processes": A,
+        "disk_mb": A,
     },
     "code.fix": {
         "command": M,
@@ -105,6 +107,8 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
         "packages": A,
         "seconds": A,
         "memory_mb": A,
+        "processes": A,
+        "disk_mb": A,
     },
     "code.localise": {
         "command": M,
@@ -116,6 +120,8 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
         "packages": A,
         "seconds": A,
         "memory_mb": A,
+        "processes": A,
+        "disk_mb": A,
     },
     "code.edit": {"answer": M, "path": M, "may_touch": A, "protected": A},
     "code.symbols": {"path": M, "limit": M},
