@@ -72,6 +72,7 @@ ROUTERS: Final = (
     backup.router,
     voice.router,
     choices.router,
+    speech.router,
     errands.router,
     logs.router,
     local_models.router,
