@@ -19,9 +19,6 @@ import psutil
 from pydantic import BaseModel
 
 SYSTEM: Final = Path("/sys")
-FRESH_SECONDS: Final = 1.0
-"""A measurement is not repeated within this time."""
-
 NVIDIA: Final = (
     "nvidia-smi",
     "--query-gpu=name,memory.total,memory.used,utilization.gpu,temperature.gpu,power.draw",
@@ -67,9 +64,16 @@ class HostMeter:
     """
 
     def __init__(
-        self, folder: Path, *, system: Path = SYSTEM, nvidia: Sequence[str] = NVIDIA
+        self,
+        folder: Path,
+        *,
+        system: Path = SYSTEM,
+        nvidia: Sequence[str] = NVIDIA,
+        fresh_seconds: float = 1.0,
     ) -> None:
+        """Measurements are not repeated within `fresh_seconds`."""
         self._folder, self._system, self._nvidia = folder, system, nvidia
+        self._fresh = fresh_seconds
         self._lock = threading.Lock()
         self._last: tuple[float, HostStats] | None = None
         self._energy: tuple[float, dict[Path, int]] | None = None
@@ -77,7 +81,7 @@ class HostMeter:
     def read(self) -> HostStats:
         """Measure now. Blocks, the first time for a tenth of a second."""
         with self._lock:
-            if self._last is None or time.monotonic() - self._last[0] > FRESH_SECONDS:
+            if self._last is None or time.monotonic() - self._last[0] > self._fresh:
                 self._last = (time.monotonic(), self._measure(first=self._last is None))
             return self._last[1]
 
