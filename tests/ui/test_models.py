@@ -1,4 +1,4 @@
-"""The models on the page: what fits, downloads with their progress, and the hint at a better one."""
+"""The models on the page: what fits, downloads with progress, and the hint at a better one."""
 
 import re
 from collections.abc import Iterator
