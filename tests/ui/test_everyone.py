@@ -23,8 +23,8 @@ def visit(page: Page, name: str) -> None:
     page.goto(f"{base}#/{'workflows/report' if name == 'workflow' else name}")
     signs = {
         "chat": "composer", "notes": "notes-filter", "talk": "talk-kept", "runs": "run",
-        "workflows": "workflow", "workflow": "start", "status": "services", "machines": "machine", "models": "model",
-        "people": "key-add", "logs": "logs",
+        "workflows": "workflow", "workflow": "start", "status": "services", "machines": "machine",
+        "models": "model", "people": "key-add", "logs": "logs",
     }  # fmt: skip
     page.get_by_test_id(signs[name]).first.wait_for()
 

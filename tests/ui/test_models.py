@@ -22,7 +22,6 @@ def hub(visitor: Visitor, serve: Serve, tmp_path: Path) -> Iterator[HeldHub]:
     visitor.restart()
     yield hub
     hub.go_on.set()
-    visitor.service.close()
 
 
 def models(visitor: Visitor, width: int = 1280, theme: str = "light") -> Page:

@@ -35,7 +35,6 @@ def gateway(visitor: Visitor) -> Iterator[str]:
         visitor.house.gateway = url
         visitor.restart()
         yield url
-        visitor.service.close()
 
 
 def people(visitor: Visitor, width: int = 1280, theme: str = "light") -> Page:
