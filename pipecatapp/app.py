@@ -25,7 +25,7 @@ from pipecatapp.api.library import fixes, importing, notes, projects, prompts, s
 from pipecatapp.api.mcp.endpoint import McpEndpoint, mcp_route
 from pipecatapp.api.openai import chat, completions, models
 from pipecatapp.api.parts import Parts, Stop
-from pipecatapp.api.state import backup, errands, keys, logs
+from pipecatapp.api.state import backup, errands, keys, logs, machines
 from pipecatapp.api.state import models as local_models
 from pipecatapp.api.static import static_routes
 from pipecatapp.api.voice import choices
@@ -77,6 +77,7 @@ ROUTERS: Final = (
     logs.router,
     local_models.router,
     keys.router,
+    machines.router,
 )
 
 

@@ -12,6 +12,8 @@ import structlog
 
 from hearth.cluster.watch import ConsulAgent, ServiceWatch
 from hearth.openai_api.client import ModelClient, Timeouts
+from hearth.service.control import control_of
+from hearth.service.host import HostMeter
 from hearth.service.logs import lasting
 from hearth.service.settings import SettingsError, read_key, trusting
 from hearth.service.state import read_instance
@@ -192,7 +194,13 @@ async def open_places(
 ) -> Places:
     """Where gateway and services are: told by Consul when it is set, else by the settings."""
     if settings.consul_url is None:
-        return FixedPlaces(lambda: running_services(settings), gateway=settings.gateway, http=http)
+        return FixedPlaces(
+            lambda: running_services(settings),
+            gateway=settings.gateway,
+            http=http,
+            meter=HostMeter(settings.state_dir),
+            control=lambda: control_of(settings.state),
+        )
     nomad = None
     if settings.nomad_url is not None:
         tls = trusting(settings.tls_ca_file)
