@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from pipecatapp.tools.check import alignment, progress
 from pipecatapp.tools.clock import time, wait
 from pipecatapp.tools.cluster import status
 from pipecatapp.tools.code import install, run
@@ -22,7 +23,7 @@ from pipecatapp.tools.model import llm, typed
 from pipecatapp.tools.people import ask
 from pipecatapp.tools.people import note as people_note
 from pipecatapp.tools.plain import value
-from pipecatapp.tools.plan import expand, revise
+from pipecatapp.tools.plan import expand, revise, todo
 from pipecatapp.tools.project import facts
 from pipecatapp.tools.project import tree as project_tree
 from pipecatapp.tools.speech import hear, say
@@ -57,6 +58,9 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             history.log,
             expand.expand,
             revise.revise,
+            todo.todo,
+            progress.progress,
+            alignment.alignment,
             task_find.find,
             task_save.save,
             facts.facts,
