@@ -26,10 +26,22 @@ Via = Annotated[Literal["api", "cli"], Header(alias="x-hearth-client")]
 
 
 class NewRun(Document):
+    """`self_autonomy` lets a model write the workflow for the request in `inputs.text`."""
+
+    self_autonomy: bool = False
     inputs: dict[str, Any] = Field(default_factory=dict)
     conversation: str | None = Field(None, min_length=1, max_length=200)
     answers: dict[str, Any] = Field(default_factory=dict)
     interactive: bool = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _written_by_a_model(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.get("self_autonomy") is True:
+            if "workflow" in value or "document" in value:
+                raise ValueError("self_autonomy needs neither a workflow nor a document")
+            return {**value, "workflow": "autonomy"}
+        return value
 
 
 class Answer(BaseModel):

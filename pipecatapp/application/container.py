@@ -14,6 +14,7 @@ from hearth.cluster.watch import ConsulAgent, ServiceWatch
 from hearth.openai_api.client import ModelClient, Timeouts
 from hearth.service.logs import lasting
 from hearth.service.settings import SettingsError, read_key, trusting
+from pipecatapp.application.authoring import AuthoringService
 from pipecatapp.application.documents.files import Library
 from pipecatapp.application.library.service import LibraryService
 from pipecatapp.application.runs import RunService
@@ -26,6 +27,7 @@ from pipecatapp.sandbox import Sandbox
 from pipecatapp.sandbox.ceiling import Ceiling
 from pipecatapp.settings import Settings, inherited
 from pipecatapp.tools import TOOLS
+from pipecatapp.tools.autonomy.authoring import Author
 from pipecatapp.tools.cluster.consul import ConsulPlaces
 from pipecatapp.tools.cluster.directory import Directory
 from pipecatapp.tools.cluster.fixed import FixedPlaces
@@ -140,7 +142,7 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
         _last(facts.keep_fresh, stack)
         runs = RunService(engine, library.documents, secrets)
         prompts_and_tasks = LibraryService(runs, settings.state_dir)
-        engine.provide({Tasks: Tasks(prompts_and_tasks)})
+        engine.provide({Tasks: Tasks(prompts_and_tasks), Author: Author(AuthoringService(runs))})
         yield Container(runs, directory, facts, schedules, prompts_and_tasks)
 
 

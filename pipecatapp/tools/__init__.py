@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from pipecatapp.tools.autonomy import check as workflow_check
+from pipecatapp.tools.autonomy import digest, guide
+from pipecatapp.tools.autonomy import start as run_start
 from pipecatapp.tools.check import alignment, progress
 from pipecatapp.tools.clock import time, wait
 from pipecatapp.tools.cluster import status
@@ -61,6 +64,10 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             todo.todo,
             progress.progress,
             alignment.alignment,
+            guide.guide,
+            digest.digest,
+            workflow_check.check,
+            run_start.start,
             task_find.find,
             task_save.save,
             facts.facts,
