@@ -29,6 +29,7 @@ from pipecatapp.workflow import (
     Listener,
     Plan,
     RunView,
+    TodoItem,
     Workflow,
     Written,
     flat_text,
@@ -389,6 +390,17 @@ class RunService:
     async def note(self, run: str, text: str, *, by: str) -> None:
         """Tell a run that has not ended something; raises `UnknownRun`."""
         await self.engine.note(run, text, by=by)
+
+    def todo(self, run: str) -> list[TodoItem]:
+        """The to-do list of a run; raises `UnknownRun`."""
+        return self.engine.todo(run)
+
+    async def change_todo(self, run: str, *, strike: str | None, add: str | None, by: str) -> None:
+        """Strike an item of the to-do list, or add one; raises as the engine's methods do."""
+        if strike is not None:
+            await self.engine.strike(run, strike, by=by)
+        if add is not None:
+            await self.engine.add_todo(run, add, by=by)
 
     async def cancel(self, run: str) -> None:
         """Stop a run; one that has ended stays as it ended. Raises `UnknownRun`."""
