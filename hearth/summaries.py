@@ -48,6 +48,7 @@ SUMMARIES: Final = {
     "prompts": "List, show, add and remove system prompts for models.",
     "projects": "List and show projects.",
     "secrets": "List, set and remove secrets, which programs of projects receive.",
+    "evolve": "Improve prompts on measured runs.",
     "fixes": "List, show, export, import and remove stored fixes.",
 }
 """By name, in the order in which they are shown."""
