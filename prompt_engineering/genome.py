@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 Id = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*$", max_length=200)]
 
 _WORD: Final = re.compile(r"\w+")
-_PLACEHOLDER: Final = re.compile(r"\{\{.*?\}\}|\{\w*\}|<[A-Z_]{2,}>")
+_FIELD: Final = re.compile(r"\{\{.*?\}\}|\{\w*\}|<[A-Z_]{2,}>")
 
 
 class InvalidOperation(ValueError):
@@ -116,6 +116,6 @@ def distance(left: str, right: str) -> float:
     return 1 - len(one & other) / len(one | other) if one | other else 0.0
 
 
-def placeholders(text: str) -> list[str]:
-    """Return what looks like a placeholder, such as `{name}` or `<NAME>`, sorted."""
-    return sorted(_PLACEHOLDER.findall(text))
+def template_fields(text: str) -> list[str]:
+    """Return what looks like a template field, such as `{name}` or `<NAME>`, sorted."""
+    return sorted(_FIELD.findall(text))

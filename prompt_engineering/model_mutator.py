@@ -35,7 +35,7 @@ outputs:
 INSTRUCTIONS: Final = (
     "Improve the system prompt below. Runs with it failed as shown. Find what the failures have in"
     " common, and change the prompt so that such requests succeed. Do not copy the requests or"
-    " their answers into the prompt. Keep the placeholders. Give the whole new prompt, and in one"
+    " their answers into the prompt. Keep template fields such as {name}. Give the whole new prompt, and in one"
     " sentence the reason for the change."
 )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from prompt_engineering.cases import Case
-from prompt_engineering.genome import Genome, distance, placeholders, words_of
+from prompt_engineering.genome import Genome, distance, template_fields, words_of
 
 COPIED_WORDS: Final = 8
 """Words in a row that a candidate may not share with a case. A copied case scores well on the
@@ -20,7 +20,7 @@ def rejection(
 ) -> str | None:
     """Return why a candidate is not worth a run; None if it is.
 
-    `seed` is the prompt that the campaign began with: its own placeholders and words are allowed,
+    `seed` is the prompt that the campaign began with: its own template fields and words are allowed,
     and its length sets the cap.
     """
     if not genome.text.strip():
@@ -28,8 +28,8 @@ def rejection(
     cap = int(LENGTH_FACTOR * len(seed.text)) + LENGTH_EXTRA
     if len(genome.text) > cap:
         return f"The text has {len(genome.text)} characters; {cap} are allowed."
-    if placeholders(genome.text) != placeholders(seed.text):
-        return "The placeholders are not those of the first prompt."
+    if template_fields(genome.text) != template_fields(seed.text):
+        return "The template fields are not those of the first prompt."
     if any(distance(genome.text, other.text) < NOVELTY for other in pool):
         return "The text is almost the same as that of another candidate."
     copied = copied_words(genome.text, seed.text, learn)

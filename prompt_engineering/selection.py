@@ -11,7 +11,7 @@ from typing import Final, Literal, get_args
 
 from prompt_engineering.archive import Candidate
 from prompt_engineering.genome import distance
-from prompt_engineering.statistics import posterior_mean
+from prompt_engineering.estimates import posterior_mean
 
 Method = Literal[
     "pareto", "thompson", "tournament", "novelty", "map-elites", "clade", "weighted", "random"
