@@ -14,9 +14,9 @@ from typing import Any, Final, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from hearth.files import write_atomic
+from prompt_engineering.estimates import interval, posterior_mean
 from prompt_engineering.genome import Genome, Id, Operation
 from prompt_engineering.splits import Assignment, Split
-from prompt_engineering.estimates import interval, posterior_mean
 
 FORMAT: Final = 1
 Origin = Literal["seed", "drop", "move", "shorten", "example", "model"]

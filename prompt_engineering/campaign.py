@@ -119,7 +119,8 @@ class Campaign:
             pass
         best = self.best()
         gate = await self._gate(best) if best and self.settings.gate else None
-        if best and gate and gate.decision == "promote":
+        passed = gate is not None and gate.decision == "promote"
+        if best and gate and passed and self.archive.read("proposal", Proposal) is None:
             self.archive.write("proposal", self._proposal(best, gate))
         return Result(best.id if best else None, gate.decision if gate else None, self.tokens)
 
@@ -242,8 +243,9 @@ class Campaign:
         if self._mutator is not None and rng.random() < MODEL_SHARE:
             for case in unseen(parent, learn):
                 parent = await self._measure(parent, case)
-            other = select(self.settings.method, self._pool(), rng)
-            return await self._mutator.mutate(parent, other, {case.id: case for case in learn})
+            if any(score.message for score in parent.learn.values()):
+                other = select(self.settings.method, self._pool(), rng)
+                return await self._mutator.mutate(parent, other, {case.id: case for case in learn})
         operators = rng.sample(MECHANICAL, len(MECHANICAL))
         made = (operator(parent.genome, learn, rng) for operator in operators)
         nothing = Mutation("drop", (), "No operator can change this prompt.")

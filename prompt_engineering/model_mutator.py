@@ -19,14 +19,14 @@ WORKFLOW: Final = """kind: workflow
 id: improve-prompt
 about: Ask a model for a better version of a prompt.
 inputs:
-  request: text
+  instructions: text
   model: text
 steps:
   - id: answer
     use: llm.json
     model: "{{ inputs.model }}"
     with:
-      text: "{{ inputs.request }}"
+      text: "{{ inputs.instructions }}"
       returns: {rationale: text, prompt: text}
 outputs:
   rationale: {type: text, value: "{{ answer.value.rationale }}"}
@@ -35,8 +35,8 @@ outputs:
 INSTRUCTIONS: Final = (
     "Improve the system prompt below. Runs with it failed as shown. Find what the failures have in"
     " common, and change the prompt so that such requests succeed. Do not copy the requests or"
-    " their answers into the prompt. Keep template fields such as {name}. Give the whole new prompt, and in one"
-    " sentence the reason for the change."
+    " their answers into the prompt. Keep template fields such as {name}. Give the whole"
+    " new prompt, and in one sentence the reason for the change."
 )
 
 
@@ -54,7 +54,7 @@ class ModelMutator:
         Raises `RequestFailed` when the application refuses the run.
         """
         request = request_text(parent, other, learn)
-        inputs = {"request": request, "model": self._model}
+        inputs = {"instructions": request, "model": self._model}
         body: dict[str, Any] = {"document": WORKFLOW, "inputs": inputs, "interactive": False}
         run = await run_to_end(self._client, body)
         outputs = run["outputs"] or {}

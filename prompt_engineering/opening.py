@@ -4,7 +4,7 @@ import fcntl
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import mean
@@ -52,7 +52,11 @@ class Options:
     gate: bool = True
     archive: Path | None = None
     """Folder of splits, cases and campaigns; `evolution` of the state directory by default."""
-    state_dir: Path | None = field(default=None)
+    state_dir: Path | None = None
+
+    def named(self, campaign: str) -> "Options":
+        """Return the same options for another campaign."""
+        return replace(self, campaign=campaign)
 
     @property
     def folder(self) -> Path:

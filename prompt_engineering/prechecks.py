@@ -20,8 +20,8 @@ def rejection(
 ) -> str | None:
     """Return why a candidate is not worth a run; None if it is.
 
-    `seed` is the prompt that the campaign began with: its own template fields and words are allowed,
-    and its length sets the cap.
+    `seed` is the prompt that the campaign began with: its own template fields and words are
+    allowed, and its length sets the cap.
     """
     if not genome.text.strip():
         return "The text is empty."

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Literal, get_args
 
 from prompt_engineering.archive import Candidate
-from prompt_engineering.genome import distance
 from prompt_engineering.estimates import posterior_mean
+from prompt_engineering.genome import distance
 
 Method = Literal[
     "pareto", "thompson", "tournament", "novelty", "map-elites", "clade", "weighted", "random"
