@@ -5,10 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+from pipecatapp.client import CLIENT
 from prompt_engineering.archive import CaseScore
 from prompt_engineering.cases import MOST_SHOWN, Case
 from prompt_engineering.genome import Genome
 
+CALLER: Final = "evolution"
+"""Caller of measured runs in the ledger: they are no failures of the home."""
 EFFECTS: Final = ("pure", "read", "llm")
 """Effects that a measured run may have: it changes nothing, however often it is repeated."""
 
@@ -88,7 +91,8 @@ class RunEvaluator:
 
 async def run_to_end(client: AppClient, body: Json) -> Json:
     """Start a run, wait for its end, and return it. Raises `RequestFailed`."""
-    run = (await client.request("POST", "/api/runs", body))["run"]
+    started = await client.request("POST", "/api/runs", body, headers={CLIENT: CALLER})
+    run = started["run"]
     async for _ in client.events(run):
         pass
     ended: Json = await client.request("GET", f"/api/runs/{run}")

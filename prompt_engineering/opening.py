@@ -43,6 +43,8 @@ class Options:
     cases: Sequence[Path] = ()
     test_cases: Sequence[Path] = ()
     """Files of cases that a proposed prompt must pass."""
+    required: tuple[str, ...] = ()
+    """Ids of further cases that it must pass."""
     campaign: str = ""
     method: Method = "pareto"
     seed: int = 0
@@ -57,6 +59,10 @@ class Options:
     def named(self, campaign: str) -> "Options":
         """Return the same options for another campaign."""
         return replace(self, campaign=campaign)
+
+    def adapting(self, prompt: str, case: str, campaign: str) -> "Options":
+        """Return the same options for a campaign that has to pass one case."""
+        return replace(self, prompt=prompt, required=(case,), campaign=campaign)
 
     @property
     def folder(self) -> Path:
@@ -99,7 +105,7 @@ async def open_campaign(options: Options) -> AsyncIterator[Campaign]:
     Raises `CampaignError`, `InvalidCases`, `InvalidArchive`, `RequestFailed`, and what
     `pipecatapp.client.connect` raises.
     """
-    with _locked(options.folder):
+    with locked(options.folder):
         async with connect(options.state_dir) as client:
             yield await campaign_of(client, options)
 
@@ -154,7 +160,7 @@ async def _settings(
         genome=genome,
         splits=splits,
         split_hashes=split_hashes({case.id: case for case in cases}, splits),
-        required=tuple(case.id for case in required),
+        required=(*options.required, *(case.id for case in required)),
         method=options.method,
         seed=options.seed,
         candidates=options.candidates,
@@ -197,7 +203,8 @@ def _new_name(campaigns: Path, prompt: str) -> str:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder of campaigns. Raises `CampaignError` while another one does."""
     folder.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -82,7 +82,8 @@ EXPECTED: Mapping[Method, Mapping[str, float]] = {
     },
     # Two cells, below 200 characters and above: c and d.
     "map-elites": {"a": 0, "b": 0, "c": 1 / 2, "d": 1 / 2},
-    # Passes and runs of the clades: a 8/16, b 3/8, c 3/4, d 1/4; 4 runs at 0.5 or the parent's mean.
+    # Passes and runs of the clades: a 8/16, b 3/8, c 3/4, d 1/4; 4 more at the
+    # parent's mean, or 0.5.
     "clade": {"a": 10 / 20, "b": 5 / 12, "c": 5 / 8, "d": 3 / 8},
     # Means 3/6, 3/6, 4/6, 2/6; a has two children, b one.
     "weighted": {"a": 3 / 18, "b": 3 / 12, "c": 4 / 6, "d": 2 / 6},
