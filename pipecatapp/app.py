@@ -21,7 +21,16 @@ from pipecatapp.api.access import Access
 from pipecatapp.api.documents import layers, texts, tools
 from pipecatapp.api.edge import Edge
 from pipecatapp.api.errors import answer_errors_as_openai, sound_json
-from pipecatapp.api.library import fixes, importing, notes, projects, prompts, schedules, tasks
+from pipecatapp.api.library import (
+    evolution,
+    fixes,
+    importing,
+    notes,
+    projects,
+    prompts,
+    schedules,
+    tasks,
+)
 from pipecatapp.api.mcp.endpoint import McpEndpoint, mcp_route
 from pipecatapp.api.openai import chat, completions, models
 from pipecatapp.api.parts import Parts, Stop
@@ -67,6 +76,7 @@ ROUTERS: Final = (
     schedules.router,
     importing.router,
     prompts.router,
+    evolution.router,
     tasks.router,
     projects.router,
     backup.router,

@@ -21,7 +21,7 @@ from pipecatapp.application.steps import changes, pinned
 router = APIRouter(prefix="/api/runs", dependencies=[Depends(known_caller), Depends(own_run)])
 
 
-Via = Annotated[Literal["api", "cli"], Header(alias="x-hearth-client")]
+Via = Annotated[Literal["api", "cli", "evolution"], Header(alias="x-hearth-client")]
 """What sends the request: the ledger records it as the caller."""
 
 

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 from pipecatapp.workflow import views
 from pipecatapp.workflow.channel import Delta, Listener
 from pipecatapp.workflow.compiling.compiler import compile_workflow
-from pipecatapp.workflow.document import Workflow
+from pipecatapp.workflow.document import Prompt, Workflow
 from pipecatapp.workflow.document.diagnostic import did_you_mean
 from pipecatapp.workflow.executor import Executor, Given, UnknownRun, UnknownStep
 from pipecatapp.workflow.ledger import Event, inbox
@@ -34,13 +34,18 @@ class Engine(Executor):
     goes on with them.
     """
 
-    def plan(self, workflow: str | Workflow, others: Mapping[str, Workflow] | None = None) -> Plan:
+    def plan(
+        self,
+        workflow: str | Workflow,
+        others: Mapping[str, Workflow] | None = None,
+        prompts: Mapping[str, Prompt] | None = None,
+    ) -> Plan:
         """Compile a workflow; raises `UnknownWorkflow` and `InvalidDocument`. It may use `others`,
-        too.
+        too. `prompts` replace those of the same id, and are used by this plan only.
 
         Another thread may call it too: what others change meanwhile is replaced, never edited.
         """
-        plans = self._plans
+        plans: dict[int, Plan] = {} if prompts else self._plans
         if isinstance(workflow, str):
             if workflow not in self.workflows:
                 raise UnknownWorkflow(
@@ -51,12 +56,12 @@ class Engine(Executor):
             plan = compile_workflow(
                 workflow,
                 dict(self.tools),
-                self.prompts.values(),
+                {**self.prompts, **(prompts or {})}.values(),
                 workflows={**self.workflows, **(others or {})},
                 roles=self._roles,
                 projects=self.projects,
             )
-            if self.workflows.get(workflow.id) is workflow and not others:
+            if self.workflows.get(workflow.id) is workflow and not (others or prompts):
                 plans[id(workflow)] = plan
         return plan
 
