@@ -240,9 +240,9 @@ def _row(number: int, line: str) -> tuple[str, dict[str, Any]]:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise NotImported(f"line {number} is no JSON: {error}") from error
+        raise NotImported(f"line {number} is not valid JSON: {error}") from error
     if not isinstance(row, dict) or row.get("table") not in _VALUES:
-        raise NotImported(f"line {number} is no part of a run")
+        raise NotImported(f"line {number} is not a part of a run")
     if row.pop("format", None) != FORMAT:
         raise NotImported(f"line {number} has another format than {FORMAT}")
     return str(row.pop("table")), row

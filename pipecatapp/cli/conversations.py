@@ -14,14 +14,15 @@ from pipecatapp.cli.runs import console
 from pipecatapp.client import connect, segment
 
 IdArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="A conversation that `hearth conversations` lists.")
+    str,
+    typer.Argument(metavar="ID", help="Id of a conversation, as `hearth conversations` shows it."),
 ]
 
 
 def conversation_commands(app: typer.Typer) -> None:
     """Add the commands of this module."""
     group = typer.Typer(
-        help="List, rename, pin, branch, delete and export conversations.",
+        help="Manage conversations: list, rename, pin, branch, delete and export.",
         invoke_without_command=True,
     )
     group.callback()(list_conversations)
@@ -39,9 +40,11 @@ def list_conversations(
     context: typer.Context,
     text: Annotated[
         str,
-        typer.Option(metavar="WORDS", help="Those with these words, or words that begin so."),
+        typer.Option(
+            metavar="WORDS", help="Only results with these words or words that start with them."
+        ),
     ] = "",
-    limit: Annotated[int, typer.Option(min=1, max=500, help="How many at most.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of results.")] = 50,
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
@@ -56,17 +59,17 @@ def rename_conversation(
     title: Annotated[str, typer.Argument(metavar="TITLE", help="The new title.")],
     state_dir: StateOption = None,
 ) -> None:
-    """Give a conversation another title."""
+    """Rename a conversation."""
     finish(_rename(id, title, state_dir))
 
 
 def pin_conversation(id: IdArgument, state_dir: StateOption = None) -> None:
-    """List a conversation before the others."""
+    """Pin a conversation to the top of the list."""
     finish(_pin(id, state_dir, pinned=True))
 
 
 def unpin_conversation(id: IdArgument, state_dir: StateOption = None) -> None:
-    """List a conversation by its time again."""
+    """Unpin a conversation."""
     finish(_pin(id, state_dir, pinned=False))
 
 
@@ -74,27 +77,27 @@ def branch_conversation(
     id: IdArgument,
     at: Annotated[
         str,
-        typer.Option(metavar="RUN", help="The run of the last turn to take over; else all turns."),
+        typer.Option(metavar="RUN", help="Run of the last turn to copy. Default: all turns."),
     ] = "",
     state_dir: StateOption = None,
 ) -> None:
-    """Create a conversation that begins with the turns of another one."""
+    """Create a conversation that starts with the turns of another one."""
     finish(_branch(id, at, state_dir))
 
 
 def delete_conversation(id: IdArgument, state_dir: StateOption = None) -> None:
-    """Remove a conversation with its runs, also those that have not ended; its notes stay."""
+    """Delete a conversation with all its runs, including running ones. Its notes are kept."""
     finish(_delete(id, state_dir))
 
 
 def export_conversation(
     id: IdArgument,
     format: Annotated[
-        Literal["markdown", "json"], typer.Option("--format", help="How it is written.")
+        Literal["markdown", "json"], typer.Option("--format", help="Format of the export.")
     ] = "markdown",
     state_dir: StateOption = None,
 ) -> None:
-    """Print a conversation with all of its turns."""
+    """Print a conversation with all its turns."""
     finish(_export(id, format, state_dir))
 
 

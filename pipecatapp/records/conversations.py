@@ -263,6 +263,28 @@ def conversations(
     return found[:limit]
 
 
+class OwnerSummary(BaseModel):
+    """How many conversations a key has, and when the newest was changed (ISO 8601, UTC)."""
+
+    owner: str
+    conversations: int
+    updated: str
+
+
+def owners(reader: Reader) -> list[OwnerSummary]:
+    """The keys that have conversations; the built-in key is the empty name."""
+    sql = """SELECT owner, count(*) AS conversations, max(updated) AS updated FROM conversation
+        GROUP BY owner ORDER BY owner"""
+    return [OwnerSummary(**dict(row)) for row in reader.rows(sql)]
+
+
+def of_owner(reader: Reader, owner: str, limit: int) -> list[ConversationSummary]:
+    """The conversations of exactly one key, the newest first."""
+    sql = """SELECT id, title, updated FROM conversation WHERE owner = ?
+        ORDER BY updated DESC, id LIMIT ?"""
+    return [ConversationSummary(**dict(row)) for row in reader.rows(sql, (owner, limit))]
+
+
 def summary(reader: Reader, conversation: str) -> ConversationSummary:
     """The line of a conversation; one of imported runs only has no title."""
     sql = f"""SELECT {_SUMMARY} FROM conversation WHERE id = ?1 UNION ALL

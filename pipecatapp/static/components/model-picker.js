@@ -5,19 +5,33 @@ const CHOSEN = "hearth.model"
 
 /**
  * <model-picker>: whom one talks to. `value` is a model name of this service: "agent", "workflow/…" or "expert/…". Tells
- * "choose" when a person has chosen, and "known" when it has read what there is.
+ * "choose" when a person has chosen.
  */
 class ModelPicker extends HTMLElement {
   #models = [{ id: "agent", about: "Agent", settings: ["temperature", "max_tokens", "system"] }]
   #wanted = null
 
-  async connectedCallback() {
-    if (this.select) return
+  connectedCallback() {
+    if (!this.select) this.#build()
+    document.addEventListener("visibilitychange", this.#refresh)
+    this.#refresh()
+  }
+
+  disconnectedCallback() {
+    document.removeEventListener("visibilitychange", this.#refresh)
+  }
+
+  #build() {
     this.select = h("select", { "aria-label": "Who answers", testid: "model", onchange: this.#choose }, h("option", { value: "agent" }, "Agent"))
     this.append(this.select)
+  }
+
+  /** Reads the models again: one may have been added since the page was opened or hidden. */
+  #refresh = async () => {
+    if (document.hidden) return
     try {
-      this.#models = (await get("/api/chat/models")).models
-      this.#offer()
+      const [{ models }, served] = await Promise.all([get("/api/chat/models"), servedModels()])
+      this.#offer(models, served)
     } catch (error) {
       this.select.title = error.message // asking with the agent goes on, and says itself what is wrong
     }
@@ -46,19 +60,30 @@ class ModelPicker extends HTMLElement {
 
   #select() {
     const wanted = this.#wanted ?? localStorage.getItem(CHOSEN)
-    const known = this.#models.some(({ id }) => id === wanted)
-    if (this.select.value !== (known ? wanted : "agent")) this.select.value = known ? wanted : "agent"
+    const value = this.#models.some(({ id }) => id === wanted) ? wanted : "agent"
+    if (this.select.value !== value) this.select.value = value
   }
 
-  #offer() {
+  #offer(models, served) {
+    const key = JSON.stringify([models, served])
+    if (key === this.dataset.key) return
+    this.dataset.key = key
+    this.#models = models
     const option = ({ id, about }) => h("option", { value: id }, about)
     const group = (label, kind) => {
-      const found = this.#models.filter(({ id }) => id.startsWith(kind))
+      const found = models.filter(({ id }) => id.startsWith(kind))
       return found.length > 0 && h("optgroup", { label }, found.map(option))
     }
-    this.select.replaceChildren(...[option(this.#models[0]), group("Agent with", "expert/"), group("Workflows", "workflow/")].filter(Boolean))
+    const agent = h("option", { value: "agent" }, served.length ? `Agent (${served.join(", ")})` : "Agent")
+    this.select.replaceChildren(...[agent, group("Agent with", "expert/"), group("Workflows", "workflow/")].filter(Boolean))
     this.#select()
   }
+}
+
+/** The models that experts run now; none for a key that may not see them. */
+async function servedModels() {
+  const { models } = await get("/api/models").catch(() => ({ models: [] }))
+  return models.filter(({ served_by: servedBy }) => servedBy.length).map(({ name }) => name)
 }
 
 customElements.define("model-picker", ModelPicker)

@@ -2,6 +2,7 @@ import "../components/chat-composer.js"
 import "../components/chat-thread.js"
 import "../components/context-gauge.js"
 import "../components/conversation-list.js"
+import "../components/demo-notice.js"
 import "../components/model-picker.js"
 import "../components/run-panel.js"
 import { askSettings } from "../components/chat-settings.js"
@@ -42,7 +43,7 @@ class ChatPage extends HTMLElement {
     this.sideToggle = this.#toggle("list", "Conversations", "chat-side", "side")
     this.runToggle = this.#toggle("graph", "Steps", "chat-run", "run")
     const head = h("header", { class: "chat-head" }, this.sideToggle, h("h1", { tabindex: "-1" }, "Chat"), this.gauge, this.models, this.tune, this.runToggle)
-    this.append(this.side, h("section", { class: "chat-main", "aria-label": "Chat" }, head, this.thread, this.composer), this.runs)
+    this.append(this.side, h("section", { class: "chat-main", "aria-label": "Chat" }, head, h("demo-notice"), this.thread, this.composer), this.runs)
     this.addEventListener("keydown", this.#escape)
     WIDE.addEventListener("change", this.#narrowed)
     this.#open("run", WIDE.matches && localStorage.getItem("hearth.panel") !== "closed")
