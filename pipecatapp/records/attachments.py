@@ -31,8 +31,8 @@ class Attachment(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field(min_length=1, max_length=200)
-    text: str | None = Field(None, max_length=LONGEST_TEXT)
-    image: str | None = Field(None, max_length=LONGEST_IMAGE)
+    text: str | None = Field(default=None, max_length=LONGEST_TEXT)
+    image: str | None = Field(default=None, max_length=LONGEST_IMAGE)
 
     @field_validator("name")
     @classmethod

@@ -56,7 +56,7 @@ class Turn(BaseModel):
     """The runs of all versions of this turn, the oldest first; itself is one of them."""
     attachments: list[AttachmentSummary] = []
     """The files and images of the request."""
-    parts: list[dict[str, Any]] = Field([], exclude=True)
+    parts: list[dict[str, Any]] = Field(default_factory=list, exclude=True)
     """The request as content parts, where it has attachments."""
     model: str = ""
     """The model that answered last in the run; empty while none has."""
@@ -78,12 +78,12 @@ class ConversationSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    model: str | None = Field(None, min_length=1, max_length=200)
+    model: str | None = Field(default=None, min_length=1, max_length=200)
     """The agent, a workflow, or `expert/` and the name of an expert."""
-    temperature: float | None = Field(None, ge=0, le=2)
-    max_tokens: int | None = Field(None, ge=1, le=1_000_000)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
     """The longest answer, in tokens."""
-    system: str | None = Field(None, max_length=20_000)
+    system: str | None = Field(default=None, max_length=20_000)
     """Instructions for the model beside its own."""
 
 

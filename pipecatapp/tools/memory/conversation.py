@@ -45,8 +45,8 @@ class PastMessage(BaseModel):
         """An estimate of its tokens."""
         if isinstance(self.content, str):
             return estimated(self.content)
-        images = sum(part.get("type") == "image_url" for part in self.content)
-        return estimated(text_of(self.content)) + images * IMAGE
+        images = [part for part in self.content if part.get("type") == "image_url"]
+        return estimated(text_of(self.content)) + len(images) * IMAGE
 
 
 class History(BaseModel):
