@@ -151,15 +151,12 @@ def members(reader: Reader, conversation: str) -> Mapping[str, str | None]:
 
 
 def turns(
-    reader: Reader, conversation: str, limit: int, *, after: str = "", before: str | None = None
+    reader: Reader, conversation: str, limit: int, *, before: str | None = None
 ) -> list[Turn]:
-    """The last turns that are shown, oldest first; only those after the run `after` if that is one
-    of them. With `before`, the turns that a run of the conversation follows.
+    """The last turns that are shown, oldest first; with `before`, those that a run of the
+    conversation follows. Versions are left out.
     """
-    shown = path(reader, conversation, before=before)
-    if after in shown:
-        shown = shown[shown.index(after) + 1 :]
-    return of_runs(reader, shown[-limit:], members(reader, conversation))
+    return of_runs(reader, path(reader, conversation, before=before)[-limit:], {})
 
 
 def of_runs(reader: Reader, runs: Sequence[str], others: Mapping[str, str | None]) -> list[Turn]:
@@ -209,26 +206,27 @@ def _message(inputs: Mapping[str, Any] | None) -> dict[str, Any]:
     return {"parts": parts, "attachments": [summary_of(one) for one in attachments_of(parts)]}
 
 
-def unseen(reader: Reader, conversation: str) -> Unseen | None:
-    """What the model no longer saw at the latest turn; None while it sees everything."""
+def unseen(reader: Reader, shown: Sequence[str]) -> Unseen | None:
+    """What the model no longer saw at the latest of the turns that are shown; None while it sees
+    everything.
+    """
     sql = """SELECT output FROM step WHERE tool = 'conversation.recall' AND status = 'done'
         AND run IN (?, ?, ?) ORDER BY run DESC LIMIT 1"""
-    latest = path(reader, conversation)[-3:]
-    for row in reader.rows(sql, [*latest, "", "", ""][:3]):
+    for row in reader.rows(sql, [*shown[-3:], "", "", ""][:3]):
         found = reader.value(row["output"])
         if found.get("since") and (found["left_out"] or found["shortened"]):
             return Unseen(before=found["since"], partly=found["shortened"])
     return None
 
 
-def context_use(reader: Reader, conversation: str) -> ContextUse | None:
+def context_use(reader: Reader, shown: Sequence[str]) -> ContextUse | None:
     """What the latest answer took of its model's context, without `size`; None where no model has
-    answered.
+    answered in the last two of the turns that are shown.
     """
     sql = """SELECT model, prompt_tokens + completion_tokens AS used FROM step
         WHERE run = ? AND tool = 'llm' AND status = 'done'
         ORDER BY started DESC, path DESC LIMIT 1"""
-    for run in reversed(path(reader, conversation)[-2:]):
+    for run in reversed(shown[-2:]):
         for row in reader.rows(sql, (run,)):
             if row["used"] and row["model"]:
                 return ContextUse(model=row["model"], used=row["used"])

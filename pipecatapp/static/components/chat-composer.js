@@ -234,6 +234,6 @@ export function forgetDraft() {
   sessionStorage.removeItem(FILES)
 }
 
-export const hasDraft = () => Boolean(sessionStorage.getItem(DRAFT)?.trim())
+export const hasDraft = () => Boolean(sessionStorage.getItem(DRAFT)?.trim()) || (sessionStorage.getItem(FILES) ?? "[]") !== "[]"
 
 customElements.define("chat-composer", ChatComposer)

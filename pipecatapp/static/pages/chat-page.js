@@ -25,7 +25,10 @@ class ChatPage extends HTMLElement {
   connectedCallback() {
     this.thread = h("chat-thread", {
       onidea: (event) => this.composer.fill(event.detail.text),
-      onagain: ({ detail }) => (detail.sent = this.#current.again(detail.turn, detail.text)),
+      onagain: ({ detail }) => {
+        this.#choose()
+        detail.sent = this.#current.again(detail.turn, detail.text)
+      },
       onversion: (event) => this.#version(event.detail.run),
       onbranch: (event) => this.#branch(event.detail.run),
       onstop: () => this.#stop(),
@@ -88,17 +91,21 @@ class ChatPage extends HTMLElement {
     rewrite(chatAddress(this.#address, this.list.text))
     const { question } = this.#current
     try {
+      if (question && attachments.length) throw new Error("Files cannot be part of the answer to a question. Remove them first.")
+      this.#choose()
       if (question) await answerQuestion(question.run, question.path, question.question, text)
-      else {
-        this.#current.settings = { ...this.#current.settings, model: this.models.value }
-        await this.#current.send(text, attachments)
-      }
+      else await this.#current.send(text, attachments)
       this.composer.accepted()
       if (question) await this.#current.look()
     } catch (error) {
       this.composer.refused(text, error.message, attachments)
       this.#unsure = { text, after: this.#current.turns.at(-1)?.run ?? "" }
     }
+  }
+
+  /** The model that the picker shows answers the next turn. */
+  #choose() {
+    this.#current.settings = { ...this.#current.settings, model: this.models.value }
   }
 
   #set(settings) {

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.integration.agent.conversations.test_turns import CAREFUL
 from tests.ui.conftest import Visitor, ended, faults, say
 
 DRAW = """([width, height, type]) => {
@@ -195,6 +196,25 @@ def test_answer_shows_its_speed_and_the_context_its_size(seeing: Visitor) -> Non
     gauge = page.locator("context-gauge")
     expect(gauge).to_have_attribute("title", re.compile("of 8,192 tokens of the context of "))
     assert faults(page, every=True) == []
+
+
+def test_file_is_no_answer_to_a_question(seeing: Visitor) -> None:
+    """An answer goes to a step that waits for words; the file stays in the draft."""
+    (seeing.house.state / "workflows" / "careful.yaml").write_text(CAREFUL, encoding="utf-8")
+    seeing.restart()
+    page = seeing.enter()
+    page.get_by_test_id("model").select_option("workflow/careful")
+    ended(say(page, "Go"), "waiting")
+    give(page, "notes.md", text="Tea at four.")
+    expect(page.get_by_test_id("draft-attachment")).to_have_count(1)
+    page.get_by_test_id("composer").fill("yes")
+    page.get_by_test_id("composer").press("Enter")
+
+    expect(page.get_by_test_id("not-sent")).to_contain_text("Files cannot be part of the answer")
+    expect(page.get_by_test_id("composer")).to_have_value("yes")
+    page.get_by_test_id("remove-attachment").click()
+    page.get_by_test_id("send").click()
+    ended(page.get_by_test_id("turn"))
 
 
 @pytest.mark.parametrize(("width", "height"), [(360, 640), (640, 400)])
