@@ -122,7 +122,7 @@ def test_answer_and_note_in_the_shell(house: House, monkeypatch: pytest.MonkeyPa
         view = ended(client, run)
 
     assert (refused.exit_code, noted.exit_code, taken.exit_code) == (2, 0, 0)
-    assert taken.stdout == f"look[2]/max of run {run} is answered.\n"
+    assert taken.stdout == f"The question of look[2]/max in run {run} is answered.\n"
     assert again.exit_code == 1
     assert view["outputs"] == {"count": 3}
 
