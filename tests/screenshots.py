@@ -168,11 +168,9 @@ def run(page: Page) -> None:
 def compare(page: Page) -> None:
     """The last two runs side by side."""
     at("runs", "run")(page)
-    ids = [link.get_attribute("href") or "" for link in page.get_by_test_id("run").all()[:2]]
-    first, second = (address.rpartition("/")[2] for address in ids)
+    first, second = (row.get_attribute("data-run") for row in page.get_by_test_id("run").all()[:2])
     page.goto(f"{page.url.split('#')[0]}#/runs/{first}?with={second}")
-    page.get_by_role("heading", level=1).wait_for()
-    page.locator("compare-page section").first.wait_for()
+    page.get_by_test_id("compare-totals").wait_for()
 
 
 def sign_in_page(page: Page) -> None:
