@@ -16,6 +16,9 @@ from typing import Final
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from hearth.local.process.logfile import LogFile
+from hearth.models.catalogue import FALLBACK, Catalogue
+from hearth.models.pull import pull
+from hearth.models.store import ModelStore
 from hearth.service.health import Health
 from moe_gateway.app import build_app
 from moe_gateway.callers.corked import CorkedProtocol
@@ -29,6 +32,8 @@ from tests.ui.conftest import CHROMIUM, PATIENCE, QUIET, REPORT, ended, say, sig
 FOLDER: Final = ROOT / "docs" / "images" / "pages"
 WIDTHS: Final = {360: 740, 768: 1024, 1280: 800}
 """Width -> height of the window: a phone, a tablet, a laptop."""
+SETTLE: Final = 400
+"""Milliseconds for graphs to be placed."""
 QUALITY: Final = 50
 """Of WebP, from 0 to 100."""
 ANSWER: Final = """\
@@ -72,11 +77,13 @@ def home() -> Iterator[House]:
     with TemporaryDirectory() as folder, ExitStack() as stack:
         model = ScriptedGateway()
         model.names = ("smollm2",)
-        model.when("heat the room").say(ANSWER)
+        model.when("heat the room").say(ANSWER, pause=0.04)
         model.when("remember").call_tool("note_save", {"text": "The cat is fed at six."})
         model.when("fed at six").say("I have noted it.")
         state = Path(folder) / "state"
         (state / "workflows").mkdir(parents=True)
+        weights = pull(Catalogue.load()[FALLBACK], ModelStore(ROOT / ".cache" / "models"))
+        shutil.copytree(weights.parent, state / "models" / FALLBACK)
         shutil.copy(REPORT, state / "workflows")
         (state / "key").write_text("sk-hearth-people", encoding="utf-8")
         (state / "service_key").write_text("sk-hearth-services", encoding="utf-8")
@@ -129,8 +136,10 @@ def visit(browser: Browser, house: House, width: int, height: int, theme: str) -
 
 
 def photograph(page: Page, file: Path) -> None:
-    """Write what the window shows, without a text cursor."""
-    page.evaluate("document.activeElement?.blur()")
+    """Write what the top of the page shows, at rest, without a pointer and a text cursor."""
+    page.mouse.move(0, 0)
+    page.evaluate("document.activeElement?.blur(); document.querySelector('main')?.scrollTo(0, 0)")
+    page.wait_for_timeout(SETTLE)
     page.evaluate("Promise.allSettled(document.getAnimations().map((each) => each.finished))")
     session = page.context.new_cdp_session(page)
     shot = session.send("Page.captureScreenshot", {"format": "webp", "quality": QUALITY})
@@ -180,7 +189,7 @@ def sign_in_page(page: Page) -> None:
 
 
 PAGES: Final[dict[str, Callable[[Page], None]]] = {
-    "chat": at("chat", "composer"),
+    "chat": at("chat", "demo-notice"),
     "conversation": conversation,
     "notes": at("notes", "note"),
     "talk": at("talk", "talk-kept"),
