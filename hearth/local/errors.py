@@ -159,12 +159,12 @@ class ServiceError(LocalError):
 
 
 class StartFailed(ServiceError):
-    """Mend what the service's last lines say; everything that was started is stopped again."""
+    """Correct the error in the service's last lines; all services are stopped again."""
 
     def __init__(self, service: str, reason: str, *, log: Path, evidence: Sequence[str]) -> None:
         super().__init__(
-            f"{service} did not start ({reason}), so everything was stopped: mend what its last "
-            f"lines say; all of them are in {log}.",
+            f"{service} did not start ({reason}), so everything was stopped. Correct the error in "
+            f"its last lines; the whole log is in {log}.",
             service,
             evidence,
         )
@@ -184,14 +184,14 @@ class NotReplaced(ServiceError):
 
 
 class ServiceGaveUp(ServiceError):
-    """Mend what the service's last lines say; restarting it did not help."""
+    """Correct the error in the service's last lines; restarting it did not help."""
 
     def __init__(
         self, service: str, reason: str, *, deaths: int, log: Path, evidence: Sequence[str]
     ) -> None:
         super().__init__(
             f"{service} ended {deaths} times within a minute (last: {reason}), so everything was "
-            f"stopped: mend what its last lines say; all of them are in {log}.",
+            f"stopped. Correct the error in its last lines; the whole log is in {log}.",
             service,
             evidence,
         )

@@ -22,7 +22,7 @@ from hearth.service.settings import SettingsError
 from hearth.service.state import StateDir
 from hearth.settings import Settings
 
-Name = Annotated[str, typer.Argument(help="A name that `hearth models list` shows.")]
+Name = Annotated[str, typer.Argument(help="Name of a model, as `hearth models list` shows it.")]
 StateOption = Annotated[
     Path | None, typer.Option("--state-dir", help="State directory of the instance.")
 ]
@@ -31,7 +31,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 
 def commands(app: typer.Typer) -> None:
     """Add the group `models` to the command."""
-    group = typer.Typer(help="See, get, choose and remove models.", no_args_is_help=True)
+    group = typer.Typer(help="List, download, choose and remove models.", no_args_is_help=True)
     group.command("list")(list_models)
     group.command("pull")(pull_model)
     group.command("use")(use_model)
@@ -40,7 +40,7 @@ def commands(app: typer.Typer) -> None:
 
 
 def list_models(state_dir: StateOption = None, *, as_json: JsonOption = False) -> None:
-    """Show the models of the catalogue, those of speech too: which are here, fit, are in use."""
+    """List the models of the catalogue: installed, fits this machine, in use."""
     with said_in_one_line():
         state = _state(state_dir)
         catalogue = _catalogue()
@@ -55,7 +55,7 @@ def list_models(state_dir: StateOption = None, *, as_json: JsonOption = False) -
 
 
 def pull_model(name: Name, state_dir: StateOption = None) -> None:
-    """Download a model, check it, and keep it in the state directory."""
+    """Download and verify a model."""
     with said_in_one_line():
         catalogue, store = _catalogue(), ModelStore(_state(state_dir).models)
         wanted = catalogue.speech.get(name) or catalogue[name]
@@ -68,7 +68,7 @@ def pull_model(name: Name, state_dir: StateOption = None) -> None:
 
 
 def use_model(name: Name, state_dir: StateOption = None) -> None:
-    """Serve this model: at once where Hearth runs, else from the next `hearth up` on."""
+    """Use this model: now if Hearth is running, otherwise from the next `hearth up` on."""
     with said_in_one_line():
         state, catalogue = _state(state_dir), _catalogue()
         control = control_of(state)
@@ -83,7 +83,7 @@ def use_model(name: Name, state_dir: StateOption = None) -> None:
 
 
 def remove_model(name: Name, state_dir: StateOption = None) -> None:
-    """Delete a model's file; one that is in use is kept."""
+    """Delete a model that is not in use."""
     with said_in_one_line():
         removed = remove(name, _state(state_dir), _catalogue())
     typer.echo(f"{name} is removed." if removed else f"{name} was not here.")

@@ -115,7 +115,7 @@ class Download:
     def _check_size(self, total: int | None) -> None:
         if total is not None and self.size is not None and total != self.size:
             self._forget()
-            raise SourceGone(f"{self.url} has {total} bytes; the catalogue says {self.size}.")
+            raise SourceGone(f"{self.url} has {total} bytes; the catalogue expects {self.size}.")
 
     def _write(
         self, answer: httpx2.Response, start: int, total: int | None, progress: Progress

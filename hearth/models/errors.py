@@ -67,7 +67,7 @@ class ModelDamaged(ModelError):
         self.name = name
         super().__init__(
             f"{what} is damaged: its sha256 is not the one that the catalogue has for {name}.",
-            f"Get it anew with `hearth models pull {name}`.",
+            f"Download it again with `hearth models pull {name}`.",
         )
 
 

@@ -17,18 +17,20 @@ from hearth.service.host import HostMeter
 from hearth.service.logs import lasting
 from hearth.service.settings import SettingsError, read_key, trusting
 from hearth.service.state import read_instance
+from pipecatapp.application.authoring import AuthoringService
 from pipecatapp.application.documents.files import Library
 from pipecatapp.application.library.service import LibraryService
-from pipecatapp.application.library.tasks import StoredTasks
 from pipecatapp.application.runs import RunService
 from pipecatapp.application.schedules.store import Schedules
 from pipecatapp.application.steps import packages_of_unfinished
 from pipecatapp.records.conversations import turns
 from pipecatapp.records.secrets import Secrets
+from pipecatapp.records.tasks import StoredTasks
 from pipecatapp.sandbox import Sandbox
 from pipecatapp.sandbox.ceiling import Ceiling
 from pipecatapp.settings import Settings, inherited
 from pipecatapp.tools import TOOLS
+from pipecatapp.tools.autonomy.authoring import Author
 from pipecatapp.tools.cluster.consul import ConsulPlaces
 from pipecatapp.tools.cluster.directory import Directory
 from pipecatapp.tools.cluster.fixed import FixedPlaces
@@ -42,7 +44,16 @@ from pipecatapp.tools.mcp.servers import read_servers
 from pipecatapp.tools.memory.conversation import Conversations
 from pipecatapp.tools.model.facts import ExpertFacts
 from pipecatapp.tools.plugins import plugins
-from pipecatapp.workflow import Engine, InvalidDocument, Ledger, ModelFacts, Tool, Workspaces
+from pipecatapp.tools.tasks.save import Tasks
+from pipecatapp.workflow import (
+    Documents,
+    Engine,
+    InvalidDocument,
+    Ledger,
+    ModelFacts,
+    Tool,
+    Workspaces,
+)
 from pipecatapp.workspace import GitWorkspaces
 
 log = structlog.get_logger()
@@ -106,6 +117,7 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
                 ModelFacts: facts,
                 Directory: directory,
                 Ledger: ledger,
+                Documents: library.documents,
                 Sandbox: sandbox,
                 Ceiling: settings.code_ceiling,
                 Secrets: secrets,
@@ -133,6 +145,7 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
         _last(facts.keep_fresh, stack)
         runs = RunService(engine, library.documents, secrets)
         prompts_and_tasks = LibraryService(runs, settings.state_dir)
+        engine.provide({Tasks: Tasks(prompts_and_tasks), Author: Author(AuthoringService(runs))})
         yield Container(runs, directory, facts, schedules, prompts_and_tasks)
 
 

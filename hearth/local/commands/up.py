@@ -75,7 +75,7 @@ def _welcome(instance: Instance) -> list[str]:
         "Hearth runs.",
         f"  Web page  {instance.web}",
         f"  API       {instance.api}",
-        f"  Key       {key}  (kept in {instance.key_file})",
+        f"  Key       {key}  (stored in {instance.key_file})",
         f"  Try it    {curl_line(instance.api, key)}",
     ]
 

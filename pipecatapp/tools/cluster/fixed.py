@@ -128,4 +128,4 @@ def _reason(told: dict[str, Any]) -> str:
     error = told.get("error")
     if isinstance(error, dict) and error.get("message"):
         return str(error["message"])
-    return "it does not say why"
+    return "it gives no reason"
