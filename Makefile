@@ -44,6 +44,9 @@ docs:  ## write the generated reference pages and dashboards anew
 	$(PY) -m tests.dashboards
 	$(PY) -m tests.reference
 
+screenshots:  ## photograph every page of the web page into docs/images/pages
+	$(PY) -m tests.screenshots
+
 bench:  ## measure against named peers; writes docs/reference/benchmarks.*
 	$(PY) -m tests.benchmarks
 
@@ -65,4 +68,4 @@ wheel:  ## build the distribution into dist/
 clean:  ## remove what can be made again
 	rm -rf .venv .tools .cache dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-.PHONY: help setup run test test-engines check test-extended lint sizes format proofs docs bench lock wheel clean
+.PHONY: help setup run test test-engines check test-extended lint sizes format proofs docs screenshots bench lock wheel clean
