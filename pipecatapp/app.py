@@ -37,7 +37,7 @@ from pipecatapp.api.parts import Parts, Stop
 from pipecatapp.api.state import backup, errands, keys, logs, machines
 from pipecatapp.api.state import models as local_models
 from pipecatapp.api.static import static_routes
-from pipecatapp.api.voice import choices
+from pipecatapp.api.voice import choices, speech
 from pipecatapp.api.voice import socket as voice
 from pipecatapp.api.voice.runner import forget_left
 from pipecatapp.api.voice.satellites import open_satellites
