@@ -123,7 +123,7 @@ class Registration:
         try:
             return bool(answer.json()["Meta"] == self.body["Meta"])
         except (ValueError, KeyError, TypeError) as error:
-            raise ConsulAway("what it answers is no entry") from error
+            raise ConsulAway("its response is not a valid service entry") from error
 
     async def _put(
         self, http: httpx2.AsyncClient, verb: str, body: Mapping[str, Any] | None

@@ -37,7 +37,10 @@ class Secrets:
     def keep(self, name: str, value: str) -> None:
         """Keep a value, in the place of one that is there; raises `ValueError`."""
         if not NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of a secret: lower case, digits, - and _.")
+            raise ValueError(
+                f"{name!r} is not a valid name of a secret: use lower "
+                "case letters, digits, - and _."
+            )
         if not value or "\0" in value or len(value.encode()) > LONGEST:
             raise ValueError(f"A secret has 1 to {LONGEST} bytes, and none of them is zero.")
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)

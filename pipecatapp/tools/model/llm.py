@@ -36,7 +36,7 @@ class Answer(BaseModel):
     """What the model said, and the model that really said it."""
 
     text: str = Field(description="The whole text; empty where it only calls tools.")
-    tool_calls: list[CalledTool] = Field([], description="What the model wants called.")
+    tool_calls: list[CalledTool] = Field([], description="Tool calls that the model requests.")
     finish_reason: str = Field(description="Why it ended: stop, length, tool_calls …")
     model: str = Field(description="The model that really answered.")
 
@@ -54,7 +54,7 @@ async def llm(
     tools: Annotated[
         list[dict[str, Any]],
         BY_AUTHOR,
-        Field(description="What the model may call, as OpenAI tools."),
+        Field(description="Tools that the model may call, in OpenAI's format."),
     ] = [],  # noqa: B006
     temperature: Annotated[float | None, Field(description="How freely it samples.", ge=0)] = None,
     max_tokens: Annotated[
@@ -146,7 +146,9 @@ def request_of(
     except ValidationError as error:
         problem = error.errors()[0]
         place = ".".join(str(part) for part in problem["loc"])
-        raise ToolFailed(f"The messages are no chat: {place}: {problem['msg']}.") from error
+        raise ToolFailed(
+            f"The messages are not a valid chat ({place}): {problem['msg']}."
+        ) from error
 
 
 async def _answer(
