@@ -25,7 +25,7 @@ BANNED: Final = {
     r"\bof (?:its|their) own\b": "its own …, a separate …",
     r"\b(?:am|are|be|been|being|is|was|were) told\b": "receives, is set to",
     r"(?<!\bthere )\b(?:are|is|was|were) no (?!different\b|longer\b|more\b)": "is not a valid …",
-    rf"{_NO_PERSON}\bwho\b(?![^.:;|]*\?)": "the caller that, the user",
+    rf"{_NO_PERSON}\b(?-i:who)\b(?![^.:;|]*\?)": "the caller that, the user",
     r"\bwho(?:ever|mever)\b": "every user that, the caller",
     rf"{_START}(?-i:What|Who) (?!if\b)[^?|]*?(?:[.|:;]|\n\n|$)": "a noun: the result, the caller",
     r"\bwhat (?:hears|speaks|stands)\b": "speech-to-text, text-to-speech, the text",
@@ -85,9 +85,9 @@ def messages(file: Path) -> Iterator[Text]:
     module = ast.parse(tree.text(file))
     docstrings = {id(text) for text in _docstrings(module)}
     for node in ast.walk(module):
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
-            if id(node) not in docstrings:
-                yield Text(file, node.lineno, node.value)
+        is_message = isinstance(node, ast.Constant) and id(node) not in docstrings
+        if is_message and isinstance(node.value, str) and " " in node.value:
+            yield Text(file, node.lineno, node.value)
 
 
 def remarks(file: Path) -> Iterator[Text]:
