@@ -93,7 +93,7 @@ class GitWorktree:
             return await self._tree()
 
     async def content(self, state: str) -> str | None:
-        """The same hash of a state that was kept; None for one that is not here."""
+        """Return the hash of the files of a stored state; None if the state does not exist."""
         if not STATE.fullmatch(state):
             raise ToolFailed(f"{state!r} is not a state of a workspace.")
         words = ("rev-parse", "--verify", "--quiet", f"{state}^{{tree}}")
@@ -101,11 +101,11 @@ class GitWorktree:
         return None if code else said.decode().strip()
 
     async def base(self) -> str:
-        """The id of the state that it began with."""
+        """Return the id of the initial state."""
         return await self.store.git.text("rev-parse", "--verify", self._base)
 
     async def reset(self, state: str) -> None:
-        """Make the folder what it was at that state; what came after stays kept, but aside."""
+        """Restore the folder to a stored state. Later states are not deleted."""
         if not STATE.fullmatch(state):
             raise ToolFailed(f"{state!r} is not a state of a workspace.")
         async with self.store.writing:

@@ -85,9 +85,10 @@ def messages(file: Path) -> Iterator[Text]:
     module = ast.parse(tree.text(file))
     docstrings = {id(text) for text in _docstrings(module)}
     for node in ast.walk(module):
-        is_message = isinstance(node, ast.Constant) and id(node) not in docstrings
-        if is_message and isinstance(node.value, str) and " " in node.value:
-            yield Text(file, node.lineno, node.value)
+        if isinstance(node, ast.Constant) and id(node) not in docstrings:
+            text = node.value
+            if isinstance(text, str) and " " in text:
+                yield Text(file, node.lineno, text)
 
 
 def remarks(file: Path) -> Iterator[Text]:

@@ -92,7 +92,7 @@ async def llm(
 
 
 def refusal_of(error: ModelRefused) -> dict[str, str | None]:
-    """Message, code and field of a 400, for a caller whose own request caused it."""
+    """Return message, code and field of a status 400, for the client that sent the request."""
     body = error.body.get("error") if isinstance(error.body, dict) else None
     told = body if isinstance(body, dict) else {}
     words = {name: told.get(name) for name in ("code", "param")}
@@ -101,7 +101,7 @@ def refusal_of(error: ModelRefused) -> dict[str, str | None]:
 
 
 def _failure(model: str, error: ModelError) -> ToolFailed:
-    """What was wrong, for the person who reads the run."""
+    """Return the error as the run shows it."""
     if isinstance(error, ModelUnavailable):
         hint = "" if error.status else " Is it running? `hearth up` starts it."
         return ToolFailed(f"The gateway does not answer: {error}{hint}")
