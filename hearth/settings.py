@@ -103,5 +103,5 @@ class Settings(StrictSettings):
     @field_validator("state_dir")
     @classmethod
     def _is_one_place(cls, folder: Path) -> Path:
-        """Whoever sets it where no shell expands `~` means the same folder in every command."""
+        """Expand `~` and make the path absolute, because not every caller uses a shell."""
         return folder.expanduser().absolute()

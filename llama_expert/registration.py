@@ -34,7 +34,7 @@ HALT_SECONDS: Final = 3.0
 
 
 def entry(settings: Settings, model: Model, reason: str, workers: int) -> dict[str, Any]:
-    """The body of `PUT /v1/agent/service/register`; what the gateway needs stands in its meta."""
+    """The body of `PUT /v1/agent/service/register`; its meta has the data for the gateway."""
     meta = {
         "expert": settings.name,
         "aliases": ",".join(settings.aliases),

@@ -12,8 +12,8 @@ from hearth.service.settings import StrictSettings
 from hearth.settings import Backend, Engine
 
 FOREIGN = ("LLAMA_ARG_", "LLAMA_API_KEY", "CONSUL_", "NOMAD_TOKEN")
-"""What engines would take from the environment over our heads, or what is none of their business:
-the beginnings of the names."""
+"""Prefixes of variables that engines must not inherit: settings that would override ours, and
+variables of other programs."""
 
 
 Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]*$", max_length=100)]
