@@ -1,6 +1,6 @@
-"""Secrets of projects: where their values lie, and who asks for one that is not there.
+"""The values of the secrets of projects.
 
-A project names a secret and says where its value lies: `kept:name` (a file that `hearth secrets
+A project names a secret and the location of its value: `kept:name` (a file that `hearth secrets
 set` makes), `env:NAME` (a variable of the service) or `file:/path`. Values are read when a program
 is started, and are nowhere else: no document, ledger, log or view holds one.
 """
@@ -21,7 +21,7 @@ LONGEST: Final = 64 * 1024
 
 
 class SecretMissing(LookupError):
-    """There is no value where a project says; the message says where, and how to put one there."""
+    """The value of a secret is missing; the message has its location and the remedy."""
 
 
 class Secrets:
@@ -60,7 +60,7 @@ class Secrets:
         (self._folder / name).unlink()
 
     def value(self, reference: str) -> str:
-        """What lies where a reference says; raises `SecretMissing`."""
+        """Return the value of a reference; raises `SecretMissing`."""
         kind, _, place = reference.partition(":")
         if kind == "env":
             found, mend = self._environment.get(place, ""), "Set it and start the service again"
