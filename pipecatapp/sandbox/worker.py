@@ -1,8 +1,8 @@
 """Run one program for an agent on another machine: `python -m pipecatapp.sandbox.worker FILE`.
 
 FILE holds JSON: the `url` of the remote job, its one-time `token`, and `ca`, the trusted
-certificates. The worker fetches the program and its folder from there, runs it in the
-sandbox of this machine and sends the outcome to the same address. It waits while the agent restarts.
+certificates. The worker fetches the program and its folder from there, runs it in the sandbox of
+this machine and sends the outcome to the same address. It waits while the agent restarts.
 """
 
 import asyncio
