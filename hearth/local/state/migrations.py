@@ -133,7 +133,7 @@ def _left_out(root: Path, folder: str, names: list[str]) -> set[str]:
 
 
 def _copy(root: Path, source: str, target: str) -> str:
-    """Copy one file; a database of ours as one consistent snapshot, whoever else reads it."""
+    """Copy one file; a database as a consistent snapshot, even if other processes use it."""
     if Path(source).parent != root or not source.endswith(".db"):
         return str(shutil.copy2(source, target))
     try:
