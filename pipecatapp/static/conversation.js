@@ -99,12 +99,12 @@ class Conversation extends EventTarget {
     for (const turn of turns) this.#take(turn)
   }
 
-  #take({ run, assistant, status, error, questions, versions, attachments, speed }) {
+  #take({ run, assistant, status, error, questions, versions, attachments, speed, model }) {
     const turn = this.turns.find((each) => each.run === run)
     const state = status === "queued" ? "running" : status
     if (turn.state !== state && ENDED.has(state)) all.dispatchEvent(new Event("change"))
     if (turn.state !== state) waiting.look()
-    Object.assign(turn, { state, error, questions, versions, attachments, speed })
+    Object.assign(turn, { state, error, questions, versions, attachments, speed, model })
     if (ENDED.has(state)) this.#unfollow(turn)
     if (ENDED.has(state) && (assistant || status === "done")) turn.text = assistant
     if (!ENDED.has(state)) this.#attach(turn)
