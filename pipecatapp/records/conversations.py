@@ -177,7 +177,8 @@ def _turns(reader: Reader, runs: Sequence[str]) -> list[Turn]:
                 (SELECT data ->> '$.text' FROM event WHERE event.run = run.id
                     AND type IN ('run.failed', 'run.cancelled')) END AS text,
             (SELECT ifnull(sum(completion_tokens), 0) FROM step WHERE step.run = run.id) AS tokens,
-            CASE WHEN workflow = 'agent-turn' THEN inputs END AS inputs, {_ANSWERED}
+            CASE WHEN instr(inputs, '"parts"') OR substr(inputs, 1, 8) = '@sha256:' THEN inputs END
+                AS inputs, {_ANSWERED}
         FROM run WHERE id IN ({", ".join("?" * len(runs))}) ORDER BY id"""
     rows = reader.rows(sql, runs)
     asked = _questions(reader, runs)

@@ -7,6 +7,9 @@ import { waiting } from "./waiting.js"
 
 const LOOK_SECONDS = 2
 
+/** Where the settings of a conversation are kept that nobody has spoken in yet. */
+const SETTINGS = "hearth.draft-settings"
+
 /**
  * One conversation: `turns` of {run, user, text, state, error, questions, versions, attachments, seconds, speed}; `run` is null until the
  * server has accepted the turn, and `versions` are the runs of all versions of it. Tells every difference as a "change".
@@ -33,6 +36,7 @@ class Conversation extends EventTarget {
     super()
     this.id = id
     this.#exists = exists
+    if (!exists) this.settings = JSON.parse(sessionStorage.getItem(SETTINGS) ?? "{}")
   }
 
   get #address() {
@@ -95,12 +99,12 @@ class Conversation extends EventTarget {
     for (const turn of turns) this.#take(turn)
   }
 
-  #take({ run, assistant, status, error, questions, versions, attachments, speed }) {
+  #take({ run, assistant, status, error, questions, versions, attachments, speed, model }) {
     const turn = this.turns.find((each) => each.run === run)
     const state = status === "queued" ? "running" : status
     if (turn.state !== state && ENDED.has(state)) all.dispatchEvent(new Event("change"))
     if (turn.state !== state) waiting.look()
-    Object.assign(turn, { state, error, questions, versions, attachments, speed })
+    Object.assign(turn, { state, error, questions, versions, attachments, speed, model })
     if (ENDED.has(state)) this.#unfollow(turn)
     if (ENDED.has(state) && (assistant || status === "done")) turn.text = assistant
     if (!ENDED.has(state)) this.#attach(turn)
@@ -179,6 +183,7 @@ class Conversation extends EventTarget {
   async #ask(said) {
     const answer = await post(`${this.#address}/turns`, { ...said, settings: this.settings })
     this.#unsaved = false
+    forgetSettings()
     return answer
   }
 
@@ -186,7 +191,7 @@ class Conversation extends EventTarget {
   async set(settings) {
     this.settings = settings
     this.#unsaved = true
-    if (!this.#exists) return
+    if (!this.#exists) return sessionStorage.setItem(SETTINGS, JSON.stringify(settings))
     await patch(this.#address, { settings })
     this.#unsaved = false
   }
@@ -232,6 +237,8 @@ class Conversation extends EventTarget {
     this.dispatchEvent(new Event("change"))
   }
 }
+
+export const forgetSettings = () => sessionStorage.removeItem(SETTINGS)
 
 const open = new Map()
 

@@ -1,4 +1,5 @@
 import { attachment, MOST } from "../attachments.js"
+import { forgetSettings } from "../conversation.js"
 import { announce, h } from "../dom.js"
 import { icon } from "../icons.js"
 import { mayListen } from "../talk/call.js"
@@ -232,6 +233,7 @@ class ChatComposer extends HTMLElement {
 export function forgetDraft() {
   sessionStorage.removeItem(DRAFT)
   sessionStorage.removeItem(FILES)
+  forgetSettings()
 }
 
 export const hasDraft = () => Boolean(sessionStorage.getItem(DRAFT)?.trim()) || (sessionStorage.getItem(FILES) ?? "[]") !== "[]"

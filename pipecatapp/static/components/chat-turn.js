@@ -104,7 +104,7 @@ class ChatTurn extends HTMLElement {
     const said = { cancelled: "Stopped", waiting: "Waiting for your answer" }[state] ?? [duration(turn.seconds), turn.speed && `${turn.speed < 10 ? turn.speed.toFixed(1) : Math.round(turn.speed)} tokens/s`].filter(Boolean).join(" · ")
     const again = ENDED.has(state) && small("again", "retry", "Answer once more", this.#repeat)
     const branch = ENDED.has(state) && small("branch", "branch", "Continue from here in a new conversation", () => this.#tell("branch", { run }))
-    return [versions, turn.text && copyButton(() => turn.text, "Copy answer"), turn.text && ENDED.has(state) && aloudButton(() => turn.text), again, branch, steps, stop, said && h("span", { class: "fine turn-facts", testid: "facts" }, said)]
+    return [versions, turn.text && copyButton(() => turn.text, "Copy answer"), turn.text && ENDED.has(state) && aloudButton(() => turn.text), again, branch, steps, stop, said && h("span", { class: "fine turn-facts", testid: "facts", title: turn.model && `Answered by ${turn.model}` }, said)]
   }
 
   /** The switch between the versions of a turn; nothing where there is one. */

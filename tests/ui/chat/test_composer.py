@@ -182,6 +182,23 @@ def test_settings_of_a_conversation_are_sent_with_its_turns_and_kept(seeing: Vis
     assert "Rhyme." not in str(seeing.house.model.requests[-1].body)
 
 
+def test_settings_of_a_new_conversation_outlive_a_reload(visitor: Visitor) -> None:
+    """Instructions take a while to write, and belong to one conversation only."""
+    page = visitor.enter()
+    for written in ("", "Rhyme."):
+        page.get_by_test_id("settings").click()
+        expect(page.get_by_test_id("setting-system")).to_have_value(written)
+        page.get_by_test_id("setting-system").fill("Rhyme.")
+        page.get_by_test_id("dialog-save").click()
+        page.reload()
+        page.get_by_test_id("composer").wait_for()
+    ended(say(page, "Hello"))
+    assert "Rhyme." in str(visitor.house.model.requests[-1].body)
+    page.get_by_test_id("new-chat").click()
+    page.get_by_test_id("settings").click()
+    expect(page.get_by_test_id("setting-system")).to_have_value("")
+
+
 def test_answer_shows_its_speed_and_the_context_its_size(seeing: Visitor) -> None:
     """A person sees when a conversation becomes too long for its model, and how fast it answers."""
     seeing.house.model.when("slow").say("one two three four five", pause=0.05)
