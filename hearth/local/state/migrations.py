@@ -16,7 +16,10 @@ from pathlib import Path
 from hearth.local.errors import StateDamaged, StateTooNew
 from hearth.service.state import STATE_VERSION, StateDir
 
-NOT_BACKED_UP = ("backups", "models", "logs", "lock", "instance.json", "*-wal", "*-shm")
+NOT_BACKED_UP = (
+    *("backups", "models", "logs", "lock", "*-wal", "*-shm"),
+    *("instance.json", "gateway-instances.json"),
+)
 """Model files can be fetched again, and a write-ahead log is part of its database's copy. What is
 called so below a folder, such as a workspace's own `models`, is somebody's work."""
 

@@ -28,6 +28,16 @@ def test_archive_that_is_none_is_told_without_a_name_that_nobody_gave(house: Hou
     )
 
 
+def test_list_of_running_servers_is_left_out_of_a_backup(house: House) -> None:
+    """On another machine the gateway would take it for the servers that run there."""
+    (house.state / "gateway-instances.json").write_text("[]", encoding="ascii")
+    with house.client() as client:
+        content = client.get("/api/backup").raise_for_status().content
+
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        assert "gateway-instances.json" not in archive.getnames()
+
+
 def test_packages_of_programs_are_left_out_of_a_backup(house: House) -> None:
     """They are gigabytes that can be fetched again, and without their links they do not work."""
     place = house.state / "packages" / ("a" * 24) / "bin"
