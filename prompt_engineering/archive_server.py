@@ -93,7 +93,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
 
 def server_of(folder: Path, port: int = 0) -> ThreadingHTTPServer:
-    """Return a server of the campaigns in a folder, on the loopback address; port 0 is any free one.
+    """Return a server of the campaigns in a folder, on the loopback address; port 0: any free one.
 
     Raises `InvalidArchive` for a folder without campaigns.
     """
