@@ -21,7 +21,7 @@ from prompt_engineering.gate import Gate
 
 STATIC: Final = Path(str(files("pipecatapp"))) / "static"
 API: Final = "/api/evolution"
-POLICY: Final = "default-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+POLICY: Final = "default-src 'self'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'"
 
 
 def campaign_list(folder: Path) -> dict[str, Any]:
@@ -70,6 +70,9 @@ class _Handler(SimpleHTTPRequestHandler):
 
     def do_HEAD(self) -> None:
         self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing: one person looks at an archive."""
 
     def end_headers(self) -> None:
         self.send_header("content-security-policy", POLICY)

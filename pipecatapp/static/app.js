@@ -2,6 +2,7 @@
 import "./components/theme-toggle.js"
 import "./pages/chat-page.js"
 import "./pages/compare-page.js"
+import "./pages/evolution-page.js"
 import "./pages/login-page.js"
 import "./pages/logs-page.js"
 import "./pages/notes-page.js"
@@ -24,6 +25,7 @@ const SECTIONS = [
   ["talk", "Talk"],
   ["runs", "Runs"],
   ["workflows", "Workflows"],
+  ["evolution", "Evolution"],
   ["status", "Status"],
   ["logs", "Logs"],
 ]

@@ -8,6 +8,7 @@ const ROUTES = [
   [/^#\/runs\/([^/]+)$/, "run-page", "Run", ["run"]],
   [/^#\/workflows$/, "workflows-page", "Workflows", []],
   [/^#\/workflows\/(.+)$/, "workflow-page", "Workflow", ["workflow"]],
+  [/^#\/evolution(?:\/([^/]+))?$/, "evolution-page", "Evolution", ["campaign"]],
   [/^#\/status$/, "status-page", "Status", []],
   [/^#\/logs$/, "logs-page", "Logs", []],
 ]
@@ -44,6 +45,7 @@ function decoded(part) {
 export const runAddress = (run, step) => `#/runs/${encodeURIComponent(run)}${step ? `?step=${encodeURIComponent(step)}` : ""}`
 export const compareAddress = (run, other) => `${runAddress(run)}?with=${encodeURIComponent(other)}`
 export const runsAddress = (filters) => (Object.keys(filters).length ? `#/runs?${new URLSearchParams(filters)}` : "#/runs")
+export const evolutionAddress = (campaign) => `#/evolution/${encodeURIComponent(campaign)}`
 export const workflowAddress = (id) => `#/workflows/${encodeURIComponent(id)}`
 /** The chat: a new one without an id; `text` is what the list of conversations is searched by. */
 export const chatAddress = (id = "", text = "") => `#/chat${id && `/${encodeURIComponent(id)}`}${text && `?${new URLSearchParams({ text })}`}`
