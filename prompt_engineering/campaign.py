@@ -25,7 +25,7 @@ from prompt_engineering.racing import hopeless, next_case
 from prompt_engineering.selection import Method, select
 from prompt_engineering.splits import SPLITS, Assignment, Split, digest, members
 
-SEARCH_SHARE: Final = 0.5
+SEARCH_SHARE: Final = 0.7
 """Part of the token budget that the search may use; the rest is for the gate."""
 MODEL_SHARE: Final = 0.5
 """Part of the mutations that a model makes, where the campaign has one."""
