@@ -55,10 +55,8 @@ async def failed_run(client: Any, text: str = "What is the capital of Norway?") 
     return str(run)
 
 
-@pytest.mark.proves("004-04")
 @pytest.mark.proves("004-05")
 @pytest.mark.proves("004-06")
-@pytest.mark.proves("004-07")
 @pytest.mark.proves("004-09")
 async def test_failed_run_becomes_a_case_a_proposal_and_with_a_person_the_live_prompt(
     small_model: House,
@@ -180,6 +178,7 @@ def test_rules_choose_by_facts(
     assert by_rules(Facts(failure=failure, unhealthy=unhealthy)).action == action
 
 
+@pytest.mark.proves("004-04")
 @pytest.mark.parametrize(
     ("answer", "action", "by"),
     [
