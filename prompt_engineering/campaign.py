@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Annotated, Any, Final, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -54,7 +54,7 @@ class Settings(BaseModel):
     """Cases that a proposed prompt must pass."""
     method: Method = "pareto"
     seed: int = 0
-    candidates: int = Field(30, ge=1, le=10_000)
+    candidates: Annotated[int, Field(ge=1, le=10_000)] = 30
     budget: int = Field(ge=1)
     """Tokens of all runs and mutations."""
     model: str = ""

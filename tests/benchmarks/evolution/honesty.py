@@ -6,7 +6,7 @@ import subprocess
 import sys
 from functools import cache
 from pathlib import Path
-from statistics import mean
+from statistics import fmean
 from typing import Any, Final
 
 from tests.benchmarks.entry import Benchmark, Pair
@@ -49,7 +49,7 @@ def measure() -> list[Pair]:
 
 
 def _error(block: list[Row]) -> float:
-    return mean(abs(row["reported"] - row["true"]) for row in block if row["shipped"])
+    return fmean(abs(row["reported"] - row["true"]) for row in block if row["shipped"])
 
 
 def remarks() -> list[str]:
@@ -67,8 +67,8 @@ def remarks() -> list[str]:
 def _text(side: list[Row]) -> str:
     shipped = [row for row in side if row["shipped"]]
     bad = sum(row["true"] < row["first"] - 1e-9 for row in shipped)
-    bias = mean(row["reported"] - row["true"] for row in shipped)
-    gain = mean(row["true"] - row["first"] for row in side)
+    bias = fmean(row["reported"] - row["true"] for row in shipped)
+    gain = fmean(row["true"] - row["first"] for row in side)
     return (
         f"{len(shipped)} of {len(side)} campaigns ship a prompt, {bad} of them one that is worse"
         f" than the first; reported minus true {bias:+.3f}; true gain {gain:+.3f}"

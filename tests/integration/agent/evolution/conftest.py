@@ -54,7 +54,7 @@ def fruit_cases(
     check: Check = Check(equals="sweet"),  # noqa: B008 (it is frozen)
 ) -> list[Case]:
     """Cases that pass when the model answers with the word `sweet` alone, so many of each split."""
-    left, found = dict(counts), []
+    left, found = dict(counts), list[Case]()
     for number in itertools.count():
         if not any(left.values()):
             return found
