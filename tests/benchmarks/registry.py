@@ -5,6 +5,7 @@ from tests.benchmarks.cluster import speed as cluster
 from tests.benchmarks.code import edits, kills, localise
 from tests.benchmarks.engine import growth
 from tests.benchmarks.engine import speed as engine
+from tests.benchmarks.evolution import honesty
 from tests.benchmarks.gateway import aborts, endurance, speed
 from tests.benchmarks.voice import hearing, talk
 from tests.benchmarks.web import compare
@@ -24,6 +25,7 @@ BENCHMARKS = (
     kills.BENCHMARK,
     localise.BENCHMARK,
     compare.BENCHMARK,
+    honesty.BENCHMARK,
     *talk.BENCHMARKS,
     # Last: they take a quarter of an hour, and hosts.
     *cluster.BENCHMARKS,
