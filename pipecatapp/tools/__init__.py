@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Final
 
 from pipecatapp.tools.autonomy import check as workflow_check
-from pipecatapp.tools.autonomy import digest, guide
+from pipecatapp.tools.autonomy import digest, guide, recent
 from pipecatapp.tools.autonomy import start as run_start
 from pipecatapp.tools.check import alignment, progress
 from pipecatapp.tools.clock import time, wait
@@ -66,6 +66,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             alignment.alignment,
             guide.guide,
             digest.digest,
+            recent.recent,
             workflow_check.check,
             run_start.start,
             task_find.find,

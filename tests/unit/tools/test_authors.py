@@ -72,6 +72,7 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
     "check.progress": {"tries": M, "repeats": A},
     "check.alignment": {"structure": M, "changed": M, "allowed": M},
     "workflow.guide": {"allow": A, "budget": A},
+    "runs.recent": {"days": M, "limit": M},
     "runs.digest": {"text": M, "limit": M},
     "workflow.check": {"document": M, "allow": A, "previous": A, "before": A, "last": A},
     "run.start": {"workflow": A, "inputs": A},

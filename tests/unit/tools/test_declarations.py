@@ -55,6 +55,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "check.progress": {"tries": []},
     "check.alignment": {"structure": []},
     "workflow.guide": {"allow": ["pure"]},
+    "runs.recent": {},
     "runs.digest": {"text": "x"},
     "workflow.check": {"document": "x", "allow": ["pure"]},
     "run.start": {"workflow": "x"},
