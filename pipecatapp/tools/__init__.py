@@ -27,6 +27,7 @@ from pipecatapp.tools.people import ask
 from pipecatapp.tools.people import note as people_note
 from pipecatapp.tools.plain import value
 from pipecatapp.tools.plan import expand, revise, todo
+from pipecatapp.tools.ports import delivery, tracker
 from pipecatapp.tools.project import facts
 from pipecatapp.tools.project import tree as project_tree
 from pipecatapp.tools.speech import hear, say
@@ -69,6 +70,14 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             recent.recent,
             workflow_check.check,
             run_start.start,
+            tracker.list_issues,
+            tracker.show,
+            tracker.create,
+            tracker.comment,
+            tracker.close,
+            delivery.status,
+            delivery.propose,
+            delivery.proposals,
             task_find.find,
             task_save.save,
             facts.facts,

@@ -1,7 +1,6 @@
 """Show, edit, compare, save and remove workflow documents and layers."""
 
 import asyncio
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from pipecatapp.application.documents.editing import (
 from pipecatapp.application.documents.files import SHIPPED
 from pipecatapp.application.runs import Document, RunService, shown
 from pipecatapp.records.tasks import StoredTasks, task_file
+from pipecatapp.records.whole import write_whole
 from pipecatapp.workflow import (
     Diagnostic,
     InvalidDocument,
@@ -272,14 +272,3 @@ def _same_id(found: str, name: str, file: str) -> None:
     if found != name:
         problem = f"the id is {found!r}, but this is the place of {name!r}"
         raise InvalidDocument([Diagnostic(file, 1, 1, problem, f"Write `id: {name}`")])
-
-
-def write_whole(file: Path, text: str) -> None:
-    """All of it or nothing, also when the power fails."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(f".{file.name}.draft")
-    with draft.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.replace(file)

@@ -7,11 +7,11 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipecatapp.application.documents.files import SHIPPED, load_prompt
-from pipecatapp.application.documents.service import write_whole
 from pipecatapp.application.importers.reading import import_document
 from pipecatapp.application.library.searching import find_prompts
 from pipecatapp.application.runs import Document, Planned, RunService, shown
 from pipecatapp.records.tasks import StoredTask, StoredTasks, task_file
+from pipecatapp.records.whole import write_whole
 from pipecatapp.workflow import Diagnostic, InvalidDocument, Prompt, read_document
 from pipecatapp.workflow.syntax import yaml_of
 
