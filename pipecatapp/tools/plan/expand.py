@@ -35,8 +35,8 @@ class Wanted(BaseModel):
 
     id: str = Field(description="A short name.")
     goal: str = Field(description="What is to be done, as a full sentence.")
-    kind: str = Field("", description="One of the kinds; empty: the first of them.")
-    files: list[str] = Field([], description="The files that it reads and changes.")
+    kind: str = Field(default="", description="One of the kinds; empty: the first of them.")
+    files: list[str] = Field(default=[], description="The files that it reads and changes.")
     leaf: bool = Field(default=True, description="Whether it is simple enough to be done at once.")
 
 

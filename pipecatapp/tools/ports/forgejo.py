@@ -101,25 +101,28 @@ class Forgejo:
         return [_proposal(one) for one in await self.call("GET", "/pulls", params=params)]
 
 
+def _state(value: dict[str, Any]) -> IssueState:
+    return "closed" if value["state"] == "closed" else "open"
+
+
 def _issue(value: dict[str, Any]) -> Issue:
     return Issue(
         id=str(value["number"]),
         title=value["title"],
         text=value.get("body") or "",
-        state="closed" if value["state"] == "closed" else "open",
+        state=_state(value),
         labels=[label["name"] for label in value.get("labels") or []],
     )
 
 
 def _proposal(value: dict[str, Any]) -> Proposal:
-    state = "merged" if value.get("merged") else value["state"]
     return Proposal(
         id=str(value["number"]),
         branch=value["head"]["ref"],
         into=value["base"]["ref"],
         title=value["title"],
         text=value.get("body") or "",
-        state=state,
+        state="merged" if value.get("merged") else _state(value),
         url=value.get("html_url") or "",
     )
 

@@ -16,7 +16,7 @@ class Compiler:
     """Knows one wrong word."""
 
     async def examine(self, document: str, allow: Collection[str]) -> Examined:
-        return Examined(["no tool valu"] if "valu\n" in document else [], steps="1", models="0")
+        return Examined(["no tool nosuch"] if "nosuch\n" in document else [], steps="1", models="0")
 
     async def start_child(self, workflow: str, inputs: Mapping[str, Any], **named: Any) -> str:
         raise AssertionError("checking starts nothing")
@@ -39,11 +39,11 @@ async def test_document_in_a_fence_is_checked_and_compared_with_the_one_before()
 
 async def test_last_wrong_document_fails_with_what_was_wrong_with_all() -> None:
     """A person who reads the failure sees each try."""
-    given = {"document": "use: valu\n", "allow": ["pure"], "before": ["no tool val"]}
+    given = {"document": "use: nosuch\n", "allow": ["pure"], "before": ["no tool other"]}
 
     told = await CHECK.check(CTX, given)
 
-    assert (told["ok"], told["diagnostics"]) == (False, ["no tool valu"])
-    assert told["all"] == ["no tool val", "no tool valu"]
-    with pytest.raises(ToolFailed, match="no tool val; no tool valu"):
+    assert (told["ok"], told["diagnostics"]) == (False, ["no tool nosuch"])
+    assert told["all"] == ["no tool other", "no tool nosuch"]
+    with pytest.raises(ToolFailed, match="no tool other; no tool nosuch"):
         await CHECK.check(CTX, {**given, "last": True})
