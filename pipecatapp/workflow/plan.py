@@ -313,7 +313,7 @@ def loop_text(loop: PlanLoop) -> str:
 
 
 def _drawn(node: PlanNode, path: str, parent: str) -> GraphNode:
-    kind = "use" if node.kind in ("workflow", "plan") else node.kind
+    kind = "use" if node.kind == "workflow" or node.kind == "plan" else node.kind
     return GraphNode(
         path=path,
         id=node.id,

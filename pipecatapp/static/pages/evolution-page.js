@@ -22,7 +22,7 @@ class EvolutionPage extends HTMLElement {
     this.state = h("div", { class: "evolution-state", testid: "evolution-state" }, loading(2))
     this.graph = h("evolution-graph", { onchoose: (event) => this.#choose(event.detail.id) })
     this.detail = h("aside", { class: "evolution-detail", "aria-label": "Candidate", testid: "candidate-detail" })
-    this.replaceChildren(systemHead("evolution", this.choice), this.state, h("div", { class: "evolution-body" }, this.graph, this.detail))
+    this.replaceChildren(this.hasAttribute("readonly") ? h("header", { class: "page-head" }, h("h1", { tabindex: "-1" }, "Evolution"), this.choice) : systemHead("evolution", this.choice), this.state, h("div", { class: "evolution-body" }, this.graph, this.detail))
     this.#load(this.params?.campaign)
   }
 

@@ -36,8 +36,8 @@ class Wanted(BaseModel):
 
     id: str = Field(description="A short name.")
     goal: str = Field(description="Its goal, as a full sentence.")
-    kind: str = Field("", description="One of the kinds; empty: the first of them.")
-    files: list[str] = Field([], description="The files that it reads and changes.")
+    kind: str = Field(default="", description="One of the kinds; empty: the first of them.")
+    files: list[str] = Field(default=[], description="The files that it reads and changes.")
     leaf: bool = Field(default=True, description="Whether it is simple enough to be done at once.")
 
 
