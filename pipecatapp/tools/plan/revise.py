@@ -14,7 +14,9 @@ class Change(BaseModel):
 
     step: str = Field(description="The id of the step.")
     goal: str = Field(default="", description="Its new goal; empty keeps the goal.")
-    note: str = Field(default="", description="Additional information for the execution of the step.")
+    note: str = Field(
+        default="", description="Additional information for the execution of the step."
+    )
     files: list[str] | None = Field(default=None, description="Its files instead; null keeps them.")
     drop: bool = Field(default=False, description="Whether the step is left out.")
 
