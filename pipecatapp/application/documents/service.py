@@ -20,7 +20,6 @@ from pipecatapp.application.documents.editing import (
 from pipecatapp.application.documents.files import SHIPPED
 from pipecatapp.application.runs import Document, RunService, shown
 from pipecatapp.records.tasks import StoredTasks, task_file
-from pipecatapp.records.whole import write_whole
 from pipecatapp.workflow import (
     Diagnostic,
     InvalidDocument,

@@ -7,13 +7,12 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from hearth.files import sync_folder, write_atomic
-from pipecatapp.application.documents.files import SHIPPED, load_prompt, stored_prompt
+from pipecatapp.application.documents.files import load_prompt, stored_prompt
 from pipecatapp.application.importers.reading import import_document
 from pipecatapp.application.library.promotions import check_not_promoted
 from pipecatapp.application.library.searching import find_prompts
 from pipecatapp.application.runs import Document, Planned, RunService, shown
 from pipecatapp.records.tasks import StoredTask, StoredTasks, task_file
-from pipecatapp.records.whole import write_whole
 from pipecatapp.workflow import Diagnostic, InvalidDocument, Prompt, read_document
 from pipecatapp.workflow.syntax import yaml_of
 
