@@ -15,7 +15,7 @@ from moe_gateway.callers.keyring import Keyring
 from moe_gateway.callers.limits import Caller
 from moe_gateway.settings import ListenerSettings
 
-PLACEHOLDER: Final = b"ollama"
+NO_KEY: Final = b"ollama"
 """The key that Ollama's documentation has OpenAI's clients send, as they need one. It counts as
 none."""
 
@@ -51,7 +51,7 @@ class Listeners:
 def _has_no_key(own: Mapping[bytes, bytes]) -> bool:
     shown = own.get(b"authorization")
     key = own.get(b"x-api-key") if shown is None else bearer_key(shown)
-    return not key or key == PLACEHOLDER
+    return not key or key == NO_KEY
 
 
 def _within(client: str, networks: Sequence[IPv4Network]) -> bool:

@@ -8,7 +8,7 @@ from tests.benchmarks.engine import speed as engine
 from tests.benchmarks.evolution import honesty
 from tests.benchmarks.gateway import aborts, endurance, speed
 from tests.benchmarks.voice import hearing, talk
-from tests.benchmarks.web import compare
+from tests.benchmarks.web import compare, evolution
 
 BENCHMARKS = (
     *engine.BENCHMARKS,
@@ -25,6 +25,7 @@ BENCHMARKS = (
     kills.BENCHMARK,
     localise.BENCHMARK,
     compare.BENCHMARK,
+    evolution.BENCHMARK,
     honesty.BENCHMARK,
     *talk.BENCHMARKS,
     # Last: they take a quarter of an hour, and hosts.

@@ -2,7 +2,6 @@
 
 import random
 from pathlib import Path
-from statistics import median
 from threading import Thread
 
 import httpx2
@@ -19,22 +18,20 @@ from tests.ui.conftest import Visitor, faults
 PROMPT = "You answer questions.\nYou write long sentences."
 BETTER = "You answer questions."
 ATTACK = "<img src=x onerror=alert(1)><script>alert(2)</script>"
-FRAME = 1000 / 60
-"""Milliseconds."""
-
 PAN = """async () => {
-  const frame = document.querySelector("evolution-graph .graph-frame")
+  const graph = document.querySelector("evolution-graph")
   document.querySelector("[data-graph-tool=plus]").click()
-  const times = []
-  for (let step = 0; step < 120; step++) {
+  await new Promise(requestAnimationFrame)
+  const changed = new Set()
+  const note = (records) => records.forEach((one) => changed.add(one.target))
+  const observer = new MutationObserver(note)
+  observer.observe(graph, { subtree: true, childList: true, attributes: true, characterData: true })
+  for (let step = 0; step < 20; step++) {
+    const way = { deltaX: 9, deltaY: 5, cancelable: true }
+    graph.querySelector(".graph-frame").dispatchEvent(new WheelEvent("wheel", way))
     await new Promise(requestAnimationFrame)
-    const start = performance.now()
-    const way = { deltaX: step % 2 ? 9 : -9, deltaY: 5, cancelable: true }
-    frame.dispatchEvent(new WheelEvent("wheel", way))
-    frame.getBoundingClientRect()
-    times.push(performance.now() - start)
   }
-  return times
+  return changed.size
 }"""
 
 
@@ -160,17 +157,15 @@ def test_promoted_prompt_survives_a_restart_and_shields_the_stored_one(evolution
         assert outdated.json()["error"]["code"] == "proposal_outdated"
 
 
-def test_five_hundred_candidates_leave_time_for_sixty_frames(evolution: Visitor) -> None:
-    """The work of a frame while panning, style and layout included, is less than a frame lasts."""
+def test_pan_of_five_hundred_candidates_changes_none_of_them(evolution: Visitor) -> None:
+    """Only their common parent moves; the benchmark `web.evolution` measures a frame."""
     archive_in(evolution.house.state, 500)
     page = evolution.enter()
     page.get_by_test_id("nav-status").click()
     page.get_by_test_id("tab-evolution").click()
     expect(page.get_by_test_id("candidate")).to_have_count(500)
 
-    times = page.evaluate(PAN)
-
-    assert median(times) < FRAME / 2
+    assert 0 < page.evaluate(PAN) < 5
 
 
 @pytest.mark.proves("004-03")
@@ -184,14 +179,14 @@ def test_archive_server_shows_the_same_page_and_json_without_an_instance(
         thread.start()
         try:
             address = f"http://127.0.0.1:{server.server_address[1]}"
-            same_json(evolution, address)
-            shown_alone(evolution, address)
+            assert_same_json(evolution, address)
+            assert_shown_alone(evolution, address)
         finally:
             server.shutdown()
             thread.join()
 
 
-def same_json(visitor: Visitor, address: str) -> None:
+def assert_same_json(visitor: Visitor, address: str) -> None:
     """Compare what both servers say of the campaign."""
     path = "/api/evolution/answer-001"
     with visitor.house.client() as client:
@@ -203,7 +198,7 @@ def same_json(visitor: Visitor, address: str) -> None:
         assert alone.post(f"{path}/promote").status_code == 501
 
 
-def shown_alone(visitor: Visitor, address: str) -> None:
+def assert_shown_alone(visitor: Visitor, address: str) -> None:
     """Open the page of the archive server, whose address is none of the visited service."""
     page: Page = visitor.open()
     page.goto(address)
