@@ -174,8 +174,8 @@ def test_settings_of_a_conversation_are_sent_with_its_turns_and_kept(seeing: Vis
     page.get_by_test_id("setting-temperature").fill("")
     page.get_by_test_id("dialog-save").click()
     page.get_by_test_id("again").click()
-    ended(page.get_by_test_id("turn"))
     expect(page.get_by_test_id("versions")).to_contain_text("2 of 2")
+    ended(page.get_by_test_id("turn"))
     assert "temperature" not in seeing.house.model.requests[-1].body
     page.get_by_test_id("new-chat").click()
     ended(say(page, "Hello again"))
