@@ -91,7 +91,7 @@ def remove_model(name: Name, state_dir: StateOption = None) -> None:
 
 @contextmanager
 def said_in_one_line() -> Iterator[None]:
-    """An error that a person can mend is one line and exit code 1."""
+    """Report errors that a user can correct in one line; exit code 1."""
     try:
         yield
     except (ModelError, SettingsError, ControlFailed) as error:

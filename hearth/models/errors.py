@@ -61,7 +61,7 @@ class ModelMissing(ModelError):
 
 
 class ModelDamaged(ModelError):
-    """Get the file anew with `hearth models pull NAME`."""
+    """Download the file again with `hearth models pull NAME`."""
 
     def __init__(self, name: str, what: Path | str) -> None:
         self.name = name
@@ -80,7 +80,7 @@ class ModelInUse(ModelError):
 
 
 class ChoiceInvalid(ModelError):
-    """Choose a model anew with `hearth models use NAME`."""
+    """Select a model again with `hearth models use NAME`."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -99,7 +99,7 @@ class DiskFull(ModelError):
 
 
 class StoreUnusable(ModelError):
-    """Check who owns the state directory, or choose another with `--state-dir`."""
+    """Check the owner of the state directory, or use another one with `--state-dir`."""
 
     def __init__(self, place: Path, error: OSError) -> None:
         self.place = place

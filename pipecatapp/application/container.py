@@ -44,6 +44,7 @@ from pipecatapp.tools.mcp.servers import read_servers
 from pipecatapp.tools.memory.conversation import Conversations
 from pipecatapp.tools.model.facts import ExpertFacts
 from pipecatapp.tools.plugins import plugins
+from pipecatapp.tools.ports.opening import Ports
 from pipecatapp.tools.tasks.save import Tasks
 from pipecatapp.workflow import (
     Documents,
@@ -121,6 +122,7 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
                 Sandbox: sandbox,
                 Ceiling: settings.code_ceiling,
                 Secrets: secrets,
+                Ports: Ports(settings.state_dir / "ports.yaml", secrets),
                 CodePlaces: await open_code_places(settings, stack),
                 Workspaces: GitWorkspaces(settings.state_dir / "workspaces"),
                 Packages: Packages(

@@ -84,7 +84,7 @@ def fix_bug(
 
 
 def build_app(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What the program should do.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="Description of the program.")],
     into: Annotated[
         Path,
         typer.Option(
@@ -119,7 +119,7 @@ def build_app(
 
 
 def code_task(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What should be done.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="Description of the change.")],
     repo: Annotated[
         Path, typer.Option("--repo", metavar="FOLDER", help="The git repository.")
     ] = Path(),

@@ -33,7 +33,7 @@ class TurnQuestion(BaseModel):
     open: bool
     """True while the run waits for the answer."""
     answer: Any = None
-    """What a person answered; null when the time was over or the run was stopped before."""
+    """The person's answer; null after a timeout or if the run was stopped before."""
 
 
 class Turn(BaseModel):
@@ -49,7 +49,7 @@ class Turn(BaseModel):
     error: str | None = None
     questions: list[TurnQuestion] = []
     tokens: int = 0
-    """What models wrote in the run, by their own count."""
+    """Tokens that models generated in the run, as they reported."""
     previous: str | None = None
     """The run of the turn before; null for the first one."""
     versions: list[str] = []
@@ -65,7 +65,7 @@ class Turn(BaseModel):
 
 
 class Unseen(BaseModel):
-    """What the model did not see any more at the latest turn."""
+    """The part of a conversation that was left out of the prompt of the latest turn."""
 
     before: str
     """The run of the first turn that it saw whole."""
@@ -92,9 +92,9 @@ class ContextUse(BaseModel):
 
     model: str
     used: int
-    """What it read and wrote."""
+    """Tokens of prompt and answer."""
     size: int | None = None
-    """What its context holds; null where that is not known."""
+    """Context size of the model, in tokens; null: unknown."""
 
 
 class ConversationSummary(BaseModel):
@@ -208,9 +208,7 @@ def _message(inputs: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def unseen(reader: Reader, shown: Sequence[str]) -> Unseen | None:
-    """What the model no longer saw at the latest of the turns that are shown; None while it sees
-    everything.
-    """
+    """Return the part left out of the prompt of the latest turn; None if there is none."""
     sql = """SELECT output FROM step WHERE tool = 'conversation.recall' AND status = 'done'
         AND run IN (?, ?, ?) ORDER BY run DESC LIMIT 1"""
     for row in reader.rows(sql, [*shown[-3:], "", "", ""][:3]):
@@ -221,8 +219,8 @@ def unseen(reader: Reader, shown: Sequence[str]) -> Unseen | None:
 
 
 def context_use(reader: Reader, shown: Sequence[str]) -> ContextUse | None:
-    """What the latest answer took of its model's context, without `size`; None where no model has
-    answered in the last two of the turns that are shown.
+    """Return the context use of the latest answer, without `size`; None if no model has
+    answered.
     """
     sql = """SELECT model, prompt_tokens + completion_tokens AS used FROM step
         WHERE run = ? AND tool = 'llm' AND status = 'done'

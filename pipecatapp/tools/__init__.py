@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import Final
 
 from pipecatapp.tools.autonomy import check as workflow_check
-from pipecatapp.tools.autonomy import digest, guide
+from pipecatapp.tools.autonomy import digest, guide, recent
 from pipecatapp.tools.autonomy import start as run_start
 from pipecatapp.tools.check import alignment, progress
 from pipecatapp.tools.clock import time, wait
@@ -27,6 +27,7 @@ from pipecatapp.tools.people import ask
 from pipecatapp.tools.people import note as people_note
 from pipecatapp.tools.plain import value
 from pipecatapp.tools.plan import expand, revise, todo
+from pipecatapp.tools.ports import delivery, tracker
 from pipecatapp.tools.project import facts
 from pipecatapp.tools.project import tree as project_tree
 from pipecatapp.tools.speech import hear, say
@@ -66,8 +67,17 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             alignment.alignment,
             guide.guide,
             digest.digest,
+            recent.recent,
             workflow_check.check,
             run_start.start,
+            tracker.list_issues,
+            tracker.show,
+            tracker.create,
+            tracker.comment,
+            tracker.close,
+            delivery.status,
+            delivery.propose,
+            delivery.proposals,
             task_find.find,
             task_save.save,
             facts.facts,

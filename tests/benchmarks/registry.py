@@ -1,10 +1,11 @@
 """Every benchmark. One that is not in this list does not exist."""
 
-from tests.benchmarks import gateway_affinity, gateway_tokens, sandbox_start
+from tests.benchmarks import gateway_affinity, gateway_prefix, gateway_tokens, sandbox_start
 from tests.benchmarks.cluster import speed as cluster
 from tests.benchmarks.code import edits, kills, localise
 from tests.benchmarks.engine import growth
 from tests.benchmarks.engine import speed as engine
+from tests.benchmarks.evolution import honesty
 from tests.benchmarks.gateway import aborts, endurance, speed
 from tests.benchmarks.voice import hearing, talk
 from tests.benchmarks.web import compare
@@ -15,6 +16,7 @@ BENCHMARKS = (
     *aborts.BENCHMARKS,
     *endurance.BENCHMARKS,
     gateway_affinity.BENCHMARK,
+    gateway_prefix.BENCHMARK,
     *gateway_tokens.BENCHMARKS,
     *speed.BENCHMARKS,
     sandbox_start.BENCHMARK,
@@ -23,6 +25,7 @@ BENCHMARKS = (
     kills.BENCHMARK,
     localise.BENCHMARK,
     compare.BENCHMARK,
+    honesty.BENCHMARK,
     *talk.BENCHMARKS,
     # Last: they take a quarter of an hour, and hosts.
     *cluster.BENCHMARKS,

@@ -5,6 +5,7 @@ const PAGES = [
   ["machines", "Machines"],
   ["models", "Models"],
   ["people", "People"],
+  ["evolution", "Evolution"],
   ["logs", "Logs"],
 ]
 

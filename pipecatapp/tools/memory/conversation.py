@@ -52,7 +52,7 @@ class PastMessage(BaseModel):
 class History(BaseModel):
     """The end of a conversation as chat messages, the oldest first."""
 
-    messages: list[PastMessage] = Field(description="What user and assistant said in turn.")
+    messages: list[PastMessage] = Field(description="Messages of user and assistant, in order.")
     turns: int = Field(description="How many turns the messages hold.")
     left_out: int = Field(description="How many of the turns looked at did not fit.")
     shortened: bool = Field(default=False, description="Whether the first turn is truncated.")

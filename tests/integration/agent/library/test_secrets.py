@@ -157,5 +157,5 @@ def test_shown_commands_keep_and_remove_and_a_wrong_name_is_refused(
         "",
     ]
     assert json.loads(hearth(bakery.state, "secrets", "--json")) == {"secrets": []}
-    assert (wrong.exit_code, "no name of a secret" in wrong.output) == (2, True)
+    assert (wrong.exit_code, "not a valid name of a secret" in wrong.output) == (2, True)
     assert (bakery.state / "key").read_text(encoding="utf-8") == bakery.key
