@@ -234,7 +234,7 @@ def test_file_is_no_answer_to_a_question(seeing: Visitor) -> None:
     ended(page.get_by_test_id("turn"))
 
 
-@pytest.mark.parametrize(("width", "height"), [(360, 640), (640, 400)])
+@pytest.mark.parametrize(("width", "height"), [(360, 640), (640, 400), (740, 360)])
 def test_composer_fits_a_phone_and_double_zoom(seeing: Visitor, width: int, height: int) -> None:
     """With chips, a gauge and a list of prompts, every button is still on the screen."""
     page = seeing.enter(width=width, height=height)
