@@ -238,7 +238,7 @@ def test_file_is_no_answer_to_a_question(seeing: Visitor) -> None:
 def test_composer_fits_a_phone_and_double_zoom(seeing: Visitor, width: int, height: int) -> None:
     """With chips, a gauge and a list of prompts, every button is still on the screen."""
     page = seeing.enter(width=width, height=height)
-    ended(say(page, "Hello"))
+    ended(say(page, "Hello " * 300))
     give(page, "a file with a very long name that has no end.txt", text="milk")
     expect(page.get_by_test_id("draft-attachment")).to_have_count(1)
     page.get_by_test_id("composer").press_sequentially("/")
