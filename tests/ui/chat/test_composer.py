@@ -174,8 +174,8 @@ def test_settings_of_a_conversation_are_sent_with_its_turns_and_kept(seeing: Vis
     page.get_by_test_id("setting-temperature").fill("")
     page.get_by_test_id("dialog-save").click()
     page.get_by_test_id("again").click()
-    ended(page.get_by_test_id("turn"))
     expect(page.get_by_test_id("versions")).to_contain_text("2 of 2")
+    ended(page.get_by_test_id("turn"))
     assert "temperature" not in seeing.house.model.requests[-1].body
     page.get_by_test_id("new-chat").click()
     ended(say(page, "Hello again"))
@@ -234,11 +234,11 @@ def test_file_is_no_answer_to_a_question(seeing: Visitor) -> None:
     ended(page.get_by_test_id("turn"))
 
 
-@pytest.mark.parametrize(("width", "height"), [(360, 640), (640, 400)])
+@pytest.mark.parametrize(("width", "height"), [(360, 640), (640, 400), (740, 360)])
 def test_composer_fits_a_phone_and_double_zoom(seeing: Visitor, width: int, height: int) -> None:
     """With chips, a gauge and a list of prompts, every button is still on the screen."""
     page = seeing.enter(width=width, height=height)
-    ended(say(page, "Hello"))
+    ended(say(page, "Hello " * 300))
     give(page, "a file with a very long name that has no end.txt", text="milk")
     expect(page.get_by_test_id("draft-attachment")).to_have_count(1)
     page.get_by_test_id("composer").press_sequentially("/")
