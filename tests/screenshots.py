@@ -202,6 +202,7 @@ PAGES: Final[dict[str, Callable[[Page], None]]] = {
     "machines": at("machines", "machine"),
     "models": at("models", "model"),
     "people": at("people", "key"),
+    "evolution": at("evolution", "tab-evolution"),
     "logs": at("logs", "log-line"),
     "sign-in": sign_in_page,
 }
