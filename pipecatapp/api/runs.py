@@ -21,7 +21,7 @@ from pipecatapp.application.steps import changes, pinned
 router = APIRouter(prefix="/api/runs", dependencies=[Depends(known_caller), Depends(own_run)])
 
 
-Via = Annotated[Literal["api", "cli"], Header(alias="x-hearth-client")]
+Via = Annotated[Literal["api", "cli", "evolution"], Header(alias="x-hearth-client")]
 """What sends the request: the ledger records it as the caller."""
 
 
@@ -145,7 +145,9 @@ def _text(body: bytes) -> str:
     try:
         return body.decode()
     except UnicodeDecodeError as error:
-        raise Refused(422, "not_imported", f"That is no UTF-8 text: byte {error.start}.") from error
+        raise Refused(
+            422, "not_imported", f"The body is not valid UTF-8: byte {error.start}."
+        ) from error
 
 
 @router.get("/{run}/export")

@@ -12,8 +12,11 @@ import structlog
 
 from hearth.cluster.watch import ConsulAgent, ServiceWatch
 from hearth.openai_api.client import ModelClient, Timeouts
+from hearth.service.control import control_of
+from hearth.service.host import HostMeter
 from hearth.service.logs import lasting
 from hearth.service.settings import SettingsError, read_key, trusting
+from hearth.service.state import read_instance
 from pipecatapp.application.authoring import AuthoringService
 from pipecatapp.application.documents.files import Library
 from pipecatapp.application.library.service import LibraryService
@@ -195,7 +198,13 @@ async def open_places(
 ) -> Places:
     """Where gateway and services are: told by Consul when it is set, else by the settings."""
     if settings.consul_url is None:
-        return FixedPlaces(settings.service_urls, gateway=settings.gateway, http=http)
+        return FixedPlaces(
+            lambda: running_services(settings),
+            gateway=settings.gateway,
+            http=http,
+            meter=HostMeter(settings.state_dir),
+            control=lambda: control_of(settings.state),
+        )
     nomad = None
     if settings.nomad_url is not None:
         tls = trusting(settings.tls_ca_file)
@@ -207,6 +216,17 @@ async def open_places(
     places.watch = ServiceWatch(agent, wanted=lambda name: True, changed=places.changed)
     _last(places.watch.run, stack)
     return places
+
+
+def running_services(settings: Settings) -> dict[str, str]:
+    """The addresses of the services by name: those that `hearth up` runs now, else the settings'.
+
+    The settings are those of the start, and the expert may have been replaced since.
+    """
+    instance = read_instance(settings.state)
+    if instance is None or not settings.service_urls:
+        return settings.service_urls
+    return {one.name: one.url for one in instance.services}
 
 
 def _last(work: Callable[[], Awaitable[None]], stack: AsyncExitStack) -> None:

@@ -30,7 +30,7 @@ def commands(app: typer.Typer) -> None:
     app.command("flatten")(flatten_workflow)
     app.command("backup")(back_up)
     app.command("restore")(restore)
-    group = typer.Typer(help="Let agents change source code.", no_args_is_help=True)
+    group = typer.Typer(help="Fix and write source code with agents.", no_args_is_help=True)
     group.command("fix")(fix_bug)
     group.command("build")(build_app)
     group.command("task")(code_task)
@@ -44,7 +44,7 @@ def commands(app: typer.Typer) -> None:
 def _run_commands() -> typer.Typer:
     """Return the commands on runs that are there."""
     group = typer.Typer(
-        help="List, show, answer, cancel, repeat, compare, export and remove runs.",
+        help="Manage runs: list, show, answer, cancel, repeat, compare, export and delete.",
         invoke_without_command=True,
     )
     group.callback()(list_runs)

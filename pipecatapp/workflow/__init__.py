@@ -35,6 +35,7 @@ from pipecatapp.workflow.tool import (
     ServiceMissing,
     Tool,
     ToolFailed,
+    ToolInputs,
     complaints,
 )
 from pipecatapp.workflow.views import RunResult, RunSummary, RunView, StepView, Tokens, json_of
@@ -84,6 +85,7 @@ __all__ = [
     "Tokens",
     "Tool",
     "ToolFailed",
+    "ToolInputs",
     "ToolMistake",
     "UnknownRun",
     "UnknownStep",

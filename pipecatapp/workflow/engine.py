@@ -7,7 +7,7 @@ from typing import Any, Unpack
 from pipecatapp.workflow import views
 from pipecatapp.workflow.channel import Delta, Listener
 from pipecatapp.workflow.compiling.compiler import compile_workflow
-from pipecatapp.workflow.document import Workflow
+from pipecatapp.workflow.document import Prompt, Workflow
 from pipecatapp.workflow.document.diagnostic import did_you_mean
 from pipecatapp.workflow.executor import Executor, Given, UnknownRun, UnknownStep
 from pipecatapp.workflow.ledger import Event, inbox
@@ -34,13 +34,18 @@ class Engine(Executor):
     goes on with them.
     """
 
-    def plan(self, workflow: str | Workflow, others: Mapping[str, Workflow] | None = None) -> Plan:
+    def plan(
+        self,
+        workflow: str | Workflow,
+        others: Mapping[str, Workflow] | None = None,
+        prompts: Mapping[str, Prompt] | None = None,
+    ) -> Plan:
         """Compile a workflow; raises `UnknownWorkflow` and `InvalidDocument`. It may use `others`,
-        too.
+        too. `prompts` replace those of the same id, and are used by this plan only.
 
         Another thread may call it too: what others change meanwhile is replaced, never edited.
         """
-        plans = self._plans
+        plans: dict[int, Plan] = {} if prompts else self._plans
         if isinstance(workflow, str):
             if workflow not in self.workflows:
                 raise UnknownWorkflow(
@@ -51,12 +56,12 @@ class Engine(Executor):
             plan = compile_workflow(
                 workflow,
                 dict(self.tools),
-                self.prompts.values(),
+                {**self.prompts, **(prompts or {})}.values(),
                 workflows={**self.workflows, **(others or {})},
                 roles=self._roles,
                 projects=self.projects,
             )
-            if self.workflows.get(workflow.id) is workflow and not others:
+            if self.workflows.get(workflow.id) is workflow and not (others or prompts):
                 plans[id(workflow)] = plan
         return plan
 
@@ -76,9 +81,11 @@ class Engine(Executor):
         interactive: bool = True,
         grants: Collection[Effect] | None = None,
         beside: Callable[[str], Sequence[Statement]] = lambda _run: (),
+        instead_of: str | None = None,
     ) -> str:
         """Start a run; its id is on the disk when this returns.
 
+        In a `conversation` it is the next turn, or another version of the turn `instead_of`.
         `listener` hears it from its first event. `answers` are for its questions, by path or id of
         the node; without `interactive` a question that has none fails instead of waiting.
         `grants` are the effects it may have; raises `NotGranted` when it needs others. What
@@ -88,7 +95,9 @@ class Engine(Executor):
         plan = workflow if isinstance(workflow, Plan) else self.plan(workflow)
         if grants is not None:
             plan = granting(plan, grants)
-        given = Given(inputs, conversation, caller, dict(answers or {}), interactive, beside)
+        given = Given(
+            inputs, conversation, caller, dict(answers or {}), interactive, beside, instead_of
+        )
         return await self._begin(plan, given, listener)
 
     async def fork(

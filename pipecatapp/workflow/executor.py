@@ -1,4 +1,4 @@
-"""Executing runs: starting them, forking them, going on with them after a restart."""
+"""Start, fork and resume runs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -60,6 +60,8 @@ class Given:
     interactive: bool
     beside: Callable[[str], Sequence[Statement]] = lambda _run: ()
     """What is written with the beginning of the run, whose id it is given."""
+    instead_of: str | None = None
+    """The turn of the conversation that the run is another version of."""
 
 
 @dataclass
@@ -178,6 +180,7 @@ class Executor:
             beside=[*preset, *given.beside(run)],
             interactive=given.interactive,
             fork=fork,
+            instead_of=given.instead_of,
         )
         live = self._launch(begun, Execution(plan, checked_in, instances, Channel(run)), listener)
         try:

@@ -212,7 +212,7 @@ class Plan(Frozen):
         for node in self._nodes():
             gone = node.use not in tools or tools[node.use].version != node.version
             if node.kind in ("use", "agent", "plan") and gone:
-                raise LookupError(f"the tool {node.use} (version {node.version}) is not there")
+                raise LookupError(f"the tool {node.use} (version {node.version}) is not available")
 
     def tools_within_reach(self, tools: Mapping[str, Tool]) -> list[Tool]:
         """The tools that a run may call: those of its nodes and those that its agents are given.

@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from hearth.files import write_atomic
 from pipecatapp.application.documents.editing import (
     Changed,
     NotEdited,
@@ -19,7 +20,6 @@ from pipecatapp.application.documents.editing import (
 from pipecatapp.application.documents.files import SHIPPED
 from pipecatapp.application.runs import Document, RunService, shown
 from pipecatapp.records.tasks import StoredTasks, task_file
-from pipecatapp.records.whole import write_whole
 from pipecatapp.workflow import (
     Diagnostic,
     InvalidDocument,
@@ -167,7 +167,7 @@ class DocumentService:
             file = Path(before.file)
         layer = read_layer(document, file=str(file))
         _same_id(layer.id, name, str(file))
-        write_whole(file, document)
+        write_atomic(file, document)
         self._documents.layers = {**self._documents.layers, name: layer}
         return self.layer(name)
 
@@ -203,7 +203,7 @@ class DocumentService:
             _refuse_task(before)
             if before.document or name in self._documents.written:
                 self._check(self.text(name), before.etag)
-            write_whole(file, document)
+            write_atomic(file, document)
             self._runs.learn(found)
             await asyncio.to_thread(self._runs.engine.plan, name)
         text = _text_of(name, str(file), document, kept=True)

@@ -61,7 +61,7 @@ class Uses(Reads):
         self._check_secrets(path, tool, node.given)
         again = tool.effect in REPEATABLE
         if node.retry is not None and not again:
-            told = f"`retry` cannot stand here: {tool.name} may have done something already"
+            told = f"`retry` is unsafe here: {tool.name} may have done something already"
             self._fault((*path, "retry"), told, "Remove it", key=True)
         defaults = self.document.defaults
         retry = node.retry or (defaults.retry if again and tool.name != "agent" else None)
@@ -147,7 +147,7 @@ class Uses(Reads):
         if tags and not chosen and known.issuperset(tags):
             self._fault(
                 (*path, "prompt"),
-                "no prompt has only tags that stand here",
+                "no prompt has only tags of this list",
                 "Add the other tags of the one you mean",
             )
         return "\n\n".join(chosen)

@@ -165,7 +165,7 @@ class Known:
         if (before := self._before.get(path)) is None:
             return f"the run {self._origin} has no such step"
         if key is None:
-            return "it is never taken over"
+            return "its result is never reused"
         old: Mapping[str, str] = self._reader.value(before.key)
         names = sorted({*old, *key.parts})
         changed = [name for name in names if old.get(name) != key.parts.get(name)]

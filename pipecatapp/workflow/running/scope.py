@@ -203,7 +203,7 @@ def skipped(scope: Scope, node: PlanNode) -> tuple[Settled, str] | None:
             return "skipped", f"{name!r} {'failed' if state == 'failed' else 'was skipped'}"
     met = render(node.when, scope.names_at(node))
     if not isinstance(met, bool):
-        raise ExpressionError(f"`if` must give true or false, not {met!r:.80}")
+        raise ExpressionError(f"`if` must be true or false, not {met!r:.80}")
     return None if met else ("unmet", "its `if` is false")
 
 
@@ -232,4 +232,4 @@ def guard(body: Body, inputs: Json, stack: tuple[str, ...], *, deepest: int) -> 
             f"the workflow {body.id!r} would run inside itself with the same inputs: {calls}"
         )
     if len(stack) >= deepest:
-        raise ShapeError(f"workflows stand more than {deepest} deep inside each other")
+        raise ShapeError(f"workflows are nested more than {deepest} levels deep")

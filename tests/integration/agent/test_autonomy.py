@@ -172,7 +172,7 @@ def test_nothing_is_started_where_nobody_can_answer(house: House) -> None:
         runs = all_runs(client)
 
     assert view["status"] == "failed"
-    assert "Nobody is here to answer" in view["error"]
+    assert "Nobody can answer" in view["error"]
     assert len(runs) == 1
 
 

@@ -110,6 +110,8 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
         "packages": A,
         "seconds": A,
         "memory_mb": A,
+        "processes": A,
+        "disk_mb": A,
     },
     "code.fix": {
         "command": M,
@@ -121,6 +123,8 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
         "packages": A,
         "seconds": A,
         "memory_mb": A,
+        "processes": A,
+        "disk_mb": A,
     },
     "code.localise": {
         "command": M,
@@ -132,6 +136,8 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
         "packages": A,
         "seconds": A,
         "memory_mb": A,
+        "processes": A,
+        "disk_mb": A,
     },
     "code.edit": {"answer": M, "path": M, "may_touch": A, "protected": A},
     "code.symbols": {"path": M, "limit": M},
