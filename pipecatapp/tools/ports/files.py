@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from pipecatapp.records.whole import write_whole
+from hearth.files import write_atomic
 from pipecatapp.tools.ports.port import Check, Issue, IssueState, PortSettings, Proposal
 from pipecatapp.workflow import ToolFailed
 
@@ -53,7 +53,7 @@ class Folder:
     def write(self, name: str, value: BaseModel) -> None:
         """Write one entry."""
         text = json.dumps(value.model_dump(), indent=1, ensure_ascii=False) + "\n"
-        write_whole(self.path(name), text)
+        write_atomic(self.path(name), text)
 
 
 class FileTracker:
