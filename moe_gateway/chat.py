@@ -56,6 +56,7 @@ from moe_gateway.routing.choice import (
     AUTO,
     Route,
     able_to_call,
+    able_to_rank,
     choose,
     choose_named,
     choose_speech,
@@ -215,6 +216,8 @@ class HotRoutes:
         named = having(model, self.instances)
         if named:
             asked.model = model
+        if asked.kind == "rerank":
+            named = able_to_rank(model, named)
         if asked.look.forces_tool:
             named = able_to_call(model, named)
         if named and named[0].fallback:
@@ -363,7 +366,7 @@ class HotRoutes:
     async def _pass(
         self, asked: Asked, reply: Reply, instance: Instance, connection: Connection
     ) -> TokenCount | None:
-        idle = self.settings.idle_timeout
+        asked.server, idle = instance, self.settings.idle_timeout
         if connection.status == 401:
             log.error("instance_refuses_our_key", instance=instance.label)
             raise key_refused(instance.label)
@@ -401,6 +404,8 @@ class HotRoutes:
             if asked.look.stream and asked.usage and asked.usage.completion > 1:
                 pause = (now - reply.first_byte_at) / (asked.usage.completion - 1)
                 meters.between.observe(pause)
+                if asked.server is not None:
+                    asked.server.paced(pause)
 
 
 def _code(failure: Refused | None) -> str:

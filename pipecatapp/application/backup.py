@@ -44,7 +44,8 @@ STAYS: Final = (*KEYS, "version")
 """What an archive may lack: then that of the state stays."""
 
 LEFT_OUT: Final = (
-    *("models", "packages", "logs", "backups", "lock", "instance.json", "restored.json"),
+    *("models", "packages", "logs", "backups", "lock", "restored.json"),
+    *("instance.json", "gateway-instances.json"),
     *(f"keys.db{RESTORED}", f"keys.db{RESTORED}.unusable"),
 )
 """Models and packages can be fetched again; the rest is of this machine and this moment. Packages
@@ -266,7 +267,7 @@ def _unpack(archive: Path, folder: Path, called: str) -> Manifest:
             raise NotAnArchive(f"{called} cannot be read: {error.strerror}.") from error
         raise ArchiveDamaged(f"{called} is damaged, or no archive: {error}.") from error
     except (tarfile.TarError, KeyError, TypeError, ValueError) as error:
-        raise NotAnArchive(f"{called} is no backup of Hearth.") from error
+        raise NotAnArchive(f"{called} is not a backup of Hearth.") from error
 
 
 def _check(folder: Path, manifest: Manifest) -> None:

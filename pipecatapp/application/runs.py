@@ -31,6 +31,7 @@ from pipecatapp.workflow import (
     Plan,
     Prompt,
     RunView,
+    TodoItem,
     Workflow,
     Written,
     flat_text,
@@ -74,7 +75,7 @@ class Document(BaseModel):
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
         if (self.workflow is None) == (self.document is None):
-            raise ValueError("give either a workflow or a document")
+            raise ValueError("name either a workflow or a document")
         return self
 
 
@@ -296,6 +297,7 @@ class RunService:
         answers: dict[str, Any] | None = None,
         interactive: bool = True,
         beside: Beside = lambda _run: (),
+        instead_of: str | None = None,
     ) -> str:
         """Start a run and give its id; raises as `workflow` and `Engine.start` do.
 
@@ -313,6 +315,7 @@ class RunService:
             answers=answers,
             interactive=interactive,
             beside=beside,
+            instead_of=instead_of,
         )
         self.on_start(run)
         return run
@@ -401,6 +404,17 @@ class RunService:
     async def note(self, run: str, text: str, *, by: str) -> None:
         """Tell a run that has not ended something; raises `UnknownRun`."""
         await self.engine.note(run, text, by=by)
+
+    def todo(self, run: str) -> list[TodoItem]:
+        """The to-do list of a run; raises `UnknownRun`."""
+        return self.engine.todo(run)
+
+    async def change_todo(self, run: str, *, strike: str | None, add: str | None, by: str) -> None:
+        """Strike an item of the to-do list, or add one; raises as the engine's methods do."""
+        if strike is not None:
+            await self.engine.strike(run, strike, by=by)
+        if add is not None:
+            await self.engine.add_todo(run, add, by=by)
 
     async def cancel(self, run: str) -> None:
         """Stop a run; one that has ended stays as it ended. Raises `UnknownRun`."""

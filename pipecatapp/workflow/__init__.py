@@ -22,6 +22,7 @@ from pipecatapp.workflow.ledger import (
 from pipecatapp.workflow.loading import Documents, load_document, read_document
 from pipecatapp.workflow.plan import NotGranted, Plan, granting
 from pipecatapp.workflow.running.waiting import NotAsked, WrongAnswer
+from pipecatapp.workflow.todo import NoTodo, NotStruck, TodoItem
 from pipecatapp.workflow.tool import (
     BY_AUTHOR,
     Approve,
@@ -34,6 +35,7 @@ from pipecatapp.workflow.tool import (
     ServiceMissing,
     Tool,
     ToolFailed,
+    ToolInputs,
     complaints,
 )
 from pipecatapp.workflow.views import RunResult, RunSummary, RunView, StepView, Tokens, json_of
@@ -62,9 +64,11 @@ __all__ = [
     "Listener",
     "ModelFacts",
     "ModelNeeds",
+    "NoTodo",
     "NotAsked",
     "NotGranted",
     "NotImported",
+    "NotStruck",
     "Opinion",
     "Plan",
     "Project",
@@ -77,9 +81,11 @@ __all__ = [
     "ServiceMissing",
     "Status",
     "StepView",
+    "TodoItem",
     "Tokens",
     "Tool",
     "ToolFailed",
+    "ToolInputs",
     "ToolMistake",
     "UnknownRun",
     "UnknownStep",

@@ -1,6 +1,6 @@
 """Every benchmark. One that is not in this list does not exist."""
 
-from tests.benchmarks import gateway_affinity, gateway_tokens, sandbox_start
+from tests.benchmarks import gateway_affinity, gateway_prefix, gateway_tokens, sandbox_start
 from tests.benchmarks.cluster import speed as cluster
 from tests.benchmarks.code import edits, kills, localise
 from tests.benchmarks.engine import growth
@@ -16,6 +16,7 @@ BENCHMARKS = (
     *aborts.BENCHMARKS,
     *endurance.BENCHMARKS,
     gateway_affinity.BENCHMARK,
+    gateway_prefix.BENCHMARK,
     *gateway_tokens.BENCHMARKS,
     *speed.BENCHMARKS,
     sandbox_start.BENCHMARK,

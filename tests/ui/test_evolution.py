@@ -101,7 +101,8 @@ def test_click_on_a_candidate_shows_its_text_rationale_fitness_and_parent(
 ) -> None:
     """All content of the archive is shown as text: a model wrote some of it."""
     page = evolution.enter()
-    page.get_by_test_id("nav-evolution").click()
+    page.get_by_test_id("nav-status").click()
+    page.get_by_test_id("tab-evolution").click()
 
     page.locator("[data-testid=candidate][data-id=c00001]").click()
 
@@ -122,7 +123,8 @@ def test_click_on_a_candidate_shows_its_text_rationale_fitness_and_parent(
 def test_proposal_becomes_live_only_when_a_person_confirms_it(evolution: Visitor) -> None:
     """Cancel changes nothing; the name of the person is recorded; rollback restores the prompt."""
     page = evolution.enter()
-    page.get_by_test_id("nav-evolution").click()
+    page.get_by_test_id("nav-status").click()
+    page.get_by_test_id("tab-evolution").click()
     expect(page.get_by_test_id("evidence")).to_contain_text("e = 25.63")
 
     page.get_by_test_id("promote").click()
@@ -162,7 +164,8 @@ def test_five_hundred_candidates_leave_time_for_sixty_frames(evolution: Visitor)
     """The work of a frame while panning, style and layout included, is less than a frame lasts."""
     archive_in(evolution.house.state, 500)
     page = evolution.enter()
-    page.get_by_test_id("nav-evolution").click()
+    page.get_by_test_id("nav-status").click()
+    page.get_by_test_id("tab-evolution").click()
     expect(page.get_by_test_id("candidate")).to_have_count(500)
 
     times = page.evaluate(PAN)

@@ -2,6 +2,7 @@ import "../graph/evolution-graph.js"
 import { get, post, remove } from "../api.js"
 import { diffBox, openDialog, textBox } from "../components/dialog.js"
 import { emptyState, loading, problem } from "../components/notice.js"
+import { systemHead } from "../components/system-tabs.js"
 import { announce, h } from "../dom.js"
 import { rates } from "../graph/evolution-graph.js"
 import { evolutionAddress, rewrite, runAddress } from "../router.js"
@@ -21,7 +22,7 @@ class EvolutionPage extends HTMLElement {
     this.state = h("div", { class: "evolution-state", testid: "evolution-state" }, loading(2))
     this.graph = h("evolution-graph", { onchoose: (event) => this.#choose(event.detail.id) })
     this.detail = h("aside", { class: "evolution-detail", "aria-label": "Candidate", testid: "candidate-detail" })
-    this.replaceChildren(h("header", { class: "page-head" }, h("h1", { tabindex: "-1" }, "Evolution"), this.choice), this.state, h("div", { class: "evolution-body" }, this.graph, this.detail))
+    this.replaceChildren(this.hasAttribute("readonly") ? h("header", { class: "page-head" }, h("h1", { tabindex: "-1" }, "Evolution"), this.choice) : systemHead("evolution", this.choice), this.state, h("div", { class: "evolution-body" }, this.graph, this.detail))
     this.#load(this.params?.campaign)
   }
 
