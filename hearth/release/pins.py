@@ -60,7 +60,7 @@ def pin(file: Path, name: str, version: str, *, get: Fetch = fetch) -> dict[str,
 
 
 class _Move:
-    """Replaces one version number by another in addresses."""
+    """Replaces one version number by another wherever it stands in an address."""
 
     def __init__(self, old: str, new: str) -> None:
         self.old, self.new = old, new

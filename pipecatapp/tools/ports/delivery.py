@@ -53,7 +53,7 @@ async def propose(
     branch: Annotated[str, Field(description="A branch that was pushed.", min_length=1)],
     title: Annotated[str, Field(description="A short title.", min_length=1, max_length=200)],
     into: Annotated[str, Field(description="The branch to merge it into.")] = "main",
-    text: Annotated[str, Field(description="What it changes, and why.", max_length=20000)] = "",
+    text: Annotated[str, Field(description="Changes and their reason.", max_length=20000)] = "",
 ) -> Proposed:
     """Propose to merge a branch, such as by a pull request."""
     proposal = await ctx.service(Ports).scm().propose(branch, into, title, text)

@@ -9,7 +9,7 @@ from pipecatapp.tools.ports.port import Issue, IssueState
 from pipecatapp.workflow import Context, tool
 
 Id = Annotated[str, Field(description="The id of the issue.", min_length=1, max_length=100)]
-Text = Annotated[str, Field(description="What is written.", min_length=1, max_length=20000)]
+Text = Annotated[str, Field(description="Text.", min_length=1, max_length=20000)]
 
 
 class FoundIssue(Issue):
@@ -17,7 +17,7 @@ class FoundIssue(Issue):
 
     id: str = Field(description="Its id.")
     title: str = Field(description="Its title.")
-    text: str = Field(description="What it is about.")
+    text: str = Field(description="Subject.")
     state: IssueState = Field(description="open or closed.")
     labels: list[str] = Field(description="Its labels.")
     comments: list[str] = Field(description="Its comments, the oldest first.")
