@@ -184,6 +184,7 @@ def test_archive_server_shows_the_same_page_and_json_without_an_instance(
         finally:
             server.shutdown()
             thread.join()
+    assert not thread.is_alive()
 
 
 def assert_same_json(visitor: Visitor, address: str) -> None:
