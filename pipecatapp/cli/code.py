@@ -20,6 +20,16 @@ ModelOption = Annotated[
 ]
 
 
+EditOption = Annotated[
+    str,
+    typer.Option(
+        "--edits",
+        metavar="auto|blocks|function",
+        help="How the model writes a change; auto takes what worked best for it.",
+    ),
+]
+
+
 def fix_bug(
     command: Annotated[str, typer.Argument(metavar="COMMAND", help="The command line that fails.")],
     repo: Annotated[
@@ -50,11 +60,26 @@ def fix_bug(
             "--protect", metavar="PATTERN", help="Never change files that fit; default: tests."
         ),
     ] = [],  # noqa: B006
-    model: ModelOption = "",
-    edits: Annotated[
-        str,
-        typer.Option("--edits", metavar="blocks|function", help="How the model writes a change."),
-    ] = "blocks",
+    models: Annotated[
+        list[str],
+        typer.Option(
+            "--model",
+            metavar="NAME",
+            help="A model or role; several are asked one after the other, the last one most."
+            " Default: the roles small, coder and big.",
+        ),
+    ] = [],  # noqa: B006
+    edits: EditOption = "auto",
+    patches: Annotated[
+        int,
+        typer.Option(
+            "--patches",
+            metavar="NUMBER",
+            min=0,
+            max=16,
+            help="Patches at the same time; 0 is one for each free slot of the model.",
+        ),
+    ] = 0,
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
@@ -67,10 +92,13 @@ def fix_bug(
     with exit_codes():
         folder = _repository(repo)
     inputs = {"repo": str(folder), "command": command, "check": check, "about": about,
-              "packages": packages, "may_touch": may_touch, "edits": edits}  # fmt: skip
+              "packages": packages, "may_touch": may_touch, "edits": edits,
+              "patches": patches}  # fmt: skip
     if protect:
         inputs["protected"] = protect
-    body = {"workflow": "fix-bug", "layers": _layers("fix-bug", model), "inputs": inputs}
+    if models:
+        inputs["models"] = models
+    body = {"workflow": "fix-bug", "inputs": inputs}
     finish(_fix(body, state_dir, as_json=as_json))
 
 

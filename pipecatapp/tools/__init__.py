@@ -7,6 +7,7 @@ from typing import Final
 from pipecatapp.tools.clock import time, wait
 from pipecatapp.tools.cluster import status
 from pipecatapp.tools.code import install, run
+from pipecatapp.tools.code.approach import approach, outcome
 from pipecatapp.tools.code.context import context
 from pipecatapp.tools.code.edit import edit
 from pipecatapp.tools.code.fix import fix
@@ -56,6 +57,8 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             context.context,
             symbols.symbols,
             code_map.code_map,
+            approach.approach,
+            outcome.outcome,
             recall.recall,
             remember.remember,
             say.say,

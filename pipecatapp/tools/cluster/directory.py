@@ -18,6 +18,9 @@ class ExpertPlace(BaseModel):
     model: str | None = None
     url: str = Field("", exclude=True)
     healthy: bool
+    slots: int = Field(1, exclude=True)
+    in_flight: int = Field(0, exclude=True)
+    busy_elsewhere: int = Field(0, exclude=True)
 
 
 class ExpertHealth(BaseModel):

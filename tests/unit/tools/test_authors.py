@@ -114,7 +114,10 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
         "protected": M,
         "model": A,
         "budget": A,
+        "wide": A,
     },
+    "code.approach": {"model": A, "format": A, "patches": A},
+    "code.outcome": {"model": M, "format": M, "applied": M, "green": M},
     "code.recall": {"error": M, "suspects": M, "limit": M},
     "code.remember": {
         "before": M,

@@ -41,6 +41,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "code.symbols": {},
     "code.context": {},
     "code.map": {},
+    "code.approach": {},
+    "code.outcome": {"model": "m", "format": "blocks", "applied": True, "green": True},
     "code.recall": {"error": ERROR},
     "code.remember": {"before": TESTED, "after": None},
     "project.facts": {},

@@ -1,11 +1,14 @@
-"""Kills the agent service around events of a `fix-bug` run that needs two attempts, and resumes it.
+"""Kills the agent service around events of a run of `fix-bug` or `build-app`, and resumes it.
 
-    python -m tests.integration.agent.code.victim FOLDER some|all
+    python -m tests.integration.agent.code.victim FOLDER fix|build some|after|all
+
+The repair needs two attempts. The program needs packages that do not exist, has an error, gets the
+guidance of a person and a further feature.
 
 First one run is left alone. Then a forked service is killed (SIGKILL) right after the commit that
 holds an event, and another right before it, when the event has happened and is not written; `all`
-does so for every event. A further process is started on the same state and ends the run. Each case
-gives one JSON line.
+does so for every event, `after` without the kills before it. A further process is started on the
+same state and ends the run. Each case gives one JSON line.
 """
 
 import json
@@ -15,35 +18,115 @@ import sqlite3
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import structlog
 
 from pipecatapp.workflow.ledger import writer
 from tests.conftest import served
 from tests.integration.agent.code.conftest import follow_until, git, repository
+from tests.integration.agent.code.test_build_app import (
+    BROKEN,
+    LOUD,
+    PLAN,
+    README,
+    REPAIR,
+    asked_to,
+)
 from tests.integration.agent.code.test_fix_bug import COMMAND, PROGRAM, RIGHT, TESTS, WRONG
-from tests.integration.agent.conftest import House, ScriptedGateway
+from tests.integration.agent.conftest import House, ScriptedGateway, follow
 from tests.integration.workflow.victim import Deadly, events, in_child
 
-SOME = (
-    ("after", "node.running", "rounds[0]/attempts[0]/propose"),
-    ("before", "node.done", "rounds[0]/attempts[0]/edit"),
-    ("after", "node.done", "rounds[0]/attempts[0]"),
-    ("after", "node.running", "rounds[0]/attempts[1]/after"),
-    ("after", "node.running", "deliver"),
-    ("before", "node.done", "deliver"),
-)
-"""Kills at which a request, a change, a command and the delivery are cut off."""
 FILES = {"shop/__init__.py": "", "shop/prices.py": PROGRAM, "tests/test_prices.py": TESTS}
+NO_PACKAGE = """The standard library is enough.
+
+requirements.txt
+```
+# None.
+```
+"""
+ATTEMPT = "features[0]/attempts"
+GUIDANCE, FEATURE = "Spell it name.", "Greet loudly."
+
+
+@dataclass(frozen=True)
+class Task:
+    """A run that is killed."""
+
+    workflow: str
+    inputs: dict[str, Any]
+    script: Callable[[ScriptedGateway], object]
+    """Makes the model answer by what it reads, so that a repeated request gets the same answer."""
+    some: tuple[tuple[str, str, str], ...]
+    """Kills at which a request, a change, a command, a question and the delivery are cut off."""
+    files: dict[str, str] = field(default_factory=lambda: {"LICENSE": "None."})
+    answers: dict[str, str] = field(default_factory=dict)
+    """What a person answers to the question of each step; none are asked without any."""
+
+
+def script_fix(model: ScriptedGateway) -> None:
+    """Be wrong first, and right after reading why."""
+    model.when("was tried and taken back").say(RIGHT)
+    model.when("").say(WRONG)
+
+
+def script_build(model: ScriptedGateway) -> None:
+    """Repair only what the prompt has: the error of pip, the guidance, the feature."""
+    model.when(asked_to("You plan")).say(json.dumps(PLAN | {"packages": ["no-such-package"]}))
+    model.when(asked_to("You write the program")).say(BROKEN)
+    model.when(asked_to("Write the README")).say(README)
+    model.when(f"asks for this now: {FEATURE}").say(LOUD)
+    model.when(f"asks for this now: {GUIDANCE}").say(REPAIR)
+    model.when("the requirement no-such-package").say(NO_PACKAGE)
+    model.when("NameError").say("No idea.")
+
+
+TASKS = {
+    "fix": Task(
+        "fix-bug",
+        {"command": COMMAND},
+        script_fix,
+        (
+            ("after", "node.running", "rounds[0]/attempts[0]/propose"),
+            ("before", "node.done", "rounds[0]/attempts[0]/edit"),
+            ("after", "node.done", "rounds[0]/attempts[0]"),
+            ("after", "node.running", "rounds[0]/attempts[1]/after"),
+            ("after", "node.running", "deliver"),
+            ("before", "node.done", "deliver"),
+        ),
+        FILES,
+    ),
+    "build": Task(
+        "build-app",
+        {"text": "Greet."},
+        script_build,
+        (
+            ("after", "node.waiting", "planning[0]/agree"),
+            ("before", "node.done", f"{ATTEMPT}[0]/environment"),
+            ("after", "node.running", f"{ATTEMPT}[1]/mend"),
+            ("before", "node.done", "features[0]/guide"),
+            ("after", "node.done", "features[0]/guide"),
+            ("after", "node.running", "features[2]/attempts[0]/trial"),
+            ("before", "node.done", "deliver"),
+        ),
+        answers={
+            "planning[0]/agree": "yes",
+            "features[0]/guide": GUIDANCE,
+            "features[1]/verdict": FEATURE,
+            "features[2]/verdict": "yes",
+        },
+    ),
+}
 
 
 @contextmanager
-def gateway() -> Iterator[str]:
-    """The address of a model that is wrong first, and right once it has read why.
+def gateway(task: Task) -> Iterator[str]:
+    """The address of the task's model.
 
     It is a process without its own state, because the killed processes are forks of this one, which
     must have no threads.
@@ -54,8 +137,7 @@ def gateway() -> Iterator[str]:
     if child == 0:
         os.close(stop)
         model = ScriptedGateway()
-        model.when("was tried and taken back").say(RIGHT)
-        model.when("").say(WRONG)
+        task.script(model)
         with served(model.app) as address:
             os.write(writing, address.encode())
             os.read(stopping, 1)  # until the parent closes its end
@@ -68,44 +150,55 @@ def gateway() -> Iterator[str]:
         os.waitpid(child, 0)
 
 
-def work(folder: Path, address: str) -> None:
+def work(task: Task, folder: Path, address: str) -> None:
     """Start the service, and a run unless there is one; keep how the run ended."""
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     house = House(folder, ScriptedGateway(), address)
-    inputs = {"repo": str(folder / "shop"), "command": COMMAND}
+    inputs = task.inputs | {"repo": str(folder / "shop")}
     with house.running(), house.client() as client:
         known = client.get("/api/runs").json()["runs"]
-        body = {"workflow": "fix-bug", "inputs": inputs, "interactive": False}
+        body = {"workflow": task.workflow, "inputs": inputs, "interactive": bool(task.answers)}
         run = known[0]["id"] if known else client.post("/api/runs", json=body).json()["run"]
+        answer_all(client, run, task.answers)
         view = follow_until(client, run, "end")
     (folder / "result").write_text(json.dumps({"run": run} | view))
 
 
-def child(folder: Path, address: str, *, when: str = "", count: int = 0) -> int:
+def answer_all(client: httpx2.Client, run: str, answers: dict[str, str]) -> None:
+    """Answer the questions of a run that are not answered yet, until there are no more."""
+    for path, value in answers.items():
+        with client.stream("GET", f"/api/runs/{run}/events") as events_of_run:
+            follow(events_of_run, until="node.waiting", path=path)
+        steps = client.get(f"/api/runs/{run}").json()["steps"]
+        if any(one["path"] == path and one["status"] == "waiting" for one in steps):
+            client.post(f"/api/runs/{run}/answer", json={"path": path, "value": value})
+
+
+def child(task: Task, folder: Path, address: str, *, when: str = "", count: int = 0) -> int:
     """Run or resume in a forked process, until its kill if there is to be one."""
     connect = sqlite3.connect
 
-    def task() -> None:
+    def one_life() -> None:
         if when:
             Deadly.when, Deadly.count = when, count
             writer.QUICK, writer.QUICK_ONES = (math.inf, 0) if count % 2 else (0.0, 1)
             sqlite3.connect = lambda *args, **named: connect(*args, **named, factory=Deadly)  # type: ignore[assignment]
         try:
-            work(folder, address)
+            work(task, folder, address)
         finally:
             if error := sys.exception():  # This fork must not go on with its parent's program.
                 traceback.print_exception(error)
                 os._exit(1)
 
-    return in_child(task)
+    return in_child(one_life)
 
 
-def new(folder: Path) -> Path:
-    """A state directory with keys, and the repository with the bug."""
+def new(task: Task, folder: Path) -> Path:
+    """A state directory with keys, and the repository of the task."""
     folder.mkdir()
     (folder / "key").write_text(House.key, encoding="utf-8")
     (folder / "service_key").write_text("sk-hearth-services", encoding="utf-8")
-    repository(folder / "shop", FILES)
+    repository(folder / "shop", task.files)
     return folder
 
 
@@ -125,12 +218,12 @@ def outcome(folder: Path) -> dict[str, Any]:
     }
 
 
-def case(root: Path, address: str, when: str, count: int) -> dict[str, Any]:
+def case(task: Task, root: Path, address: str, when: str, count: int) -> dict[str, Any]:
     """One kill and its resume."""
-    folder = new(root / f"{when}-{count}")
-    signal = child(folder, address, when=when, count=count)
+    folder = new(task, root / f"{when}-{count}")
+    signal = child(task, folder, address, when=when, count=count)
     at_kill = events(folder)
-    resumed = child(folder, address)
+    resumed = child(task, folder, address)
     facts = {"when": when, "count": count, "signal": signal, "resumed": resumed}
     return facts | {"at_kill": at_kill} | outcome(folder)
 
@@ -161,25 +254,27 @@ def cut_off(killed: dict[str, Any]) -> set[str]:
     return begun - {path for kind, path, _ in at_kill if kind == "node.done"}
 
 
-def points(known: list[tuple[str, str, str]], which: str) -> Iterator[tuple[str, int]]:
+def points(task: Task, known: list[tuple[str, str, str]], which: str) -> Iterator[tuple[str, int]]:
     """When to kill, and at which event."""
     for count, (kind, path, _) in enumerate(known, 1):
         for when in ("after", "before"):
-            if which == "all" or (when, kind, path) in SOME:
+            if which in ("all", when) or (which == "some" and (when, kind, path) in task.some):
                 yield when, count
 
 
-def main(root: Path, which: str) -> None:
-    with gateway() as address:
-        whole = new(root / "whole")
-        assert child(whole, address) == 0
+def main(root: Path, name: str, which: str) -> None:
+    task = TASKS[name]
+    os.environ["PIP_NO_INDEX"] = "1"  # no network: pip finds no package at all
+    with gateway(task) as address:
+        whole = new(task, root / "whole")
+        assert child(task, whole, address) == 0
         first = outcome(whole)
         sys.stdout.write(json.dumps(first) + "\n")
-        for when, count in points(first["events"], which):
-            found = case(root, address, when, count)
+        for when, count in points(task, first["events"], which):
+            found = case(task, root, address, when, count)
             sys.stdout.write(json.dumps(found) + "\n")
             sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), *sys.argv[2:])
