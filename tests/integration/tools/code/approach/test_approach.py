@@ -4,10 +4,16 @@ from collections import Counter
 from random import Random
 from typing import Any
 
+from pipecatapp.records import edits
 from pipecatapp.records.edits import Counts
+from pipecatapp.tools import TOOLS
 from pipecatapp.tools.cluster.directory import ExpertHealth
 from pipecatapp.tools.code.approach.approach import TRIED, first_format, sampled
 from pipecatapp.tools.model.facts import ExpertFacts
+from pipecatapp.workflow import Context, Ledger, ModelFacts
+from tests.integration.tools.code.approach.conftest import MODEL
+
+APPROACH = TOOLS["code.approach"]
 
 
 def share(blocks: Counts, function: Counts) -> float:
@@ -58,3 +64,29 @@ def test_free_slots_of_all_healthy_servers_count() -> None:
     assert facts(small, big).knows("qwen")
     assert not facts(small, big).knows("coder")
     assert facts().knows("coder")
+
+
+async def test_counts_of_the_model_that_answers_decide(call: Context) -> None:
+    """What was counted for `smollm2` also holds where it is asked as `auto`."""
+    ledger = call.service(Ledger)
+    for number in range(40):
+        await edits.count(
+            ledger, MODEL, "blocks", ("r", f"attempt[{number}]"), applied=True, green=True
+        )
+        await edits.count(
+            ledger, MODEL, "function", ("r", f"attempt[{number}]/f"), applied=False, green=False
+        )
+    known = facts({"name": "fast", "model": MODEL, "instances": [{"healthy": True, "slots": 9}]})
+    call.services = {**call.services, ModelFacts: known}
+
+    chosen = await APPROACH.check(call, {"model": "auto"})
+    fixed = await APPROACH.check(call, {"model": "other", "format": "function", "patches": 2})
+
+    assert chosen == {
+        "model": "auto", "served": MODEL, "format": "blocks", "tries": [0, 1, 2, 3],
+        "asked": 40, "green": 40,
+    }  # fmt: skip
+    assert fixed == {
+        "model": "other", "served": "other", "format": "function", "tries": [0, 1],
+        "asked": 0, "green": 0,
+    }  # fmt: skip
