@@ -36,7 +36,7 @@ SUMMARIES: Final = {
     "say": "Speak a text, on this machine's loudspeaker or into a file.",
     "listen": "Write down what is said in a recording.",
     "lab": "Real hosts on this machine, to try an inventory on; needs root.",
-    "models": "See, get, choose and remove models.",
+    "models": "See, get, choose, measure and remove models.",
     "keys": "Make, see, limit and revoke keys.",
     "code": "Let agents change source code.",
     "runs": "List, show, answer, cancel, repeat, compare, export and remove runs.",

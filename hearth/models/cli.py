@@ -14,6 +14,8 @@ from rich.table import Table
 from hearth.models.catalogue import Catalogue, Model, SpeechModel
 from hearth.models.choice import choose, chosen
 from hearth.models.errors import ModelError, ModelInUse
+from hearth.models.evaluate import evaluate
+from hearth.models.evaluation import Evaluation, evaluations
 from hearth.models.progress import Bar
 from hearth.models.pull import pull, pull_speech
 from hearth.models.store import ModelStore
@@ -30,11 +32,12 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 
 def commands(app: typer.Typer) -> None:
     """Add the group `models` to the command."""
-    group = typer.Typer(help="See, get, choose and remove models.", no_args_is_help=True)
+    group = typer.Typer(help="See, get, choose, measure and remove models.", no_args_is_help=True)
     group.command("list")(list_models)
     group.command("pull")(pull_model)
     group.command("use")(use_model)
     group.command("remove")(remove_model)
+    group.command("eval")(evaluate_model)
     app.add_typer(group, name="models")
 
 
@@ -88,6 +91,32 @@ def remove_model(name: Name, state_dir: StateOption = None) -> None:
     typer.echo(f"{name} is removed." if removed else f"{name} was not here.")
 
 
+def evaluate_model(
+    name: Annotated[
+        str, typer.Argument(help="A model or an expert; default: the one that answers `auto`.")
+    ] = "auto",
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=10, max=300, help="Time for all tasks.")
+    ] = 300.0,
+    state_dir: StateOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure what a model can do here: tools, JSON, code, English, German, and its speed.
+
+    Hearth must be running. It takes five minutes at most. `hearth models list` shows the result.
+    """
+    with said_in_one_line():
+        evaluation, tasks = evaluate(_state(state_dir), name, seconds)
+    if as_json:
+        result = evaluation.model_dump(mode="json")
+        typer.echo(json.dumps({"evaluation": result, "tasks": tasks}, indent=2))
+        return
+    for task in tasks:
+        typer.echo(f"{task['id']}: {'done' if task['done'] else task['reason']}")
+    typer.echo(f"{evaluation.model}: {evaluation.summary()}")
+
+
 @contextmanager
 def said_in_one_line() -> Iterator[None]:
     """An error that a person can mend is one line and exit code 1."""
@@ -108,8 +137,10 @@ def _state(given: Path | None) -> StateDir:
 def _row(model: Model, state: StateDir) -> dict[str, Any]:
     """What both the table and the JSON show of one model."""
     facts = model.model_dump(mode="json", exclude={"source", "sha256", "chat_template"})
+    evaluation = evaluations(state).get(model.name)
     return {
         **facts,
+        "evaluation": evaluation and evaluation.model_dump(mode="json"),
         "installed": ModelStore(state.models).installed(model),
         "fits": model.fits(psutil.virtual_memory().total),
         "in_use": model.name == chosen(state)[0],
@@ -140,8 +171,10 @@ def _table(rows: list[dict[str, Any]]) -> Table:
     for title in ("Model", "Size", "Memory", "Here", "About"):
         table.add_column(title, justify="right" if title in ("Size", "Memory") else "left")
     for row in rows:
-        memory = f"{row['ram_bytes'] / 1e9:.1f} GB"
-        table.add_row(row["name"], row["parameters"], memory, _where(row), row["about"])
+        memory, about = f"{row['ram_bytes'] / 1e9:.1f} GB", row["about"]
+        if row["evaluation"]:
+            about += f"\n{Evaluation.model_validate(row['evaluation']).summary()}"
+        table.add_row(row["name"], row["parameters"], memory, _where(row), about)
     return table
 
 

@@ -14,6 +14,7 @@ from hearth.cluster.watch import ConsulAgent, ServiceWatch
 from hearth.openai_api.client import ModelClient, Timeouts
 from hearth.service.logs import lasting
 from hearth.service.settings import SettingsError, read_key, trusting
+from hearth.service.state import StateDir
 from pipecatapp.application.documents.files import Library
 from pipecatapp.application.library.service import LibraryService
 from pipecatapp.application.library.tasks import StoredTasks
@@ -103,6 +104,7 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
                 ModelFacts: facts,
                 Directory: directory,
                 Ledger: ledger,
+                StateDir: settings.state,
                 Sandbox: sandbox,
                 Ceiling: settings.code_ceiling,
                 Secrets: secrets,

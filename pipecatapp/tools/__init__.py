@@ -19,6 +19,7 @@ from pipecatapp.tools.code.testing import run_tests
 from pipecatapp.tools.files import delete, listing, read, write
 from pipecatapp.tools.memory import conversation, items, note
 from pipecatapp.tools.model import llm, typed
+from pipecatapp.tools.model.evaluation import evaluate
 from pipecatapp.tools.people import ask
 from pipecatapp.tools.people import note as people_note
 from pipecatapp.tools.plain import value
@@ -34,6 +35,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
         for tool in (
             llm.llm,
             typed.typed,
+            evaluate.evaluate,
             value.value,
             time.now,
             wait.wait,

@@ -30,6 +30,7 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
         "fallback": A,
         "repair": A,
     },
+    "model.evaluate": {"model": A, "seconds": A},
     "value": {"value": M},
     "time.now": {"zone": M},
     "wait": {"seconds": M, "until": M},

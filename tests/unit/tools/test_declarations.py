@@ -20,6 +20,7 @@ TESTED: dict[str, Any] = {
 EXAMPLES: dict[str, dict[str, Any]] = {
     "llm": {"messages": [{"role": "user", "content": "x"}]},
     "llm.json": {"messages": [{"role": "user", "content": "x"}], "returns": "text"},
+    "model.evaluate": {},
     "value": {"value": 1},
     "time.now": {},
     "wait": {"seconds": 0},

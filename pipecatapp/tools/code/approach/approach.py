@@ -1,14 +1,18 @@
 """The tool that chooses how a model is asked for a change."""
 
+import asyncio
 from random import Random
 from typing import Annotated, Final, Literal, cast
 
 from pydantic import BaseModel, Field
 
 from hearth.models.catalogue import Catalogue, count
+from hearth.models.errors import EvaluationsInvalid
+from hearth.models.evaluation import evaluations
+from hearth.service.state import StateDir
 from pipecatapp.records import edits
 from pipecatapp.records.edits import FORMATS, Counts, EditFormat
-from pipecatapp.workflow import BY_AUTHOR, Context, Ledger, ModelFacts, tool
+from pipecatapp.workflow import BY_AUTHOR, Context, Ledger, ModelFacts, ToolFailed, tool
 
 LARGE: Final = 14_000_000_000
 """Models with fewer parameters begin with whole functions, others with SEARCH/REPLACE blocks."""
@@ -54,6 +58,8 @@ async def approach(
     facts = cast("ModelFacts", ctx.services.get(ModelFacts, ModelFacts()))
     served = facts.served(model)
     counted = edits.counts(ctx.service(Ledger), served)
+    for name, measured in await asyncio.to_thread(_measured, ctx, served):
+        counted[name] = counted[name].plus(measured)
     chosen = sampled(counted, first_format(served), Random()) if format == "auto" else format
     number = patches or min(MOST_PATCHES, facts.free_slots(model))
     return Approach(
@@ -64,6 +70,21 @@ async def approach(
         asked=counted[chosen].asked,
         green=counted[chosen].green,
     )
+
+
+def _measured(ctx: Context, model: str) -> list[tuple[EditFormat, Counts]]:
+    """Return the repairs of `hearth models eval`; none if the model was not evaluated."""
+    state = ctx.services.get(StateDir)
+    try:
+        found = evaluations(state).get(model) if isinstance(state, StateDir) else None
+    except EvaluationsInvalid as error:
+        raise ToolFailed(str(error)) from error
+    scores = found.scores if found else {}
+    return [
+        (name, Counts(scores[name].tried, scores[name].done, scores[name].done))
+        for name in FORMATS
+        if name in scores
+    ]
 
 
 def first_format(model: str) -> EditFormat:
