@@ -88,20 +88,7 @@ BUGS: Final = {
 }
 """By name: a program with a bug, its check, and the error of the check."""
 ENGLISH: Final = ("the", "a", "is", "are", "and", "of", "to", "in", "that", "it")
-GERMAN: Final = (
-    "der",
-    "die",
-    "das",
-    "ein",
-    "eine",
-    "ist",
-    "sind",
-    "und",
-    "von",
-    "zu",
-    "in",
-    "nicht",
-)
+GERMAN: Final = ("der", "die", "das", "ein", "eine", "und", "von", "zu", "in", "mit", "nicht")
 
 
 def _repair(name: str, skill: Skill) -> Task:
@@ -149,7 +136,7 @@ def tasks() -> list[Task]:
                  ["honey", "wax"], words=ENGLISH),
         ],
         [
-            Task("german-fact", "german", "Was ist die Hauptstadt von Italien? Ein Wort.", ["rom"]),
+            Task("german-fact", "german", "Nenne die Hauptstadt von Italien. Ein Wort.", ["rom"]),
             Task("german-number", "german", "Wie viele Monate hat ein Jahr? Nur die Zahl.",
                  ["12", "zwölf"]),
             Task("german-sentence", "german", "Erkläre in einem Satz, was eine Biene macht.",
