@@ -82,6 +82,10 @@ def fix_bug(
     ] = 0,
     state_dir: StateOption = None,
     *,
+    no_model: Annotated[
+        bool,
+        typer.Option("--no-model", help="Ask no model; try small mistakes of logic instead."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Fix the bug that makes a command fail, on a branch of the repository to review.
@@ -93,7 +97,7 @@ def fix_bug(
         folder = _repository(repo)
     inputs = {"repo": str(folder), "command": command, "check": check, "about": about,
               "packages": packages, "may_touch": may_touch, "edits": edits,
-              "patches": patches}  # fmt: skip
+              "patches": patches, "no_model": no_model}  # fmt: skip
     if protect:
         inputs["protected"] = protect
     if models:

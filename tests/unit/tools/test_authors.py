@@ -91,6 +91,7 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
         "memory_mb": A,
         "processes": A,
         "disk_mb": A,
+        "suspects": M,
     },
     "code.localise": {
         "command": M,

@@ -425,3 +425,25 @@ def test_mistakes_of_the_caller_are_one_clear_sentence(
     assert nowhere.stderr == f"There is no git repository at {tmp_path / 'plain'}.\n"
     assert odd.stderr.startswith("Changes that are not committed are left out.\n")
     assert "edits" in odd.stderr
+
+
+def test_mistake_of_logic_is_repaired_without_a_model(
+    hearth: Hearth, empty_house: House, repo: Path
+) -> None:
+    """One operator is wrong; with --no-model, operators of the suspected function are tried."""
+    words = ("code", "fix", COMMAND, "--repo", str(repo), "--no-model")
+
+    done = hearth(*words)
+    (repo / "shop" / "prices.py").write_text(PROGRAM.replace("sum(prices)", "0.5"))
+    commit(repo)
+    hopeless = hearth(*words)
+
+    assert done.exit_code == 0, done.output
+    assert "Repaired without a model: " in done.output
+    branch = done.output.split("on the branch ")[1].split(".")[0]
+    assert git(repo, "diff", "--unified=0", f"main~1..{branch}").splitlines()[-1] == (
+        "+    return sum(prices) * (1 - discount / 100)"
+    )
+    assert hopeless.exit_code == 1
+    assert hopeless.output.splitlines()[-1] == "The bug is not fixed."
+    assert empty_house.model.requests == []

@@ -141,10 +141,10 @@ async def test_embedded_model_writes_words_and_repairs_nothing(tmp_path: Path) -
     with Starter("xllamacpp", tmp_path, models.root).running() as expert:
         address = str(expert.client.base_url).rstrip("/")
         async with calling(address, tmp_path, KEY) as ctx:
-            result = await EVALUATE.check(ctx, {"model": FALLBACK, "seconds": 300})
+            result = await EVALUATE.check(ctx, {"model": FALLBACK, "seconds": 100})
 
     evaluation = result["evaluation"]
-    assert evaluation["seconds"] < 310
+    assert evaluation["seconds"] < 110
     assert evaluation["tokens_per_second"] > 1
     assert evaluation["scores"]["blocks"]["tried"] >= 1
     assert evaluation["scores"]["blocks"]["done"] == 0
