@@ -21,7 +21,16 @@ from pipecatapp.api.access import Access
 from pipecatapp.api.documents import layers, texts, tools
 from pipecatapp.api.edge import Edge
 from pipecatapp.api.errors import answer_errors_as_openai, sound_json
-from pipecatapp.api.library import fixes, importing, notes, projects, prompts, schedules, tasks
+from pipecatapp.api.library import (
+    code_memory,
+    fixes,
+    importing,
+    notes,
+    projects,
+    prompts,
+    schedules,
+    tasks,
+)
 from pipecatapp.api.mcp.endpoint import McpEndpoint, mcp_route
 from pipecatapp.api.openai import chat, completions, models
 from pipecatapp.api.parts import Parts, Stop
@@ -62,6 +71,7 @@ ROUTERS: Final = (
     conversations.router,
     notes.router,
     fixes.router,
+    code_memory.router,
     schedules.router,
     importing.router,
     prompts.router,

@@ -94,7 +94,7 @@ def fix_bug(
     guidance when the attempts fail. Exit codes: 0 nothing fails any more, 1 not fixed, 2 invalid.
     """
     with exit_codes():
-        folder = _repository(repo)
+        folder = repository_of(repo)
     inputs = {"repo": str(folder), "command": command, "check": check, "about": about,
               "packages": packages, "may_touch": may_touch, "edits": edits,
               "patches": patches, "no_model": no_model}  # fmt: skip
@@ -139,7 +139,7 @@ def build_app(
 def _made_repository(folder: Path) -> tuple[Path, bool]:
     """Return the top folder of the repository, made here where there was nothing."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        return _repository(folder), False
+        return repository_of(folder), False
     folder.mkdir(parents=True, exist_ok=True)
     _git(folder, "init", "--quiet", "--initial-branch=main")
     names = ["-c", "user.name=Hearth", "-c", "user.email=hearth@localhost"]
@@ -157,7 +157,7 @@ async def _build(body: Json, new: Path | None, state_dir: Path | None, *, as_jso
     return DONE if ended["outputs"]["runs"] else FAILED
 
 
-def _repository(folder: Path) -> Path:
+def repository_of(folder: Path) -> Path:
     """Return the top folder of the repository; warn of changes that are not committed."""
     top = _git(folder, "rev-parse", "--show-toplevel")
     if _git(folder, "status", "--porcelain", "--untracked-files=no"):

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from pipecatapp.tools.check import structure
 from pipecatapp.tools.clock import time, wait
 from pipecatapp.tools.cluster import status
 from pipecatapp.tools.code import install, run
@@ -13,6 +14,7 @@ from pipecatapp.tools.code.edit import edit
 from pipecatapp.tools.code.fix import fix
 from pipecatapp.tools.code.localise import localise
 from pipecatapp.tools.code.map import map as code_map
+from pipecatapp.tools.code.memory import project as project_memory
 from pipecatapp.tools.code.memory import recall, remember
 from pipecatapp.tools.code.symbols import symbols
 from pipecatapp.tools.code.testing import run_tests
@@ -50,6 +52,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             deliver.deliver,
             facts.facts,
             project_tree.tree,
+            structure.structure,
             run.run,
             install.install,
             run_tests.run_tests,
@@ -61,6 +64,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             code_map.code_map,
             approach.approach,
             outcome.outcome,
+            project_memory.memory,
             recall.recall,
             remember.remember,
             say.say,

@@ -56,6 +56,7 @@ CASES: list[tuple[str, int]] = [
     ("run fails.yaml --json", FAILED),
     ("code fix false --repo nosuch", INVALID),
     ("code build clock --into sum.yaml", INVALID),
+    ("code memory --repo nosuch", INVALID),
     ("plan sum.yaml --json", DONE),
     ("plan sum.yaml -i numbers=[1] --json", DONE),
     ("plan wrong.yaml --json", INVALID),

@@ -120,6 +120,8 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
     },
     "code.approach": {"model": A, "format": A, "patches": A},
     "code.outcome": {"model": M, "format": M, "applied": M, "green": M},
+    "code.memory": {"path": M, "name": M, "text": M, "limit": M},
+    "check.structure": {"lines": A, "files": A, "rules": A, "ignored": A},
     "code.recall": {"error": M, "suspects": M, "limit": M},
     "code.remember": {
         "before": M,

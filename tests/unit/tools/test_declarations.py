@@ -44,6 +44,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "code.map": {},
     "code.approach": {},
     "code.outcome": {"model": "m", "format": "blocks", "applied": True, "green": True},
+    "code.memory": {},
+    "check.structure": {},
     "code.recall": {"error": ERROR},
     "code.remember": {"before": TESTED, "after": None},
     "project.facts": {},

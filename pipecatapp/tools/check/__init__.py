@@ -1,0 +1,1 @@
+"""Checks of a project that need no program of its own."""
