@@ -116,8 +116,9 @@ class History:
 
     async def _versions(self, run: str, path: str) -> list[Version]:
         git = self._git(run)
+        states, file = f"--glob=refs/hearth/{run}/", f":(literal){path}"
         words = ("log", "--topo-order", "--format=%x01%H %ct %s", "--raw", "--no-abbrev",
-                 "--no-renames", f"--glob=refs/hearth/{run}/", "--", f":(literal){path}")  # fmt: skip
+                 "--no-renames", states, "--", file)  # fmt: skip
         _, said = await git(*words)
         found = []
         for entry in said.decode(errors="replace").split("\x01")[1:]:
