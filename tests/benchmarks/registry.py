@@ -2,7 +2,7 @@
 
 from tests.benchmarks import gateway_affinity, gateway_tokens, sandbox_start
 from tests.benchmarks.cluster import speed as cluster
-from tests.benchmarks.code import edits, kills, localise
+from tests.benchmarks.code import edits, kills, localise, no_model, repair
 from tests.benchmarks.engine import growth
 from tests.benchmarks.engine import speed as engine
 from tests.benchmarks.gateway import aborts, endurance, speed
@@ -22,6 +22,8 @@ BENCHMARKS = (
     edits.BENCHMARK,
     kills.BENCHMARK,
     localise.BENCHMARK,
+    no_model.BENCHMARK,
+    repair.BENCHMARK,
     compare.BENCHMARK,
     *talk.BENCHMARKS,
     # Last: they take a quarter of an hour, and hosts.
