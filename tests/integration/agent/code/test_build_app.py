@@ -211,5 +211,5 @@ def test_package_that_does_not_exist_is_an_error_to_repair(
     assert second == "Attempt 2: wrote requirements.txt; the program runs."
     (repair,) = [text for text in prompts(empty_house) if "the requirement lampp" in text]
     assert "The packages that requirements.txt names cannot be installed." in repair
-    assert "```\nlampp\n```" in repair
+    assert "```\nlampp\n" in repair
     assert git(folder, "show", "main:requirements.txt") == "lamp\n"
