@@ -89,6 +89,7 @@ def answer(client: httpx2.Client, run: str, node: str, value: str) -> Json:
     return question
 
 
+@pytest.mark.proves("000-16")
 def test_program_is_planned_written_repaired_and_delivered_with_a_readme(
     hearth: Hearth, empty_house: House, tmp_path: Path
 ) -> None:
@@ -111,6 +112,7 @@ def test_program_is_planned_written_repaired_and_delivered_with_a_readme(
     assert git(folder, "log", "-1", "--format=%s") == "Greets a person.\n"
 
 
+@pytest.mark.proves("000-08")
 def test_refused_answer_is_asked_for_again(
     hearth: Hearth, empty_house: House, tmp_path: Path
 ) -> None:
@@ -145,6 +147,7 @@ def test_program_that_never_runs_is_not_delivered(
     assert not any("README" in str(each.body["messages"][0]) for each in empty_house.model.requests)
 
 
+@pytest.mark.proves("000-12")
 def test_server_that_still_runs_is_a_success(
     hearth: Hearth, empty_house: House, tmp_path: Path
 ) -> None:
@@ -191,6 +194,7 @@ def test_person_changes_the_plan_gives_guidance_and_adds_a_feature(
     assert "These files exist: README.md" in prompts(empty_house)[0]
 
 
+@pytest.mark.proves("000-10")
 def test_package_that_does_not_exist_is_an_error_to_repair(
     hearth: Hearth, empty_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
