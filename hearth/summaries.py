@@ -10,7 +10,7 @@ SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = {
         "status": "Show the status of services, machines and experts.",
         "doctor": "Check what Hearth needs on this machine.",
         "logs": "Show the services' logs in order of time.",
-        "models": "List, download, choose and remove models.",
+        "models": "List, download, choose, measure and remove models.",
         "keys": "Create, list, limit and revoke API keys.",
         "backup": "Write ledger, notes, documents and keys to one file.",
         "restore": "Restore a backup.",

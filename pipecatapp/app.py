@@ -31,6 +31,7 @@ from pipecatapp.api.documents import layers, texts, tools
 from pipecatapp.api.edge import Edge
 from pipecatapp.api.errors import answer_errors_as_openai, sound_json
 from pipecatapp.api.library import (
+    code_memory,
     evolution,
     fixes,
     importing,
@@ -83,6 +84,7 @@ ROUTERS: Final = (
     chat_models.router,
     notes.router,
     fixes.router,
+    code_memory.router,
     schedules.router,
     importing.router,
     prompts.router,

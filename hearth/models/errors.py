@@ -6,6 +6,9 @@ ModelError
 ├── ModelMissing           in the catalogue, not in the store
 ├── ModelDamaged           the bytes are not the pinned ones
 ├── ChoiceInvalid          expert.json does not say what it must
+├── EvaluationsInvalid     evaluations.json does not say what it must
+├── NoInstance             a model can be measured only while Hearth runs
+├── EvaluationFailed       its run did not end well
 ├── ModelInUse             it is the one the instance runs
 ├── DiskFull               no room for it
 ├── StoreUnusable          its folder cannot be written
@@ -69,6 +72,25 @@ class ModelDamaged(ModelError):
             f"{what} is damaged: its sha256 is not the one that the catalogue has for {name}.",
             f"Download it again with `hearth models pull {name}`.",
         )
+
+
+class EvaluationsInvalid(ModelError):
+    """Remove the file and evaluate the models again."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        super().__init__(f"{file} does not hold evaluations of models.")
+
+
+class NoInstance(ModelError):
+    """Start it with `hearth up`."""
+
+    def __init__(self) -> None:
+        super().__init__("Hearth does not run here.")
+
+
+class EvaluationFailed(ModelError):
+    """See `hearth runs show`."""
 
 
 class ModelInUse(ModelError):

@@ -16,7 +16,7 @@ from hearth.service.control import control_of
 from hearth.service.host import HostMeter
 from hearth.service.logs import lasting
 from hearth.service.settings import SettingsError, read_key, trusting
-from hearth.service.state import read_instance
+from hearth.service.state import StateDir, read_instance
 from pipecatapp.application.authoring import AuthoringService
 from pipecatapp.application.documents.files import Library
 from pipecatapp.application.library.service import LibraryService
@@ -118,6 +118,7 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
                 ModelFacts: facts,
                 Directory: directory,
                 Ledger: ledger,
+                StateDir: settings.state,
                 Documents: library.documents,
                 Sandbox: sandbox,
                 Ceiling: settings.code_ceiling,

@@ -130,6 +130,20 @@ class ModelFacts:
         """Return the context size of the model, in tokens of request and answer; None: unknown."""
         return None
 
+    def knows(self, model: str) -> bool:
+        """Whether the gateway has a model or an expert of this name; true if that is not known."""
+        return True
+
+    def served(self, model: str) -> str:
+        """The model that answers for a name, such as `smollm2` for `auto`; the name if several may
+        or if that is not known.
+        """
+        return model
+
+    def free_slots(self, model: str) -> int:
+        """How many requests to it can be answered at the same time now, at least 1."""
+        return 1
+
     def ready(self) -> bool:
         """Return whether models are available, or the time to wait for them has passed."""
         return True

@@ -58,6 +58,11 @@ class GitWorkspaces:
                 self._open[run] = await self._found(run)
             return self._open[run]
 
+    @property
+    def root(self) -> Path:
+        """The folder of all workspaces."""
+        return self._root
+
     async def prune(self, run: str) -> None:
         """Forget a run's workspace and all of its states."""
         if not NAME.fullmatch(run):

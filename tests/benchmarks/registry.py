@@ -2,7 +2,7 @@
 
 from tests.benchmarks import gateway_affinity, gateway_prefix, gateway_tokens, sandbox_start
 from tests.benchmarks.cluster import speed as cluster
-from tests.benchmarks.code import edits, kills, localise
+from tests.benchmarks.code import edits, kills, localise, no_model, repair
 from tests.benchmarks.engine import growth
 from tests.benchmarks.engine import speed as engine
 from tests.benchmarks.evolution import honesty
@@ -24,6 +24,8 @@ BENCHMARKS = (
     edits.BENCHMARK,
     kills.BENCHMARK,
     localise.BENCHMARK,
+    no_model.BENCHMARK,
+    repair.BENCHMARK,
     compare.BENCHMARK,
     evolution.BENCHMARK,
     honesty.BENCHMARK,

@@ -59,6 +59,7 @@ CASES: list[tuple[str, int]] = [
     ("code task clock --repo nosuch", INVALID),
     ("runs todo nosuch", FAILED),
     ("runs todo nosuch --strike x", FAILED),
+    ("code memory --repo nosuch", INVALID),
     ("plan sum.yaml --json", DONE),
     ("plan sum.yaml -i numbers=[1] --json", DONE),
     ("plan wrong.yaml --json", INVALID),

@@ -30,6 +30,7 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
         "fallback": A,
         "repair": A,
     },
+    "model.evaluate": {"model": A, "seconds": A},
     "value": {"value": M},
     "time.now": {"zone": M},
     "wait": {"seconds": M, "until": M},
@@ -125,6 +126,7 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
         "memory_mb": A,
         "processes": A,
         "disk_mb": A,
+        "suspects": M,
     },
     "code.localise": {
         "command": M,
@@ -149,7 +151,12 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
         "protected": M,
         "model": A,
         "budget": A,
+        "wide": A,
     },
+    "code.approach": {"model": A, "format": A, "patches": A},
+    "code.outcome": {"model": M, "format": M, "applied": M, "green": M},
+    "code.memory": {"path": M, "name": M, "text": M, "limit": M},
+    "check.structure": {"lines": A, "files": A, "rules": A, "ignored": A},
     "code.recall": {"error": M, "suspects": M, "limit": M},
     "code.remember": {
         "before": M,

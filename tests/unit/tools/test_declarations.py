@@ -20,6 +20,7 @@ TESTED: dict[str, Any] = {
 EXAMPLES: dict[str, dict[str, Any]] = {
     "llm": {"messages": [{"role": "user", "content": "x"}]},
     "llm.json": {"messages": [{"role": "user", "content": "x"}], "returns": "text"},
+    "model.evaluate": {},
     "value": {"value": 1},
     "time.now": {},
     "wait": {"seconds": 0},
@@ -41,6 +42,10 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "code.symbols": {},
     "code.context": {},
     "code.map": {},
+    "code.approach": {},
+    "code.outcome": {"model": "m", "format": "blocks", "applied": True, "green": True},
+    "code.memory": {},
+    "check.structure": {},
     "code.recall": {"error": ERROR},
     "code.remember": {"before": TESTED, "after": None},
     "git.branch": {"name": "x"},
