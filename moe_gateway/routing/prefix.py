@@ -35,6 +35,9 @@ CLOCK: Final = re.compile(
 )
 """A line that tells the time. A date alone changes once a day."""
 
+LONGEST_CLOCK: Final = 300
+"""Characters of a line that may tell the time. A longer one is a paragraph."""
+
 VOLATILE_WORD: Final = re.compile(r"\w*\d\w*")
 """A number, or a checksum with a digit in it."""
 
@@ -131,7 +134,8 @@ class Prefixes:
         form = caller, hash(VOLATILE_WORD.sub("#", "\n".join(lines)))
         if conversation:
             self._compare((form, conversation), form, lines)
-        by_rule = {n for n, line in enumerate(lines) if CLOCK.search(line)}
+        short = ((n, line) for n, line in enumerate(lines) if len(line) <= LONGEST_CLOCK)
+        by_rule = {n for n, line in short if CLOCK.search(line)}
         found = by_rule | self._learned.get(form, frozenset())
         return found if len(found) <= MOST_LINES else set()
 

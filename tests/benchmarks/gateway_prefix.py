@@ -7,11 +7,9 @@ from pathlib import Path
 
 from tests.benchmarks.entry import Benchmark, Pair
 from tests.integration.gateway.clients.programs import Program, claude
-from tests.integration.gateway.clients.real import coding_gateway
+from tests.integration.gateway.clients.real import SECONDS, coding_gateway
 
 PAIRS = 3
-SECONDS = 3600
-"""The first prompt takes minutes on two cores."""
 ASK = ("-p", "--output-format", "json")
 
 
@@ -20,7 +18,7 @@ def measure() -> list[Pair]:
     count of the server itself."""
     with (
         tempfile.TemporaryDirectory() as folder,
-        coding_gateway(Path(folder), first_byte_timeout=SECONDS, idle_timeout=SECONDS) as coder,
+        coding_gateway(Path(folder)) as coder,
     ):
         home = Path(folder) / "home"
         home.mkdir()

@@ -19,6 +19,7 @@ from tests.integration.gateway.conftest import Lab
 from tests.ports import free_port
 
 CONTEXT = 32768
+SECONDS = 1500
 TEMPLATE = environments.SOURCE / "coding" / "chat.jinja"
 """SmolLM2's own template ignores tools."""
 
@@ -74,5 +75,7 @@ def coding_gateway(folder: Path, **settings: Any) -> Iterator[Coder]:
     """A gateway with that server as the expert `smollm2`, and with more settings of its own."""
     with llama_server(folder) as server, ExitStack() as stack:
         expert = {"url": server, "expert": FALLBACK, "slots": 1, "context": CONTEXT}
-        gateway = Lab(stack, folder).gateway(expert, **settings)
+        # A long prompt takes minutes on a busy machine, and the server begins its answer before.
+        patient = {"first_byte_timeout": SECONDS, "idle_timeout": SECONDS}
+        gateway = Lab(stack, folder).gateway(expert, **patient, **settings)
         yield Coder(str(gateway.base_url).rstrip("/"), server)

@@ -8,7 +8,7 @@ import pytest
 
 from tests.integration.gateway.clients.conftest import Clients
 from tests.integration.gateway.clients.programs import CLOCK, claude
-from tests.integration.gateway.clients.real import Coder
+from tests.integration.gateway.clients.real import SECONDS, Coder
 from tests.integration.gateway.conftest import KEY
 from tests.shown import Shown
 
@@ -107,14 +107,14 @@ def test_interrupt_stops_the_model(clients: Clients, tmp_path: Path) -> None:
     assert clients.model.requests[-1].outcome == "aborted"
 
 
-@pytest.mark.timeout(1200)
+@pytest.mark.timeout(2 * SECONDS)
 def test_two_turns_with_a_real_server(coder: Coder, tmp_path: Path) -> None:
     """Its strict template takes the turns, and of the second prompt nearly all is cached."""
     program = claude(coder.url, tmp_path, ANTHROPIC_MODEL="smollm2")
     short = ("-p", "--tools", "Bash", "--output-format", "json", "--system-prompt", "Be brief.")
 
-    first = json.loads(program.run(*short, "good day", seconds=500))
-    second = json.loads(program.run(*short, "--continue", "good day again", seconds=500))
+    first = json.loads(program.run(*short, "good day", seconds=SECONDS))
+    second = json.loads(program.run(*short, "--continue", "good day again", seconds=SECONDS))
 
     assert first["is_error"] is second["is_error"] is False
     usage = second["usage"]
