@@ -59,10 +59,10 @@ IN_PARALLEL: Final = [
 """Texts whose files other work changes now. Remove an entry when that work is merged."""
 
 REMARKS: Final = {
-    "hearth": 178,
+    "hearth": 175,
     "moe_gateway": 218,
     "llama_expert": 0,
-    "pipecatapp": 515,
+    "pipecatapp": 521,
     "prompt_engineering": 13,
     "speech": 0,
 }
