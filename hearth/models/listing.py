@@ -12,8 +12,8 @@ from hearth.service.state import StateDir
 
 
 def row_of(model: Model, state: StateDir) -> dict[str, Any]:
-    """The facts of one model, its last `evaluation`, and whether its file is `installed`, `fits` this
-    machine and is `in_use`.
+    """The facts of one model, its last `evaluation`, and whether its file is `installed`, `fits`
+    this machine and is `in_use`.
     """
     facts = model.model_dump(mode="json", exclude={"source", "sha256", "chat_template"})
     evaluation = evaluations(state).get(model.name)
