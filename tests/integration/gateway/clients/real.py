@@ -15,7 +15,7 @@ from hearth.models.store import ModelStore
 from tests.clients import environments
 from tests.integration.expert import build_engines
 from tests.integration.expert.running import until
-from tests.integration.gateway.conftest import Lab
+from tests.integration.gateway.conftest import Json, Lab
 from tests.ports import free_port
 
 CONTEXT = 32768
@@ -76,6 +76,6 @@ def coding_gateway(folder: Path, **settings: Any) -> Iterator[Coder]:
     with llama_server(folder) as server, ExitStack() as stack:
         expert = {"url": server, "expert": FALLBACK, "slots": 1, "context": CONTEXT}
         # A long prompt takes minutes on a busy machine, and the server begins its answer before.
-        patient = {"first_byte_timeout": SECONDS, "idle_timeout": SECONDS}
+        patient: Json = {"first_byte_timeout": SECONDS, "idle_timeout": SECONDS}
         gateway = Lab(stack, folder).gateway(expert, **patient, **settings)
         yield Coder(str(gateway.base_url).rstrip("/"), server)
