@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from hearth.service.health import Health
 from hearth.service.settings import read_key
 from moe_gateway.admission import SMOOTHING, Circuit
+from moe_gateway.instances_file import InstancesFile
 from moe_gateway.settings import InstanceSettings, Settings
 from moe_gateway.upstream.connection import Address, TimedOut, UpstreamError
 from moe_gateway.upstream.pool import Pool, fixed_head
@@ -41,6 +42,9 @@ class Instance:
 
     era = before = 0
     """How often its circuit has opened, and how many requests in flight are older than that."""
+
+    token_seconds = 0.0
+    """Smoothed seconds between two tokens of a stream; 0 before the first one."""
 
     gone = False
     """It is known no more; what is under way there goes on."""
@@ -108,6 +112,11 @@ class Instance:
         self.circuit.succeeded()
         self.first_byte += SMOOTHING * (seconds - self.first_byte)
 
+    def paced(self, pause: float) -> None:
+        """The tokens of a stream had this mean pause, in seconds, between them."""
+        known = self.token_seconds
+        self.token_seconds = known + SMOOTHING * (pause - known) if known else pause
+
     def failed(self, reason: str, era: int) -> None:
         """It was asked in this era and failed. Said in the log when it is left alone for that. What
         it was asked before its circuit opened says nothing of how it is now."""
@@ -165,6 +174,7 @@ class Instance:
             "slots": self.slots,
             "busy_elsewhere": self.busy_elsewhere,
             "first_byte_seconds": self.first_byte,
+            "tokens_per_second": 1 / self.token_seconds if self.token_seconds else None,
         }
 
 
@@ -188,7 +198,11 @@ class Watch:
         self.instances, self.pool, self.settings, self.health = instances, pool, settings, health
         self.consul = self._consul()
         self._left, self._told = left, told
-        instances.extend(self.new(one) for one in settings.instances)
+        self._file = InstancesFile(settings.instances_file) if settings.instances_file else None
+        listed = self._file.changed() if self._file else None
+        self._listed = {one: self.new(one) for one in listed or settings.instances}
+        """The servers of the settings, or of their file."""
+        instances.extend(self._listed.values())
         self._found: dict[tuple[str, str], tuple[ServiceInstance, Instance]] = {}
         self._looking: dict[Instance, asyncio.Task[None]] = {}
         self._group = asyncio.TaskGroup()
@@ -211,6 +225,8 @@ class Watch:
         async with self._group:
             for instance in self.instances:
                 self._look_after(instance)
+            if self._file is not None:
+                self._group.create_task(self._file.follow(self.take_list))
             if self.consul is not None:
                 await self.consul.run()
             await asyncio.Event().wait()
@@ -229,6 +245,17 @@ class Watch:
         if self.consul is None:
             return "none is configured"
         return f"Consul: {self.consul.away}" if self.consul.away else "none is known to Consul"
+
+    def take_list(self, listed: Sequence[InstanceSettings]) -> None:
+        """Use these servers in place of those listed before; one that is in both goes on."""
+        for settings in self._listed.keys() - set(listed):
+            self._drop(self._listed.pop(settings), "it is no longer in the list of instances")
+        for settings in listed:
+            if settings not in self._listed:
+                instance = self._listed[settings] = self.new(settings)
+                self.instances.append(instance)
+                self._look_after(instance)
+        self.tell()
 
     # What Consul tells.
 
@@ -285,11 +312,14 @@ class Watch:
     def _forget(self, which: tuple[str, str]) -> None:
         if which in self._found:
             _, instance = self._found.pop(which)
-            self._look_away(instance)
-            instance.ill("it is no longer registered in Consul")
-            instance.gone = True
-            self.instances.remove(instance)
-            self._left(instance.label)
+            self._drop(instance, "it is no longer registered in Consul")
+
+    def _drop(self, instance: Instance, reason: str) -> None:
+        self._look_away(instance)
+        instance.ill(reason)
+        instance.gone = True
+        self.instances.remove(instance)
+        self._left(instance.label)
 
     # What the instances tell.
 

@@ -16,13 +16,23 @@ from hearth.service.names import PIPECATAPP
 from hearth.service.server import service_routes
 from hearth.service.state import StateDir
 from hearth.service.version import hearth_version
-from pipecatapp.api import conversations, events, plan, runs, session, status, workflows
+from pipecatapp.api import (
+    chat_models,
+    conversations,
+    events,
+    plan,
+    runs,
+    session,
+    status,
+    workflows,
+)
 from pipecatapp.api.access import Access
 from pipecatapp.api.documents import layers, texts, tools
 from pipecatapp.api.edge import Edge
 from pipecatapp.api.errors import answer_errors_as_openai, sound_json
 from pipecatapp.api.library import (
     code_memory,
+    evolution,
     fixes,
     importing,
     notes,
@@ -34,9 +44,10 @@ from pipecatapp.api.library import (
 from pipecatapp.api.mcp.endpoint import McpEndpoint, mcp_route
 from pipecatapp.api.openai import chat, completions, models
 from pipecatapp.api.parts import Parts, Stop
-from pipecatapp.api.state import backup, errands, logs
+from pipecatapp.api.state import backup, errands, keys, logs, machines
+from pipecatapp.api.state import models as local_models
 from pipecatapp.api.static import static_routes
-from pipecatapp.api.voice import choices
+from pipecatapp.api.voice import choices, speech
 from pipecatapp.api.voice import socket as voice
 from pipecatapp.api.voice.runner import forget_left
 from pipecatapp.api.voice.satellites import open_satellites
@@ -44,6 +55,7 @@ from pipecatapp.api.voice.trust import trust_routes
 from pipecatapp.application.backup import apply_staged
 from pipecatapp.application.container import caller_keys, open_container
 from pipecatapp.application.engine import LedgerFailed, outwait
+from pipecatapp.application.models import ModelService
 from pipecatapp.application.remote_jobs import Errands
 from pipecatapp.metrics import RunMetrics
 from pipecatapp.settings import Settings
@@ -69,19 +81,25 @@ ROUTERS: Final = (
     plan.router,
     status.router,
     conversations.router,
+    chat_models.router,
     notes.router,
     fixes.router,
     code_memory.router,
     schedules.router,
     importing.router,
     prompts.router,
+    evolution.router,
     tasks.router,
     projects.router,
     backup.router,
     voice.router,
     choices.router,
+    speech.router,
     errands.router,
     logs.router,
+    local_models.router,
+    keys.router,
+    machines.router,
 )
 
 
@@ -121,6 +139,7 @@ def build_app(
             async with talking(settings, studio, parts), mcp.serving():
                 health.started()
                 yield
+                app.state.models.close()
                 await parts.drain(settings.drain_seconds)
 
     app = _routes(settings, lifespan, caller_keys(settings))
@@ -172,6 +191,8 @@ def _routes(settings: Settings, lifespan: Lifespan, keys: Sequence[str]) -> Fast
     app.state.access = Access(keys, public_origin=settings.public_origin)
     app.state.directory = settings.state
     app.state.errands = Errands(settings.errands)
+    local = settings.consul_url is None
+    app.state.models = ModelService(settings.state, settings.catalogue, local=local)
     app.add_middleware(Edge, max_body_bytes=settings.max_body_bytes)
     answer_errors_as_openai(app)
     for router in ROUTERS:

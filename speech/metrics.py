@@ -14,7 +14,7 @@ OUTCOMES = ("done", "failed", "left")
 
 
 class SpeechMetrics:
-    """What one speech service did, by its duty."""
+    """Metrics of one speech service, by its duty."""
 
     def __init__(self, registry: CollectorRegistry, duty: str) -> None:
         self._duty = duty
@@ -52,7 +52,7 @@ class SpeechMetrics:
         )
         self.restarted = Counter(
             "speech_engines_restarted_total",
-            "Engines that were started anew: because they ended, or for their memory.",
+            "Restarts of engines, because they ended or used too much memory.",
             ["why"],
             registry=registry,
         )

@@ -25,19 +25,19 @@ class Settings(TlsSettings):
         description="Files with the keys that callers may use."
     )
     model: str = Field(
-        description="Name of the catalogue's speech model; its engine comes with it."
+        description="Name of a speech model of the catalogue, which determines the engine."
     )
     model_dir: Path = Field(description="Where the model files lie, a folder a model.")
     catalogue: Path | None = Field(
-        None, description="Another catalogue than the one that came with Hearth."
+        None, description="Path of a catalogue to use instead of Hearth's."
     )
     language: str | None = Field(
         None,
-        description="What is spoken where a request does not say, such as `de`; without it the"
-        " model's only language, or a model of many finds out by itself.",
+        description="Language of requests that do not name one, such as `de`; default: the"
+        " model's only language, or detected by a multilingual model.",
     )
     threads: int = Field(
-        2, ge=1, description="Processor threads of what hears; Moonshine takes what it wants."
+        2, ge=1, description="Processor threads for speech-to-text; Moonshine ignores this."
     )
     whisper_server: Path | None = Field(
         None, description="The compiled whisper.cpp's server; without it, the one on PATH."
@@ -49,7 +49,9 @@ class Settings(TlsSettings):
         " two requests; without it, twice what the catalogue says.",
     )
     max_audio_seconds: float = Field(
-        600, gt=0, description="Longest audio that is heard at once; above it the answer is 413."
+        600,
+        gt=0,
+        description="Maximum length of one recording in seconds; longer ones are refused with 413.",
     )
     max_body_bytes: int = Field(
         26_214_400, gt=0, description="Largest request body; above it the answer is 413."

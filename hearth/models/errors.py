@@ -13,6 +13,7 @@ ModelError
 ├── DiskFull               no room for it
 ├── StoreUnusable          its folder cannot be written
 └── FetchFailed            its source did not give it
+    ├── PullCancelled      a person ended it
     ├── SourceUnreachable  nobody answers: no network, no proxy, no name
     └── SourceGone         the source answers that it does not have it, or may not give it
 """
@@ -63,13 +64,13 @@ class ModelMissing(ModelError):
 
 
 class ModelDamaged(ModelError):
-    """Get the file anew with `hearth models pull NAME`."""
+    """Download the file again with `hearth models pull NAME`."""
 
     def __init__(self, name: str, what: Path | str) -> None:
         self.name = name
         super().__init__(
             f"{what} is damaged: its sha256 is not the one that the catalogue has for {name}.",
-            f"Get it anew with `hearth models pull {name}`.",
+            f"Download it again with `hearth models pull {name}`.",
         )
 
 
@@ -101,7 +102,7 @@ class ModelInUse(ModelError):
 
 
 class ChoiceInvalid(ModelError):
-    """Choose a model anew with `hearth models use NAME`."""
+    """Select a model again with `hearth models use NAME`."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -120,7 +121,7 @@ class DiskFull(ModelError):
 
 
 class StoreUnusable(ModelError):
-    """Check who owns the state directory, or choose another with `--state-dir`."""
+    """Check the owner of the state directory, or use another one with `--state-dir`."""
 
     def __init__(self, place: Path, error: OSError) -> None:
         self.place = place
@@ -129,6 +130,14 @@ class StoreUnusable(ModelError):
 
 class FetchFailed(ModelError):
     """Pull again; what was already transferred is kept where the source allows it."""
+
+
+class PullCancelled(FetchFailed):
+    """Pull again; what was already transferred is kept where the source allows it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"The download of {name} was cancelled.")
 
 
 class SourceUnreachable(FetchFailed):

@@ -80,7 +80,7 @@ class GracefulServer(uvicorn.Server):
         await super().shutdown(sockets)
 
     def _protocol(self) -> asyncio.Protocol:
-        """What speaks HTTP on one connection, as uvicorn itself makes it."""
+        """Return the HTTP protocol of one connection, as uvicorn itself creates it."""
         made = self.config.http_protocol_class(  # type: ignore[call-arg]
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
@@ -139,13 +139,13 @@ def serve(
 
 
 def begin_anew() -> NoReturn:
-    """Become what this process was when it started, with the same command, environment and id.
+    """Execute this process again, with the same command, environment and process id.
 
-    So whoever keeps it counts no end: Nomad lets a task that has ended for the fourth time in five
-    minutes wait until they are over.
+    The supervisor therefore counts no end: Nomad delays a task that has ended for the fourth time
+    within five minutes.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)  # What is ignored stays so in the next program.
+        signal.signal(number, signal.SIG_DFL)  # An ignored signal stays ignored in the new program.
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

@@ -5,6 +5,7 @@ import os
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import psutil
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -65,6 +66,11 @@ class StateDir:
         return self.root / "instance.json"
 
     @property
+    def gateway_instances(self) -> Path:
+        """The servers behind the gateway since the last change of the model; absent before one."""
+        return self.root / "gateway-instances.json"
+
+    @property
     def lock_file(self) -> Path:
         """Locked by the running `hearth up`."""
         return self.root / "lock"
@@ -94,6 +100,8 @@ class Instance(BaseModel):
     api: str
     key_file: Path
     services: list[RunningService]
+    control: Path | None = None
+    """The socket for the requests of `hearth.service.control`."""
 
 
 def ensure_state_dir(state: StateDir) -> None:
@@ -104,11 +112,11 @@ def ensure_state_dir(state: StateDir) -> None:
 
 
 def read_instance(state: StateDir) -> Instance | None:
-    """What runs on this state directory now.
+    """Return the instance that runs on this state directory.
 
-    None without the file, when it is no instance of this version, or when the process that wrote
-    it is gone: a crash leaves the file behind, so the lock decides, and the process id where there
-    is no lock file.
+    None without the file, if it was written by another version, or if the process that wrote
+    it has ended. A crash leaves the file behind, so the lock decides; without a lock file, the
+    process id does.
     """
     try:
         instance = Instance.model_validate_json(state.instance_file.read_bytes())
@@ -121,6 +129,16 @@ def read_instance(state: StateDir) -> Instance | None:
     return instance
 
 
+def replace_file(path: Path, content: str) -> None:
+    """Write a file of this user alone in one step: a reader sees the old content or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile(
+        "w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="utf-8"
+    ) as draft:
+        draft.write(content)
+    Path(draft.name).replace(path)
+
+
 def process_runs(pid: int) -> bool:
     """Whether a process has this id now; one that has ended and waits for its parent has not."""
     try:
@@ -130,7 +148,7 @@ def process_runs(pid: int) -> bool:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether another open file holds the exclusive `flock` on `path`; no file is no lock."""
+    """Return whether another open file holds the exclusive `flock` on `path`."""
     try:
         probe = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

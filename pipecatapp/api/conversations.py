@@ -2,26 +2,25 @@
 
 import asyncio
 import unicodedata
-from typing import Annotated
+from typing import Annotated, Self
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Path, Query, Request
-from pydantic import BaseModel, ConfigDict, Field, field_validator
-from starlette.responses import PlainTextResponse
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from starlette.responses import PlainTextResponse, Response
 
-from hearth.openai_api.chat import Message
 from pipecatapp.api.access import known_caller
-from pipecatapp.api.openai.chat import AgentRequest, start
 from pipecatapp.api.owners import Behalf
 from pipecatapp.api.parts import WithParts
+from pipecatapp.api.turns import NewTurn, start_turn
 from pipecatapp.application.callers import owner_of
 from pipecatapp.application.conversations import (
     ConversationDetail,
+    ConversationSettings,
     ConversationSummary,
     DeletedConversation,
     ExportFormat,
 )
-from pipecatapp.application.registry import AGENT
 
 router = APIRouter(prefix="/api/conversations", dependencies=[Depends(known_caller)])
 
@@ -32,36 +31,48 @@ class ConversationList(BaseModel):
     conversations: list[ConversationSummary]
 
 
-class NewTurn(BaseModel):
-    """What a person says, and the model that answers: the agent or a workflow."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    text: str = Field(min_length=1)
-    model: str = AGENT
-
-
 class StartedTurn(BaseModel):
     run: str
 
 
-class NewTitle(BaseModel):
-    """The title of a conversation, on one line."""
+class Change(BaseModel):
+    """What is to be different: the title, on one line; whether it is listed before the others; how
+    its turns are answered; the run of the version of a turn that is shown.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
-    title: str = Field(min_length=1, max_length=200)
+    title: str | None = Field(None, min_length=1, max_length=200)
+    pinned: bool | None = None
+    settings: ConversationSettings | None = None
+    shown: str | None = Field(None, min_length=1, max_length=200)
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        if not self.model_dump(exclude_none=True):
+            raise ValueError("give a title, pinned, settings or shown")
+        return self
 
     @field_validator("title")
     @classmethod
-    def _one_line(cls, title: str) -> str:
+    def _one_line(cls, title: str | None) -> str | None:
         """Join lines by spaces; refuse a title without a visible character."""
+        if title is None:
+            return None
         line = " ".join(title.split())
         if not any(unicodedata.category(each)[0] in "LNPS" for each in line):
             raise ValueError("a title needs a visible character")
         if any(unicodedata.category(each) == "Cc" for each in line):
             raise ValueError("a title has no control characters")
         return line
+
+
+class BranchPoint(BaseModel):
+    """The run of the last turn that the new conversation has, too."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    run: str = Field(min_length=1, max_length=200)
 
 
 @router.get("")
@@ -71,8 +82,8 @@ async def list_conversations(
     text: Annotated[str, Query(max_length=200)] = "",
     behalf: Behalf = "",
 ) -> ConversationList:
-    """The latest first; with `text`, those that have all of its words, or words that begin so, in
-    their title or their turns. Until it is renamed, the title is what was said first.
+    """Pinned ones, then the latest; with `text`, those that have all of its words, or words that
+    begin so, in their title or their turns. Until it is renamed, the title is what was said first.
     """
     find, owner = parts.conversations.find, owner_of(behalf)
     return ConversationList(conversations=await asyncio.to_thread(find, text, limit, owner=owner))
@@ -80,12 +91,32 @@ async def list_conversations(
 
 @router.post("/{conversation:path}/turns", status_code=201)
 async def add_turn(
-    conversation: Name, body: NewTurn, request: Request, parts: WithParts
+    conversation: Name, body: NewTurn, request: Request, parts: WithParts, behalf: Behalf = ""
 ) -> StartedTurn:
     """Start a run that answers; it continues when the caller disconnects. Follow its events."""
-    said = Message.model_validate({"role": "user", "content": body.text})
-    asked = AgentRequest(model=body.model, messages=[said], conversation=conversation)
-    return StartedTurn(run=await start(asked, request, parts))
+    return StartedTurn(run=await start_turn(conversation, body, request, parts, owner_of(behalf)))
+
+
+@router.get("/{conversation:path}/turns/{run}/attachments/{number}")
+async def show_attachment(
+    conversation: Name,
+    run: str,
+    number: Annotated[int, Path(ge=0)],
+    parts: WithParts,
+    behalf: Behalf = "",
+) -> Response:
+    """A file or an image of a turn; the number is its place among them, from 0."""
+    service, owner = parts.conversations, owner_of(behalf)
+    found = await asyncio.to_thread(service.attachment, conversation, run, number, owner=owner)
+    return Response(found.body, media_type=found.media_type)
+
+
+@router.post("/{conversation:path}/branch", status_code=201)
+async def branch_conversation(
+    conversation: Name, body: BranchPoint, parts: WithParts, behalf: Behalf = ""
+) -> ConversationSummary:
+    """Create a conversation that begins with its turns up to a run, and goes its own way then."""
+    return await parts.conversations.branch(conversation, body.run, owner=owner_of(behalf))
 
 
 @router.get("/{conversation:path}/export")
@@ -113,17 +144,19 @@ async def show_conversation(
     after: Annotated[str, Query(max_length=200)] = "",
     behalf: Behalf = "",
 ) -> ConversationDetail:
-    """Its last turns of every status, the oldest first; only those after the run `after`."""
-    owner = owner_of(behalf)
-    return parts.conversations.show(conversation, limit=limit, after=after, owner=owner)
+    """The last of its turns that are shown, of every status and the oldest first; only those after
+    the run `after`, if that is one of them.
+    """
+    show, owner = parts.conversations.show, owner_of(behalf)
+    return await asyncio.to_thread(show, conversation, limit=limit, after=after, owner=owner)
 
 
 @router.patch("/{conversation:path}")
-async def rename_conversation(
-    conversation: Name, body: NewTitle, parts: WithParts, behalf: Behalf = ""
+async def change_conversation(
+    conversation: Name, body: Change, parts: WithParts, behalf: Behalf = ""
 ) -> ConversationSummary:
-    """Give it another title."""
-    return await parts.conversations.rename(conversation, body.title, owner=owner_of(behalf))
+    """Rename it, pin it, set how it is answered, or show another version of a turn."""
+    return await parts.conversations.change(conversation, **dict(body), owner=owner_of(behalf))
 
 
 @router.delete("/{conversation:path}")

@@ -12,21 +12,25 @@ import structlog
 
 from hearth.cluster.watch import ConsulAgent, ServiceWatch
 from hearth.openai_api.client import ModelClient, Timeouts
+from hearth.service.control import control_of
+from hearth.service.host import HostMeter
 from hearth.service.logs import lasting
 from hearth.service.settings import SettingsError, read_key, trusting
-from hearth.service.state import StateDir
+from hearth.service.state import StateDir, read_instance
+from pipecatapp.application.authoring import AuthoringService
 from pipecatapp.application.documents.files import Library
 from pipecatapp.application.library.service import LibraryService
-from pipecatapp.application.library.tasks import StoredTasks
 from pipecatapp.application.runs import RunService
 from pipecatapp.application.schedules.store import Schedules
 from pipecatapp.application.steps import packages_of_unfinished
 from pipecatapp.records.conversations import turns
 from pipecatapp.records.secrets import Secrets
+from pipecatapp.records.tasks import StoredTasks
 from pipecatapp.sandbox import Sandbox
 from pipecatapp.sandbox.ceiling import Ceiling
 from pipecatapp.settings import Settings, inherited
 from pipecatapp.tools import TOOLS
+from pipecatapp.tools.autonomy.authoring import Author
 from pipecatapp.tools.cluster.consul import ConsulPlaces
 from pipecatapp.tools.cluster.directory import Directory
 from pipecatapp.tools.cluster.fixed import FixedPlaces
@@ -40,7 +44,16 @@ from pipecatapp.tools.mcp.servers import read_servers
 from pipecatapp.tools.memory.conversation import Conversations
 from pipecatapp.tools.model.facts import ExpertFacts
 from pipecatapp.tools.plugins import plugins
-from pipecatapp.workflow import Engine, InvalidDocument, Ledger, ModelFacts, Tool, Workspaces
+from pipecatapp.tools.tasks.save import Tasks
+from pipecatapp.workflow import (
+    Documents,
+    Engine,
+    InvalidDocument,
+    Ledger,
+    ModelFacts,
+    Tool,
+    Workspaces,
+)
 from pipecatapp.workspace import GitWorkspaces
 
 log = structlog.get_logger()
@@ -105,6 +118,7 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
                 Directory: directory,
                 Ledger: ledger,
                 StateDir: settings.state,
+                Documents: library.documents,
                 Sandbox: sandbox,
                 Ceiling: settings.code_ceiling,
                 Secrets: secrets,
@@ -132,6 +146,7 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
         _last(facts.keep_fresh, stack)
         runs = RunService(engine, library.documents, secrets)
         prompts_and_tasks = LibraryService(runs, settings.state_dir)
+        engine.provide({Tasks: Tasks(prompts_and_tasks), Author: Author(AuthoringService(runs))})
         yield Container(runs, directory, facts, schedules, prompts_and_tasks)
 
 
@@ -182,7 +197,13 @@ async def open_places(
 ) -> Places:
     """Where gateway and services are: told by Consul when it is set, else by the settings."""
     if settings.consul_url is None:
-        return FixedPlaces(settings.service_urls, gateway=settings.gateway, http=http)
+        return FixedPlaces(
+            lambda: running_services(settings),
+            gateway=settings.gateway,
+            http=http,
+            meter=HostMeter(settings.state_dir),
+            control=lambda: control_of(settings.state),
+        )
     nomad = None
     if settings.nomad_url is not None:
         tls = trusting(settings.tls_ca_file)
@@ -194,6 +215,17 @@ async def open_places(
     places.watch = ServiceWatch(agent, wanted=lambda name: True, changed=places.changed)
     _last(places.watch.run, stack)
     return places
+
+
+def running_services(settings: Settings) -> dict[str, str]:
+    """The addresses of the services by name: those that `hearth up` runs now, else the settings'.
+
+    The settings are those of the start, and the expert may have been replaced since.
+    """
+    instance = read_instance(settings.state)
+    if instance is None or not settings.service_urls:
+        return settings.service_urls
+    return {one.name: one.url for one in instance.services}
 
 
 def _last(work: Callable[[], Awaitable[None]], stack: AsyncExitStack) -> None:

@@ -10,22 +10,39 @@ from pydantic import BaseModel
 from pipecatapp.application import retention
 from pipecatapp.application.engine import Engine
 from pipecatapp.records import conversations as records
-from pipecatapp.records.conversations import ConversationSummary, Turn, Unseen
+from pipecatapp.records.attachments import (
+    Attachment,
+    AttachmentContent,
+    attachments_of,
+    content_of,
+)
+from pipecatapp.records.conversations import (
+    ContextUse,
+    ConversationSettings,
+    ConversationSummary,
+    Turn,
+    Unseen,
+)
 
 __all__ = [
     "ConversationDetail",
     "ConversationService",
+    "ConversationSettings",
     "ConversationSummary",
     "DeletedConversation",
     "ExportFormat",
     "ExportedConversation",
     "UnknownConversation",
+    "UnknownTurn",
 ]
 
 ExportFormat = Literal["markdown", "json"]
 
 FORMAT: Final = 1
 """Of the JSON of an exported conversation."""
+
+_TITLE = 190
+"""Characters of a title that the title of a branch repeats."""
 
 _NAME = 60
 """Characters of the title in the name of an exported file."""
@@ -35,6 +52,10 @@ class UnknownConversation(LookupError):
     """No conversation has this id, or it belongs to another caller."""
 
 
+class UnknownTurn(LookupError):
+    """A conversation has no turn of this run."""
+
+
 class ConversationDetail(BaseModel):
     """The last turns of a conversation, and what its model no longer saw."""
 
@@ -42,6 +63,8 @@ class ConversationDetail(BaseModel):
     title: str
     turns: list[Turn]
     unseen: Unseen | None = None
+    settings: ConversationSettings = ConversationSettings()
+    context: ContextUse | None = None
 
 
 class DeletedConversation(BaseModel):
@@ -72,28 +95,93 @@ class ConversationService:
         return records.conversations(self._ledger.read, limit, owner, text)
 
     def show(self, id: str, *, limit: int, after: str = "", owner: str = "") -> ConversationDetail:
-        """The turns after the run `after`, oldest first."""
+        """The last turns that are shown, oldest first; only those after the run `after`, if that is
+        one of them.
+        """
         self._check(id, owner)
         read = self._ledger.read
-        shown = records.turns(read, id, limit, after=after)
+        shown = records.path(read, id)
+        wanted = shown[shown.index(after) + 1 :] if after in shown else shown
+        members = records.members(read, id) if wanted else {}
         title = records.summary(read, id).title
-        return ConversationDetail(id=id, title=title, turns=shown, unseen=records.unseen(read, id))
+        if (used := records.context_use(read, shown)) is not None:
+            used.size = self._engine.facts.context(used.model)
+        return ConversationDetail(
+            id=id,
+            title=title,
+            turns=records.of_runs(read, wanted[-limit:], members),
+            unseen=records.unseen(read, shown),
+            settings=records.settings(read, id),
+            context=used,
+        )
 
     async def claim(self, id: str, owner: str, title: str) -> bool:
         """Let `owner` go on with a conversation, or create it; False if another owns it."""
         return await records.claim(self._ledger, id, owner, title)
 
-    async def rename(self, id: str, title: str, *, owner: str = "") -> ConversationSummary:
-        """Give a conversation another title."""
+    async def change(
+        self,
+        id: str,
+        *,
+        title: str | None = None,
+        pinned: bool | None = None,
+        shown: str | None = None,
+        settings: ConversationSettings | None = None,
+        owner: str = "",
+    ) -> ConversationSummary:
+        """Rename a conversation, pin it before the others, set how it is answered, or show another
+        version of a turn: the run `shown`, and the latest of the turns that follow it. Raises
+        `UnknownTurn`.
+        """
         self._check(id, owner)
-        await records.rename(self._ledger, id, title)
+        if shown is not None:
+            self._check_turn(id, shown)
+            await records.show(self._ledger, id, shown)
+        if title is not None:
+            await records.rename(self._ledger, id, title)
+        if pinned is not None:
+            await records.pin(self._ledger, id, pinned=pinned)
+        if settings is not None:
+            await records.set_settings(self._ledger, id, settings)
         return records.summary(self._ledger.read, id)
+
+    async def branch(self, id: str, run: str, *, owner: str = "") -> ConversationSummary:
+        """Create a conversation that begins with the turns up to `run`; raises `UnknownTurn`."""
+        self._check(id, owner)
+        self._check_turn(id, run)
+        title = records.summary(self._ledger.read, id).title
+        new = f"c-{self._ledger.names.new()}"
+        await records.branch(self._ledger, id, run, new, f"{title[:_TITLE]} (branch)")
+        return records.summary(self._ledger.read, new)
+
+    def message(self, id: str, run: str, *, owner: str = "") -> tuple[str, list[Attachment]]:
+        """What a person said in a turn: the text and the attachments. Raises `UnknownTurn`."""
+        self._check(id, owner)
+        self._check_turn(id, run)
+        [turn] = records.of_runs(self._ledger.read, [run], {})
+        return turn.user, attachments_of(turn.parts)
+
+    def attachment(self, id: str, run: str, number: int, *, owner: str = "") -> AttachmentContent:
+        """The content of an attachment of a turn, counted from 0; raises `UnknownTurn`."""
+        found = self.message(id, run, owner=owner)[1]
+        if number >= len(found):
+            raise UnknownTurn(f"The turn {run!r} has no attachment {number}.")
+        return content_of(found[number])
+
+    def settings(self, id: str, *, owner: str = "") -> ConversationSettings:
+        """How the turns of a conversation are answered; the defaults for one that is not there."""
+        read = self._ledger.read
+        if not records.may_read(read, id, owner):
+            return ConversationSettings()
+        return records.settings(read, id)
 
     async def delete(self, id: str, *, owner: str = "") -> DeletedConversation:
         """Stop the unfinished runs of a conversation and remove all of its runs with what belongs
-        to them. A run that starts meanwhile is removed, too. Notes stay.
+        to them. A run that starts meanwhile is removed, too. Notes stay, and so do the turns that
+        another conversation begins with.
         """
         self._check(id, owner)
+        await records.hand_over(self._ledger, id)
         removed, read = 0, self._ledger.read
         while runs := records.runs_of(read, id):
             for run in (run for run, ended in runs.items() if not ended):
@@ -106,20 +194,34 @@ class ConversationService:
     async def export(
         self, id: str, format: ExportFormat, *, owner: str = ""
     ) -> ExportedConversation:
-        """All turns of a conversation as Markdown, or as JSON with every field of each turn."""
+        """All turns of a conversation as Markdown, or as JSON with every field of each turn; the
+        versions that are not shown come last.
+        """
         self._check(id, owner)
-        turns = await asyncio.to_thread(records.all_turns, self._ledger.read, id)
+        turns, others = await asyncio.to_thread(self._all_turns, id)
         about = records.summary(self._ledger.read, id)
         name = "-".join(re.findall(r"\w+", about.title))[:_NAME].strip("-") or "conversation"
         if format == "json":
             content = {"format": FORMAT, **about.model_dump()}
             content["turns"] = [turn.model_dump() for turn in turns]
+            content["other_versions"] = [turn.model_dump() for turn in others]
             text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
             return ExportedConversation(
                 name=f"{name}.json", media_type="application/json", text=text
             )
-        text = _markdown(about, turns)
+        text = _markdown(about, turns, others)
         return ExportedConversation(name=f"{name}.md", media_type="text/markdown", text=text)
+
+    def _all_turns(self, id: str) -> tuple[list[Turn], list[Turn]]:
+        """The turns that are shown, and the others."""
+        read = self._ledger.read
+        shown, members = records.path(read, id), records.members(read, id)
+        others = [run for run in members if run not in set(shown)]
+        return records.of_runs(read, shown, members), records.of_runs(read, others, members)
+
+    def _check_turn(self, id: str, run: str) -> None:
+        if run not in records.members(self._ledger.read, id):
+            raise UnknownTurn(f"The conversation {id!r} has no turn {run!r}.")
 
     def _check(self, id: str, owner: str) -> None:
         read = self._ledger.read
@@ -127,15 +229,18 @@ class ConversationService:
             raise UnknownConversation(f"There is no conversation {id!r}.")
 
 
-def _markdown(about: ConversationSummary, turns: list[Turn]) -> str:
+def _markdown(about: ConversationSummary, turns: list[Turn], others: list[Turn]) -> str:
     """A conversation as a document that a person reads: a heading for each message."""
     title = " ".join(about.title.split()) or "Untitled"
     parts = [f"# {title}", *(part for turn in turns for part in _turn(turn))]
+    if others:
+        parts += ["# Other versions", *(part for turn in others for part in _turn(turn))]
     return "\n\n".join(parts) + "\n"
 
 
 def _turn(turn: Turn) -> list[str]:
     parts = [f"## You ({turn.at})", turn.user.strip()]
+    parts += [f"*Attached: {attached.name}*" for attached in turn.attachments]
     for asked in turn.questions:
         question = " ".join(str(asked.question.get("text", "")).split())
         answer = "not answered" if asked.answer is None else " ".join(str(asked.answer).split())

@@ -3,7 +3,7 @@
 import typer
 
 from pipecatapp.cli.backup import back_up, restore
-from pipecatapp.cli.code import build_app, fix_bug
+from pipecatapp.cli.code import build_app, code_task, fix_bug
 from pipecatapp.cli.code_memory import code_memory
 from pipecatapp.cli.conversations import conversation_commands
 from pipecatapp.cli.documents.commands import document_commands
@@ -12,7 +12,15 @@ from pipecatapp.cli.library.commands import library_commands
 from pipecatapp.cli.plan import explain_field, flatten_workflow, plan_workflow
 from pipecatapp.cli.retention import delete_runs, export_runs, import_runs, prune_runs
 from pipecatapp.cli.run import run_workflow
-from pipecatapp.cli.runs import answer_run, cancel_run, follow_run, list_runs, note_run, show_run
+from pipecatapp.cli.runs import (
+    answer_run,
+    cancel_run,
+    follow_run,
+    list_runs,
+    note_run,
+    show_run,
+    todo_run,
+)
 
 
 def commands(app: typer.Typer) -> None:
@@ -23,9 +31,10 @@ def commands(app: typer.Typer) -> None:
     app.command("flatten")(flatten_workflow)
     app.command("backup")(back_up)
     app.command("restore")(restore)
-    group = typer.Typer(help="Let agents change source code.", no_args_is_help=True)
+    group = typer.Typer(help="Fix and write source code with agents.", no_args_is_help=True)
     group.command("fix")(fix_bug)
     group.command("build")(build_app)
+    group.command("task")(code_task)
     group.command("memory")(code_memory)
     app.add_typer(group, name="code")
     app.add_typer(_run_commands(), name="runs")
@@ -37,7 +46,7 @@ def commands(app: typer.Typer) -> None:
 def _run_commands() -> typer.Typer:
     """Return the commands on runs that are there."""
     group = typer.Typer(
-        help="List, show, answer, cancel, repeat, compare, export and remove runs.",
+        help="Manage runs: list, show, answer, cancel, repeat, compare, export and delete.",
         invoke_without_command=True,
     )
     group.callback()(list_runs)
@@ -47,6 +56,7 @@ def _run_commands() -> typer.Typer:
     group.command("cancel")(cancel_run)
     group.command("answer")(answer_run)
     group.command("note")(note_run)
+    group.command("todo")(todo_run)
     group.command("again")(run_again)
     group.command("fork")(fork_run)
     group.command("pin")(pin_step)

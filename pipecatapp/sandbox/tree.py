@@ -1,7 +1,7 @@
-"""Looking into a folder that a hostile program has filled: no link is ever followed.
+"""List a folder whose content may be hostile; links are never followed.
 
-Every step goes by an open folder and a single name, so that what a name means cannot change under
-the feet of the one who looks.
+Every step uses an open folder and a single name, so that a name cannot be replaced by another
+file between two steps.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ class TooLarge(Exception):
 
 
 class NotPlain(OSError):
-    """A path leads through a link, or to something that is no regular file."""
+    """A path leads through a link, or to something that is not a regular file."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Entry:
 
 
 def walk(folder: Path, *, depth: int, skip: Container[str] = ()) -> Iterator[Entry]:
-    """Everything below, parents first; names in `skip` (in any case) are passed over.
+    """Yield all entries below a folder, parents first; names in `skip` (in any case) are omitted.
 
-    Raises `TooLarge` below `depth` folders. What vanishes meanwhile is left out.
+    Raises `TooLarge` below `depth` folders. Entries that are removed meanwhile are omitted.
     """
     root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
@@ -151,7 +151,7 @@ def open_plain(root: Path, relative: str) -> int:
             raise
         if not stat.S_ISREG(os.fstat(file).st_mode):
             os.close(file)
-            raise NotPlain(f"{relative!r} is no regular file")
+            raise NotPlain(f"{relative!r} is not a regular file")
         return file
 
 
@@ -185,7 +185,7 @@ def allow(root: Path, relative: str, mode: int) -> None:
         handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise NotPlain(f"{relative!r} is no regular file")
+                raise NotPlain(f"{relative!r} is not a regular file")
             os.chmod(f"/proc/self/fd/{handle}", stat.S_IMODE(mode) & 0o777)  # noqa: PTH101
         finally:
             os.close(handle)

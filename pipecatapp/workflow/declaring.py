@@ -67,9 +67,7 @@ def _takes(name: str, function: Callable[..., Any]) -> type[BaseModel]:
             parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
             or parameter.name not in hints
         ):
-            raise ToolMistake(
-                f"Tool {name!r}: parameter {parameter.name!r} needs a type of its own."
-            )
+            raise ToolMistake(f"Tool {name!r}: parameter {parameter.name!r} needs a type.")
         if parameter.name in shared:
             fields |= {
                 name: (info.annotation, info)

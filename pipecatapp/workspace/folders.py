@@ -1,4 +1,4 @@
-"""The workspaces of all runs, each with a git directory of its own."""
+"""The workspaces of all runs, each with a separate git directory."""
 
 import asyncio
 import json

@@ -91,7 +91,7 @@ def state_version(state: StateDir) -> int | None:
         held = {entry.name for entry in state.root.iterdir()} if state.root.is_dir() else set()
         return 0 if held.difference(NOT_YET_STATE) else None
     except UnicodeDecodeError as error:
-        raise StateDamaged(state.version_file, "it is no text") from error
+        raise StateDamaged(state.version_file, "it is not a text") from error
     if not text.isdecimal():
         raise StateDamaged(state.version_file, f"it says {text[:20]!r} instead of a number")
     return int(text)
@@ -133,7 +133,7 @@ def _left_out(root: Path, folder: str, names: list[str]) -> set[str]:
 
 
 def _copy(root: Path, source: str, target: str) -> str:
-    """Copy one file; a database of ours as one consistent snapshot, whoever else reads it."""
+    """Copy one file; a database as a consistent snapshot, even if other processes use it."""
     if Path(source).parent != root or not source.endswith(".db"):
         return str(shutil.copy2(source, target))
     try:

@@ -1,6 +1,6 @@
 """`POST /v1/chat/completions`: start a run, give its answer to its caller and to nobody else."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Request
@@ -97,9 +97,18 @@ async def answered(
 
 
 async def start(
-    body: AgentRequest, request: Request, parts: Parts, listener: Listener | None = None
+    body: AgentRequest,
+    request: Request,
+    parts: Parts,
+    listener: Listener | None = None,
+    *,
+    instead_of: str | None = None,
+    more: Mapping[str, Any] | None = None,
+    layers: Sequence[str] = (),
 ) -> str:
-    """Start the run that answers a request and return its id.
+    """Start the run that answers a request and return its id. In a conversation it is the next
+    turn, or another version of the turn `instead_of`. `more` are inputs beside those of the
+    request; `layers` are for the workflow.
 
     Raises `Refused` for an unknown model, for fields that its workflow cannot honour, and for the
     conversation of another caller.
@@ -111,12 +120,13 @@ async def start(
     behalf = request.headers.get(CALLER)
     await _own_conversation(body, parts, owner_of(behalf or ""))
     return await parts.runs.start(
-        Document(workflow=workflow.id),
-        inputs,
+        Document(workflow=workflow.id, layers=list(layers)),
+        {**inputs, **(more or {})},
         conversation=body.conversation,
         caller="chat",
         listener=listener,
         beside=kept(behalf) if behalf else lambda _run: (),
+        instead_of=instead_of,
     )
 
 

@@ -12,7 +12,7 @@ Reference = Annotated[
     str,
     Field(
         pattern=r"^(kept:[a-z][a-z0-9_-]*|env:[A-Z][A-Z0-9_]*|file:/.+)$",
-        description="Where a key lies: `kept:name`, `env:NAME` or `file:/path`.",
+        description="Reference to a key: `kept:name`, `env:NAME` or `file:/path`.",
     ),
 ]
 
@@ -40,17 +40,17 @@ class Assets(BaseModel):
 
 
 class ProjectDocument(BaseModel):
-    """A project. What it says is read as `project.…` by workflows with `project: <id>`."""
+    """A project. Workflows with `project: <id>` read its fields as `project.…`."""
 
     model_config = ConfigDict(extra="forbid", validate_default=True)
 
     kind: Literal["project"] = Field(description="`project`.")
     id: str = Field(pattern=r"^[a-z][a-z0-9-]*$", description="Its name.")
-    vision: str = Field("", description="What it is to become, and for whom.")
-    specifications: list[str] = Field([], description="What it must do.")
+    vision: str = Field("", description="The goal of the project, and its users.")
+    specifications: list[str] = Field([], description="Required behaviour.")
     languages: list[str] = Field([], description="Programming languages.")
     interfaces: list[str] = Field(
-        [], description="What it is made with and for: environments, engines, in free words."
+        [], description="Environments, engines and libraries that it uses, as free text."
     )
     platform: str = Field("", description="Where it runs.")
     repository: str = Field("", description="The git repository: a path or an address.")
@@ -59,10 +59,10 @@ class ProjectDocument(BaseModel):
     style: str = Field("", description="Style guide and best practices.")
     context: list[str] = Field([], description="Files that a model should read first.")
     models: dict[str, ModelPart] = Field(
-        {}, description="Model role -> who plays it here, before what the cluster says."
+        {}, description="Model role -> model of this project, which overrides the cluster's."
     )
     secrets: dict[str, Reference] = Field(
-        {}, description="Keys of other services by name; where each lies, never the key."
+        {}, description="References to keys of other services by name, never the keys."
     )
 
 
@@ -87,8 +87,8 @@ def _told(source: Any, fault: Any) -> Diagnostic:
     if fault["type"] == "extra_forbidden":
         told: Diagnostic = source.diagnostic(path, f"unknown key {name!r}", key=True)
     elif path[:1] == ("secrets",):
-        mend = "Write `kept:name`, `env:NAME` or `file:/path`; the key never stands in a document"
-        told = source.diagnostic(path, f"{name!r} is no reference", mend)
+        mend = "Write `kept:name`, `env:NAME` or `file:/path`; a document must not contain the key"
+        told = source.diagnostic(path, f"{name!r} is not a reference", mend)
     else:
         told = source.diagnostic(path, f"{name}: {fault['msg']}")
     return told

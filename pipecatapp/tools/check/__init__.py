@@ -1,1 +1,1 @@
-"""Checks of a project that need no program of its own."""
+"""Tools that check the structure of a project, and work against its plan and its past."""

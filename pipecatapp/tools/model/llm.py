@@ -1,5 +1,6 @@
 """One question to a model, through the gateway."""
 
+import time
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
@@ -17,6 +18,9 @@ ANSWERED_BY = "x-hearth-expert"
 
 BAD_REQUEST = 400
 
+MEASURABLE = 0.05
+"""Seconds from the first token of an answer to its end, from which on its speed is recorded."""
+
 
 class CalledTool(BaseModel):
     """A call that the model asks for."""
@@ -24,7 +28,7 @@ class CalledTool(BaseModel):
     id: str
     name: str
     arguments: dict[str, Any] | str = Field(
-        description="As an object; as the text that the model wrote where that is no JSON object."
+        description="As an object, or the model's text if it is not a JSON object."
     )
 
 
@@ -32,7 +36,7 @@ class Answer(BaseModel):
     """What the model said, and the model that really said it."""
 
     text: str = Field(description="The whole text; empty where it only calls tools.")
-    tool_calls: list[CalledTool] = Field([], description="What the model wants called.")
+    tool_calls: list[CalledTool] = Field([], description="Tool calls that the model requests.")
     finish_reason: str = Field(description="Why it ended: stop, length, tool_calls …")
     model: str = Field(description="The model that really answered.")
 
@@ -50,7 +54,7 @@ async def llm(
     tools: Annotated[
         list[dict[str, Any]],
         BY_AUTHOR,
-        Field(description="What the model may call, as OpenAI tools."),
+        Field(description="Tools that the model may call, in OpenAI's format."),
     ] = [],  # noqa: B006
     temperature: Annotated[float | None, Field(description="How freely it samples.", ge=0)] = None,
     max_tokens: Annotated[
@@ -88,7 +92,7 @@ async def llm(
 
 
 def refusal_of(error: ModelRefused) -> dict[str, str | None]:
-    """Message, code and field of a 400, for a caller whose own request caused it."""
+    """Return message, code and field of a status 400, for the client that sent the request."""
     body = error.body.get("error") if isinstance(error.body, dict) else None
     told = body if isinstance(body, dict) else {}
     words = {name: told.get(name) for name in ("code", "param")}
@@ -97,7 +101,7 @@ def refusal_of(error: ModelRefused) -> dict[str, str | None]:
 
 
 def _failure(model: str, error: ModelError) -> ToolFailed:
-    """What was wrong, for the person who reads the run."""
+    """Return the error as the run shows it."""
     if isinstance(error, ModelUnavailable):
         hint = "" if error.status else " Is it running? `hearth up` starts it."
         return ToolFailed(f"The gateway does not answer: {error}{hint}")
@@ -142,17 +146,21 @@ def request_of(
     except ValidationError as error:
         problem = error.errors()[0]
         place = ".".join(str(part) for part in problem["loc"])
-        raise ToolFailed(f"The messages are no chat: {place}: {problem['msg']}.") from error
+        raise ToolFailed(
+            f"The messages are not a valid chat ({place}): {problem['msg']}."
+        ) from error
 
 
 async def _answer(
     ctx: Context, client: ModelClient, request: ChatRequest, speech: _Speech
 ) -> Answer:
-    whole = Assembler()
+    whole, first = Assembler(), None
     async with client.stream(request, headers=behalf_of(ctx)) as chunks:
         answered_by = chunks.headers.get(ANSWERED_BY)
         async for chunk in chunks:
             whole.add(chunk.body())
+            if first is None and any(each.delta.body().keys() - {"role"} for each in chunk.choices):
+                first = time.monotonic()
             if chunk.text:
                 await speech.say(chunk.text)
     completion = whole.completion()
@@ -163,6 +171,8 @@ async def _answer(
     price = facts.cost(model) if isinstance(facts, ModelFacts) else 1.0
     cost = price * ((read or 0) + (written or 0))
     ctx.record(model=model, prompt_tokens=read, completion_tokens=written, cost=cost)
+    if first is not None and (seconds := time.monotonic() - first) >= MEASURABLE:
+        ctx.record(tokens_per_second=round(max(0, (written or 0) - 1) / seconds, 2))
     if not completion["choices"]:
         raise ToolFailed(f"Model {model!r} answered nothing.")
     choice = completion["choices"][0]

@@ -19,12 +19,14 @@ class Add(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     scope: str = Field("", alias="in", description="The scope; empty for the workflow itself.")
-    after: str | None = Field(None, description="The sibling it stands behind; else the last.")
+    after: str | None = Field(
+        None, description="The sibling to insert it after. Default: the last one."
+    )
     node: dict[str, Any] = Field(description="The node.")
 
 
 class Opinions(BaseModel):
-    """What is said of another document. A path names a node and a field of it,
+    """Overrides for another document. A path names a field of a node,
     `split/writer.with.task`, or a field of the workflow, `.limits.nodes`.
     """
 
@@ -37,12 +39,12 @@ class Opinions(BaseModel):
 
 
 class LayerDocument(Opinions):
-    """A layer: opinions on one workflow."""
+    """A layer: overrides for one workflow."""
 
-    kind: Literal["layer"] = Field(description="What the document is.")
+    kind: Literal["layer"] = Field(description="Kind of the document.")
     id: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")] = Field(description="Its name.")
-    of: str = Field(description="The workflow it is about.")
-    about: str = Field("", description="What it is for.")
+    of: str = Field(description="The workflow to which it is applied.")
+    about: str = Field("", description="Description.")
 
 
 @dataclass(frozen=True)

@@ -200,9 +200,34 @@ _EDITS: Migration = (
 """How often the answers of a model in an edit format could be applied and made the tests pass.
 `edits_use` is for it what `fix_use` is for `fix`."""
 
+_BEFORE = """SELECT max(id) FROM run AS earlier
+    WHERE earlier.conversation = run.conversation AND earlier.id < run.id"""
+
+_TURNS: Migration = (
+    "ALTER TABLE run ADD COLUMN previous TEXT",
+    f"UPDATE run SET previous = ({_BEFORE}) WHERE conversation IS NOT NULL",
+    "CREATE INDEX run_previous ON run (previous) WHERE previous IS NOT NULL",
+    "ALTER TABLE conversation ADD COLUMN head TEXT",
+    "ALTER TABLE conversation ADD COLUMN origin TEXT",
+    "ALTER TABLE conversation ADD COLUMN pinned TEXT",
+    "ALTER TABLE conversation ADD COLUMN settings TEXT NOT NULL DEFAULT '{}'",
+    "CREATE INDEX conversation_head ON conversation (head)",
+    "CREATE INDEX conversation_origin ON conversation (origin)",
+    """CREATE TRIGGER turn_removed AFTER DELETE ON run WHEN OLD.conversation IS NOT NULL BEGIN
+        UPDATE run SET previous = OLD.previous WHERE previous = OLD.id;
+        UPDATE conversation SET head = OLD.previous WHERE head = OLD.id;
+        UPDATE conversation SET origin = OLD.previous WHERE origin = OLD.id;
+        END""",
+)
+"""The turns of a conversation as a tree: `previous` of a run is the run of the turn before it,
+whose id is smaller; runs with the same `previous` are versions of one turn. `head` is the last turn
+that is shown; NULL for the latest one. `origin` is the turn of another conversation that a branch
+begins after. `pinned` is the time since when a conversation is listed first. `settings` is JSON:
+how its turns are answered."""
+
 MIGRATIONS: Sequence[Migration] = (
     _FIRST, _QUESTIONS, _LIBRARY, _BEHALF, _SPOKEN, _UNUSED, _OWNERS, _PRUNED, _HISTORY, _FIXES,
-    _EDITS,
+    _TURNS, _EDITS,
 )  # fmt: skip
 """Number n brings a file from format n to format n + 1.
 

@@ -32,7 +32,7 @@ def measure() -> list[Pair]:
 
 def _killed(task: str, which: str) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
-        words = ["-m", "tests.integration.agent.code.victim", folder, task, which]
+        words = ["-m", "tests.integration.agent.code.victim", folder, which, task]
         ended = subprocess.run(
             [sys.executable, *words], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
         )

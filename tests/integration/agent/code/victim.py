@@ -1,14 +1,14 @@
-"""Kills the agent service around events of a run of `fix-bug` or `build-app`, and resumes it.
+"""Kills the agent service around events of a run that needs two attempts, and resumes it.
 
-    python -m tests.integration.agent.code.victim FOLDER fix|build some|after|all
+    python -m tests.integration.agent.code.victim FOLDER some|after|all [fix|task|build]
 
-The repair needs two attempts. The program needs packages that do not exist, has an error, gets the
-guidance of a person and a further feature.
+The run is one of `fix-bug`, of `coding-task`, or of `build-app`. The built program needs packages
+that do not exist, has an error, gets the guidance of a person and a further feature.
 
 First one run is left alone. Then a forked service is killed (SIGKILL) right after the commit that
 holds an event, and another right before it, when the event has happened and is not written; `all`
-does so for every event, `after` without the kills before it. A further process is started on the
-same state and ends the run. Each case gives one JSON line.
+does so for every event. A further process is started on the same state and ends the run. Each case
+gives one JSON line.
 """
 
 import json
@@ -29,6 +29,7 @@ import structlog
 
 from pipecatapp.workflow.ledger import writer
 from tests.conftest import served
+from tests.integration.agent.code import test_coding_task as coding
 from tests.integration.agent.code.conftest import follow_until, git, repository
 from tests.integration.agent.code.test_build_app import (
     BROKEN,
@@ -42,7 +43,42 @@ from tests.integration.agent.code.test_fix_bug import COMMAND, PROGRAM, RIGHT, T
 from tests.integration.agent.conftest import House, ScriptedGateway, follow
 from tests.integration.workflow.victim import Deadly, events, in_child
 
+SOME = (
+    ("after", "node.running", "rounds[0]/attempts[0]/propose"),
+    ("before", "node.done", "rounds[0]/attempts[0]/edit"),
+    ("after", "node.done", "rounds[0]/attempts[0]"),
+    ("after", "node.running", "rounds[0]/attempts[1]/after"),
+    ("after", "node.running", "deliver"),
+    ("before", "node.done", "deliver"),
+)
+"""Kills at which a request, a change, a command and the delivery are cut off."""
+SOME_OF_TASK = (
+    ("before", "node.done", "planning[0]/expanded"),
+    ("after", "node.running", "attempts[0]/work"),
+    ("after", "node.done", "attempts[1]/work/greeting/tries[0]/edit"),
+    ("before", "node.done", "push"),
+    ("before", "node.done", "kept"),
+)
+"""The same, and at a plan, in it, and at the storing of it."""
+SOME_OF_BUILD = (
+    ("after", "node.waiting", "planning[0]/agree"),
+    ("before", "node.done", "features[0]/attempts[0]/environment"),
+    ("after", "node.running", "features[0]/attempts[1]/mend"),
+    ("before", "node.done", "features[0]/guide"),
+    ("after", "node.done", "features[0]/guide"),
+    ("after", "node.running", "features[2]/attempts[0]/trial"),
+    ("before", "node.done", "deliver"),
+)
+"""The same, and at the questions to a person."""
 FILES = {"shop/__init__.py": "", "shop/prices.py": PROGRAM, "tests/test_prices.py": TESTS}
+
+
+def fix_script(house: ScriptedGateway) -> None:
+    """A model that is wrong first, and right once it has read why."""
+    house.when("was tried and taken back").say(RIGHT)
+    house.when("").say(WRONG)
+
+
 NO_PACKAGE = """The standard library is enough.
 
 requirements.txt
@@ -50,29 +86,7 @@ requirements.txt
 # None.
 ```
 """
-ATTEMPT = "features[0]/attempts"
 GUIDANCE, FEATURE = "Spell it name.", "Greet loudly."
-
-
-@dataclass(frozen=True)
-class Task:
-    """A run that is killed."""
-
-    workflow: str
-    inputs: dict[str, Any]
-    script: Callable[[ScriptedGateway], object]
-    """Makes the model answer by what it reads, so that a repeated request gets the same answer."""
-    some: tuple[tuple[str, str, str], ...]
-    """Kills at which a request, a change, a command, a question and the delivery are cut off."""
-    files: dict[str, str] = field(default_factory=lambda: {"LICENSE": "None."})
-    answers: dict[str, str] = field(default_factory=dict)
-    """What a person answers to the question of each step; none are asked without any."""
-
-
-def script_fix(model: ScriptedGateway) -> None:
-    """Be wrong first, and right after reading why."""
-    model.when("was tried and taken back").say(RIGHT)
-    model.when("").say(WRONG)
 
 
 def script_build(model: ScriptedGateway) -> None:
@@ -86,34 +100,38 @@ def script_build(model: ScriptedGateway) -> None:
     model.when("NameError").say("No idea.")
 
 
-TASKS = {
-    "fix": Task(
-        "fix-bug",
-        {"command": COMMAND},
-        script_fix,
-        (
-            ("after", "node.running", "rounds[0]/attempts[0]/propose"),
-            ("before", "node.done", "rounds[0]/attempts[0]/edit"),
-            ("after", "node.done", "rounds[0]/attempts[0]"),
-            ("after", "node.running", "rounds[0]/attempts[1]/after"),
-            ("after", "node.running", "deliver"),
-            ("before", "node.done", "deliver"),
-        ),
-        FILES,
+@dataclass(frozen=True)
+class Scenario:
+    """A run that is killed."""
+
+    workflow: str
+    inputs: dict[str, str]
+    files: dict[str, str]
+    script: Callable[[ScriptedGateway], None]
+    branch: str
+    """The beginning of the name of the branch that it delivers."""
+    some: tuple[tuple[str, str, str], ...]
+    answers: dict[str, str] = field(default_factory=dict)
+    """The answers of a person to the question of each step; without any, nobody is asked."""
+
+
+SCENARIOS = {
+    "fix": Scenario("fix-bug", {"command": COMMAND}, FILES, fix_script, "run", SOME),
+    "task": Scenario(
+        "coding-task",
+        {"text": coding.TEXT, "test": coding.TEST},
+        {"words/__init__.py": "", "check.py": coding.CHECK},
+        coding.script,
+        "task",
+        SOME_OF_TASK,
     ),
-    "build": Task(
+    "build": Scenario(
         "build-app",
         {"text": "Greet."},
+        {"LICENSE": "None."},
         script_build,
-        (
-            ("after", "node.waiting", "planning[0]/agree"),
-            ("before", "node.done", f"{ATTEMPT}[0]/environment"),
-            ("after", "node.running", f"{ATTEMPT}[1]/mend"),
-            ("before", "node.done", "features[0]/guide"),
-            ("after", "node.done", "features[0]/guide"),
-            ("after", "node.running", "features[2]/attempts[0]/trial"),
-            ("before", "node.done", "deliver"),
-        ),
+        "run",
+        SOME_OF_BUILD,
         answers={
             "planning[0]/agree": "yes",
             "features[0]/guide": GUIDANCE,
@@ -125,8 +143,8 @@ TASKS = {
 
 
 @contextmanager
-def gateway(task: Task) -> Iterator[str]:
-    """The address of the task's model.
+def gateway(scenario: Scenario) -> Iterator[str]:
+    """The address of the scripted model of a scenario.
 
     It is a process without its own state, because the killed processes are forks of this one, which
     must have no threads.
@@ -137,7 +155,7 @@ def gateway(task: Task) -> Iterator[str]:
     if child == 0:
         os.close(stop)
         model = ScriptedGateway()
-        task.script(model)
+        scenario.script(model)
         with served(model.app) as address:
             os.write(writing, address.encode())
             os.read(stopping, 1)  # until the parent closes its end
@@ -150,16 +168,20 @@ def gateway(task: Task) -> Iterator[str]:
         os.waitpid(child, 0)
 
 
-def work(task: Task, folder: Path, address: str) -> None:
+def work(folder: Path, address: str, scenario: Scenario) -> None:
     """Start the service, and a run unless there is one; keep how the run ended."""
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     house = House(folder, ScriptedGateway(), address)
-    inputs = task.inputs | {"repo": str(folder / "shop")}
+    inputs = {"repo": str(folder / "shop"), **scenario.inputs}
     with house.running(), house.client() as client:
         known = client.get("/api/runs").json()["runs"]
-        body = {"workflow": task.workflow, "inputs": inputs, "interactive": bool(task.answers)}
+        body = {
+            "workflow": scenario.workflow,
+            "inputs": inputs,
+            "interactive": bool(scenario.answers),
+        }
         run = known[0]["id"] if known else client.post("/api/runs", json=body).json()["run"]
-        answer_all(client, run, task.answers)
+        answer_all(client, run, scenario.answers)
         view = follow_until(client, run, "end")
     (folder / "result").write_text(json.dumps({"run": run} | view))
 
@@ -174,43 +196,46 @@ def answer_all(client: httpx2.Client, run: str, answers: dict[str, str]) -> None
             client.post(f"/api/runs/{run}/answer", json={"path": path, "value": value})
 
 
-def child(task: Task, folder: Path, address: str, *, when: str = "", count: int = 0) -> int:
+def child(folder: Path, address: str, scenario: Scenario, *, when: str = "", count: int = 0) -> int:
     """Run or resume in a forked process, until its kill if there is to be one."""
     connect = sqlite3.connect
 
-    def one_life() -> None:
+    def task() -> None:
         if when:
             Deadly.when, Deadly.count = when, count
             writer.QUICK, writer.QUICK_ONES = (math.inf, 0) if count % 2 else (0.0, 1)
             sqlite3.connect = lambda *args, **named: connect(*args, **named, factory=Deadly)  # type: ignore[assignment]
         try:
-            work(task, folder, address)
+            work(folder, address, scenario)
         finally:
             if error := sys.exception():  # This fork must not go on with its parent's program.
                 traceback.print_exception(error)
                 os._exit(1)
 
-    return in_child(one_life)
+    return in_child(task)
 
 
-def new(task: Task, folder: Path) -> Path:
-    """A state directory with keys, and the repository of the task."""
+def new(folder: Path, scenario: Scenario) -> Path:
+    """A state directory with keys, and the repository of the scenario."""
     folder.mkdir()
     (folder / "key").write_text(House.key, encoding="utf-8")
     (folder / "service_key").write_text("sk-hearth-services", encoding="utf-8")
-    repository(folder / "shop", task.files)
+    repository(folder / "shop", scenario.files)
     return folder
 
 
-def outcome(folder: Path) -> dict[str, Any]:
+def outcome(folder: Path, scenario: Scenario) -> dict[str, Any]:
     """How the run ended: status, events of the ledger, and the branches with their trees."""
     view = json.loads((folder / "result").read_text())
     shop = folder / "shop"
-    names = git(shop, "branch", "--list", "run/*", "--format=%(refname:short)").split()
+    names = git(
+        shop, "branch", "--list", f"{scenario.branch}/*", "--format=%(refname:short)"
+    ).split()
     return {
         "status": view["status"],
         "error": view.get("error"),
         "run": view["run"],
+        "expected": [f"{scenario.branch}/{view['run']}"],
         "events": events(folder),
         "branches": names,
         "trees": [git(shop, "rev-parse", f"{name}^{{tree}}").strip() for name in names],
@@ -218,14 +243,14 @@ def outcome(folder: Path) -> dict[str, Any]:
     }
 
 
-def case(task: Task, root: Path, address: str, when: str, count: int) -> dict[str, Any]:
+def case(root: Path, address: str, scenario: Scenario, when: str, count: int) -> dict[str, Any]:
     """One kill and its resume."""
-    folder = new(task, root / f"{when}-{count}")
-    signal = child(task, folder, address, when=when, count=count)
+    folder = new(root / f"{when}-{count}", scenario)
+    signal = child(folder, address, scenario, when=when, count=count)
     at_kill = events(folder)
-    resumed = child(task, folder, address)
+    resumed = child(folder, address, scenario)
     facts = {"when": when, "count": count, "signal": signal, "resumed": resumed}
-    return facts | {"at_kill": at_kill} | outcome(folder)
+    return facts | {"at_kill": at_kill} | outcome(folder, scenario)
 
 
 def faults(whole: dict[str, Any], killed: dict[str, Any]) -> list[str]:
@@ -236,7 +261,7 @@ def faults(whole: dict[str, Any], killed: dict[str, Any]) -> list[str]:
     found = {
         f"the signal is {killed['signal']}": killed["signal"] != 9,
         f"the run is {killed['status']}: {killed['error']}": killed["status"] != "done",
-        f"the branches are {killed['branches']}": killed["branches"] != [f"run/{killed['run']}"],
+        f"the branches are {killed['branches']}": killed["branches"] != killed["expected"],
         f"the trees are {killed['trees']}": killed["trees"] != whole["trees"],
         f"the commits are {killed['commits']}": killed["commits"] != whole["commits"],
         f"{twice - cut_off(killed)} ran twice": twice - cut_off(killed),
@@ -254,24 +279,26 @@ def cut_off(killed: dict[str, Any]) -> set[str]:
     return begun - {path for kind, path, _ in at_kill if kind == "node.done"}
 
 
-def points(task: Task, known: list[tuple[str, str, str]], which: str) -> Iterator[tuple[str, int]]:
+def points(
+    known: list[tuple[str, str, str]], which: str, some: tuple[tuple[str, str, str], ...]
+) -> Iterator[tuple[str, int]]:
     """When to kill, and at which event."""
     for count, (kind, path, _) in enumerate(known, 1):
         for when in ("after", "before"):
-            if which in ("all", when) or (which == "some" and (when, kind, path) in task.some):
+            if which in ("all", when) or (which == "some" and (when, kind, path) in some):
                 yield when, count
 
 
-def main(root: Path, name: str, which: str) -> None:
-    task = TASKS[name]
+def main(root: Path, which: str, name: str = "fix") -> None:
+    scenario = SCENARIOS[name]
     os.environ["PIP_NO_INDEX"] = "1"  # no network: pip finds no package at all
-    with gateway(task) as address:
-        whole = new(task, root / "whole")
-        assert child(task, whole, address) == 0
-        first = outcome(whole)
+    with gateway(scenario) as address:
+        whole = new(root / "whole", scenario)
+        assert child(whole, address, scenario) == 0
+        first = outcome(whole, scenario)
         sys.stdout.write(json.dumps(first) + "\n")
-        for when, count in points(task, first["events"], which):
-            found = case(task, root, address, when, count)
+        for when, count in points(first["events"], which, scenario.some):
+            found = case(root, address, scenario, when, count)
             sys.stdout.write(json.dumps(found) + "\n")
             sys.stdout.flush()
 
