@@ -9,6 +9,7 @@ import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
 from typing import Final
 
@@ -109,7 +110,7 @@ class History:
             found += await self._versions(run, path)
         changed = [
             one
-            for one, before in zip(found, [*found[1:], None], strict=True)
+            for one, before in zip_longest(found, found[1:])
             if before is None or before.blob != one.blob
         ]
         return changed[:limit]

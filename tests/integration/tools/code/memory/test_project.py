@@ -37,6 +37,7 @@ async def test_latest_content_and_all_versions_of_a_file_are_found(
 
     fixed = await MEMORY.check(ctx, {"path": "p.py"})
     gone = await MEMORY.check(ctx, {"path": "gone.py"})
+    unknown = await MEMORY.check(ctx, {"path": "nosuch.py"})
     odd = await MEMORY.check(ctx, {"path": "docs/100% (new).md"})
 
     assert fixed["content"] == FIXED
@@ -48,6 +49,7 @@ async def test_latest_content_and_all_versions_of_a_file_are_found(
     assert [(one["about"], one["text"]) for one in gone["versions"]] == [
         ("Remove", None), ("Add", "x"),
     ]  # fmt: skip
+    assert (unknown["content"], unknown["versions"]) == (None, [])
     assert odd["content"] == "Prices\n"
 
 
