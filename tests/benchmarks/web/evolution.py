@@ -67,7 +67,7 @@ def panned(browser: Browser, address: str) -> float:
     page.get_by_test_id("candidate").last.wait_for(state="attached")
     times = page.evaluate(PAN)
     page.close()
-    return median(times)
+    return float(median(times))
 
 
 BENCHMARK = Benchmark(
