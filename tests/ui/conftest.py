@@ -159,12 +159,21 @@ def ended(turn: Locator, state: str = "done") -> None:
     turn.and_(turn.page.locator(f"[data-state={state}]")).wait_for()
 
 
+SETTLED = """async () => {
+  for (let frame = 0; frame < 3; frame++) {
+    await new Promise(requestAnimationFrame)
+    await Promise.allSettled(document.getAnimations().map((each) => each.finished))
+  }
+}"""
+"""Waits for transitions, those too that the next frames begin."""
+
+
 def faults(page: Page, *, every: bool = False) -> list[str]:
     """What the axe rules find wrong for people with assistive technology; the grave ones, or
     `every` one.
     """
     # A colour in mid-transition has no contrast to speak of.
-    page.evaluate("Promise.allSettled(document.getAnimations().map((each) => each.finished))")
+    page.evaluate(SETTLED)
     found = Axe().run(page).response["violations"]
     return [
         f"{each['id']}: {each['help']}: {[node['html'][:200] for node in each['nodes']]}"
