@@ -14,6 +14,7 @@ export function systemHead(current, ...content) {
   const [, title] = PAGES.find(([name]) => name === current)
   const links = PAGES.map(([name, words]) => h("a", { class: "tab", href: `#/${name}`, "aria-current": name === current && "page", testid: `tab-${name}` }, words))
   const tab = links.find((link) => link.hasAttribute("aria-current"))
-  requestAnimationFrame(() => tab.scrollIntoView({ block: "nearest", inline: "center" })) // a phone shows some of them
-  return h("header", { class: "page-head" }, h("h1", { tabindex: "-1" }, title), ...content, h("nav", { class: "tabs", "aria-label": "System" }, links))
+  const tabs = h("nav", { class: "tabs", "aria-label": "System" }, links)
+  requestAnimationFrame(() => (tabs.scrollLeft = tab.offsetLeft + (tab.offsetWidth - tabs.clientWidth) / 2)) // a phone shows some of them
+  return h("header", { class: "page-head" }, h("h1", { tabindex: "-1" }, title), ...content, tabs)
 }
