@@ -104,8 +104,9 @@ def river() -> dict[str, Any]:
 
 
 def real() -> dict[str, Any]:
-    """The real model, as a stream."""
-    with client.messages.stream(**fields("Say hello.", "smollm2") | {"max_tokens": 8}) as stream:
+    """The real model, as a stream that is longer than its limit."""
+    asked = fields("Count from 1 to 100.", "smollm2") | {"max_tokens": 8}
+    with client.messages.stream(**asked, extra_body={"temperature": 0}) as stream:
         final = stream.get_final_message()
     return {"stop": final.stop_reason, "output": final.usage.output_tokens}
 
