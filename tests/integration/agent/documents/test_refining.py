@@ -84,7 +84,7 @@ def test_workflow_is_chosen_by_name_and_its_graph_seen_before_it_runs(house: Hou
     assert edges == {("a", "b", "data"), ("b", "c", "order")}
     assert "  b: value [pure]\n        after a" in plans[1]["text"]
     (warning,) = plans[1]["warnings"]
-    assert "'aside' is connected with nothing" in warning["said"]
+    assert "'aside' is not connected" in warning["said"]
     assert (warning["line"], plans[1]["diagnostics"]) == (8, [])
     assert "a cycle: a → c → b → a" in wrong["text"]
     assert (wrong["graph"], view["outputs"]) == (None, {"n": 1})
