@@ -29,6 +29,7 @@ CHECKS = [
 FIT, WRONG = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
 OPERATIONS = [
     ("POST", "/v1/chat/completions"), ("POST", "/v1/completions"), ("POST", "/v1/embeddings"),
+    ("POST", "/v1/rerank"),
     ("POST", "/v1/responses"), ("GET", "/v1/responses/{response_id}"),
     ("DELETE", "/v1/responses/{response_id}"),
     ("POST", "/v1/messages"), ("POST", "/v1/messages/count_tokens"),
