@@ -41,8 +41,13 @@ class InstancesFile:
             return LIST.validate_json(self.path.read_bytes())
         except FileNotFoundError:
             return None
-        except (OSError, ValidationError) as error:
-            log.error("instances_file_unusable", path=str(self.path), reason=str(error))
+        except OSError as error:
+            log.error("instances_file_unusable", path=str(self.path), reason=error.strerror)
+            return None
+        except ValidationError as error:
+            # Without the values, which may be keys that somebody wrote into the wrong field.
+            faults = [(one["loc"], one["msg"]) for one in error.errors(include_input=False)]
+            log.error("instances_file_unusable", path=str(self.path), faults=faults)
             return None
 
     async def follow(self, take: Callable[[Sequence[InstanceSettings]], None]) -> None:

@@ -34,6 +34,7 @@ NOT_DRIVEN = {
     "request_not_read",  # A mistake of our own; what is known of one is mended.
     "usage_not_written",  # The disk is full when the service stops.
     "circuit_open",  # Here none opens, so that every fault is met by a server.
+    "instances_changed", "instances_file_unusable",  # A file that only `hearth up` writes.
     "instance_lost", "instance_unusable", "instance_not_ready_yet",  # No request leads to these.
 }  # fmt: skip
 """What the gateway writes into its log on no path that is gone here."""
