@@ -8,7 +8,6 @@ import pytest
 
 from tests.integration.gateway.clients.conftest import Clients
 from tests.integration.gateway.clients.programs import CLOCK, codex, with_silence
-from tests.integration.gateway.clients.real import SECONDS, Coder
 from tests.integration.gateway.conftest import KEY
 from tests.shown import Shown
 
@@ -17,7 +16,6 @@ EXTENDED_INPUTS = [
     "docs/howto/connect-programs.md",
     "tests/integration/gateway/clients/conftest.py",
     "tests/integration/gateway/clients/programs.py",
-    "tests/integration/gateway/clients/real.py",
     "moe_gateway/chat.py",
     "moe_gateway/errors.py",
     "moe_gateway/translated.py",
@@ -104,20 +102,6 @@ def test_interrupt_stops_the_model(clients: Clients, tmp_path: Path) -> None:
     process.wait(60)
     clients.model.wait_until(lambda model: model.aborted > before)
     assert clients.model.requests[-1].outcome == "aborted"
-
-
-@pytest.mark.timeout(2 * SECONDS)
-def test_two_turns_with_a_real_server(coder: Coder, tmp_path: Path) -> None:
-    """Its strict template takes the turns, and of the second prompt nearly all is cached."""
-    (tmp_path / "short.md").write_text("Be brief.")
-    program = codex(coder.url, tmp_path, "smollm2")
-    short = ("--json", "-c", 'model_instructions_file="short.md"')
-
-    program.run(*EXEC, *short, "good day", seconds=SECONDS)
-    lines = program.run(*RESUME, *short, "good day again", seconds=SECONDS).splitlines()
-
-    usage = next(json.loads(line)["usage"] for line in lines if "turn.completed" in line)
-    assert usage["input_tokens"] - usage["cached_input_tokens"] <= 0.15 * usage["input_tokens"]
 
 
 def test_how_to_is_true(clients: Clients, tmp_path: Path, shown: Shown) -> None:
