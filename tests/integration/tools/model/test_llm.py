@@ -119,7 +119,7 @@ async def test_llm_refuses_messages_that_are_no_chat(serve: Serve) -> None:
     model = ScriptedModel()
 
     async with asking(serve(model.app)) as ctx:
-        with pytest.raises(ToolFailed, match=r"no chat: messages\.0\.role"):
+        with pytest.raises(ToolFailed, match=r"not a valid chat \(messages\.0\.role\)"):
             await LLM.check(ctx, {"messages": [{"role": "robot", "content": "x"}]})
 
     assert model.requests == []

@@ -13,7 +13,7 @@ async def test_file_that_is_no_sound_is_refused_before_anybody_speaks(
     ctx: Context, audio: Audio
 ) -> None:
     """The ending says what is made."""
-    with pytest.raises(ToolFailed, match=r"no sound file: end it in \.wav, \.mp3"):
+    with pytest.raises(ToolFailed, match=r"not a sound file: its name must end in \.wav, \.mp3"):
         await SAY.check(ctx, {"text": "Hello.", "path": "hello.txt"})
     assert audio.asked == []
 
