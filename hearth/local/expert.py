@@ -46,5 +46,5 @@ def better_model(models: Sequence[Model], catalogue: Catalogue, options: Options
         steps.insert(0, f"{command} models pull {best.name}{where}")
     return (
         f"{current.name} ({current.parameters}) is small; {best.name} ({best.parameters}) fits "
-        f"the {memory / 1e9:.0f} GB of this machine: {' && '.join(steps)}."
+        f"the {memory / 1e9:.0f} GB of this machine: `{' && '.join(steps)}`."
     )
