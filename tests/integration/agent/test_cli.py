@@ -21,7 +21,7 @@ from pipecatapp.cli import commands
 from tests.integration.agent.conftest import House, follow
 
 Hearth = Callable[..., Result]
-VOLATILE = {"id", "run", "started", "ended", "seconds", "at", "caller"}
+VOLATILE = {"id", "run", "started", "ended", "seconds", "at", "caller", "tokens_per_second"}
 
 SUM = """
 id: sum
