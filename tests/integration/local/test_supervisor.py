@@ -115,7 +115,8 @@ async def test_service_that_cannot_take_the_place_leaves_the_old_one_running(
     async with started(supervisor):
         port = supervisor.running()[1].port
 
-        with pytest.raises(NotReplaced, match=r"worse did not start \(.*exit code 1\), so frail was"):
+        reason = r"worse did not start \(.*exit code 1\), so frail was"
+        with pytest.raises(NotReplaced, match=reason):
             await supervisor.replace("frail", tiny_service("worse", port, "--fails"))
 
         after = supervisor.running()[1]
