@@ -1,4 +1,4 @@
-"""A file with the servers behind the gateway, for who changes them while the gateway runs."""
+"""A file with the servers behind the gateway, which can change while the gateway runs."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -28,9 +28,9 @@ class InstancesFile:
         self._stamp: Stamp | None = None
 
     def changed(self) -> tuple[InstanceSettings, ...] | None:
-        """The list, if the file is there and was not read as it is now; None otherwise.
+        """Return the list if the file has changed since the last call, otherwise None.
 
-        A file that cannot be used is logged once, and the list before it stays.
+        An invalid file is logged once, and the previous list stays in use.
         """
         try:
             found = self.path.stat()

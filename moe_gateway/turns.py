@@ -10,7 +10,7 @@ from typing import Any, Final
 Json = dict[str, Any]
 
 SYSTEM_TEXT: Final = "<system>\n{}\n</system>"
-"""What marks a later system message inside a turn of the user."""
+"""Marks of a later system message inside a turn of the user."""
 
 
 def strict(messages: list[Json]) -> list[Json]:

@@ -26,7 +26,7 @@ State = Literal["running", "proposed", "nothing"]
 
 
 class Adaptation(BaseModel):
-    """What was tried for one kind of failure: the campaigns, and how the last one ended."""
+    """The attempts for one kind of failure: the campaigns, and the end of the last one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

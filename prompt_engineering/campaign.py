@@ -38,7 +38,7 @@ class CampaignError(ValueError):
 
 
 class Settings(BaseModel):
-    """What a campaign is: fixed from its start to its end."""
+    """Settings of a campaign, fixed from its start to its end."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -63,7 +63,7 @@ class Settings(BaseModel):
 
 
 class Proposal(BaseModel):
-    """What a person decides about, as the application reads it from `proposal.json`."""
+    """A proposal for a person to decide, as the application reads it from `proposal.json`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

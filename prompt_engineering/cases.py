@@ -36,7 +36,7 @@ class Check(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     output: str = "text"
-    """The output of the workflow that is checked; a value that is no text is compared as JSON."""
+    """The output of the workflow that is checked; other values are compared as JSON."""
     equals: str | None = None
     one_of: tuple[str, ...] | None = None
     contains: str | None = None

@@ -38,7 +38,7 @@ outputs:
 
 
 class Facts(BaseModel):
-    """What is known of one failure, without the opinion of a model."""
+    """Facts on one failure, without the opinion of a model."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

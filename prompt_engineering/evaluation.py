@@ -11,7 +11,7 @@ from prompt_engineering.cases import MOST_SHOWN, Case
 from prompt_engineering.genome import Genome
 
 CALLER: Final = "evolution"
-"""Caller of measured runs in the ledger: they are no failures of the home."""
+"""Caller of measured runs in the ledger, which do not count as failures of the home."""
 EFFECTS: Final = ("pure", "read", "llm")
 """Effects that a measured run may have: it changes nothing, however often it is repeated."""
 
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 
 
 class AppClient(Protocol):
-    """What is used of `pipecatapp.client.Client`."""
+    """The used part of `pipecatapp.client.Client`."""
 
     async def request(
         self, method: str, path: str, body: Json | None = None, **options: Any

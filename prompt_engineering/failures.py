@@ -66,8 +66,8 @@ async def failure_of(client: AppClient, run: str, *, rejected: str = "") -> Fail
 async def recent_failures(client: AppClient) -> list[Failure]:
     """Return the newest failure of each kind, the newest first.
 
-    Cancelled runs are no failures: a person or a stop ended them. Measured runs of campaigns are
-    none either.
+    Cancelled runs do not count as failures: a person or a stop ended them. Measured runs of
+    campaigns do not count either.
     """
     query = {"status": "failed", "limit": RECENT}
     runs = (await client.request("GET", "/api/runs", params=query))["runs"]

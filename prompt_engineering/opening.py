@@ -37,7 +37,7 @@ ANSWER_TOKENS: Final = 200
 
 @dataclass(frozen=True)
 class Options:
-    """What a person asks for. `campaign` is empty for a new one."""
+    """A request for a campaign. `campaign` is empty for a new one."""
 
     prompt: str
     cases: Sequence[Path] = ()
@@ -78,7 +78,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a campaign can use at most. `measured` is False where tokens are a guess."""
+    """Upper bounds of a campaign's usage. `measured` is False where tokens are a guess."""
 
     search_runs: int
     gate_runs: int
@@ -94,7 +94,7 @@ class Estimate:
 
 
 def evolution_folder(state_dir: Path | None) -> Path:
-    """The folder of campaigns of a state directory; None is the one of the settings."""
+    """Return the folder of campaigns of a state directory; None means that of the settings."""
     return (state_dir or HearthSettings.load().state_dir) / "evolution"
 
 

@@ -1,6 +1,6 @@
 """`python -m prompt_engineering.run_campaign PROMPT --rounds N -- …`: repeat `evolve.py`.
 
-Each round is a process of its own with the next seed, so one that crashes does not end the others.
+Each round is a separate process with the next seed, so one that crashes does not end the others.
 The rounds end with the first proposal.
 """
 

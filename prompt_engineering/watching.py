@@ -24,7 +24,7 @@ HINTS: Final[dict[Action, str]] = {
 
 @dataclass(frozen=True)
 class Handled:
-    """What was done about one failure. `message` says what a person can do next."""
+    """The handling of one failure. `message` names the next action for a person."""
 
     failure: Failure
     reflection: Reflection

@@ -1,4 +1,4 @@
-"""Further listeners, and who may call there without a key.
+"""Additional listeners, and the addresses that may call them without a key.
 
 Many programs for Ollama have no setting for a key, and expect port 11434. A listener can let named
 addresses call without one; they act as a key that was made for them, with its limits and its usage.
@@ -34,7 +34,7 @@ class Listeners:
 
         A request without a key must not come from a web page: it has no `Origin`, and its `Host` is
         an address, `localhost` or a name that the listener has been given, so that no page can
-        reach it by a name of its own (DNS rebinding).
+        reach it by its own host name (DNS rebinding).
         """
         caller = self.keys.caller_with(own)
         if caller is not None or not self._open or not _has_no_key(own):

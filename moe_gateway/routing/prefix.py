@@ -158,7 +158,7 @@ def _remember(memory: OrderedDict[Hashable, Any], key: Hashable, value: Any) -> 
 
 
 def _conversation(session: bytes, messages: list[msgspec.Raw]) -> bytes:
-    """What names the conversation: its session, else its messages up to the first answer. Two
+    """Return the conversation's key: its session, else its messages up to the first answer. Two
     conversations may begin with the same question, but hardly with the same answer, too. Empty
     where there is no answer yet."""
     if session:

@@ -109,7 +109,7 @@ def _named(headers: Headers) -> set[bytes]:
 
 
 def session_of(own: Mapping[bytes, bytes]) -> bytes:
-    """What the caller calls the conversation; empty where it does not say."""
+    """Return the caller's id of the conversation; empty if the request has none."""
     return next((own[name] for name in SESSION_HEADERS if own.get(name)), b"")
 
 

@@ -32,7 +32,7 @@ async def list_chat_models(parts: WithParts) -> ChatModels:
 
 
 async def chat_models(parts: Parts) -> list[ChatModel]:
-    """What a person can choose to talk with; the agent is the first one."""
+    """Models that a person can choose for a conversation; the agent is the first one."""
     workflows = offered(parts.runs.engine.workflows)
     takes = {
         name: [field for field in SETTINGS if field in workflow.input_schema()["properties"]]

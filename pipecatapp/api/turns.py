@@ -29,7 +29,7 @@ LARGEST: Final = 6_000_000
 
 
 class NewTurn(BaseModel):
-    """What a person says, with files and images, and how it is answered.
+    """A person's message with files and images, and the settings of its answer.
 
     `model` is the agent, a workflow, or `expert/` and the name of an expert that the agent asks.
     `settings` are those of the conversation from now on; without them its own are used.

@@ -1,4 +1,4 @@
-"""Workflows that runs write: checked as those of people, and started as runs of their own."""
+"""Workflows that runs write: checked like those of people, and started as separate runs."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
@@ -21,7 +21,7 @@ class AuthoringService:
         self._runs = runs
 
     async def examine(self, document: str, allow: Collection[Effect]) -> Examined:
-        """A document as it would run with these effects; a wrong one is told, not raised."""
+        """Check a document as it would run with these effects. Errors are returned, not raised."""
         engine = self._runs.engine
         try:
             workflow = self._runs.workflow(Document(document=document, file="authored.yaml"))

@@ -155,7 +155,7 @@ class ConversationService:
         return records.summary(self._ledger.read, new)
 
     def message(self, id: str, run: str, *, owner: str = "") -> tuple[str, list[Attachment]]:
-        """What a person said in a turn: the text and the attachments. Raises `UnknownTurn`."""
+        """Return the text and the attachments of a person's turn. Raises `UnknownTurn`."""
         self._check(id, owner)
         self._check_turn(id, run)
         [turn] = records.of_runs(self._ledger.read, [run], {})

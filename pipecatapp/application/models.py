@@ -93,7 +93,7 @@ class ModelList(BaseModel):
     can_pull: bool
     can_use: bool
     command: str
-    """What to type where models cannot be changed from the page; empty where they can."""
+    """Return the command to type if the page cannot change models; empty if it can."""
     demo: bool
     """The served model is the small one that every installation starts with."""
     suggested: str | None
@@ -103,7 +103,7 @@ class ModelList(BaseModel):
 
 
 class Pull:
-    """A download in a thread of its own, which does not keep the process from ending."""
+    """A download in a daemon thread, which does not keep the process from ending."""
 
     def __init__(self, name: str, work: Callable[["Pull"], object]) -> None:
         self.name, self.view = name, PullView(state="running")
@@ -303,7 +303,7 @@ class ModelService:
         ]
 
     def _pull(self, name: str) -> PullView | None:
-        """What is shown of a download; one that has ended well is shown as an installed model."""
+        """Return the state of a download; a finished one is shown as an installed model."""
         under_way = self._pulls.get(name)
         if under_way is None or (under_way.running and not under_way.thread.is_alive()):
             return None

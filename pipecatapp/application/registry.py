@@ -12,7 +12,7 @@ AGENT: Final = "agent"
 AGENT_WORKFLOW: Final = "agent-turn"
 PREFIX: Final = "workflow/"
 EXPERT: Final = "expert/"
-"""What comes before the name of an expert that the agent is to ask."""
+"""Prefix of the name of an expert that the agent should use."""
 
 
 def asking(expert: str) -> str:

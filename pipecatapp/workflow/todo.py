@@ -34,7 +34,7 @@ class TodoItem(BaseModel):
     text: str
     state: State
     by: str = ""
-    """Who struck or added it."""
+    """The person that struck or added it."""
 
 
 def todo_list(reader: Reader, row: RunRow, steps: Sequence[StepRow]) -> list[TodoItem]:

@@ -26,7 +26,7 @@ WithStudio = Annotated[Studio, Depends(studio_of)]
 
 
 class Transcript(BaseModel):
-    """What was said; empty where nobody spoke."""
+    """The transcript; empty if nobody spoke."""
 
     text: str
 

@@ -1,4 +1,4 @@
-"""What tools need of the application to check and start workflows that a run has written."""
+"""The application's interface to check and start workflows that a run has written."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -11,7 +11,7 @@ from pipecatapp.workflow import BY_AUTHOR, Context, Effect, ToolFailed, tool
 
 FENCE: Final = re.compile(r"```[a-z]*\s*\n(.*?)\n?\s*```", re.DOTALL)
 FORBIDDEN: Final = ("workflow/autonomy", "run.start")
-"""What continues a chain: the engine does that, and asks before."""
+"""Tools that continue a chain: only the engine does that, after a question."""
 
 
 class Checked(BaseModel):

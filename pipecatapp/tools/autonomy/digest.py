@@ -18,7 +18,7 @@ FAILURES: Final = 3
 
 
 class Digest(BaseModel):
-    """What earlier runs show."""
+    """A digest of earlier runs."""
 
     text: str = Field(description="A line or more for each run; empty if none is like it.")
     runs: list[str] = Field(description="The ids of these runs.")

@@ -1,4 +1,4 @@
-"""The tool that starts a run of its own for a step."""
+"""The tool that starts a separate run for a step."""
 
 from typing import Annotated, Any
 

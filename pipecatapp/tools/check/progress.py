@@ -9,7 +9,7 @@ from pipecatapp.workflow import BY_AUTHOR, Context, tool
 
 
 class Try(BaseModel):
-    """What one attempt came to."""
+    """The result of one attempt."""
 
     signature: str = Field(description="Signature of the error; empty if there was none.")
     tree: str = Field(description="Hash of all files after the attempt.")

@@ -31,7 +31,7 @@ class FolderRule(BaseModel):
 
 
 class StructureProblem(BaseModel):
-    """What is against a rule."""
+    """A violation of a rule."""
 
     kind: Literal["lines", "folder", "cycle", "rule"]
     path: str = Field(description="The file or folder.")

@@ -86,7 +86,7 @@ class ConsulPlaces:
         return sorted([*told, *there.values()], key=lambda machine: machine.name)
 
     async def measure(self) -> dict[str, HostStats]:
-        """What Nomad measures on its clients."""
+        """Measurements of Nomad's clients."""
         return await self._nomad.measure() if self._nomad is not None else {}
 
     async def restart(self, service: str, machine: str) -> None:

@@ -1,4 +1,4 @@
-"""What Nomad says of its machines and jobs, and a restart. The page lives without it."""
+"""Nomad's data on machines and jobs, and restarts. The page also works without Nomad."""
 
 import asyncio
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ class NomadView:
         return {job: why for job, why in reasons.items() if why}
 
     async def measure(self) -> dict[str, HostStats]:
-        """What its clients measure, by name; those that do not answer are left out."""
+        """Return the measurements of its clients by name, without clients that do not answer."""
         nodes = [one for one in await self._ask("/v1/nodes") if one["Status"] == "ready"]
         found = await asyncio.gather(*(self._measure(node["ID"]) for node in nodes))
         return {

@@ -62,7 +62,7 @@ class Places(Protocol):
         ...
 
     async def measure(self) -> dict[str, HostStats]:
-        """What can be measured of each machine, by its name."""
+        """Return the measurements of each machine by its name."""
         ...
 
     async def restart(self, service: str, machine: str) -> None:

@@ -1,4 +1,4 @@
-"""What every tool that runs programs takes, and how it runs one."""
+"""Shared inputs of the tools that run programs, and the call of a program."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

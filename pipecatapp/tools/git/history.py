@@ -12,7 +12,7 @@ SHOWN: Final = 100_000
 
 
 class Difference(BaseModel):
-    """What changed."""
+    """The changes."""
 
     diff: str = Field(description="As a unified diff; a long one is cut.")
     cut: bool = Field(description="Whether it is cut.")

@@ -18,7 +18,7 @@ Names = Sequence[Literal["goal", "files", "notes"]]
 
 
 class Kind(BaseModel):
-    """What a step of one kind is made of; a document defines it, never a model."""
+    """The template of a step of one kind; a document defines it, never a model."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -42,7 +42,7 @@ class Wanted(BaseModel):
 
 
 class Answer(BaseModel):
-    """What a planner says of one step: the steps that it consists of."""
+    """A planner's answer for one step: the steps that it consists of."""
 
     steps: list[Wanted]
 
@@ -183,7 +183,7 @@ def _node(step: KnownStep, every: Sequence[KnownStep], kinds: Mapping[str, Kind]
 
 
 def _written(value: Any) -> Any:
-    """A value as a document writes it; the texts in it are no expressions."""
+    """Return a value as written in a document; its texts are not expressions."""
     if isinstance(value, str):
         return literal(value)
     if isinstance(value, list):

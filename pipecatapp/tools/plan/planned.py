@@ -47,7 +47,7 @@ class Plan(BaseModel):
 def composed(ctx: Context, base: str, layers: Sequence[str], layer: Json | None) -> Plan:
     """The plan that comes of a base, layers, and one further layer.
 
-    What is wrong with that layer is told in `problems`. Raises `ToolFailed` for an unknown base.
+    `problems` lists the errors of that layer. Raises `ToolFailed` for an unknown base.
     """
     documents = ctx.service(Documents)
     if base not in documents.written:

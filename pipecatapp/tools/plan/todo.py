@@ -10,7 +10,7 @@ from pipecatapp.workflow.storage import added
 
 
 class NewItems(BaseModel):
-    """What has come since the last call."""
+    """The items added since the last call."""
 
     steps: list[Wanted] = Field(
         description="The items as steps of a plan, for `plan.expand`; the oldest first."

@@ -1,4 +1,4 @@
-"""What tools need of a bug tracker, a CI and a source control, whoever provides it.
+"""Interfaces to a bug tracker, a CI and a source control, independent of the provider.
 
 A new implementation is one module with the functions `tracker`, `ci` and `scm`, or some of them,
 which make a port from its settings, and an entry in `opening.IMPLEMENTATIONS`.

@@ -56,7 +56,7 @@ async def save(
     for text in layers:
         layer = read_layer(text, file="layer").document
         overrides = layer.model_dump(by_alias=True, exclude_defaults=True)
-        # What layers append are the notes of the run.
+        # Layers append only the notes of the run.
         for name in ("add", "disable"):
             if overrides.get(name):
                 document.setdefault(name, []).extend(overrides[name])

@@ -65,7 +65,7 @@ def add(id: str, run: str, text: str, by: str) -> Statement:
 
 
 def struck(reader: Reader, run: str) -> dict[str, str]:
-    """Who struck which steps of plans, by path."""
+    """Return the person that struck each step of plans, by path."""
     return {row["path"]: read_json(row["body"])["by"] for row in _rows(reader, run, "strike")}
 
 

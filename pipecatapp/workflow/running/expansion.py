@@ -23,7 +23,7 @@ MOST_NODES: Final = 50
 
 
 class PlanResults(BaseModel):
-    """What the steps of a plan gave."""
+    """The outputs of the steps of a plan."""
 
     outputs: dict[str, Any] = Field(description="The outputs of the plan's document.")
     steps: dict[str, Any] = Field(
@@ -87,7 +87,7 @@ def plans_of(steps: Iterable[StepRow], value: Callable[[str | None], Any]) -> di
 
 
 def flat_results(scope: Scope) -> Json:
-    """What the calls of a scope and of the scopes in it gave, by the path of each."""
+    """Return the outputs of the calls of a scope and its inner scopes, by path."""
     return dict(_flat(scope.nodes, scope.results(), ""))
 
 

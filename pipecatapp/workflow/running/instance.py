@@ -63,7 +63,7 @@ class Instances:
     remarks: list[Remark] = field(default_factory=list)
     """What people have told the run so far."""
     struck: dict[str, str] = field(default_factory=dict)
-    """Who struck which steps of plans off the to-do list, by path."""
+    """The person that struck each step of plans off the to-do list, by path."""
     open: dict[str, str] = field(default_factory=dict)
     """Instances that have begun and not ended: path to node."""
     may_ask: Callable[[], bool] = lambda: True

@@ -28,7 +28,7 @@ OPERATOR: Final = re.compile(rb"not\s+in|is\s+not|in|is|and|or|<=|>=|==|!=|//|\*
 
 @dataclass(frozen=True)
 class Replacement:
-    """Bytes of a file and what may stand there instead."""
+    """Bytes of a file and their possible replacements."""
 
     start: int
     end: int
@@ -127,7 +127,7 @@ class _Places:
     def _between(
         self, left: ast.expr, right: ast.expr, new: tuple[str, ...]
     ) -> Iterator[Replacement]:
-        """Replace the operator between two operands, which may stand in brackets."""
+        """Replace the operator between two operands, which may be in brackets."""
         start, end = self._span(left)[1], self._span(right)[0]
         found = OPERATOR.search(self._data, start, end)
         if found:

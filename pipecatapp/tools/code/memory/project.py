@@ -33,7 +33,7 @@ class FileVersion(BaseModel):
 
 
 class Memory(BaseModel):
-    """What is stored of the project."""
+    """The stored files of a project."""
 
     files: list[str] = Field(description="The paths of the files that have the name, by path.")
     left_out: int = Field(description="How many more there are.")

@@ -42,7 +42,7 @@ CHECK_SECONDS: Final = 20
 
 
 class TaskResult(BaseModel):
-    """What became of one task."""
+    """The result of one task."""
 
     id: str
     skill: Skill
@@ -52,7 +52,7 @@ class TaskResult(BaseModel):
 
 
 class Evaluated(BaseModel):
-    """What the model can do."""
+    """The measured abilities of a model."""
 
     evaluation: Evaluation = Field(
         description="Model, time, seconds, tokens_per_second and, by skill, tasks tried and done."
