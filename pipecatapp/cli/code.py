@@ -18,8 +18,25 @@ Json = dict[str, Any]
 ModelOption = Annotated[
     str, typer.Option("--model", metavar="NAME", help="The model or role that writes the code.")
 ]
-
-
+RepositoryOption = Annotated[
+    Path, typer.Option("--repo", metavar="FOLDER", help="The git repository.")
+]
+PackagesOption = Annotated[
+    list[str],
+    typer.Option(
+        "--package",
+        metavar="NAME",
+        help="A Python package for the command. Default: the project's own list. Repeatable.",
+    ),
+]
+MayTouchOption = Annotated[
+    list[str],
+    typer.Option(
+        "--may-touch",
+        metavar="PATTERN",
+        help="Change only files that match, such as src/**. Repeatable.",
+    ),
+]
 EditOption = Annotated[
     str,
     typer.Option(
@@ -32,9 +49,7 @@ EditOption = Annotated[
 
 def fix_bug(
     command: Annotated[str, typer.Argument(metavar="COMMAND", help="The command line that fails.")],
-    repo: Annotated[
-        Path, typer.Option("--repo", metavar="FOLDER", help="The git repository.")
-    ] = Path(),
+    repo: RepositoryOption = Path(),
     check: Annotated[
         str,
         typer.Option(
@@ -42,22 +57,8 @@ def fix_bug(
         ),
     ] = "",
     about: Annotated[str, typer.Option("--about", help="A description of the bug.")] = "",
-    packages: Annotated[
-        list[str],
-        typer.Option(
-            "--package",
-            metavar="NAME",
-            help="A Python package for the command. Default: the project's own list. Repeatable.",
-        ),
-    ] = [],  # noqa: B006
-    may_touch: Annotated[
-        list[str],
-        typer.Option(
-            "--may-touch",
-            metavar="PATTERN",
-            help="Change only files that match, such as src/**. Repeatable.",
-        ),
-    ] = [],  # noqa: B006
+    packages: PackagesOption = [],  # noqa: B006
+    may_touch: MayTouchOption = [],  # noqa: B006
     protect: Annotated[
         list[str],
         typer.Option(
@@ -150,43 +151,33 @@ def build_app(
 
 def code_task(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="Description of the change.")],
-    repo: Annotated[
-        Path, typer.Option("--repo", metavar="FOLDER", help="The git repository.")
-    ] = Path(),
+    repo: RepositoryOption = Path(),
     test: Annotated[
         str,
-        typer.Option("--test", metavar="COMMAND", help="Must succeed afterwards."),
+        typer.Option("--test", metavar="COMMAND", help="Command that must succeed afterwards."),
     ] = "",
-    packages: Annotated[
-        list[str],
-        typer.Option(
-            "--package",
-            metavar="NAME",
-            help="A Python package that the command needs; default: those that the project names.",
-        ),
-    ] = [],  # noqa: B006
-    may_touch: Annotated[
-        list[str],
-        typer.Option(
-            "--may-touch", metavar="PATTERN", help="Change only files that fit, such as src/**."
-        ),
-    ] = [],  # noqa: B006
+    packages: PackagesOption = [],  # noqa: B006
+    may_touch: MayTouchOption = [],  # noqa: B006
     protect: Annotated[
         list[str],
-        typer.Option("--protect", metavar="PATTERN", help="Never change files that fit."),
+        typer.Option(
+            "--protect", metavar="PATTERN", help="Never change files that match. Repeatable."
+        ),
     ] = [],  # noqa: B006
     reuse: Annotated[
         str,
         typer.Option(
             "--reuse",
             metavar="ask|auto|never",
-            help="Whether a stored task like this one is used: you decide, or its score.",
+            help="Whether to use a similar stored task. ask: you decide. auto: its score decides.",
         ),
     ] = "ask",
     push_to: Annotated[
         Path | None,
         typer.Option(
-            "--push-to", metavar="FOLDER", help="A bare repository that gets the branch instead."
+            "--push-to",
+            metavar="FOLDER",
+            help="A bare repository that receives the branch instead of --repo.",
         ),
     ] = None,
     model: ModelOption = "",
@@ -196,9 +187,9 @@ def code_task(
 ) -> None:
     """Plan a task, do its steps, test and review the result, and deliver it as a branch.
 
-    A failed attempt is taken back and tried again with what it showed, twice at most. In a terminal
-    you are asked what is unclear, and whether a stored task is used. Exit codes: 0 done, 1 not, 2
-    invalid.
+    A failed attempt is undone and repeated with a note of its failure, at most twice. In a terminal
+    you are asked what is unclear and whether to use a stored task. Exit code: 0 done, 1 not done,
+    2 invalid input.
     """
     with exit_codes():
         folder = repository_of(repo)
