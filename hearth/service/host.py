@@ -16,7 +16,10 @@ from pathlib import Path
 from typing import Final
 
 import psutil
+import structlog
 from pydantic import BaseModel
+
+log = structlog.get_logger()
 
 SYSTEM: Final = Path("/sys")
 NVIDIA: Final = (
@@ -156,10 +159,13 @@ def battery_watts(system: Path) -> float | None:
 
 
 def nvidia_cards(command: Sequence[str] = NVIDIA) -> list[Card]:
-    """NVIDIA's cards; none where their driver is not installed."""
+    """Return NVIDIA's cards; none without their driver. A driver that fails is logged."""
     try:
         ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=5)
-    except (OSError, subprocess.SubprocessError):
+    except FileNotFoundError:
+        return []
+    except (OSError, subprocess.SubprocessError) as error:
+        log.warning("graphics_cards_not_measured", reason=str(error))
         return []
     rows = csv.reader(ended.stdout.splitlines(), skipinitialspace=True)
     return [_nvidia_card(row) for row in rows if len(row) == 6]

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
+import structlog
 from pydantic import BaseModel
 
 from hearth.files import sync_folder, write_atomic
@@ -25,6 +26,8 @@ from pipecatapp.application.library.promotion_records import (
 from pipecatapp.application.runs import RunService
 from pipecatapp.workflow import Prompt
 from pipecatapp.workflow.storage import now
+
+log = structlog.get_logger()
 
 SHOWN_FILES: Final = ("campaign", "gate", "proposal")
 """Files of a campaign that are shown beside its candidates."""
@@ -80,11 +83,17 @@ class PromotionService:
         return CampaignList(campaigns=found, promotions=live)
 
     def archive(self, campaign: str) -> CampaignArchive:
-        """Return one campaign with all of its candidates; raises `UnknownCampaign`."""
+        """Return one campaign with all of its candidates.
+
+        Damaged candidates are left out. Raises `UnknownCampaign`, also if `campaign.json` is
+        damaged.
+        """
         folder = self._folder(campaign)
+        shown = {name: _json(folder / f"{name}.json") for name in SHOWN_FILES}
+        if shown["campaign"] is None:
+            raise UnknownCampaign(f"The file campaign.json of {campaign!r} is damaged.")
         files = sorted((folder / "candidates").glob("[!.]*.json"))
         candidates = [one for one in map(_json, files) if one]
-        shown = {name: _json(folder / f"{name}.json") for name in SHOWN_FILES}
         return CampaignArchive.model_validate({**shown, "candidates": candidates})
 
     def promote(self, campaign: str, *, by: str) -> Promotion:
@@ -167,9 +176,12 @@ def _text_of(prompt: Prompt) -> PromptText:
 
 
 def _json(file: Path) -> dict[str, Any] | None:
-    """The object in a file; None for one that is missing or damaged."""
+    """Return the object in a file; None for a missing or, with a warning, a damaged one."""
     try:
         value = json.loads(file.read_bytes())
-    except (FileNotFoundError, ValueError):
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        log.warning("campaign_file_damaged", path=str(file), reason=str(error))
         return None
     return value if isinstance(value, dict) else None

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import psutil
+from structlog.testing import capture_logs
 
 from hearth.service.host import HostMeter, amd_cards, battery_watts, nvidia_cards
 
@@ -94,7 +95,11 @@ def test_cards_of_nvidia_are_read_and_what_they_do_not_tell_is_none(tmp_path: Pa
 
 def test_program_of_the_driver_that_fails_is_no_card() -> None:
     """A driver that does not fit the kernel writes an error in place of rows."""
-    assert nvidia_cards((sys.executable, "-c", "raise SystemExit('no driver')")) == []
+    with capture_logs() as logs:
+        assert nvidia_cards((sys.executable, "-c", "raise SystemExit('no driver')")) == []
+        assert nvidia_cards(("nosuch-nvidia-smi",)) == []
+
+    assert [entry["event"] for entry in logs] == ["graphics_cards_not_measured"]
 
 
 def test_cards_of_amd_are_read_from_the_kernel(tmp_path: Path) -> None:
