@@ -5,8 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from pipecatapp.api.access import known_caller
 from pipecatapp.api.library.library import Id
+from pipecatapp.api.owners import administrator
 from pipecatapp.api.parts import WithParts
 from pipecatapp.application.library.promotion_records import Promotion
 from pipecatapp.application.library.promotions import (
@@ -15,7 +15,7 @@ from pipecatapp.application.library.promotions import (
     PromotionService,
 )
 
-router = APIRouter(prefix="/api/evolution", dependencies=[Depends(known_caller)])
+router = APIRouter(prefix="/api/evolution", dependencies=[Depends(administrator)])
 
 
 def promotions_of(request: Request, parts: WithParts) -> PromotionService:

@@ -1,4 +1,4 @@
-"""Files of a campaign that are damaged, as the API shows them."""
+"""The API of campaigns: damaged files, and keys with fewer rights."""
 
 import json
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from pipecatapp.application.callers import CALLER
 from tests.integration.agent.conftest import House
 
 
@@ -39,3 +40,17 @@ def test_campaign_with_a_damaged_head_is_refused(house: House, campaign: Path) -
         refused = client.get("/api/evolution/answer-001")
 
     assert (refused.status_code, refused.json()["error"]["code"]) == (404, "campaign_not_found")
+
+
+def test_issued_key_neither_reads_nor_promotes(house: House, campaign: Path) -> None:
+    """A promoted prompt is live for everybody, so only the administrator confirms it."""
+    with house.client() as client:
+        guest = {CALLER: "guest"}
+        answers = [
+            client.get("/api/evolution/answer-001", headers=guest),
+            client.post("/api/evolution/answer-001/promote", json={"by": "x"}, headers=guest),
+            client.delete("/api/evolution/promotions/answer", headers=guest),
+        ]
+
+    codes = {(one.status_code, one.json()["error"]["code"]) for one in answers}
+    assert codes == {(403, "not_administrator")}
