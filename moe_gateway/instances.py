@@ -34,6 +34,8 @@ SLOTS_SECONDS: Final = 0.5
 """How long an answer about its slots may take, which llama-server tells between two pieces of work
 only."""
 
+NEW_SECONDS: Final = 60
+"""How long an instance that has never answered is checked ten times as often."""
 NOT_ASKED: Final = "not asked yet"
 
 
@@ -333,9 +335,15 @@ class Watch:
             task.cancel()
 
     async def _look(self, instance: Instance) -> None:
-        """Watch one instance until cancelled."""
+        """Watch one instance until cancelled.
+
+        One that starts together with the gateway is found soon after it answers, so that the first
+        request of a user finds all models.
+        """
         asked_at = -self.settings.models_interval
         loop = asyncio.get_running_loop()
+        new_until = loop.time() + NEW_SECONDS
+        answered = False
         while True:
             due = loop.time() - asked_at >= self.settings.models_interval
             try:
@@ -346,7 +354,9 @@ class Watch:
                 if not (isinstance(error, TimedOut) and instance.in_flight):
                     instance.ill(str(error))
             self.tell()
-            await asyncio.sleep(self.settings.check_interval)
+            answered = answered or instance.healthy
+            new = not answered and loop.time() < new_until
+            await asyncio.sleep(self.settings.check_interval / (10 if new else 1))
 
     async def _check(self, instance: Instance, *, ask_models: bool) -> None:
         status, body = await self._get(instance, "/health")

@@ -9,7 +9,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from hearth.openai_api.testing import ScriptedModel
 from hearth.service.health import Health
 from moe_gateway.app import build_app
+from tests.conftest import served
 from tests.integration.gateway.conftest import CHAT, Lab, caller, chat, instances_of, wait_until
+from tests.ports import free_port
 
 TIMES = ("first_byte", "duration", "upstream")
 
@@ -66,6 +68,19 @@ def test_instance_is_out_while_it_loads_and_back_when_it_is_ready(
     log = capsys.readouterr().out
     assert log.count("instance_lost") == 1
     assert log.count("instance_ready") == 2
+
+
+def test_instance_that_starts_after_the_gateway_is_found_before_the_next_usual_check(
+    lab: Lab,
+) -> None:
+    """The first request of a user right after the start finds its model."""
+    port = free_port()
+    late = lab.at(f"http://127.0.0.1:{port}", expert="small")
+    gateway = lab.gateway(late, ready=False, check_interval=50)
+    wait_until(lambda: instances_of(gateway)[0]["reason"] != "not asked yet")
+
+    with served(ScriptedModel("small").app, port=port):
+        wait_until(lambda: instances_of(gateway)[0]["healthy"])
 
 
 def test_experts_tell_what_they_are(lab: Lab) -> None:
