@@ -80,7 +80,8 @@ def test_instance_that_starts_after_the_gateway_is_found_before_the_next_usual_c
     wait_until(lambda: instances_of(gateway)[0]["reason"] != "not asked yet")
 
     with served(ScriptedModel("small").app, port=port):
-        wait_until(lambda: instances_of(gateway)[0]["healthy"])
+        wait_until(lambda: instances_of(gateway)[0]["healthy"], 20)
+        assert gateway.post(CHAT, json=chat("Hi", model="small")).status_code == 200
 
 
 def test_experts_tell_what_they_are(lab: Lab) -> None:
