@@ -84,3 +84,14 @@ def test_release_is_brought_to_all_machines_before_the_first_one_changes() -> No
     assert all(play["any_errors_fatal"] for play in plays)
     assert in_turn["serial"] == 1
     assert [role["role"] for role in in_turn["roles"]][-1] == "hearth_release"
+
+
+def test_agents_read_a_new_authority_one_after_the_other() -> None:
+    """All at once, they close the connections to their leader, and the next play finds none."""
+    plays = tree.load(tree.ROOT / "rotate_secrets.yaml")
+
+    (reload,) = [play for play in plays if play["name"] == "Trust in the new authority"]
+
+    assert (reload["serial"], reload["any_errors_fatal"]) == (1, True)
+    (block,) = [task["block"] for task in reload["tasks"]]
+    assert block[-1]["ansible.builtin.include_tasks"] == "ansible/playbooks/tasks/healthy.yaml"
