@@ -31,7 +31,7 @@ class Folders:
 
     @property
     def layers(self) -> Path:
-        """Golden layers, which `down` leaves."""
+        """Snapshots, which `down` keeps."""
         return self.root / "layers"
 
     @property

@@ -1,4 +1,4 @@
-"""Golden layers: what hosts have become, kept to begin with, of any lab, as often as wanted."""
+"""Snapshots of hosts' disks, from which hosts of any lab can start."""
 
 from pathlib import Path
 
