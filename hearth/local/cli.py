@@ -168,6 +168,8 @@ def _show_cluster(cluster: Cluster, *, as_json: bool, with_key: bool) -> int:
         cluster_status.show(status, cluster.url, Console())
         if with_key:
             typer.echo(f"Key       {cluster.key}")
+        elif cluster.secrets_file is not None:
+            typer.echo(f"Key       in {cluster.secrets_file}, encrypted; --key shows it")
     return status.exit_code
 
 

@@ -11,6 +11,7 @@ LocalError
 ├── StopFailed           what runs does not end
 ├── NoLog                no service of that name has written anything
 ├── ClusterUnknown       the cluster cannot be reached from here
+├── SecretsClosed        the secrets of the cluster cannot be decrypted
 └── ServiceError
     ├── StartFailed      a service ended, or did not become healthy, while starting
     └── ServiceGaveUp    a service ended again and again
@@ -117,6 +118,17 @@ class ClusterUnknown(LocalError):
         super().__init__(
             f"The cluster cannot be reached ({reason}): name another inventory with -i, or set "
             "HEARTH_CLUSTER_URL and HEARTH_CLUSTER_KEY_FILE."
+        )
+
+
+class SecretsClosed(LocalError):
+    """Name a file with the password of the secrets in HEARTH_VAULT_PASSWORD_FILE."""
+
+    def __init__(self, inventory: Path, reason: str) -> None:
+        super().__init__(
+            f"The secrets of {inventory} are encrypted and {reason}: write the password that you"
+            " chose for them into a file that only you can read, name it in"
+            " HEARTH_VAULT_PASSWORD_FILE, and run this again; on a terminal it is asked for."
         )
 
 

@@ -71,5 +71,6 @@ def _play(
     return subprocess.run(
         ["bash", "-c", 'ulimit -f "$0" && exec "$@"', disk_kb, *words],
         cwd=folder, capture_output=True, text=True, check=False,
-        env={**os.environ, "ANSIBLE_CONFIG": str(tree.ROOT / "ansible.cfg"), "NO_COLOR": "1"},
+        env={**os.environ, "ANSIBLE_CONFIG": str(tree.ROOT / "ansible.cfg"), "NO_COLOR": "1",
+             "ANSIBLE_STDOUT_CALLBACK": "default"},
     )  # fmt: skip

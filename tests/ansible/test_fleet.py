@@ -48,7 +48,8 @@ def output(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     ended = subprocess.run(
         [BIN / "ansible-playbook", "--check", "-i", inventory, folder / PLAY.name],
         cwd=tree.ROOT, capture_output=True, text=True, check=False,
-        env={**os.environ, "ANSIBLE_CONFIG": str(tree.ROOT / "ansible.cfg"), "NO_COLOR": "1"},
+        env={**os.environ, "ANSIBLE_CONFIG": str(tree.ROOT / "ansible.cfg"), "NO_COLOR": "1",
+             "ANSIBLE_STDOUT_CALLBACK": "default"},
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout[-6000:] + ended.stderr[-2000:]
     return folder / "chosen", ended.stdout

@@ -147,7 +147,7 @@ def _install(root: Path, checkout: Path, releases: dict[str, list[str]]) -> str:
          *words, INSTALL],
         capture_output=True, text=True, check=False,
         env={**os.environ, "ANSIBLE_CONFIG": str(tree.ROOT / "ansible.cfg"),
-             "ANSIBLE_NOCOLOR": "1"},
+             "ANSIBLE_NOCOLOR": "1", "ANSIBLE_STDOUT_CALLBACK": "default"},
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout[-4000:] + ended.stderr[-2000:]
     return ended.stdout

@@ -116,6 +116,7 @@ class Machines:
             cwd=build_engines.REPOSITORY, capture_output=True, text=True, check=False,
             env={
                 **os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "NO_COLOR": "1",
+                "ANSIBLE_STDOUT_CALLBACK": "default",
                 # Ansible writes into $HOME and reads in the home of the user, which may differ.
                 "ANSIBLE_ASYNC_DIR": str(self.folder / "async"),
             },
