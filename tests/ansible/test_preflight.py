@@ -163,3 +163,41 @@ def test_faults_of_a_machine_are_told_together(ran: tuple[Report, str]) -> None:
     assert "machine cannot be part of the cluster yet: (1) " in said
     assert said.count(f"({len(failures(ran[0], 'machine'))}) ") >= 1
     assert "sound cannot be part" not in said
+
+
+LOGIN = """
+- hosts: cluster
+  gather_facts: false
+  connection: local
+  tasks:
+    - ansible.builtin.import_role: {name: preflight_checks, tasks_from: login.yaml}
+"""
+
+
+def test_login_without_the_rights_of_root_is_told_with_the_remedy(tmp_path: Path) -> None:
+    """Ansible would say that gathering facts failed."""
+    sudo = tmp_path / "sudo"
+    sudo.write_text("#!/bin/sh\necho 'me is not in the sudoers file.' >&2\nexit 1\n")
+    sudo.chmod(0o755)
+    hosts = {
+        "refused": {"ansible_become_exe": str(sudo), "ansible_user": "me",
+                    # Who is root already is not asked to become it.
+                    "ansible_become_user": "nobody"},
+        "without-python": {"ansible_python_interpreter": str(tmp_path / "python3"),
+                           "ansible_become": False},
+        "sound": {"ansible_become": False},
+    }  # fmt: skip
+    (tmp_path / "login.json").write_text(json.dumps({"cluster": {"hosts": hosts}}))
+    (tmp_path / "login.yaml").write_text(LOGIN)
+
+    ended = subprocess.run(
+        [BIN / "ansible-playbook", "-i", tmp_path / "login.json", tmp_path / "login.yaml"],
+        cwd=tree.ROOT, capture_output=True, text=True, check=False,
+        env={**os.environ, "ANSIBLE_CONFIG": str(tree.ROOT / "ansible.cfg"), "NO_COLOR": "1"},
+    )  # fmt: skip
+
+    said = " ".join(ended.stdout.split())
+    assert "refused: me cannot become root by sudo (me is not in the sudoers file.)" in said
+    assert "adduser me sudo" in said
+    assert "without-python has no Python. Run there as root: `apt-get install python3`" in said
+    assert "sound: unchanged" in said
