@@ -26,12 +26,15 @@ class Settings(StrictSettings):
 
     state_dir: Path = Field(
         default_factory=default_state_dir,
-        description="Where keys, models, runs and logs of one instance are kept.",
+        description="Directory for the keys, models, runs and logs of one instance.",
     )
     port_base: int = Field(
         8000, ge=1024, le=65000, description="First port; the others are counted from it."
     )
     engine: Engine = Field("xllamacpp", description="Which llama.cpp build serves the model.")
+    catalogue: Path | None = Field(
+        None, description="Another model catalogue than the one that came with Hearth."
+    )
     speech: bool = Field(
         default=True, description="Start what hears and speaks, too; it takes half a gigabyte."
     )
@@ -41,7 +44,7 @@ class Settings(StrictSettings):
     tts_model: str = Field("en-us-joe", description="The catalogue's voice that speaks.")
     speech_language: str | None = Field(
         None,
-        description="What is spoken, such as `de`; without it, what the models know.",
+        description="Language of speech, such as `de`. Default: the languages of the models.",
     )
     llama_server_binary: Path | None = Field(
         None, description="The llama-server program; without it, the one on PATH."

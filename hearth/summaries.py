@@ -1,53 +1,51 @@
 """What each command does: `hearth --help` shows it without loading any command."""
 
+from collections.abc import Mapping
 from typing import Final
 
-SUMMARIES: Final = {
-    "up": "Start Hearth on this machine and show its logs; Ctrl-C stops it.",
-    "down": "Stop the instance that runs on the state directory.",
-    "status": (
-        "Show every service, and of a cluster machines and experts, too; exit code 0 all "
-        "healthy, 1\n"
-        "some not, 3 nothing runs."
-    ),
-    "doctor": "Check everything that Hearth needs here; exit code 1 when something fails.",
-    "logs": "Show what the services wrote, in the order in which they wrote it.",
-    "run": "Run a workflow; its text is printed as it comes. Ctrl-C cancels the run.",
-    "plan": "Show the graph of a workflow without running it; exit code 2 when it is wrong.",
-    "explain": "Show which layer, variant or document says what of a field; the first one wins.",
-    "flatten": "Write out the workflow that comes of a document, its variants and layers.",
-    "backup": (
-        "Write ledger, notes, documents and keys into one file; what runs goes on meanwhile."
-    ),
-    "restore": (
-        "Make a backup the state again; what it replaces stays in the folder backups of the state."
-    ),
-    "validate": (
-        "Check workflows as `plan` and `run` do; exit code 2 when one of them is wrong. "
-        "Files that are\n"
-        "checked together may use and extend each other."
-    ),
-    "tools": (
-        "List the tools that nodes can use, with the effect of each; --json adds their schemas."
-    ),
-    "import": (
-        "Read a file of OrchestrAI (`pipeline:`), or one with connected `nodes:`, as a workflow."
-    ),
-    "say": "Speak a text, on this machine's loudspeaker or into a file.",
-    "listen": "Write down what is said in a recording.",
-    "lab": "Real hosts on this machine, to try an inventory on; needs root.",
-    "models": "See, get, choose and remove models.",
-    "keys": "Make, see, limit and revoke keys.",
-    "code": "Let agents change source code.",
-    "runs": "List, show, answer, cancel, repeat, compare, export and remove runs.",
-    "conversations": "List, rename, delete and export conversations.",
-    "workflows": "List, show, edit, compare, save and remove workflows.",
-    "layers": "List, show, save and remove layers, which change workflows.",
-    "schedule": "List, add, pause, resume, run and remove schedules.",
-    "tasks": "List, show, add, copy, run and remove stored tasks.",
-    "prompts": "List, show, add and remove system prompts for models.",
-    "projects": "List and show projects.",
-    "secrets": "List, set and remove secrets, which programs of projects receive.",
-    "fixes": "List, show, export, import and remove stored fixes.",
+SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = {
+    "Run Hearth": {
+        "up": "Start Hearth on this machine and show its logs.",
+        "down": "Stop the instance.",
+        "status": "Show the status of services, machines and experts.",
+        "doctor": "Check what Hearth needs on this machine.",
+        "logs": "Show the services' logs in order of time.",
+        "models": "List, download, choose and remove models.",
+        "keys": "Create, list, limit and revoke API keys.",
+        "backup": "Write ledger, notes, documents and keys to one file.",
+        "restore": "Restore a backup.",
+    },
+    "Use it": {
+        "run": "Run a workflow and print its output as it arrives.",
+        "runs": "Manage runs: list, show, answer, cancel, repeat, compare, export and delete.",
+        "conversations": "Manage conversations: list, rename, pin, branch, delete and export.",
+        "tasks": "Manage stored tasks: list, show, add, copy, run and remove.",
+        "schedule": "Manage schedules: list, add, pause, resume, run and remove.",
+        "code": "Fix and write source code with agents.",
+        "fixes": "Manage stored fixes: list, show, export, import and remove.",
+        "say": "Speak a text on this machine's loudspeaker, or write the speech to a file.",
+        "listen": "Transcribe a recording.",
+    },
+    "Write workflows": {
+        "workflows": "Manage workflows: list, show, edit, compare, save and remove.",
+        "layers": "Manage layers, which change workflows: list, show, save and remove.",
+        "prompts": "Manage system prompts: list, show, add and remove.",
+        "projects": "List and show projects.",
+        "secrets": "Manage secrets for programs of projects: list, set and remove.",
+        "tools": "List the tools for workflow nodes with their effects.",
+        "plan": "Show the graph of a workflow without running it.",
+        "validate": "Check workflows as `plan` and `run` do.",
+        "explain": "Show the value that each layer, variant and document sets for a field.",
+        "flatten": (
+            "Print the workflow that results from a document, its variants and its layers."
+        ),
+        "import": (
+            "Convert an OrchestrAI file (`pipeline:`) or a file of connected `nodes:` to a "
+            "workflow."
+        ),
+    },
+    "Try a cluster": {
+        "lab": "Run test hosts on this machine to try an inventory.",
+    },
 }
-"""By name, in the order in which they are shown."""
+"""The first sentence of each command's help, by group, in the order in which they are shown."""

@@ -33,7 +33,7 @@ class Settings(StrictSettings):
     )
     model_dir: Path = Field(description="Where the model files lie, a folder a model.")
     catalogue: Path | None = Field(
-        None, description="Another catalogue than the one that came with Hearth."
+        None, description="Path of a catalogue to use instead of Hearth's."
     )
     engine: Engine = Field("xllamacpp", description="Which llama.cpp build serves the model.")
     llama_server_binary: Path | None = Field(

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from hearth.service.health import Health
 from hearth.service.settings import read_key
 from moe_gateway.admission import SMOOTHING, Circuit
+from moe_gateway.instances_file import InstancesFile
 from moe_gateway.settings import InstanceSettings, Settings
 from moe_gateway.upstream.connection import Address, TimedOut, UpstreamError
 from moe_gateway.upstream.pool import Pool, fixed_head
@@ -188,7 +189,11 @@ class Watch:
         self.instances, self.pool, self.settings, self.health = instances, pool, settings, health
         self.consul = self._consul()
         self._left, self._told = left, told
-        instances.extend(self.new(one) for one in settings.instances)
+        self._file = InstancesFile(settings.instances_file) if settings.instances_file else None
+        listed = self._file.changed() if self._file else None
+        self._listed = {one: self.new(one) for one in listed or settings.instances}
+        """The servers of the settings, or of their file."""
+        instances.extend(self._listed.values())
         self._found: dict[tuple[str, str], tuple[ServiceInstance, Instance]] = {}
         self._looking: dict[Instance, asyncio.Task[None]] = {}
         self._group = asyncio.TaskGroup()
@@ -211,6 +216,8 @@ class Watch:
         async with self._group:
             for instance in self.instances:
                 self._look_after(instance)
+            if self._file is not None:
+                self._group.create_task(self._file.follow(self.take_list))
             if self.consul is not None:
                 await self.consul.run()
             await asyncio.Event().wait()
@@ -229,6 +236,17 @@ class Watch:
         if self.consul is None:
             return "none is configured"
         return f"Consul: {self.consul.away}" if self.consul.away else "none is known to Consul"
+
+    def take_list(self, listed: Sequence[InstanceSettings]) -> None:
+        """Use these servers in place of those listed before; one that is in both goes on."""
+        for settings in self._listed.keys() - set(listed):
+            self._drop(self._listed.pop(settings), "it is no longer in the list of instances")
+        for settings in listed:
+            if settings not in self._listed:
+                instance = self._listed[settings] = self.new(settings)
+                self.instances.append(instance)
+                self._look_after(instance)
+        self.tell()
 
     # What Consul tells.
 
@@ -285,11 +303,14 @@ class Watch:
     def _forget(self, which: tuple[str, str]) -> None:
         if which in self._found:
             _, instance = self._found.pop(which)
-            self._look_away(instance)
-            instance.ill("it is no longer registered in Consul")
-            instance.gone = True
-            self.instances.remove(instance)
-            self._left(instance.label)
+            self._drop(instance, "it is no longer registered in Consul")
+
+    def _drop(self, instance: Instance, reason: str) -> None:
+        self._look_away(instance)
+        instance.ill(reason)
+        instance.gone = True
+        self.instances.remove(instance)
+        self._left(instance.label)
 
     # What the instances tell.
 

@@ -85,6 +85,11 @@ class Settings(TlsSettings):
     instances: tuple[InstanceSettings, ...] = Field(
         (), description="The servers behind the gateway, as a JSON list."
     )
+    instances_file: Path | None = Field(
+        None,
+        description="File with another such list, used in place of it once the file is there and"
+        " read again whenever it changes.",
+    )
     consul_url: AnyHttpUrl | None = Field(
         None,
         description="The Consul agent of this machine: experts and agents that are registered there"

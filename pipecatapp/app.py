@@ -25,7 +25,8 @@ from pipecatapp.api.library import fixes, importing, notes, projects, prompts, s
 from pipecatapp.api.mcp.endpoint import McpEndpoint, mcp_route
 from pipecatapp.api.openai import chat, completions, models
 from pipecatapp.api.parts import Parts, Stop
-from pipecatapp.api.state import backup, errands, logs
+from pipecatapp.api.state import backup, errands, keys, logs
+from pipecatapp.api.state import models as local_models
 from pipecatapp.api.static import static_routes
 from pipecatapp.api.voice import choices
 from pipecatapp.api.voice import socket as voice
@@ -35,6 +36,7 @@ from pipecatapp.api.voice.trust import trust_routes
 from pipecatapp.application.backup import apply_staged
 from pipecatapp.application.container import caller_keys, open_container
 from pipecatapp.application.engine import LedgerFailed, outwait
+from pipecatapp.application.models import ModelService
 from pipecatapp.application.remote_jobs import Errands
 from pipecatapp.metrics import RunMetrics
 from pipecatapp.settings import Settings
@@ -72,6 +74,8 @@ ROUTERS: Final = (
     choices.router,
     errands.router,
     logs.router,
+    local_models.router,
+    keys.router,
 )
 
 
@@ -111,6 +115,7 @@ def build_app(
             async with talking(settings, studio, parts), mcp.serving():
                 health.started()
                 yield
+                app.state.models.close()
                 await parts.drain(settings.drain_seconds)
 
     app = _routes(settings, lifespan, caller_keys(settings))
@@ -162,6 +167,8 @@ def _routes(settings: Settings, lifespan: Lifespan, keys: Sequence[str]) -> Fast
     app.state.access = Access(keys, public_origin=settings.public_origin)
     app.state.directory = settings.state
     app.state.errands = Errands(settings.errands)
+    local = settings.consul_url is None
+    app.state.models = ModelService(settings.state, settings.catalogue, local=local)
     app.add_middleware(Edge, max_body_bytes=settings.max_body_bytes)
     answer_errors_as_openai(app)
     for router in ROUTERS:

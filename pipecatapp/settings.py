@@ -31,6 +31,9 @@ class Settings(TlsSettings):
     state_dir: Path = Field(
         default_factory=default_state_dir, description="Where the ledger of this instance is kept."
     )
+    catalogue: Path | None = Field(
+        None, description="Another model catalogue than the one that came with Hearth."
+    )
     gateway_url: AnyHttpUrl = Field(
         AnyHttpUrl(f"http://127.0.0.1:{port_of(MOE_GATEWAY, DEFAULT_PORT_BASE)}/v1"),
         description="The OpenAI address that workflows ask for models.",

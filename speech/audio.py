@@ -49,7 +49,7 @@ def decode(data: bytes, *, longest_seconds: float) -> Samples:
             return _heard(file, most, longest_seconds)
     except soundfile.LibsndfileError as error:
         why = error.error_string.rstrip(".")
-        raise UnreadableAudio(f"The file is no audio that can be read: {why}.") from error
+        raise UnreadableAudio(f"The file cannot be read as audio: {why}.") from error
 
 
 def _heard(file: soundfile.SoundFile, most: int, longest_seconds: float) -> Samples:

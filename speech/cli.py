@@ -38,19 +38,24 @@ def commands(app: typer.Typer) -> None:
 
 
 def say(
-    text: Annotated[str, typer.Argument(help="What to say.")],
+    text: Annotated[str, typer.Argument(help="The text to speak.")],
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", "-o", help="Write a file (.wav, .mp3, .opus, .flac, .pcm); play nothing."
+            "--output",
+            "-o",
+            help="Write this file (.wav, .mp3, .opus, .flac, .pcm) instead of playing.",
         ),
     ] = None,
     speed: Annotated[
-        float, typer.Option("--speed", min=0.25, max=4.0, help="1 is the voice's own pace.")
+        float,
+        typer.Option(
+            "--speed", min=0.25, max=4.0, help="Speed, relative to the voice's normal speed."
+        ),
     ] = 1.0,
     state_dir: StateOption = None,
 ) -> None:
-    """Speak a text, on this machine's loudspeaker or into a file."""
+    """Speak a text on this machine's loudspeaker, or write the speech to a file."""
     with told():
         kind = output.suffix.removeprefix(".").lower() if output is not None else "wav"
         asked = {"model": "tts-1", "input": text, "response_format": kind, "speed": speed}
@@ -70,11 +75,11 @@ def listen(
     ],
     *,
     as_json: Annotated[
-        bool, typer.Option("--json", help="With its parts and their times.")
+        bool, typer.Option("--json", help="Print JSON with segments and their times.")
     ] = False,
     state_dir: StateOption = None,
 ) -> None:
-    """Write down what is said in a recording."""
+    """Transcribe a recording."""
     with told(), client(SPEECH_STT, state_dir) as http:
         answer = checked(
             http.post(
@@ -130,7 +135,9 @@ def play(sound: bytes) -> None:
     player = next((words for words in PLAYERS if shutil.which(words[0])), None)
     if player is None:
         names = ", ".join(words[0] for words in PLAYERS)
-        raise SpeechFailed(f"There is no player here ({names}): write a file with -o FILE.wav.")
+        raise SpeechFailed(
+            f"No audio player is installed ({names}): write a file with -o FILE.wav."
+        )
     with tempfile.NamedTemporaryFile(suffix=".wav") as file:
         file.write(sound)
         file.flush()

@@ -52,7 +52,7 @@ class SpeechMetrics:
         )
         self.restarted = Counter(
             "speech_engines_restarted_total",
-            "Engines that were started anew: because they ended, or for their memory.",
+            "Restarts of engines, because they ended or used too much memory.",
             ["why"],
             registry=registry,
         )

@@ -25,11 +25,11 @@ class Settings(TlsSettings):
         description="Files with the keys that callers may use."
     )
     model: str = Field(
-        description="Name of the catalogue's speech model; its engine comes with it."
+        description="Name of a speech model of the catalogue, which determines the engine."
     )
     model_dir: Path = Field(description="Where the model files lie, a folder a model.")
     catalogue: Path | None = Field(
-        None, description="Another catalogue than the one that came with Hearth."
+        None, description="Path of a catalogue to use instead of Hearth's."
     )
     language: str | None = Field(
         None,
@@ -49,7 +49,9 @@ class Settings(TlsSettings):
         " two requests; without it, twice what the catalogue says.",
     )
     max_audio_seconds: float = Field(
-        600, gt=0, description="Longest audio that is heard at once; above it the answer is 413."
+        600,
+        gt=0,
+        description="Maximum length of one recording in seconds; longer ones are refused with 413.",
     )
     max_body_bytes: int = Field(
         26_214_400, gt=0, description="Largest request body; above it the answer is 413."

@@ -45,7 +45,7 @@ def no_sandbox() -> tuple[str, str] | None:
     )
     if tried.returncode == 0:
         return None
-    said = (tried.stderr.strip().splitlines() or ["it does not say why"])[0]
+    said = (tried.stderr.strip().splitlines() or ["it gives no reason"])[0]
     return (
         f"bubblewrap cannot work here ({said.removeprefix('bwrap: ')})",
         "It needs version 0.8 and a system that allows user namespaces: on Ubuntu an AppArmor "

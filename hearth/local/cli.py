@@ -47,7 +47,7 @@ PortOption = Annotated[
         "--port-base",
         min=1024,
         max=65000,
-        help="First port (8000): web page there, API 80, expert 81, speech 91 and 92 higher.",
+        help="First port (8000): web page; API +80, expert +81, speech +91 and +92.",
         show_default=False,
     ),
 ]
@@ -56,19 +56,19 @@ InventoryOption = Annotated[
     typer.Option(
         "--inventory",
         "-i",
-        help="Inventory of a cluster: that one is meant, as with HEARTH_CLUSTER_URL.",
+        help="Use the cluster of this inventory, as with HEARTH_CLUSTER_URL.",
         show_default=False,
     ),
 ]
 EngineOption = Annotated[
     Engine | None,
-    typer.Option("--engine", help="What serves the model (xllamacpp).", show_default=False),
+    typer.Option("--engine", help="Inference engine (xllamacpp).", show_default=False),
 ]
 SpeechOption = Annotated[
     bool | None,
     typer.Option(
         "--speech/--no-speech",
-        help="Start what hears and speaks, too, or leave it out (--speech).",
+        help="Start speech-to-text and text-to-speech (--speech).",
         show_default=False,
     ),
 ]
@@ -90,10 +90,13 @@ def up_command(
     speech: SpeechOption = None,
     *,
     detached: Annotated[
-        bool, typer.Option("--detach", help="Return when all is healthy; it runs on.")
+        bool,
+        typer.Option(
+            "--detach", help="Run in the background; return when all services are healthy."
+        ),
     ] = False,
 ) -> None:
-    """Start Hearth on this machine and show its logs; Ctrl-C stops it."""
+    """Start Hearth on this machine and show its logs. Ctrl-C stops it."""
     with told():
         options = Options.of(
             Settings.load(), state_dir=state_dir, port_base=port_base, engine=engine, speech=speech
@@ -109,7 +112,7 @@ def up_command(
 
 
 def down_command(state_dir: StateOption = None) -> None:
-    """Stop the instance that runs on the state directory."""
+    """Stop the instance."""
     with told():
         state = Options.of(Settings.load(), state_dir=state_dir).state
         stopped = down(state)
@@ -121,12 +124,14 @@ def status_command(
     inventory: InventoryOption = None,
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
-    with_key: Annotated[bool, typer.Option("--key", help="Show a cluster's key, too.")] = False,
+    with_key: Annotated[
+        bool, typer.Option("--key", help="Also show the cluster's API key.")
+    ] = False,
 ) -> None:
-    """Show every service, and of a cluster machines and experts, too; exit code 0 all healthy, 1
-    some not, 3 nothing runs."""
+    """Show the status of services, machines and experts. Exit code: 0 healthy, 1 unhealthy, 3
+    not running."""
     if state_dir is not None and inventory is not None:
-        raise typer.BadParameter("Give --state-dir or an inventory: only one of both is asked.")
+        raise typer.BadParameter("Use either --state-dir or an inventory, not both.")
     if state_dir is None:
         with told():
             cluster = Cluster.of(Settings.load(), inventory)
@@ -185,7 +190,7 @@ def doctor_command(
         bool, typer.Option("--report", help=f"Write {REPORT} for a bug report, without secrets.")
     ] = False,
 ) -> None:
-    """Check everything that Hearth needs here; exit code 1 when something fails."""
+    """Check what Hearth needs on this machine. Exit code 1: a check failed."""
     with told():
         options = Options.of(Settings.load(), state_dir=state_dir, port_base=port_base)
     doctor = import_module("hearth.local.commands.doctor")  # `hearth status` does without it
@@ -201,18 +206,16 @@ def doctor_command(
 
 def logs_command(
     service: Annotated[
-        str | None, typer.Argument(help="Name of one service; all of them without it.")
+        str | None, typer.Argument(help="Name of a service. Default: all services.")
     ] = None,
     state_dir: StateOption = None,
     *,
-    lines: Annotated[
-        int, typer.Option("--lines", "-n", min=0, help="How many of the last lines to show.")
-    ] = 50,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Number of lines.")] = 50,
     following: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what is written from now on.")
+        bool, typer.Option("--follow", "-f", help="Keep showing new lines.")
     ] = False,
 ) -> None:
-    """Show what the services wrote, in the order in which they wrote it."""
+    """Show the services' logs in order of time."""
     with told():
         state = Options.of(Settings.load(), state_dir=state_dir).state
         files = logs.logs_of(state, service)

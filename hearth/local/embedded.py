@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from hearth.local.speech import (
 from hearth.models.catalogue import Catalogue, Model
 from hearth.models.engines import slots_of, stops_unary
 from hearth.service.names import LLAMA_EXPERT, MOE_GATEWAY, PIPECATAPP, expert_service, port_of
+from hearth.service.state import replace_file
 
 HOST = "127.0.0.1"
 SLOTS = 4
@@ -41,6 +42,29 @@ class Plan:
 
     services: list[Service]
     hints: tuple[str, ...] = ()
+    experts: "ExpertPlan | None" = None
+    """How its expert is run with another model; None where there is no expert."""
+
+
+@dataclass(frozen=True)
+class ExpertPlan:
+    """The expert of an instance: the service that runs a model, and the gateway's list with it."""
+
+    options: Options
+    catalogue: Catalogue
+    people: Mapping[str, str]
+    """What people set for the services."""
+
+    def service(self, models: Sequence[Model]) -> Service:
+        """The expert that tries `models`, best first. Raises `SettingsError`."""
+        expert = _expert(self.options, models)
+        environment = with_settings_of_people(expert.environment, self.people)
+        return replace(expert, environment=environment)
+
+    def tell_gateway(self, models: Sequence[Model]) -> None:
+        """Write the list of servers that the running gateway reads again."""
+        content = json.dumps(_instances(self.options, models[0]))
+        replace_file(self.options.state.gateway_instances, content)
 
 
 def embedded(options: Options, console: Console) -> Plan:
@@ -48,7 +72,9 @@ def embedded(options: Options, console: Console) -> Plan:
 
     Raises `SettingsError` for the file of people's settings, before anything is fetched.
     """
-    told, catalogue = settings_of_people(options.state.settings_file), Catalogue.load()
+    told = settings_of_people(options.state.settings_file)
+    catalogue = Catalogue.load(options.catalogue)
+    options.state.gateway_instances.unlink(missing_ok=True)
     models = ready_models(options.state, catalogue, console)
     ready_speech(options, console)
     hints = (better_model(models, catalogue, options), little_memory(options))
@@ -56,7 +82,8 @@ def embedded(options: Options, console: Console) -> Plan:
         replace(one, environment=with_settings_of_people(one.environment, told))
         for one in embedded_services(options, models)
     ]
-    return Plan(services, tuple(hint for hint in hints if hint))
+    experts = ExpertPlan(options, catalogue, told)
+    return Plan(services, tuple(hint for hint in hints if hint), experts)
 
 
 def embedded_services(options: Options, models: Sequence[Model]) -> list[Service]:
@@ -85,6 +112,8 @@ def _expert(options: Options, models: Sequence[Model]) -> Service:
     }
     if options.llama_server_binary is not None:
         environment["LLAMA_EXPERT_LLAMA_SERVER_BINARY"] = str(options.llama_server_binary)
+    if options.catalogue is not None:
+        environment["LLAMA_EXPERT_CATALOGUE"] = str(options.catalogue)
     return Service(
         name=expert_service(models[0].name),
         command=_module("llama_expert"),
@@ -94,9 +123,10 @@ def _expert(options: Options, models: Sequence[Model]) -> Service:
     )
 
 
-def _gateway(options: Options, models: Sequence[Model]) -> Service:
-    state, model = options.state, models[0]
-    instances: list[dict[str, Any]] = [
+def _instances(options: Options, model: Model) -> list[dict[str, Any]]:
+    """The servers behind the gateway; the expert is named for its first model."""
+    state = options.state
+    return [
         {
             "url": options.expert,
             "expert": model.name,
@@ -115,12 +145,17 @@ def _gateway(options: Options, models: Sequence[Model]) -> Service:
         },
         *speech_instances(options),
     ]
+
+
+def _gateway(options: Options, models: Sequence[Model]) -> Service:
+    state = options.state
     environment = {
         "MOE_GATEWAY_HOST": HOST,
         "MOE_GATEWAY_PORT": str(port_of(MOE_GATEWAY, options.port_base)),
         "MOE_GATEWAY_KEY_FILES": json.dumps([str(state.key_file), str(state.service_key_file)]),
         "MOE_GATEWAY_KEY_STORE": str(state.key_store),
-        "MOE_GATEWAY_INSTANCES": json.dumps(instances),
+        "MOE_GATEWAY_INSTANCES": json.dumps(_instances(options, models[0])),
+        "MOE_GATEWAY_INSTANCES_FILE": str(state.gateway_instances),
     }
     return Service(
         name=MOE_GATEWAY,
@@ -150,6 +185,8 @@ def _agent(options: Options, model: Model) -> Service:
         "PIPECATAPP_MODEL_ROLES": json.dumps({"default": "auto"}),
         "PIPECATAPP_SERVICES": json.dumps(known),
     }
+    if options.catalogue is not None:
+        environment["PIPECATAPP_CATALOGUE"] = str(options.catalogue)
     return Service(
         name=PIPECATAPP,
         command=_module("pipecatapp"),

@@ -10,10 +10,13 @@ LocalError
 ├── DiskFull             no room for what must be written
 ├── StopFailed           what runs does not end
 ├── NoLog                no service of that name has written anything
+├── UnknownService       no service of that name runs
+├── NoExpert             what runs has no expert whose model can be changed
 ├── ClusterUnknown       the cluster cannot be reached from here
 ├── SecretsClosed        the secrets of the cluster cannot be decrypted
 └── ServiceError
     ├── StartFailed      a service ended, or did not become healthy, while starting
+    ├── NotReplaced      a service did not become healthy in place of another
     └── ServiceGaveUp    a service ended again and again
 
 Every message is one sentence with its remedy: it is all that a person sees. What can go wrong with
@@ -111,6 +114,21 @@ class NoLog(LocalError):
         super().__init__(f"There is no log of {service!r}: {question}")
 
 
+class UnknownService(LocalError):
+    """Name one of the services that `hearth status` shows."""
+
+    def __init__(self, service: str, known: Sequence[str]) -> None:
+        self.service = service
+        super().__init__(f"No service {service!r} runs here: there are {', '.join(known)}.")
+
+
+class NoExpert(LocalError):
+    """Start the instance with `hearth up`, which runs an expert."""
+
+    def __init__(self) -> None:
+        super().__init__("This instance has no expert whose model can be changed.")
+
+
 class ClusterUnknown(LocalError):
     """Name a cluster that runs: with `-i INVENTORY`, or by the settings HEARTH_CLUSTER_…."""
 
@@ -153,26 +171,39 @@ class ServiceError(LocalError):
 
 
 class StartFailed(ServiceError):
-    """Mend what the service's last lines say; everything that was started is stopped again."""
+    """Correct the error in the service's last lines; all services are stopped again."""
 
     def __init__(self, service: str, reason: str, *, log: Path, evidence: Sequence[str]) -> None:
         super().__init__(
-            f"{service} did not start ({reason}), so everything was stopped: mend what its last "
-            f"lines say; all of them are in {log}.",
+            f"{service} did not start ({reason}), so everything was stopped. Correct the error in "
+            f"its last lines; the whole log is in {log}.",
+            service,
+            evidence,
+        )
+
+
+class NotReplaced(ServiceError):
+    """Read the service's log; the service that ran before runs again."""
+
+    def __init__(
+        self, service: str, before: str, reason: str, *, log: Path, evidence: Sequence[str]
+    ) -> None:
+        super().__init__(
+            f"{service} did not start ({reason}); {before} runs again. Its lines are in {log}.",
             service,
             evidence,
         )
 
 
 class ServiceGaveUp(ServiceError):
-    """Mend what the service's last lines say; restarting it did not help."""
+    """Correct the error in the service's last lines; restarting it did not help."""
 
     def __init__(
         self, service: str, reason: str, *, deaths: int, log: Path, evidence: Sequence[str]
     ) -> None:
         super().__init__(
             f"{service} ended {deaths} times within a minute (last: {reason}), so everything was "
-            f"stopped: mend what its last lines say; all of them are in {log}.",
+            f"stopped. Correct the error in its last lines; the whole log is in {log}.",
             service,
             evidence,
         )

@@ -7,8 +7,11 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 
 from hearth.local.checks import check_ports, check_room, disk_full, make_usable
+from hearth.local.control import Controller, serving
+from hearth.local.embedded import ExpertPlan
 from hearth.local.environment import command_name
 from hearth.local.errors import AlreadyRuns
 from hearth.local.options import Options
@@ -18,8 +21,9 @@ from hearth.local.process.supervisor import StopRequest, Supervisor
 from hearth.local.state.keys import ensure_key
 from hearth.local.state.lock import InstanceLock, LockHeld, lock_holder
 from hearth.local.state.migrations import Migrated, bring_up_to_date
+from hearth.models.choice import chosen
 from hearth.service.names import PIPECATAPP
-from hearth.service.state import Instance, RunningService, StateDir, read_instance
+from hearth.service.state import Instance, RunningService, StateDir, read_instance, replace_file
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -58,10 +62,12 @@ async def supervise(
     on_ready: Callable[[Instance], None],
     *,
     patience: Patience,
+    experts: ExpertPlan | None = None,
 ) -> bool:
     """Run the services until a signal asks to stop; whether all of them were ever healthy.
 
-    The first of SIGINT, SIGTERM and SIGHUP stops gracefully, the next at once.
+    `experts` is how the expert is run with another model. The first of SIGINT, SIGTERM and SIGHUP
+    stops gracefully, the next at once.
     """
     stop, loop = StopRequest(), asyncio.get_running_loop()
     for number in STOP_SIGNALS:
@@ -75,28 +81,35 @@ async def supervise(
         patience=patience,
     )
 
-    def record() -> Instance:
-        instance = _instance(options, started, supervisor.running())
+    controller = Controller(supervisor, experts, chosen(options.state))
+
+    def record(control: Path) -> Instance:
+        instance = _instance(options, started, supervisor.running(), control)
         write_instance(options.state, instance)
         return instance
 
-    def record_again() -> None:
+    def record_again(control: Path) -> None:
         try:
-            record()
+            record(control)
         except OSError as error:
             audience.line(PIPECATAPP, f"hearth: instance.json is not written: {error.strerror}")
 
-    return await supervisor.run(stop, on_ready=lambda: on_ready(record()), on_restart=record_again)
+    async with serving(controller) as control:
+        return await supervisor.run(
+            stop,
+            on_ready=lambda: on_ready(record(control)),
+            on_restart=lambda: record_again(control),
+        )
 
 
 def write_instance(state: StateDir, instance: Instance) -> None:
     """Replace `instance.json` in one step."""
-    draft = state.instance_file.with_name(".instance.json")
-    draft.write_text(instance.model_dump_json(indent=2) + "\n", encoding="utf-8")
-    draft.replace(state.instance_file)
+    replace_file(state.instance_file, instance.model_dump_json(indent=2) + "\n")
 
 
-def _instance(options: Options, started: datetime, services: list[RunningService]) -> Instance:
+def _instance(
+    options: Options, started: datetime, services: list[RunningService], control: Path
+) -> Instance:
     return Instance(
         pid=os.getpid(),
         started=started,
@@ -104,6 +117,7 @@ def _instance(options: Options, started: datetime, services: list[RunningService
         api=options.api,
         key_file=options.state.key_file,
         services=services,
+        control=control,
     )
 
 

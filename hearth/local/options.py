@@ -33,6 +33,8 @@ class Options:
     llama_server_binary: Path | None
     state_option: str
     """` --state-dir DIR` where another command needs it to find this instance, else nothing."""
+    catalogue: Path | None = None
+    """Another model catalogue than the shipped one."""
 
     @classmethod
     def of(
@@ -55,6 +57,7 @@ class Options:
             speech_models={SPEECH_STT: settings.stt_model, SPEECH_TTS: settings.tts_model},
             speech_language=settings.speech_language,
             llama_server_binary=settings.llama_server_binary,
+            catalogue=settings.catalogue,
             state_option="" if root == usual else f" --state-dir {shlex.quote(str(root))}",
         )
 

@@ -54,7 +54,7 @@ def ready_speech(options: Options, console: Console) -> None:
     """Fetch what is missing. Raises the errors of `hearth.models.errors`."""
     if not options.speech:
         return
-    catalogue, store = Catalogue.load(), ModelStore(options.state.models)
+    catalogue, store = Catalogue.load(options.catalogue), ModelStore(options.state.models)
     for name in options.speech_models.values():
         model = catalogue.speech_model(name)
         if not _is_ready(model, store):
@@ -67,7 +67,7 @@ def little_memory(options: Options) -> str | None:
     memory = psutil.virtual_memory().total
     if not options.speech or memory >= ROOMY_BYTES:
         return None
-    catalogue = Catalogue.load()
+    catalogue = Catalogue.load(options.catalogue)
     needed = sum(catalogue.speech_model(name).ram_bytes for name in options.speech_models.values())
     return (
         f"This machine has {memory / 1e9:.1f} GB of memory and speech takes {needed / 1e9:.1f} GB"

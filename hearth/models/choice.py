@@ -1,14 +1,13 @@
 """Which models the expert of an instance shall run: `expert.json` in its state directory."""
 
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from hearth.models.catalogue import FALLBACK, Catalogue
-from hearth.models.errors import ChoiceInvalid, ModelMissing
+from hearth.models.errors import ChoiceInvalid, ModelInUse, ModelMissing
 from hearth.models.store import ModelStore
-from hearth.service.state import StateDir
+from hearth.service.state import StateDir, replace_file
 
 
 class Choice(BaseModel):
@@ -35,17 +34,38 @@ def chosen(state: StateDir) -> list[str]:
         raise ChoiceInvalid(path) from error
 
 
-def choose(name: str, state: StateDir, catalogue: Catalogue) -> Choice:
-    """Make `name` the model that the next start of the instance tries first.
+def with_model(name: str, state: StateDir, catalogue: Catalogue) -> Choice:
+    """The models to try when `name` comes first.
 
     Raises `UnknownModel`, or `ModelMissing` when it was not pulled.
     """
     model = catalogue[name]
     if not ModelStore(state.models).installed(model):
         raise ModelMissing(name)
-    choice = Choice(models=list(dict.fromkeys([name, FALLBACK])))
-    state.root.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile("w", dir=state.root, prefix="expert.", delete=False) as file:
-        file.write(choice.model_dump_json() + "\n")
-    Path(file.name).replace(choice_file(state))
+    return Choice(models=list(dict.fromkeys([name, FALLBACK])))
+
+
+def keep(choice: Choice, state: StateDir) -> None:
+    """Write the choice for the next start of the instance."""
+    replace_file(choice_file(state), choice.model_dump_json() + "\n")
+
+
+def choose(name: str, state: StateDir, catalogue: Catalogue) -> Choice:
+    """Make `name` the model that the next start of the instance tries first.
+
+    Raises `UnknownModel`, or `ModelMissing` when it was not pulled.
+    """
+    choice = with_model(name, state, catalogue)
+    keep(choice, state)
     return choice
+
+
+def remove(name: str, state: StateDir, catalogue: Catalogue) -> bool:
+    """Delete a model, or one of speech, with its folder; return whether there was anything.
+
+    Raises `UnknownModel`, and `ModelInUse` for a model that the expert tries.
+    """
+    if name in (models := chosen(state)):
+        raise ModelInUse(name, models)
+    kept = catalogue.speech[name].files[0] if name in catalogue.speech else catalogue[name]
+    return ModelStore(state.models).remove(kept)

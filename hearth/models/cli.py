@@ -6,22 +6,23 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
-import psutil
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from hearth.models.catalogue import Catalogue, Model, SpeechModel
-from hearth.models.choice import choose, chosen
-from hearth.models.errors import ModelError, ModelInUse
+from hearth.models.catalogue import Catalogue, SpeechModel
+from hearth.models.choice import choose, remove, with_model
+from hearth.models.errors import ModelError
+from hearth.models.listing import row_of, speech_row_of
 from hearth.models.progress import Bar
 from hearth.models.pull import pull, pull_speech
 from hearth.models.store import ModelStore
+from hearth.service.control import ControlFailed, Request, send
 from hearth.service.settings import SettingsError
-from hearth.service.state import StateDir
+from hearth.service.state import StateDir, read_instance
 from hearth.settings import Settings
 
-Name = Annotated[str, typer.Argument(help="A name that `hearth models list` shows.")]
+Name = Annotated[str, typer.Argument(help="Name of a model, as `hearth models list` shows it.")]
 StateOption = Annotated[
     Path | None, typer.Option("--state-dir", help="State directory of the instance.")
 ]
@@ -30,7 +31,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 
 def commands(app: typer.Typer) -> None:
     """Add the group `models` to the command."""
-    group = typer.Typer(help="See, get, choose and remove models.", no_args_is_help=True)
+    group = typer.Typer(help="List, download, choose and remove models.", no_args_is_help=True)
     group.command("list")(list_models)
     group.command("pull")(pull_model)
     group.command("use")(use_model)
@@ -39,12 +40,12 @@ def commands(app: typer.Typer) -> None:
 
 
 def list_models(state_dir: StateOption = None, *, as_json: JsonOption = False) -> None:
-    """Show the models of the catalogue, those of speech too: which are here, fit, are in use."""
+    """List the models of the catalogue: installed, fits this machine, in use."""
     with said_in_one_line():
         state = _state(state_dir)
-        catalogue = Catalogue.load()
-        rows = [_row(model, state) for model in catalogue.models.values()]
-        speech = [_speech_row(model, state) for model in catalogue.speech.values()]
+        catalogue = _catalogue()
+        rows = [row_of(model, state) for model in catalogue.models.values()]
+        speech = [speech_row_of(model, state) for model in catalogue.speech.values()]
     if as_json:
         typer.echo(json.dumps({"models": rows, "speech": speech}, indent=2))
     else:
@@ -54,9 +55,9 @@ def list_models(state_dir: StateOption = None, *, as_json: JsonOption = False) -
 
 
 def pull_model(name: Name, state_dir: StateOption = None) -> None:
-    """Download a model, check it, and keep it in the state directory."""
+    """Download and verify a model."""
     with said_in_one_line():
-        catalogue, store = Catalogue.load(), ModelStore(_state(state_dir).models)
+        catalogue, store = _catalogue(), ModelStore(_state(state_dir).models)
         wanted = catalogue.speech.get(name) or catalogue[name]
         with Bar(name, Console(stderr=True)) as bar:
             if isinstance(wanted, SpeechModel):
@@ -67,24 +68,24 @@ def pull_model(name: Name, state_dir: StateOption = None) -> None:
 
 
 def use_model(name: Name, state_dir: StateOption = None) -> None:
-    """Let the next `hearth up` serve this model."""
+    """Use this model: now if Hearth is running, otherwise from the next `hearth up` on."""
     with said_in_one_line():
-        choice = choose(name, _state(state_dir), Catalogue.load())
+        state, catalogue = _state(state_dir), _catalogue()
+        instance = read_instance(state)
+        if instance is not None and instance.control is not None:
+            with_model(name, state, catalogue)
+            send(instance.control, Request(action="serve", name=name))
+            typer.echo(f"The expert serves {name} now.")
+            return
+        choice = choose(name, state, catalogue)
     rest = ", then ".join(choice.models[1:])
     typer.echo(f"The next `hearth up` serves {name}" + (f"; if it fails, {rest}." if rest else "."))
 
 
 def remove_model(name: Name, state_dir: StateOption = None) -> None:
-    """Delete the file of a model that is not in use."""
+    """Delete a model that is not in use."""
     with said_in_one_line():
-        state = _state(state_dir)
-        catalogue, store = Catalogue.load(), ModelStore(state.models)
-        if name in (models := chosen(state)):
-            raise ModelInUse(name, models)
-        if name in catalogue.speech:
-            removed = store.remove(catalogue.speech[name].files[0])
-        else:
-            removed = store.remove(catalogue[name])
+        removed = remove(name, _state(state_dir), _catalogue())
     typer.echo(f"{name} is removed." if removed else f"{name} was not here.")
 
 
@@ -93,7 +94,7 @@ def said_in_one_line() -> Iterator[None]:
     """An error that a person can mend is one line and exit code 1."""
     try:
         yield
-    except (ModelError, SettingsError) as error:
+    except (ModelError, SettingsError, ControlFailed) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from error
     except OSError as error:
@@ -101,27 +102,12 @@ def said_in_one_line() -> Iterator[None]:
         raise typer.Exit(1) from error
 
 
+def _catalogue() -> Catalogue:
+    return Catalogue.load(Settings.load().catalogue)
+
+
 def _state(given: Path | None) -> StateDir:
     return StateDir(given or Settings.load().state_dir)
-
-
-def _row(model: Model, state: StateDir) -> dict[str, Any]:
-    """What both the table and the JSON show of one model."""
-    facts = model.model_dump(mode="json", exclude={"source", "sha256", "chat_template"})
-    return {
-        **facts,
-        "installed": ModelStore(state.models).installed(model),
-        "fits": model.fits(psutil.virtual_memory().total),
-        "in_use": model.name == chosen(state)[0],
-    }
-
-
-def _speech_row(model: SpeechModel, state: StateDir) -> dict[str, Any]:
-    """The same of a model that hears or speaks."""
-    facts = model.model_dump(mode="json", exclude={"source", "files"})
-    store = ModelStore(state.models)
-    installed = all(store.installed(file) for file in model.files)
-    return {**facts, "size_bytes": model.size_bytes, "installed": installed}
 
 
 def _speech_table(rows: list[dict[str, Any]]) -> Table:

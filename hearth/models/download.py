@@ -5,7 +5,6 @@ version it belongs to. The rest is asked for with `Range` and `If-Range` (RFC 91
 and 14.2), so a file that changed at its source comes whole and is never mixed.
 """
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,7 +76,7 @@ class Download:
                         host = urlsplit(self.url).hostname
                         raise SourceUnreachable(f"{host} cannot be reached: {error}.") from error
                     progress.step(f"trying again ({error})")
-                    time.sleep(self.waits[max(0, failures - 1)] if self.waits else 0)
+                    progress.pause(self.waits[max(0, failures - 1)] if self.waits else 0)
 
     def _transfer(
         self, http: httpx2.Client, progress: Progress, need_room: Callable[[int], None]
@@ -116,7 +115,7 @@ class Download:
     def _check_size(self, total: int | None) -> None:
         if total is not None and self.size is not None and total != self.size:
             self._forget()
-            raise SourceGone(f"{self.url} has {total} bytes; the catalogue says {self.size}.")
+            raise SourceGone(f"{self.url} has {total} bytes; the catalogue expects {self.size}.")
 
     def _write(
         self, answer: httpx2.Response, start: int, total: int | None, progress: Progress

@@ -10,6 +10,7 @@ ModelError
 ├── DiskFull               no room for it
 ├── StoreUnusable          its folder cannot be written
 └── FetchFailed            its source did not give it
+    ├── PullCancelled      a person ended it
     ├── SourceUnreachable  nobody answers: no network, no proxy, no name
     └── SourceGone         the source answers that it does not have it, or may not give it
 """
@@ -66,7 +67,7 @@ class ModelDamaged(ModelError):
         self.name = name
         super().__init__(
             f"{what} is damaged: its sha256 is not the one that the catalogue has for {name}.",
-            f"Get it anew with `hearth models pull {name}`.",
+            f"Download it again with `hearth models pull {name}`.",
         )
 
 
@@ -107,6 +108,14 @@ class StoreUnusable(ModelError):
 
 class FetchFailed(ModelError):
     """Pull again; what was already transferred is kept where the source allows it."""
+
+
+class PullCancelled(FetchFailed):
+    """Pull again; what was already transferred is kept where the source allows it."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"The download of {name} was cancelled.")
 
 
 class SourceUnreachable(FetchFailed):

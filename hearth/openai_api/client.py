@@ -133,7 +133,7 @@ class ModelClient:
         try:
             return Completion.model_validate_json(answer.content)
         except ValidationError as error:
-            raise ModelLost("What came back is no chat completion.") from error
+            raise ModelLost("The response is not a chat completion.") from error
 
     async def models(self) -> list[str]:
         """The ids of the models that the server offers; raises like `complete`."""
@@ -141,7 +141,7 @@ class ModelClient:
         try:
             return [str(model["id"]) for model in answer.json()["data"]]
         except (ValueError, KeyError, TypeError) as error:
-            raise ModelLost("What came back is no list of models.") from error
+            raise ModelLost("The response is not a list of models.") from error
 
     async def speech(
         self, text: str, *, voice: str, kind: str, headers: Mapping[str, str] | None = None
@@ -165,7 +165,7 @@ class ModelClient:
         try:
             return str((await self._send(call)).json()["text"])
         except (ValueError, KeyError, TypeError) as error:
-            raise ModelLost("What came back is no transcription.") from error
+            raise ModelLost("The response is not a transcription.") from error
 
     async def _send(self, call: httpx2.Request, *, stream: bool = False) -> httpx2.Response:
         try:
@@ -176,7 +176,7 @@ class ModelClient:
         except httpx2.TransportError as error:
             raise ModelUnavailable(f"{_server(call)}: {_reason(error)}.") from error
         except httpx2.RequestError as error:
-            raise ModelLost(f"What came back cannot be read: {_reason(error)}.") from error
+            raise ModelLost(f"The response cannot be read: {_reason(error)}.") from error
         if answer.is_server_error:
             message = f"{_server(call)}: HTTP {answer.status_code}: {message_of(body)}"
             raise ModelUnavailable(message, status=answer.status_code)
@@ -194,7 +194,7 @@ def _chunk(data: str) -> Chunk:
     try:
         return Chunk.model_validate(body)
     except ValidationError as error:
-        raise ModelLost("An event of the answer is no chat chunk.") from error
+        raise ModelLost("An event of the response is not a chat completion chunk.") from error
 
 
 def _decoded(data: bytes) -> Any:

@@ -62,7 +62,7 @@ RULES: TypeAdapter[list[WrittenRule]] = TypeAdapter(list[WrittenRule])
 
 def main(
     rules: Annotated[Path, typer.Argument(help="JSON file with the rules.")],
-    name: Annotated[str, typer.Option(help="The model that it says it is.")] = "scripted",
+    name: Annotated[str, typer.Option(help="The model name in its responses.")] = "scripted",
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="TCP port to listen on.")] = 8089,
     key_file: Annotated[Path | None, typer.Option(help="File with the key it demands.")] = None,

@@ -47,7 +47,7 @@ class Health:
 
     def draining(self) -> None:
         """From now on the service finishes what it has and takes nothing new."""
-        self.not_ready("stop", "stopping: finishing what is under way")
+        self.not_ready("stop", "stopping: finishing active requests")
 
     def report(self) -> HealthReport:
         """What `/health` answers; `since` is when `ready` last changed."""

@@ -94,7 +94,7 @@ def _trusting_the_system() -> ssl.SSLContext:
 def _unknown(name: str, known: set[str]) -> str:
     near = get_close_matches(name, known, n=1)
     question = f" Did you mean {near[0]}?" if near else ""
-    return f"{name} is no setting.{question}"
+    return f"{name} is not a setting.{question}"
 
 
 def _first_problem(prefix: str, error: ValidationError) -> str:

@@ -5,6 +5,7 @@ import os
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 
 import psutil
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -65,6 +66,11 @@ class StateDir:
         return self.root / "instance.json"
 
     @property
+    def gateway_instances(self) -> Path:
+        """The servers behind the gateway since the last change of the model; absent before one."""
+        return self.root / "gateway-instances.json"
+
+    @property
     def lock_file(self) -> Path:
         """Locked by the running `hearth up`."""
         return self.root / "lock"
@@ -94,6 +100,8 @@ class Instance(BaseModel):
     api: str
     key_file: Path
     services: list[RunningService]
+    control: Path | None = None
+    """The socket for the requests of `hearth.service.control`."""
 
 
 def ensure_state_dir(state: StateDir) -> None:
@@ -119,6 +127,16 @@ def read_instance(state: StateDir) -> Instance | None:
     if state.lock_file.exists() and not is_locked(state.lock_file):
         return None
     return instance
+
+
+def replace_file(path: Path, content: str) -> None:
+    """Write a file of this user alone in one step: a reader sees the old content or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with NamedTemporaryFile(
+        "w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="utf-8"
+    ) as draft:
+        draft.write(content)
+    Path(draft.name).replace(path)
 
 
 def process_runs(pid: int) -> bool:

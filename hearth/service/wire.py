@@ -23,7 +23,7 @@ BODY_SECONDS: Final = 30.0
 BODY_RATE: Final = 500
 """Bytes a second that a body must have on average: a byte now and then is silence, too."""
 TOO_SLOW: Final = CODES[408]
-INVALID: Final = "This is no valid HTTP request."
+INVALID: Final = "This is not a valid HTTP request."
 NO_HTTP: Final = "invalid_http"
 """The code of the error of who is told so."""
 AT_ONCE: Final = struct.pack("ii", 1, 0)
@@ -143,7 +143,7 @@ class BoundedHttp(HttpToolsProtocol):
             self.send_400_response(INVALID)
         except httptools.HttpParserUpgrade as offer:
             if self.scope["method"] == "CONNECT":
-                self.send_400_response("This is no proxy.")
+                self.send_400_response("This server is not a proxy.")
             elif super()._should_upgrade():
                 self._in_body = False
                 self.handle_websocket_upgrade()
@@ -202,7 +202,7 @@ class BoundedHttp(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self._in_head:
-            self.send_400_response("The head of the request is too long, or came too slowly.")
+            self.send_400_response("The request headers are too long or arrived too slowly.")
         else:
             self.transport.close()
 

@@ -17,7 +17,7 @@ from hearth.settings import Settings
 from moe_gateway.callers.desk import Desk, LocalDesk, RemoteDesk
 from moe_gateway.callers.store import KeyProblem, KeyStore, Limits, Scope
 
-Name = Annotated[str, typer.Argument(help="What the key is called, such as `kitchen-tablet`.")]
+Name = Annotated[str, typer.Argument(help="Name of the key, such as `kitchen-tablet`.")]
 StateOption = Annotated[
     Path | None, typer.Option("--state-dir", help="State directory of the instance.")
 ]
@@ -26,14 +26,14 @@ GatewayOption = Annotated[
     typer.Option(
         "--gateway",
         metavar="URL",
-        help="Manage the keys of the gateway there (`https://…:8080`), not those of this machine.",
+        help="Manage the keys of the gateway at this address, such as `https://…:8080`.",
     ),
 ]
 KeyFileOption = Annotated[
     Path | None,
     typer.Option(
         "--key-file",
-        help="With `--gateway`: file with a key of it that has the scope `admin`; else that of"
+        help="With `--gateway`: file with a key of the scope `admin`. Default:"
         " HEARTH_CLUSTER_KEY_FILE.",
     ),
 ]
@@ -41,32 +41,38 @@ CaFileOption = Annotated[
     Path | None,
     typer.Option(
         "--ca-file",
-        help="With `--gateway`: the authority that certified it; else that of"
-        " HEARTH_CLUSTER_CA_FILE, else those of the system.",
+        help="With `--gateway`: certificate of the authority that signed its certificate."
+        " Default: HEARTH_CLUSTER_CA_FILE or the system's authorities.",
     ),
 ]
 Models = Annotated[
     list[str] | None,
-    typer.Option("--model", help="A model it may ask, or a pattern (`workflow/*`); repeatable."),
+    typer.Option(
+        "--model", help="A model that the key may use, or a pattern (`workflow/*`). Repeatable."
+    ),
 ]
 Scopes = Annotated[
     list[Scope] | None,
     typer.Option(
         "--scope",
-        help="What it may open: `chat` (experts, workflows without effects), `workflows`, `exec`"
-        " (those that run programs), `admin` (all, and keys); repeatable. Without it: chat.",
+        help="Permission: `chat` (experts and workflows without effects), `workflows`, `exec`"
+        " (workflows that run programs), `admin` (everything). Default: chat. Repeatable.",
     ),
 ]
 Requests = Annotated[
-    int | None, typer.Option("--requests-per-minute", min=1, help="Requests a minute.")
+    int | None, typer.Option("--requests-per-minute", min=1, help="Limit of requests per minute.")
 ]
-Tokens = Annotated[int | None, typer.Option("--tokens-per-minute", min=1, help="Tokens a minute.")]
-Budget = Annotated[int | None, typer.Option("--tokens-per-day", min=1, help="Tokens a day (UTC).")]
+Tokens = Annotated[
+    int | None, typer.Option("--tokens-per-minute", min=1, help="Limit of tokens per minute.")
+]
+Budget = Annotated[
+    int | None, typer.Option("--tokens-per-day", min=1, help="Limit of tokens per day (UTC).")
+]
 
 
 def commands(app: typer.Typer) -> None:
     """Add the group `keys` to the command."""
-    group = typer.Typer(help="Make, see, limit and revoke keys.", no_args_is_help=True)
+    group = typer.Typer(help="Create, list, limit and revoke API keys.", no_args_is_help=True)
     group.command("add")(add_key)
     group.command("list")(list_keys)
     group.command("limit")(limit_key)
@@ -86,7 +92,7 @@ def add_key(
     key_file: KeyFileOption = None,
     ca_file: CaFileOption = None,
 ) -> None:
-    """Make a key and print it: this once, for only its digest is kept."""
+    """Create a key and print it. It is shown only once: only its hash is stored."""
     limits = _limits(model, scope, requests, tokens, budget)
     with _desk(state_dir, gateway, key_file, ca_file) as desk:
         key = desk.add(name, limits)
@@ -101,7 +107,7 @@ def list_keys(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Show the keys, their limits, and what each has used today."""
+    """List the keys with their limits and today's usage."""
     with _desk(state_dir, gateway, key_file, ca_file) as desk:
         rows = desk.rows()
     if as_json:
@@ -122,7 +128,7 @@ def limit_key(
     key_file: KeyFileOption = None,
     ca_file: CaFileOption = None,
 ) -> None:
-    """Give a key these limits in place of those that it has; none given: no limits."""
+    """Replace the limits of a key. Without options, the key has no limits."""
     limits = _limits(model, scope, requests, tokens, budget)
     with _desk(state_dir, gateway, key_file, ca_file) as desk:
         desk.limit(name, limits)
@@ -136,7 +142,7 @@ def revoke_key(
     key_file: KeyFileOption = None,
     ca_file: CaFileOption = None,
 ) -> None:
-    """Close a key for good."""
+    """Revoke a key permanently."""
     with _desk(state_dir, gateway, key_file, ca_file) as desk:
         desk.revoke(name)
     typer.echo(f"{name} opens nothing any more, within a second.")

@@ -2,11 +2,11 @@
 
 import asyncio
 import unicodedata
-from typing import Annotated
+from typing import Annotated, Self
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Path, Query, Request
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from starlette.responses import PlainTextResponse
 
 from hearth.openai_api.chat import Message
@@ -33,35 +33,66 @@ class ConversationList(BaseModel):
 
 
 class NewTurn(BaseModel):
-    """What a person says, and the model that answers: the agent or a workflow."""
+    """What a person says, and the model that answers: the agent or a workflow.
+
+    `instead_of` is the run of a turn that this one is another version of: with a text an edited
+    question, without one the same question again.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
-    text: str = Field(min_length=1)
+    text: str | None = Field(None, min_length=1)
     model: str = AGENT
+    instead_of: str | None = Field(None, min_length=1, max_length=200)
+
+    @model_validator(mode="after")
+    def _says_something(self) -> Self:
+        if self.text is None and self.instead_of is None:
+            raise ValueError("give a text, or the turn to answer once more")
+        return self
 
 
 class StartedTurn(BaseModel):
     run: str
 
 
-class NewTitle(BaseModel):
-    """The title of a conversation, on one line."""
+class Change(BaseModel):
+    """What is to be different: the title, on one line; whether it is listed before the others; the
+    run of the version of a turn that is shown.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
-    title: str = Field(min_length=1, max_length=200)
+    title: str | None = Field(None, min_length=1, max_length=200)
+    pinned: bool | None = None
+    shown: str | None = Field(None, min_length=1, max_length=200)
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        if not self.model_dump(exclude_none=True):
+            raise ValueError("give a title, pinned or shown")
+        return self
 
     @field_validator("title")
     @classmethod
-    def _one_line(cls, title: str) -> str:
+    def _one_line(cls, title: str | None) -> str | None:
         """Join lines by spaces; refuse a title without a visible character."""
+        if title is None:
+            return None
         line = " ".join(title.split())
         if not any(unicodedata.category(each)[0] in "LNPS" for each in line):
             raise ValueError("a title needs a visible character")
         if any(unicodedata.category(each) == "Cc" for each in line):
             raise ValueError("a title has no control characters")
         return line
+
+
+class BranchPoint(BaseModel):
+    """The run of the last turn that the new conversation has, too."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    run: str = Field(min_length=1, max_length=200)
 
 
 @router.get("")
@@ -71,8 +102,8 @@ async def list_conversations(
     text: Annotated[str, Query(max_length=200)] = "",
     behalf: Behalf = "",
 ) -> ConversationList:
-    """The latest first; with `text`, those that have all of its words, or words that begin so, in
-    their title or their turns. Until it is renamed, the title is what was said first.
+    """Pinned ones, then the latest; with `text`, those that have all of its words, or words that
+    begin so, in their title or their turns. Until it is renamed, the title is what was said first.
     """
     find, owner = parts.conversations.find, owner_of(behalf)
     return ConversationList(conversations=await asyncio.to_thread(find, text, limit, owner=owner))
@@ -80,12 +111,25 @@ async def list_conversations(
 
 @router.post("/{conversation:path}/turns", status_code=201)
 async def add_turn(
-    conversation: Name, body: NewTurn, request: Request, parts: WithParts
+    conversation: Name, body: NewTurn, request: Request, parts: WithParts, behalf: Behalf = ""
 ) -> StartedTurn:
     """Start a run that answers; it continues when the caller disconnects. Follow its events."""
-    said = Message.model_validate({"role": "user", "content": body.text})
+    text = body.text
+    if body.instead_of is not None:
+        own, service = owner_of(behalf), parts.conversations
+        asked_before = service.request_of(conversation, body.instead_of, owner=own)
+        text = asked_before if text is None else text
+    said = Message.model_validate({"role": "user", "content": text})
     asked = AgentRequest(model=body.model, messages=[said], conversation=conversation)
-    return StartedTurn(run=await start(asked, request, parts))
+    return StartedTurn(run=await start(asked, request, parts, instead_of=body.instead_of))
+
+
+@router.post("/{conversation:path}/branch", status_code=201)
+async def branch_conversation(
+    conversation: Name, body: BranchPoint, parts: WithParts, behalf: Behalf = ""
+) -> ConversationSummary:
+    """Create a conversation that begins with its turns up to a run, and goes its own way then."""
+    return await parts.conversations.branch(conversation, body.run, owner=owner_of(behalf))
 
 
 @router.get("/{conversation:path}/export")
@@ -113,17 +157,21 @@ async def show_conversation(
     after: Annotated[str, Query(max_length=200)] = "",
     behalf: Behalf = "",
 ) -> ConversationDetail:
-    """Its last turns of every status, the oldest first; only those after the run `after`."""
+    """The last of its turns that are shown, of every status and the oldest first; only those after
+    the run `after`, if that is one of them.
+    """
     owner = owner_of(behalf)
     return parts.conversations.show(conversation, limit=limit, after=after, owner=owner)
 
 
 @router.patch("/{conversation:path}")
-async def rename_conversation(
-    conversation: Name, body: NewTitle, parts: WithParts, behalf: Behalf = ""
+async def change_conversation(
+    conversation: Name, body: Change, parts: WithParts, behalf: Behalf = ""
 ) -> ConversationSummary:
-    """Give it another title."""
-    return await parts.conversations.rename(conversation, body.title, owner=owner_of(behalf))
+    """Rename it, pin it, or show another version of a turn."""
+    return await parts.conversations.change(
+        conversation, **body.model_dump(), owner=owner_of(behalf)
+    )
 
 
 @router.delete("/{conversation:path}")

@@ -41,7 +41,7 @@ def _is_utf8(body: bytes) -> bool:
 
 
 def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is no number")
+    raise ValueError(f"{name} is not a number")
 
 
 def answer_errors_as_openai(app: FastAPI) -> None:

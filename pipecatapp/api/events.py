@@ -47,7 +47,7 @@ def _start(after: int, last_event_id: str | None) -> int:
     if last_event_id is None:
         return after
     if not re.fullmatch(r"[0-9]{1,18}", last_event_id):
-        raise Refused(400, "invalid_event_id", f"Last-Event-ID {last_event_id!r} is no number.")
+        raise Refused(400, "invalid_event_id", f"Last-Event-ID {last_event_id!r} is not a number.")
     return int(last_event_id)
 
 

@@ -3,14 +3,23 @@
 from collections.abc import Iterable
 from typing import Annotated
 
-from fastapi import Header, Request
+from fastapi import Depends, Header, Request
 
+from hearth.service.http_errors import Refused
+from pipecatapp.api.access import known_caller
 from pipecatapp.api.parts import Parts, WithParts
 from pipecatapp.application.callers import CALLER, owner_of
 from pipecatapp.application.engine import UnknownRun
 
 Behalf = Annotated[str, Header(alias=CALLER)]
 """The key on whose behalf the gateway sends a request; empty for the built-in key."""
+
+
+def administrator(caller: Annotated[None, Depends(known_caller)], behalf: Behalf = "") -> None:
+    """Let a caller with the built-in key pass; raise `Refused` (403) for every issued key."""
+    if owner_of(behalf):
+        message = "Only the built-in key of this instance may do this, not an issued key."
+        raise Refused(403, "not_administrator", message)
 
 
 async def own_run(request: Request, parts: WithParts, behalf: Behalf = "") -> None:

@@ -133,7 +133,9 @@ def _text(body: bytes) -> str:
     try:
         return body.decode()
     except UnicodeDecodeError as error:
-        raise Refused(422, "not_imported", f"That is no UTF-8 text: byte {error.start}.") from error
+        raise Refused(
+            422, "not_imported", f"The body is not valid UTF-8: byte {error.start}."
+        ) from error
 
 
 @router.get("/{run}/export")

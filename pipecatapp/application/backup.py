@@ -266,7 +266,7 @@ def _unpack(archive: Path, folder: Path, called: str) -> Manifest:
             raise NotAnArchive(f"{called} cannot be read: {error.strerror}.") from error
         raise ArchiveDamaged(f"{called} is damaged, or no archive: {error}.") from error
     except (tarfile.TarError, KeyError, TypeError, ValueError) as error:
-        raise NotAnArchive(f"{called} is no backup of Hearth.") from error
+        raise NotAnArchive(f"{called} is not a backup of Hearth.") from error
 
 
 def _check(folder: Path, manifest: Manifest) -> None:

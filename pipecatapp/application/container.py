@@ -14,14 +14,15 @@ from hearth.cluster.watch import ConsulAgent, ServiceWatch
 from hearth.openai_api.client import ModelClient, Timeouts
 from hearth.service.logs import lasting
 from hearth.service.settings import SettingsError, read_key, trusting
+from hearth.service.state import read_instance
 from pipecatapp.application.documents.files import Library
 from pipecatapp.application.library.service import LibraryService
-from pipecatapp.application.library.tasks import StoredTasks
 from pipecatapp.application.runs import RunService
 from pipecatapp.application.schedules.store import Schedules
 from pipecatapp.application.steps import packages_of_unfinished
 from pipecatapp.records.conversations import turns
 from pipecatapp.records.secrets import Secrets
+from pipecatapp.records.tasks import StoredTasks
 from pipecatapp.sandbox import Sandbox
 from pipecatapp.sandbox.ceiling import Ceiling
 from pipecatapp.settings import Settings, inherited
@@ -39,7 +40,16 @@ from pipecatapp.tools.mcp.servers import read_servers
 from pipecatapp.tools.memory.conversation import Conversations
 from pipecatapp.tools.model.facts import ExpertFacts
 from pipecatapp.tools.plugins import plugins
-from pipecatapp.workflow import Engine, InvalidDocument, Ledger, ModelFacts, Tool, Workspaces
+from pipecatapp.tools.tasks.save import Tasks
+from pipecatapp.workflow import (
+    Documents,
+    Engine,
+    InvalidDocument,
+    Ledger,
+    ModelFacts,
+    Tool,
+    Workspaces,
+)
 from pipecatapp.workspace import GitWorkspaces
 
 log = structlog.get_logger()
@@ -103,6 +113,7 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
                 ModelFacts: facts,
                 Directory: directory,
                 Ledger: ledger,
+                Documents: library.documents,
                 Sandbox: sandbox,
                 Ceiling: settings.code_ceiling,
                 Secrets: secrets,
@@ -130,6 +141,7 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
         _last(facts.keep_fresh, stack)
         runs = RunService(engine, library.documents, secrets)
         prompts_and_tasks = LibraryService(runs, settings.state_dir)
+        engine.provide({Tasks: Tasks(prompts_and_tasks)})
         yield Container(runs, directory, facts, schedules, prompts_and_tasks)
 
 
@@ -180,7 +192,7 @@ async def open_places(
 ) -> Places:
     """Where gateway and services are: told by Consul when it is set, else by the settings."""
     if settings.consul_url is None:
-        return FixedPlaces(settings.service_urls, gateway=settings.gateway, http=http)
+        return FixedPlaces(lambda: running_services(settings), gateway=settings.gateway, http=http)
     nomad = None
     if settings.nomad_url is not None:
         tls = trusting(settings.tls_ca_file)
@@ -192,6 +204,17 @@ async def open_places(
     places.watch = ServiceWatch(agent, wanted=lambda name: True, changed=places.changed)
     _last(places.watch.run, stack)
     return places
+
+
+def running_services(settings: Settings) -> dict[str, str]:
+    """The addresses of the services by name: those that `hearth up` runs now, else the settings'.
+
+    The settings are those of the start, and the expert may have been replaced since.
+    """
+    instance = read_instance(settings.state)
+    if instance is None or not settings.service_urls:
+        return settings.service_urls
+    return {one.name: one.url for one in instance.services}
 
 
 def _last(work: Callable[[], Awaitable[None]], stack: AsyncExitStack) -> None:

@@ -20,6 +20,7 @@ __all__ = [
     "ExportFormat",
     "ExportedConversation",
     "UnknownConversation",
+    "UnknownTurn",
 ]
 
 ExportFormat = Literal["markdown", "json"]
@@ -27,12 +28,19 @@ ExportFormat = Literal["markdown", "json"]
 FORMAT: Final = 1
 """Of the JSON of an exported conversation."""
 
+_TITLE = 190
+"""Characters of a title that the title of a branch repeats."""
+
 _NAME = 60
 """Characters of the title in the name of an exported file."""
 
 
 class UnknownConversation(LookupError):
     """No conversation has this id, or it belongs to another caller."""
+
+
+class UnknownTurn(LookupError):
+    """A conversation has no turn of this run."""
 
 
 class ConversationDetail(BaseModel):
@@ -72,7 +80,9 @@ class ConversationService:
         return records.conversations(self._ledger.read, limit, owner, text)
 
     def show(self, id: str, *, limit: int, after: str = "", owner: str = "") -> ConversationDetail:
-        """The turns after the run `after`, oldest first."""
+        """The last turns that are shown, oldest first; only those after the run `after`, if that is
+        one of them.
+        """
         self._check(id, owner)
         read = self._ledger.read
         shown = records.turns(read, id, limit, after=after)
@@ -83,17 +93,50 @@ class ConversationService:
         """Let `owner` go on with a conversation, or create it; False if another owns it."""
         return await records.claim(self._ledger, id, owner, title)
 
-    async def rename(self, id: str, title: str, *, owner: str = "") -> ConversationSummary:
-        """Give a conversation another title."""
+    async def change(
+        self,
+        id: str,
+        *,
+        title: str | None = None,
+        pinned: bool | None = None,
+        shown: str | None = None,
+        owner: str = "",
+    ) -> ConversationSummary:
+        """Rename a conversation, pin it before the others, or show another version of a turn: the
+        run `shown`, and the latest of the turns that follow it. Raises `UnknownTurn`.
+        """
         self._check(id, owner)
-        await records.rename(self._ledger, id, title)
+        if shown is not None:
+            self._check_turn(id, shown)
+            await records.show(self._ledger, id, shown)
+        if title is not None:
+            await records.rename(self._ledger, id, title)
+        if pinned is not None:
+            await records.pin(self._ledger, id, pinned=pinned)
         return records.summary(self._ledger.read, id)
+
+    async def branch(self, id: str, run: str, *, owner: str = "") -> ConversationSummary:
+        """Create a conversation that begins with the turns up to `run`; raises `UnknownTurn`."""
+        self._check(id, owner)
+        self._check_turn(id, run)
+        title = records.summary(self._ledger.read, id).title
+        new = f"c-{self._ledger.names.new()}"
+        await records.branch(self._ledger, id, run, new, f"{title[:_TITLE]} (branch)")
+        return records.summary(self._ledger.read, new)
+
+    def request_of(self, id: str, run: str, *, owner: str = "") -> str:
+        """The text of a turn; raises `UnknownTurn`."""
+        self._check(id, owner)
+        self._check_turn(id, run)
+        return str(self._ledger.read.value(self._engine.row(run).request))
 
     async def delete(self, id: str, *, owner: str = "") -> DeletedConversation:
         """Stop the unfinished runs of a conversation and remove all of its runs with what belongs
-        to them. A run that starts meanwhile is removed, too. Notes stay.
+        to them. A run that starts meanwhile is removed, too. Notes stay, and so do the turns that
+        another conversation begins with.
         """
         self._check(id, owner)
+        await records.hand_over(self._ledger, id)
         removed, read = 0, self._ledger.read
         while runs := records.runs_of(read, id):
             for run in (run for run, ended in runs.items() if not ended):
@@ -106,20 +149,34 @@ class ConversationService:
     async def export(
         self, id: str, format: ExportFormat, *, owner: str = ""
     ) -> ExportedConversation:
-        """All turns of a conversation as Markdown, or as JSON with every field of each turn."""
+        """All turns of a conversation as Markdown, or as JSON with every field of each turn; the
+        versions that are not shown come last.
+        """
         self._check(id, owner)
-        turns = await asyncio.to_thread(records.all_turns, self._ledger.read, id)
+        turns, others = await asyncio.to_thread(self._all_turns, id)
         about = records.summary(self._ledger.read, id)
         name = "-".join(re.findall(r"\w+", about.title))[:_NAME].strip("-") or "conversation"
         if format == "json":
             content = {"format": FORMAT, **about.model_dump()}
             content["turns"] = [turn.model_dump() for turn in turns]
+            content["other_versions"] = [turn.model_dump() for turn in others]
             text = json.dumps(content, indent=2, ensure_ascii=False) + "\n"
             return ExportedConversation(
                 name=f"{name}.json", media_type="application/json", text=text
             )
-        text = _markdown(about, turns)
+        text = _markdown(about, turns, others)
         return ExportedConversation(name=f"{name}.md", media_type="text/markdown", text=text)
+
+    def _all_turns(self, id: str) -> tuple[list[Turn], list[Turn]]:
+        """The turns that are shown, and the others."""
+        read = self._ledger.read
+        shown, members = records.path(read, id), records.members(read, id)
+        others = [run for run in members if run not in set(shown)]
+        return records.of_runs(read, shown, members), records.of_runs(read, others, members)
+
+    def _check_turn(self, id: str, run: str) -> None:
+        if run not in records.members(self._ledger.read, id):
+            raise UnknownTurn(f"The conversation {id!r} has no turn {run!r}.")
 
     def _check(self, id: str, owner: str) -> None:
         read = self._ledger.read
@@ -127,10 +184,12 @@ class ConversationService:
             raise UnknownConversation(f"There is no conversation {id!r}.")
 
 
-def _markdown(about: ConversationSummary, turns: list[Turn]) -> str:
+def _markdown(about: ConversationSummary, turns: list[Turn], others: list[Turn]) -> str:
     """A conversation as a document that a person reads: a heading for each message."""
     title = " ".join(about.title.split()) or "Untitled"
     parts = [f"# {title}", *(part for turn in turns for part in _turn(turn))]
+    if others:
+        parts += ["# Other versions", *(part for turn in others for part in _turn(turn))]
     return "\n\n".join(parts) + "\n"
 
 

@@ -7,8 +7,9 @@ answer into its exit code, so a command ends alike with and without a running in
 from dataclasses import dataclass
 from typing import Final
 
+from hearth.models.errors import ModelError, ModelInUse, ModelMissing, UnknownModel
 from hearth.service.settings import SettingsError
-from pipecatapp.application.conversations import UnknownConversation
+from pipecatapp.application.conversations import UnknownConversation, UnknownTurn
 from pipecatapp.application.documents.editing import Changed, NotEdited, UnknownLayer
 from pipecatapp.application.engine import (
     DiskFull,
@@ -28,12 +29,14 @@ from pipecatapp.application.engine import (
 from pipecatapp.application.exit_codes import ExitCode
 from pipecatapp.application.fixes import FixesNotImported, UnknownFix
 from pipecatapp.application.library.service import UnknownProject, UnknownPrompt
-from pipecatapp.application.library.tasks import UnknownTask
+from pipecatapp.application.models import NotManaged, PullUnderWay
 from pipecatapp.application.retention import RunUnfinished
 from pipecatapp.application.schedules.starting import NotStarted
 from pipecatapp.application.schedules.store import ScheduleKept, UnknownSchedule
 from pipecatapp.application.schedules.timing import WrongTiming
 from pipecatapp.application.secrets import SecretMissing
+from pipecatapp.application.status import GatewayAway
+from pipecatapp.records.tasks import UnknownTask
 
 FAILED, INVALID = ExitCode.FAILED, ExitCode.INVALID
 
@@ -56,6 +59,7 @@ ERRORS: Final[dict[type[Exception], ErrorCode]] = {
     NotEdited: ErrorCode(422, "not_edited", INVALID, "operations"),
     NotGranted: ErrorCode(403, "not_granted", INVALID, "allow"),
     UnknownConversation: ErrorCode(404, "conversation_not_found", FAILED, "conversation"),
+    UnknownTurn: ErrorCode(404, "turn_not_found", FAILED, "run"),
     UnknownRun: ErrorCode(404, "run_not_found", FAILED, "run"),
     RunUnfinished: ErrorCode(409, "run_unfinished", FAILED, "run"),
     UnknownStep: ErrorCode(404, "step_not_found", FAILED, "at"),
@@ -77,6 +81,13 @@ ERRORS: Final[dict[type[Exception], ErrorCode]] = {
     NotStarted: ErrorCode(422, "not_started", FAILED),
     WrongTiming: ErrorCode(422, "wrong_timing", INVALID),
     SecretMissing: ErrorCode(422, "secret_missing", FAILED),
+    GatewayAway: ErrorCode(502, "gateway_away", FAILED),
+    UnknownModel: ErrorCode(404, "model_not_found", FAILED, "name"),
+    ModelMissing: ErrorCode(409, "model_not_pulled", FAILED, "name"),
+    ModelInUse: ErrorCode(409, "model_in_use", FAILED, "name"),
+    ModelError: ErrorCode(500, "model_unusable", FAILED, "name"),
+    PullUnderWay: ErrorCode(409, "pull_under_way", FAILED, "name"),
+    NotManaged: ErrorCode(409, "not_managed_here", FAILED, "name"),
     SettingsError: ErrorCode(500, "settings_invalid", FAILED),
 }
 

@@ -194,7 +194,16 @@ _DELETE_BLOB = "DELETE FROM blob WHERE sha256 = ?1" + "".join(
     for table, column in _BLOB_COLUMNS
 )
 _BARE_CONVERSATIONS = """DELETE FROM conversation WHERE NOT EXISTS
-    (SELECT 1 FROM run WHERE run.conversation = conversation.id)"""
+    (SELECT 1 FROM run WHERE run.conversation = conversation.id OR run.id = conversation.origin)"""
+
+
+_PLACE = """UPDATE run SET previous = coalesce(
+        (SELECT id FROM run AS named WHERE named.id = run.previous AND named.id < run.id
+            AND named.conversation IS NOT NULL AND named.owner = run.owner),
+        (SELECT max(id) FROM run AS earlier
+            WHERE earlier.conversation = run.conversation AND earlier.id < run.id))
+    WHERE id = ?"""
+"""Put an imported turn after the one it names, or after the latest one where that is not here."""
 
 
 def _lines_of(reader: Reader, run: str) -> Iterator[str]:
@@ -222,6 +231,8 @@ def _importing(reader: Reader, lines: Iterable[str]) -> tuple[list[str], list[St
         elif row.get("run") not in runs:
             raise NotImported(f"line {number}: its run comes before it in an export")
         statements += _inserting(number, table, row)
+        if table == "run" and row.get("conversation") and row.get("previous", "") is not None:
+            statements.append((_PLACE, (row["id"],)))
     return runs, statements
 
 
@@ -229,9 +240,9 @@ def _row(number: int, line: str) -> tuple[str, dict[str, Any]]:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise NotImported(f"line {number} is no JSON: {error}") from error
+        raise NotImported(f"line {number} is not valid JSON: {error}") from error
     if not isinstance(row, dict) or row.get("table") not in _VALUES:
-        raise NotImported(f"line {number} is no part of a run")
+        raise NotImported(f"line {number} is not a part of a run")
     if row.pop("format", None) != FORMAT:
         raise NotImported(f"line {number} has another format than {FORMAT}")
     return str(row.pop("table")), row
@@ -265,7 +276,7 @@ _COLUMNS: Mapping[str, Sequence[str]] = {
     "run": (
         *("id", "workflow", "status", "conversation", "caller", "started", "ended", "title"),
         *("error", "request", "plan", "inputs", "outputs"),
-        *("interactive", "forked", "family", "rerun", "spoken", "owner"),
+        *("interactive", "forked", "family", "rerun", "spoken", "owner", "previous"),
     ),
     "step": (
         *("run", "path", "node", "tool", "version", "effect", "status", "attempt", "started"),

@@ -67,7 +67,7 @@ class Document(BaseModel):
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
         if (self.workflow is None) == (self.document is None):
-            raise ValueError("give either a workflow or a document")
+            raise ValueError("name either a workflow or a document")
         return self
 
 
@@ -281,6 +281,7 @@ class RunService:
         answers: dict[str, Any] | None = None,
         interactive: bool = True,
         beside: Beside = lambda _run: (),
+        instead_of: str | None = None,
     ) -> str:
         """Start a run and give its id; raises as `workflow` and `Engine.start` do.
 
@@ -299,6 +300,7 @@ class RunService:
             answers=answers,
             interactive=interactive,
             beside=beside,
+            instead_of=instead_of,
         )
         self.on_start(run)
         return run

@@ -8,10 +8,20 @@ from pydantic import BaseModel
 from pipecatapp.sandbox import SandboxUnusable
 from pipecatapp.sandbox.sandbox import limited_by
 from pipecatapp.tools.cluster.causes import Cause, causes
-from pipecatapp.tools.cluster.directory import Directory
+from pipecatapp.tools.cluster.directory import Directory, GatewayAway
 from pipecatapp.tools.cluster.status import ClusterStatus, whole
 
-__all__ = ["Cause", "ClusterStatus", "Directory", "ProgramStatus", "causes", "programs", "whole"]
+__all__ = [
+    "Cause",
+    "ClusterStatus",
+    "Directory",
+    "GatewayAway",
+    "ProgramStatus",
+    "causes",
+    "largest_memory",
+    "programs",
+    "whole",
+]
 
 
 class ProgramStatus(BaseModel):
@@ -19,6 +29,13 @@ class ProgramStatus(BaseModel):
 
     mode: Literal["cgroup", "watched", "refused"]
     detail: str = ""
+
+
+async def largest_memory(directory: Directory) -> int | None:
+    """Bytes of memory of a cluster's largest machine; None where no one reports any."""
+    machines = await directory.places.machines([])
+    known = [one.memory_mb for one in machines if one.memory_mb is not None]
+    return max(known) << 20 if known else None
 
 
 @lru_cache(1)

@@ -3,7 +3,7 @@
 import typer
 
 from pipecatapp.cli.backup import back_up, restore
-from pipecatapp.cli.code import build_app, fix_bug
+from pipecatapp.cli.code import build_app, code_task, fix_bug
 from pipecatapp.cli.conversations import conversation_commands
 from pipecatapp.cli.documents.commands import document_commands
 from pipecatapp.cli.fork import changes_of_run, compare_runs, fork_run, pin_step, run_again
@@ -22,9 +22,10 @@ def commands(app: typer.Typer) -> None:
     app.command("flatten")(flatten_workflow)
     app.command("backup")(back_up)
     app.command("restore")(restore)
-    group = typer.Typer(help="Let agents change source code.", no_args_is_help=True)
+    group = typer.Typer(help="Fix and write source code with agents.", no_args_is_help=True)
     group.command("fix")(fix_bug)
     group.command("build")(build_app)
+    group.command("task")(code_task)
     app.add_typer(group, name="code")
     app.add_typer(_run_commands(), name="runs")
     conversation_commands(app)
@@ -35,7 +36,7 @@ def commands(app: typer.Typer) -> None:
 def _run_commands() -> typer.Typer:
     """Return the commands on runs that are there."""
     group = typer.Typer(
-        help="List, show, answer, cancel, repeat, compare, export and remove runs.",
+        help="Manage runs: list, show, answer, cancel, repeat, compare, export and delete.",
         invoke_without_command=True,
     )
     group.callback()(list_runs)

@@ -20,10 +20,10 @@ from hearth.settings import Settings
 from pipecatapp.cli.exit_codes import CommandFailed, exit_codes
 from pipecatapp.cli.options import StateOption
 
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.")]
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The backup file.")]
 InventoryOption = Annotated[
     Path | None,
-    typer.Option("--inventory", "-i", help="Inventory of a cluster: that one is meant."),
+    typer.Option("--inventory", "-i", help="Use the cluster of this inventory."),
 ]
 BACK_SECONDS: Final = 120.0
 """How long a service may take to be back with what was restored."""
@@ -32,7 +32,7 @@ BACK_SECONDS: Final = 120.0
 def back_up(
     file: FileArgument, state_dir: StateOption = None, inventory: InventoryOption = None
 ) -> None:
-    """Write ledger, notes, documents and keys into one file; what runs goes on meanwhile."""
+    """Write ledger, notes, documents and keys to one file. Runs continue meanwhile."""
     with exit_codes(), told():
         live = _live(state_dir, inventory)
         if live is None:
@@ -49,11 +49,11 @@ def back_up(
 def restore(
     file: FileArgument, state_dir: StateOption = None, inventory: InventoryOption = None
 ) -> None:
-    """Make a backup the state again; what it replaces stays in the folder backups of the state.
+    """Restore a backup. The current state is moved to `backups/` first.
 
-    A running instance is restarted with it and keeps its own keys; where nothing runs, the keys
-    are restored, too. Keys that people made stay as they are, closed ones closed; those that only
-    the backup has come back.
+    A running instance is restarted and keeps its built-in keys. If no instance is running, these
+    keys are restored, too. Existing issued keys do not change and revoked ones stay revoked;
+    issued keys that exist only in the backup are added.
     """
     with exit_codes(), told():
         if not file.is_file():
@@ -117,7 +117,7 @@ def _upload(live: Cluster, file: Path) -> str:
             if found.is_success and found.json() == wanted:
                 return str(wanted["created"])
     raise CommandFailed(
-        f"{live.url} took the backup but is not back after {BACK_SECONDS:g} s; its log says why."
+        f"{live.url} accepted the backup but has not restarted in {BACK_SECONDS:g} s; see its log."
     )
 
 

@@ -27,42 +27,51 @@ def fix_bug(
     ] = Path(),
     check: Annotated[
         str,
-        typer.Option("--check", metavar="COMMAND", help="Must succeed after the fix as well."),
+        typer.Option(
+            "--check", metavar="COMMAND", help="Another command that must succeed after the fix."
+        ),
     ] = "",
-    about: Annotated[str, typer.Option("--about", help="What is wrong, in your words.")] = "",
+    about: Annotated[str, typer.Option("--about", help="A description of the bug.")] = "",
     packages: Annotated[
         list[str],
         typer.Option(
             "--package",
             metavar="NAME",
-            help="A Python package that the command needs; default: those that the project names.",
+            help="A Python package for the command. Default: the project's own list. Repeatable.",
         ),
     ] = [],  # noqa: B006
     may_touch: Annotated[
         list[str],
         typer.Option(
-            "--may-touch", metavar="PATTERN", help="Change only files that fit, such as src/**."
+            "--may-touch",
+            metavar="PATTERN",
+            help="Change only files that match, such as src/**. Repeatable.",
         ),
     ] = [],  # noqa: B006
     protect: Annotated[
         list[str],
         typer.Option(
-            "--protect", metavar="PATTERN", help="Never change files that fit; default: tests."
+            "--protect",
+            metavar="PATTERN",
+            help="Never change files that match. Default: tests. Repeatable.",
         ),
     ] = [],  # noqa: B006
     model: ModelOption = "",
     edits: Annotated[
         str,
-        typer.Option("--edits", metavar="blocks|function", help="How the model writes a change."),
+        typer.Option(
+            "--edits", metavar="blocks|function", help="Format in which the model writes a change."
+        ),
     ] = "blocks",
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Fix the bug that makes a command fail, on a branch of the repository to review.
+    """Fix the bug that makes a command fail. The fix is a branch for you to review.
 
     The command runs in the sandbox on a copy of the last commit. In a terminal you are asked for
-    guidance when the attempts fail. Exit codes: 0 nothing fails any more, 1 not fixed, 2 invalid.
+    guidance when the attempts fail. Exit code: 0 the command succeeds, 1 not fixed, 2 invalid
+    input.
     """
     with exit_codes():
         folder = _repository(repo)
@@ -79,29 +88,106 @@ def build_app(
     into: Annotated[
         Path,
         typer.Option(
-            "--into", metavar="FOLDER", help="A new folder, or a git repository to build in."
+            "--into", metavar="FOLDER", help="A new folder or an existing git repository."
         ),
     ],
     packages: Annotated[
         list[str],
-        typer.Option("--package", metavar="NAME", help="A Python package that it may use."),
+        typer.Option(
+            "--package",
+            metavar="NAME",
+            help="A Python package that the program may use. Repeatable.",
+        ),
     ] = [],  # noqa: B006
     model: ModelOption = "",
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Plan, write, run and repair a program, with a README.
+    """Plan, write, test and repair a program with a README.
 
     In a terminal you are asked about the plan, for guidance when attempts fail, and whether the
-    program is what you wanted. A new folder becomes a git repository with the program; in an
-    existing one the program is a branch to review. Exit codes: 0 it runs, 1 it does not, 2 invalid.
+    program is what you wanted. A new folder becomes a git repository with the program. In an
+    existing repository, the program is a branch for you to review. Exit code: 0 the program
+    runs, 1 it does not, 2 invalid input.
     """
     with exit_codes():
         folder, is_new = _made_repository(into)
     inputs = {"text": text, "repo": str(folder), "packages": packages}
     body = {"workflow": "build-app", "layers": _layers("build-app", model), "inputs": inputs}
     finish(_build(body, folder if is_new else None, state_dir, as_json=as_json))
+
+
+def code_task(
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="What should be done.")],
+    repo: Annotated[
+        Path, typer.Option("--repo", metavar="FOLDER", help="The git repository.")
+    ] = Path(),
+    test: Annotated[
+        str,
+        typer.Option("--test", metavar="COMMAND", help="Must succeed afterwards."),
+    ] = "",
+    packages: Annotated[
+        list[str],
+        typer.Option(
+            "--package",
+            metavar="NAME",
+            help="A Python package that the command needs; default: those that the project names.",
+        ),
+    ] = [],  # noqa: B006
+    may_touch: Annotated[
+        list[str],
+        typer.Option(
+            "--may-touch", metavar="PATTERN", help="Change only files that fit, such as src/**."
+        ),
+    ] = [],  # noqa: B006
+    protect: Annotated[
+        list[str],
+        typer.Option("--protect", metavar="PATTERN", help="Never change files that fit."),
+    ] = [],  # noqa: B006
+    reuse: Annotated[
+        str,
+        typer.Option(
+            "--reuse",
+            metavar="ask|auto|never",
+            help="Whether a stored task like this one is used: you decide, or its score.",
+        ),
+    ] = "ask",
+    push_to: Annotated[
+        Path | None,
+        typer.Option(
+            "--push-to", metavar="FOLDER", help="A bare repository that gets the branch instead."
+        ),
+    ] = None,
+    model: ModelOption = "",
+    state_dir: StateOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Plan a task, do its steps, test and review the result, and deliver it as a branch.
+
+    A failed attempt is taken back and tried again with what it showed, twice at most. In a terminal
+    you are asked what is unclear, and whether a stored task is used. Exit codes: 0 done, 1 not, 2
+    invalid.
+    """
+    with exit_codes():
+        folder = _repository(repo)
+        pushed = "" if push_to is None else _git(push_to, "rev-parse", "--absolute-git-dir").strip()
+    inputs = {"text": text, "repo": str(folder), "test": test, "packages": packages,
+              "may_touch": may_touch, "protected": protect, "reuse": reuse,
+              "push_to": pushed}  # fmt: skip
+    body = {"workflow": "coding-task", "layers": _layers("coding-task", model), "inputs": inputs}
+    finish(_task(body, state_dir, as_json=as_json))
+
+
+async def _task(body: Json, state_dir: Path | None, *, as_json: bool) -> int:
+    ended = await _run_to_the_end(body, state_dir, as_json=as_json)
+    if ended["status"] != "done":
+        return CODES[ended["status"]]
+    outputs = ended["outputs"]
+    if outputs["done"] and not as_json:
+        typer.echo(f"The result is on the branch {outputs['branch']}.")
+    return DONE if outputs["done"] else FAILED
 
 
 def _made_repository(folder: Path) -> tuple[Path, bool]:

@@ -1,4 +1,4 @@
-"""`hearth conversations`: list, rename, delete and export conversations."""
+"""`hearth conversations`: list, rename, pin, branch, delete and export conversations."""
 
 import json
 from pathlib import Path
@@ -14,18 +14,23 @@ from pipecatapp.cli.runs import console
 from pipecatapp.client import connect, segment
 
 IdArgument = Annotated[
-    str, typer.Argument(metavar="ID", help="A conversation that `hearth conversations` lists.")
+    str,
+    typer.Argument(metavar="ID", help="Id of a conversation, as `hearth conversations` shows it."),
 ]
 
 
 def conversation_commands(app: typer.Typer) -> None:
     """Add the commands of this module."""
     group = typer.Typer(
-        help="List, rename, delete and export conversations.", invoke_without_command=True
+        help="Manage conversations: list, rename, pin, branch, delete and export.",
+        invoke_without_command=True,
     )
     group.callback()(list_conversations)
     group.command("list")(list_conversations)
     group.command("rename")(rename_conversation)
+    group.command("pin")(pin_conversation)
+    group.command("unpin")(unpin_conversation)
+    group.command("branch")(branch_conversation)
     group.command("delete")(delete_conversation)
     group.command("export")(export_conversation)
     app.add_typer(group, name="conversations")
@@ -35,9 +40,11 @@ def list_conversations(
     context: typer.Context,
     text: Annotated[
         str,
-        typer.Option(metavar="WORDS", help="Those with these words, or words that begin so."),
+        typer.Option(
+            metavar="WORDS", help="Only results with these words or words that start with them."
+        ),
     ] = "",
-    limit: Annotated[int, typer.Option(min=1, max=500, help="How many at most.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of results.")] = 50,
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
@@ -52,23 +59,45 @@ def rename_conversation(
     title: Annotated[str, typer.Argument(metavar="TITLE", help="The new title.")],
     state_dir: StateOption = None,
 ) -> None:
-    """Give a conversation another title."""
+    """Rename a conversation."""
     finish(_rename(id, title, state_dir))
 
 
+def pin_conversation(id: IdArgument, state_dir: StateOption = None) -> None:
+    """Pin a conversation to the top of the list."""
+    finish(_pin(id, state_dir, pinned=True))
+
+
+def unpin_conversation(id: IdArgument, state_dir: StateOption = None) -> None:
+    """Unpin a conversation."""
+    finish(_pin(id, state_dir, pinned=False))
+
+
+def branch_conversation(
+    id: IdArgument,
+    at: Annotated[
+        str,
+        typer.Option(metavar="RUN", help="Run of the last turn to copy. Default: all turns."),
+    ] = "",
+    state_dir: StateOption = None,
+) -> None:
+    """Create a conversation that starts with the turns of another one."""
+    finish(_branch(id, at, state_dir))
+
+
 def delete_conversation(id: IdArgument, state_dir: StateOption = None) -> None:
-    """Remove a conversation with its runs, also those that have not ended; its notes stay."""
+    """Delete a conversation with all its runs, including running ones. Its notes are kept."""
     finish(_delete(id, state_dir))
 
 
 def export_conversation(
     id: IdArgument,
     format: Annotated[
-        Literal["markdown", "json"], typer.Option("--format", help="How it is written.")
+        Literal["markdown", "json"], typer.Option("--format", help="Format of the export.")
     ] = "markdown",
     state_dir: StateOption = None,
 ) -> None:
-    """Print a conversation with all of its turns."""
+    """Print a conversation with all its turns."""
     finish(_export(id, format, state_dir))
 
 
@@ -89,7 +118,8 @@ async def _list(text: str, limit: int, state_dir: Path | None, *, as_json: bool)
         for name in ("id", "updated", "title"):
             table.add_column(name, no_wrap=True, overflow="ellipsis")
         for each in page["conversations"]:
-            title = Text(" ".join(each["title"].split()))
+            pinned = "(pinned) " if each["pinned"] else ""
+            title = Text(pinned + " ".join(each["title"].split()))
             table.add_row(Text(each["id"]), each["updated"], title)
         console().print(table)
     return DONE
@@ -99,6 +129,23 @@ async def _rename(id: str, title: str, state_dir: Path | None) -> int:
     async with connect(state_dir) as client:
         renamed = await client.request("PATCH", _path(id), {"title": title})
     typer.echo(f"{id} is renamed to {renamed['title']}.")
+    return DONE
+
+
+async def _pin(id: str, state_dir: Path | None, *, pinned: bool) -> int:
+    async with connect(state_dir) as client:
+        await client.request("PATCH", _path(id), {"pinned": pinned})
+    typer.echo(f"{id} is {'listed first' if pinned else 'no longer listed first'}.")
+    return DONE
+
+
+async def _branch(id: str, at: str, state_dir: Path | None) -> int:
+    async with connect(state_dir) as client:
+        if not at:
+            last = await client.request("GET", _path(id), params={"limit": 1})
+            at = last["turns"][-1]["run"] if last["turns"] else ""
+        created = await client.request("POST", f"{_path(id)}/branch", {"run": at})
+    typer.echo(created["id"])
     return DONE
 
 

@@ -22,37 +22,49 @@ LONGEST: Final = 60
 
 
 def fork_run(
-    run: Annotated[str, typer.Argument(metavar="ID", help="The run to run again.")],
+    run: Annotated[str, typer.Argument(metavar="ID", help="Id of the run to fork.")],
     at: Annotated[
-        str | None, typer.Option(metavar="PATH", help="From this step on, do all anew.")
+        str | None,
+        typer.Option(metavar="PATH", help="Run again from this step on, without reusing results."),
     ] = None,
     edited: Annotated[
         str | None,
-        typer.Option("--with", metavar="NAME|FILE", help="The workflow to run instead."),
+        typer.Option(
+            "--with", metavar="NAME|FILE", help="The workflow to run instead of the original."
+        ),
     ] = None,
     layers: LayersOption = [],  # noqa: B006
     given: Annotated[
-        list[str], typer.Option("--input", "-i", metavar="NAME=VALUE", help="Another input.")
+        list[str],
+        typer.Option(
+            "--input",
+            "-i",
+            metavar="NAME=VALUE",
+            help="An input that replaces the original one. Repeatable.",
+        ),
     ] = [],  # noqa: B006
     answers: Annotated[
-        list[str], typer.Option("--answer", metavar="NODE=VALUE", help="An answer beforehand.")
+        list[str],
+        typer.Option(
+            "--answer", metavar="NODE=VALUE", help="The answer to a node's question. Repeatable."
+        ),
     ] = [],  # noqa: B006
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a run again and take over what stays the same: only what changed is done anew."""
+    """Run again, reusing results that are still valid."""
     named = Named(edited, layers) if edited else None
     finish(_fork(run, at, named, (given, answers), state_dir, as_json=as_json))
 
 
 def run_again(
-    run: Annotated[str, typer.Argument(metavar="ID", help="The run to start once more.")],
+    run: Annotated[str, typer.Argument(metavar="ID", help="Id of the run to repeat.")],
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Start what a run ran once more, with its inputs; nothing is taken over."""
+    """Repeat a run with the same inputs, without reusing results."""
     finish(_again(run, state_dir, as_json=as_json))
 
 
@@ -64,11 +76,11 @@ async def _again(run: str, state_dir: Path | None, *, as_json: bool) -> int:
 
 
 def pin_step(
-    run: Annotated[str, typer.Argument(metavar="ID", help="The run that has the step.")],
-    path: Annotated[str, typer.Argument(metavar="PATH", help="The step whose output stands.")],
+    run: Annotated[str, typer.Argument(metavar="ID", help="Id of the run with the step.")],
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Path of the step.")],
     state_dir: StateOption = None,
 ) -> None:
-    """Print a layer in which the output of a step stands instead of its call."""
+    """Print a layer that replaces a step by its recorded output."""
     finish(_pin(run, path, state_dir))
 
 
@@ -109,23 +121,23 @@ async def _fork(
 
 def compare_runs(
     run: RunArgument,
-    other: Annotated[str, typer.Argument(metavar="OTHER", help="The run to see beside it.")],
+    other: Annotated[str, typer.Argument(metavar="OTHER", help="Id of the run to compare with.")],
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Show two runs beside each other: what went in and out, and each step that differs."""
+    """Compare the inputs, outputs and differing steps of two runs."""
     finish(_compare(run, other, state_dir, as_json=as_json))
 
 
 def changes_of_run(
     run: RunArgument,
     path: Annotated[
-        str | None, typer.Argument(metavar="PATH", help="A step; without it the whole run.")
+        str | None, typer.Argument(metavar="PATH", help="Path of a step. Default: the whole run.")
     ] = None,
     state_dir: StateOption = None,
 ) -> None:
-    """Print what a run, or one step of it, changed in its workspace, as a unified diff."""
+    """Print the changes of a run, or of one of its steps, in its workspace as a unified diff."""
     finish(_changes(run, path, state_dir))
 
 

@@ -60,7 +60,7 @@ def typed(name: str, text: str, schema: Mapping[str, Any]) -> Any:
         if found:
             return value
     wanted = " or ".join(kinds)
-    raise InvalidInput(f"Input {name!r} is no {wanted}: {text!r}.")
+    raise InvalidInput(f"Input {name!r} is not a valid {wanted}: {text!r}.")
 
 
 def kinds_of(schema: Mapping[str, Any]) -> list[str]:

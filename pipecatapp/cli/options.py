@@ -26,20 +26,28 @@ WorkflowArgument = Annotated[
 
 LayersOption = Annotated[
     list[str],
-    typer.Option("--layer", metavar="NAME|FILE", help="A layer; the last one is the strongest."),
+    typer.Option(
+        "--layer", metavar="NAME|FILE", help="A layer. The last one has priority. Repeatable."
+    ),
 ]
 SelectOption = Annotated[
-    list[str], typer.Option("--select", metavar="AXIS=CHOICE", help="The choice of a variant.")
+    list[str], typer.Option("--select", metavar="AXIS=CHOICE", help="Select a variant. Repeatable.")
 ]
 
 
 AllowOption = Annotated[
     list[str],
-    typer.Option("--allow", metavar="EFFECT", help="Grant only these effects, such as read, llm."),
+    typer.Option(
+        "--allow",
+        metavar="EFFECT",
+        help="Grant only these effects, such as read or llm. Repeatable.",
+    ),
 ]
 
 
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Only show what would change.")]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Show the changes without making them.")
+]
 OldDryRunOption = Annotated[bool, typer.Option("--look", hidden=True)]
 """The name of `--dry-run` until 0.1; it goes with the next release."""
 

@@ -28,24 +28,27 @@ def plan_workflow(
     select: SelectOption = [],  # noqa: B006
     given: Annotated[
         list[str],
-        typer.Option("--input", "-i", metavar="NAME=VALUE", help="An input; then what is known."),
+        typer.Option(
+            "--input", "-i", metavar="NAME=VALUE", help="An input, for a dry run. Repeatable."
+        ),
     ] = [],  # noqa: B006
     fork: Annotated[
-        str | None, typer.Option(metavar="ID", help="As a fork of this run, with its inputs.")
+        str | None,
+        typer.Option(metavar="ID", help="Dry run as a fork of this run, with its inputs."),
     ] = None,
     at: Annotated[
-        str | None, typer.Option(metavar="PATH", help="With --fork: from this step on anew.")
+        str | None, typer.Option(metavar="PATH", help="With --fork: run again from this step on.")
     ] = None,
     allow: AllowOption = [],  # noqa: B006
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the graph of a workflow without running it; exit code 2 when it is wrong.
+    """Show the graph of a workflow without running it. Exit code 2: the workflow is invalid.
 
-    With inputs, or as a fork, it also shows of each step whether it would be called: `fresh` is
-    known, `dirty` is called, `maybe` depends on what is called before it; and why. Then what models
-    would be told, as far as the inputs say it.
+    With inputs, or as a fork, it is a dry run: it also shows for each step whether it would be
+    called, and why. `fresh`: its result is cached. `dirty`: it is called. `maybe`: it depends on
+    earlier results. Then it prints the models' prompts as far as the inputs determine them.
     """
     named = Named(workflow, layers, select, allow)
     finish(_plan(named, _Look(given, fork, at), state_dir, as_json=as_json))
@@ -53,14 +56,17 @@ def plan_workflow(
 
 def explain_field(
     workflow: WorkflowArgument,
-    path: Annotated[str, typer.Argument(help="`node.field`, or `.field` of the workflow itself.")],
+    path: Annotated[
+        str, typer.Argument(help="`node.field`, or `.field` for a field of the workflow.")
+    ],
     layers: LayersOption = [],  # noqa: B006
     select: SelectOption = [],  # noqa: B006
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Show which layer, variant or document says what of a field; the first one wins."""
+    """Show the value that each layer, variant and document sets for a field. The first one is
+    used."""
     finish(_explain(Named(workflow, layers, select), path, state_dir, as_json=as_json))
 
 
@@ -70,11 +76,11 @@ def flatten_workflow(
     select: SelectOption = [],  # noqa: B006
     form: Annotated[
         Literal["yaml", "usda"],
-        typer.Option("--format", help="YAML, or a scene of OpenUSD with every layer."),
+        typer.Option("--format", help="YAML, or an OpenUSD scene with every layer."),
     ] = "yaml",
     state_dir: StateOption = None,
 ) -> None:
-    """Write out the workflow that comes of a document, its variants and layers."""
+    """Print the workflow that results from a document, its variants and its layers."""
     finish(_flatten(Named(workflow, layers, select), form, state_dir))
 
 
@@ -85,7 +91,7 @@ async def _explain(named: Named, path: str, state_dir: Path | None, *, as_json: 
     if as_json:
         typer.echo(json.dumps({"opinions": opinions}, indent=2, ensure_ascii=False))
     elif not opinions:
-        typer.echo(f"Nobody says anything of {path}.")
+        typer.echo(f"No layer, variant or document sets {path}.")
     for one in [] if as_json else opinions:
         value = json.dumps(one["value"], ensure_ascii=False)
         typer.echo(f"{one['path']} {one['what']} {value} by {one['by']} at {one['place']}")

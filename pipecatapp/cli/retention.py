@@ -14,44 +14,48 @@ from pipecatapp.client import connect
 
 
 def prune_runs(
-    days: Annotated[float, typer.Option(min=0, help="Runs that ended longer ago than this.")],
-    keep: Annotated[int, typer.Option(min=0, help="The newest runs stay in any case.")] = 100,
+    days: Annotated[
+        float, typer.Option(min=0, help="Delete runs that ended more than this number of days ago.")
+    ],
+    keep: Annotated[
+        int, typer.Option(min=0, help="Number of newest runs to keep in any case.")
+    ] = 100,
     state_dir: StateOption = None,
     *,
     dry_run: DryRunOption = False,
     look: OldDryRunOption = False,
 ) -> None:
-    """Remove old runs with their steps and events; notes and documents stay."""
+    """Delete old runs with their steps and events. Notes and documents are kept."""
     finish(_prune(days, keep, state_dir, dry_run=dry_run or look))
 
 
 def delete_runs(
     runs: Annotated[
-        list[str], typer.Argument(metavar="ID...", help="Runs that `hearth runs` lists.")
+        list[str], typer.Argument(metavar="ID...", help="Ids of runs, as `hearth runs` shows them.")
     ],
     state_dir: StateOption = None,
 ) -> None:
-    """Remove runs that have ended, with their steps and events; all or none."""
+    """Delete ended runs with their steps and events: all of them or, after an error, none."""
     finish(_delete(runs, state_dir))
 
 
 def export_runs(
     runs: Annotated[
-        list[str], typer.Argument(metavar="ID...", help="Runs that `hearth runs` lists.")
+        list[str], typer.Argument(metavar="ID...", help="Ids of runs, as `hearth runs` shows them.")
     ],
     state_dir: StateOption = None,
 ) -> None:
-    """Print runs as JSON lines: each with its steps and its events."""
+    """Print runs with their steps and events as JSON Lines."""
     finish(_export(runs, state_dir))
 
 
 def import_runs(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Exported runs; - is standard input.")
+        Path, typer.Argument(metavar="FILE", help="The exported runs. - reads standard input.")
     ],
     state_dir: StateOption = None,
 ) -> None:
-    """Take in exported runs, all or none."""
+    """Import exported runs: all of them or, after an error, none."""
     finish(_import(partial(_read, file), state_dir))
 
 

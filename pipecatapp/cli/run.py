@@ -32,16 +32,19 @@ def run_workflow(
     given: Annotated[
         list[str],
         typer.Option(
-            "--input", "-i", metavar="NAME=VALUE", help="An input; VALUE @FILE reads a file."
+            "--input",
+            "-i",
+            metavar="NAME=VALUE",
+            help="An input. Repeatable. @FILE as VALUE reads a file. Repeatable.",
         ),
     ] = [],  # noqa: B006
     conversation: Annotated[
-        str | None, typer.Option("--conversation", help="Go on with this conversation.")
+        str | None, typer.Option("--conversation", help="Continue this conversation.")
     ] = None,
     answers: Annotated[
         list[str],
         typer.Option(
-            "--answer", metavar="NODE=VALUE", help="The answer to the question of a node."
+            "--answer", metavar="NODE=VALUE", help="The answer to a node's question. Repeatable."
         ),
     ] = [],  # noqa: B006
     layers: LayersOption = [],  # noqa: B006
@@ -51,9 +54,10 @@ def run_workflow(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a workflow; its text is printed as it comes. Ctrl-C cancels the run.
+    """Run a workflow and print its output as it arrives. Ctrl-C cancels the run.
 
-    In a terminal its questions are asked here; elsewhere one without an `--answer` fails.
+    In a terminal you are asked the workflow's questions. Elsewhere, a question without an
+    `--answer` or a default fails the run.
     Exit codes: 0 done, 1 failed, 2 invalid document or inputs, 130 cancelled.
     """
     asking = sys.stdin.isatty() and not as_json

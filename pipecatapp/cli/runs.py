@@ -28,46 +28,52 @@ COLOURS = {
 PIPE_WIDTH = 160
 """Columns where nobody looks: nothing is cut for a narrow window that is not there."""
 
-RunArgument = Annotated[str, typer.Argument(metavar="ID", help="A run that `hearth runs` lists.")]
+RunArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="Id of a run, as `hearth runs` shows it.")
+]
 
 
 def list_runs(
     context: typer.Context,
-    limit: Annotated[int, typer.Option(min=1, max=500, help="How many at most.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of results.")] = 20,
     before: Annotated[
-        str | None, typer.Option(metavar="ID", help="Older ones: those before this run.")
+        str | None, typer.Option(metavar="ID", help="Only runs older than this run.")
     ] = None,
     text: Annotated[
         str | None,
-        typer.Option(metavar="WORDS", help="Those with these words, or words that begin so."),
+        typer.Option(
+            metavar="WORDS", help="Only results with these words or words that start with them."
+        ),
     ] = None,
-    workflow: Annotated[str | None, typer.Option(help="Those of this workflow.")] = None,
+    workflow: Annotated[str | None, typer.Option(help="Only runs of this workflow.")] = None,
     status: Annotated[
-        str | None, typer.Option(help=f"Those that are {', '.join(COLOURS)}.")
+        str | None, typer.Option(help=f"Only runs with this status: {', '.join(COLOURS)}.")
     ] = None,
     conversation: Annotated[
-        str | None, typer.Option(metavar="ID", help="Those of this conversation.")
+        str | None, typer.Option(metavar="ID", help="Only runs of this conversation.")
     ] = None,
     person: Annotated[
-        str | None, typer.Option(metavar="KEY", help="Those that belong to the key of this name.")
+        str | None,
+        typer.Option(metavar="KEY", help="Only runs that belong to the key of this name."),
     ] = None,
     caller: Annotated[
-        str | None, typer.Option(help="Those started by chat, api, cli, voice, schedule NAME.")
+        str | None,
+        typer.Option(help="Only runs started by chat, api, cli, voice or schedule NAME."),
     ] = None,
     since: Annotated[
-        str | None, typer.Option(metavar="DATE", help="Those started on this day or later.")
+        str | None, typer.Option(metavar="DATE", help="Only runs started on this day or later.")
     ] = None,
     until: Annotated[
         str | None,
         typer.Option(
-            metavar="DATE", help="Those started on this day or earlier, or before a time."
+            metavar="DATE", help="Only runs started on this day or earlier, or before this time."
         ),
     ] = None,
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """List the last runs, newest first, of all or of those that fit every option."""
+    """List the last runs that match every option, newest first."""
     if context.invoked_subcommand is None:
         wanted = {"before": before, "text": text, "workflow": workflow, "status": status}
         wanted |= {"person": person, "caller": caller, "since": since, "until": until}
@@ -91,30 +97,30 @@ def _moment(text: str | None, *, end: bool = False) -> str | None:
 def show_run(
     run: RunArgument, state_dir: StateOption = None, *, as_json: JsonOption = False
 ) -> None:
-    """Show one run: its steps as a tree with status, seconds and tokens."""
+    """Show a run: its steps as a tree with status, seconds and tokens."""
     finish(_show(run, state_dir, as_json=as_json))
 
 
 def follow_run(
     run: RunArgument,
-    after: Annotated[int, typer.Option(min=0, help="Only events with a larger number.")] = 0,
+    after: Annotated[int, typer.Option(min=0, help="Only events after this number.")] = 0,
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Print the events of a run as they come, until it ends; with --json one object a line."""
+    """Print the events of a run until it ends. --json prints one object per line."""
     finish(_follow(run, after, state_dir, as_json=as_json))
 
 
 def cancel_run(run: RunArgument, state_dir: StateOption = None) -> None:
-    """Stop a run; exit code 1 when it had ended before."""
+    """Cancel a run. Exit code 1: it has already ended."""
     finish(_cancel(run, state_dir))
 
 
 def answer_run(
     run: RunArgument,
-    path: Annotated[str, typer.Argument(metavar="PATH", help="The step that waits.")],
-    value: Annotated[str, typer.Argument(help="The answer; lists and objects as JSON.")],
+    path: Annotated[str, typer.Argument(metavar="PATH", help="Path of the waiting step.")],
+    value: Annotated[str, typer.Argument(help="The answer. Lists and objects are JSON.")],
     state_dir: StateOption = None,
 ) -> None:
     """Answer the question of a waiting run."""
@@ -123,10 +129,12 @@ def answer_run(
 
 def note_run(
     run: RunArgument,
-    text: Annotated[str, typer.Argument(help="What every model asked from now on is told.")],
+    text: Annotated[
+        str, typer.Argument(help="The note. It is part of every later prompt of the run.")
+    ],
     state_dir: StateOption = None,
 ) -> None:
-    """Tell a run that has not ended something."""
+    """Send a note to a running run."""
     finish(_note(run, text, state_dir))
 
 
@@ -134,7 +142,7 @@ async def _answer(run: str, path: str, value: str, state_dir: Path | None) -> in
     async with connect(state_dir) as client:
         answer = {"path": path, "value": value}
         await client.request("POST", f"/api/runs/{segment(run)}/answer", answer)
-    typer.echo(f"{path} of run {run} is answered.")
+    typer.echo(f"The question of {path} in run {run} is answered.")
     return DONE
 
 
@@ -142,7 +150,7 @@ async def _note(run: str, text: str, state_dir: Path | None) -> int:
     async with connect(state_dir) as client:
         note = {"text": text, "by": "cli"}
         await client.request("POST", f"/api/runs/{segment(run)}/notes", note)
-    typer.echo(f"Run {run} is told.")
+    typer.echo(f"The note was sent to run {run}.")
     return DONE
 
 

@@ -19,7 +19,7 @@ from pipecatapp.workflow.storage import (
 )
 
 PAGE = 500
-"""Turns that `all_turns` reads at once."""
+"""Turns that are read at once."""
 
 
 class TurnQuestion(BaseModel):
@@ -49,6 +49,10 @@ class Turn(BaseModel):
     questions: list[TurnQuestion] = []
     tokens: int = 0
     """What models wrote in the run, by their own count."""
+    previous: str | None = None
+    """The run of the turn before; null for the first one."""
+    versions: list[str] = []
+    """The runs of all versions of this turn, the oldest first; itself is one of them."""
 
 
 class Unseen(BaseModel):
@@ -66,26 +70,78 @@ class ConversationSummary(BaseModel):
     id: str
     title: str
     updated: str
+    pinned: bool = False
+    """Whether it is listed before the others."""
+
+
+_SUMMARY = "id, title, updated, pinned IS NOT NULL AS pinned"
+
+_HEAD = """coalesce((SELECT head FROM conversation WHERE id = ?1),
+    (SELECT max(id) FROM run WHERE conversation = ?1))"""
+"""SQL: the last turn of a conversation that is shown."""
+
+_MEMBERS = """WITH RECURSIVE shared(id) AS (
+        SELECT origin FROM conversation WHERE id = ?1 AND origin IS NOT NULL
+        UNION SELECT previous FROM shared JOIN run USING (id) WHERE previous IS NOT NULL),
+    member(id) AS (SELECT id FROM run WHERE conversation = ?1
+        UNION SELECT id FROM shared)
+    SELECT id, previous FROM member JOIN run USING (id) ORDER BY id"""
+"""SQL: every version of every turn of a conversation, and the turns that a branch begins with."""
+
+
+def path(reader: Reader, conversation: str, *, before: str | None = None) -> list[str]:
+    """The runs of the turns that are shown, oldest first. With `before`, a run of the conversation:
+    those that it follows, whatever is shown now.
+    """
+    sql = f"""WITH RECURSIVE path(id) AS (
+            SELECT CASE WHEN EXISTS
+                    (SELECT 1 FROM run WHERE id = ?2 AND conversation = ?1)
+                THEN (SELECT previous FROM run WHERE id = ?2) ELSE {_HEAD} END
+            UNION SELECT previous FROM path JOIN run USING (id))
+        SELECT id FROM path JOIN run USING (id) ORDER BY id"""
+    found = reader.rows(sql, (conversation, before))
+    return [row["id"] for row in found]
+
+
+def members(reader: Reader, conversation: str) -> Mapping[str, str | None]:
+    """The runs of all versions of all turns, oldest first, and what each follows."""
+    found = reader.rows(_MEMBERS, (conversation,))
+    return {row["id"]: row["previous"] for row in found}
 
 
 def turns(
-    reader: Reader,
-    conversation: str,
-    limit: int,
-    *,
-    after: str = "",
-    before: str | None = None,
+    reader: Reader, conversation: str, limit: int, *, after: str = "", before: str | None = None
 ) -> list[Turn]:
-    """The last runs of a conversation, oldest first; only those between the runs named."""
-    sql = """SELECT id, ifnull(ended, started) AS at, request, status, error, outputs,
+    """The last turns that are shown, oldest first; only those after the run `after` if that is one
+    of them. With `before`, the turns that a run of the conversation follows.
+    """
+    shown = path(reader, conversation, before=before)
+    if after in shown:
+        shown = shown[shown.index(after) + 1 :]
+    return of_runs(reader, shown[-limit:], members(reader, conversation))
+
+
+def of_runs(reader: Reader, runs: Sequence[str], others: Mapping[str, str | None]) -> list[Turn]:
+    """These runs as turns; their versions are among `others`, which maps runs to those before."""
+    versions: dict[str | None, list[str]] = {}
+    for run, previous in others.items():
+        versions.setdefault(previous, []).append(run)
+    return [
+        turn.model_copy(update={"versions": versions.get(turn.previous, [turn.run])})
+        for first in range(0, len(runs), PAGE)
+        for turn in _turns(reader, runs[first : first + PAGE])
+    ]
+
+
+def _turns(reader: Reader, runs: Sequence[str]) -> list[Turn]:
+    sql = f"""SELECT id, ifnull(ended, started) AS at, request, status, error, outputs, previous,
             CASE WHEN status IN ('failed', 'cancelled') THEN
                 (SELECT data ->> '$.text' FROM event WHERE event.run = run.id
                     AND type IN ('run.failed', 'run.cancelled')) END AS text,
             (SELECT ifnull(sum(completion_tokens), 0) FROM step WHERE step.run = run.id) AS tokens
-        FROM run WHERE conversation = ? AND id > ? AND (? IS NULL OR id < ?)
-        ORDER BY id DESC LIMIT ?"""
-    rows = reader.rows(sql, (conversation, after, before, before, limit))[::-1]
-    asked = _questions(reader, [row["id"] for row in rows])
+        FROM run WHERE id IN ({", ".join("?" * len(runs))}) ORDER BY id"""
+    rows = reader.rows(sql, runs)
+    asked = _questions(reader, runs)
     return [
         Turn(
             run=row["id"],
@@ -96,25 +152,18 @@ def turns(
             error=row["error"],
             questions=asked.get(row["id"], []),
             tokens=row["tokens"],
+            previous=row["previous"],
         )
         for row in rows
     ]
 
 
-def all_turns(reader: Reader, conversation: str) -> list[Turn]:
-    """Every turn of a conversation, oldest first."""
-    found: list[Turn] = []
-    while page := turns(reader, conversation, PAGE, before=found[0].run if found else None):
-        found = page + found
-    return found
-
-
 def unseen(reader: Reader, conversation: str) -> Unseen | None:
     """What the model no longer saw at the latest turn; None while it sees everything."""
     sql = """SELECT output FROM step WHERE tool = 'conversation.recall' AND status = 'done'
-        AND run IN (SELECT id FROM run WHERE conversation = ? ORDER BY id DESC LIMIT 3)
-        ORDER BY run DESC LIMIT 1"""
-    for row in reader.rows(sql, (conversation,)):
+        AND run IN (?, ?, ?) ORDER BY run DESC LIMIT 1"""
+    latest = path(reader, conversation)[-3:]
+    for row in reader.rows(sql, [*latest, "", "", ""][:3]):
         found = reader.value(row["output"])
         if found.get("since") and (found["left_out"] or found["shortened"]):
             return Unseen(before=found["since"], partly=found["shortened"])
@@ -130,7 +179,8 @@ def is_known(reader: Reader, conversation: str) -> bool:
 def conversations(
     reader: Reader, limit: int, owner: str = "", text: str = ""
 ) -> list[ConversationSummary]:
-    """The conversations of one owner, the newest first; all of them for the built-in key.
+    """The conversations of one owner, pinned ones and then the newest first; all of them for the
+    built-in key.
 
     With `text`, those that have each of its words, or a word that begins with it, in their title
     or in the search index of one of their runs. Accents and case do not count.
@@ -138,8 +188,8 @@ def conversations(
     words = WORD.findall(unicodedata.normalize("NFC", text))
     if text.strip() and not words:
         return []
-    sql = """SELECT id, title, updated FROM conversation WHERE ? IN ('', owner)
-        ORDER BY updated DESC, id LIMIT ?"""
+    sql = f"""SELECT {_SUMMARY} FROM conversation WHERE ? IN ('', owner)
+        ORDER BY pinned IS NULL, updated DESC, id LIMIT ?"""
     rows = reader.rows(sql, (owner, -1 if words else limit))
     found = [ConversationSummary(**dict(row)) for row in rows]
     for word in words:
@@ -148,10 +198,32 @@ def conversations(
     return found[:limit]
 
 
+class OwnerSummary(BaseModel):
+    """How many conversations a key has, and when the newest was changed (ISO 8601, UTC)."""
+
+    owner: str
+    conversations: int
+    updated: str
+
+
+def owners(reader: Reader) -> list[OwnerSummary]:
+    """The keys that have conversations; the built-in key is the empty name."""
+    sql = """SELECT owner, count(*) AS conversations, max(updated) AS updated FROM conversation
+        GROUP BY owner ORDER BY owner"""
+    return [OwnerSummary(**dict(row)) for row in reader.rows(sql)]
+
+
+def of_owner(reader: Reader, owner: str, limit: int) -> list[ConversationSummary]:
+    """The conversations of exactly one key, the newest first."""
+    sql = """SELECT id, title, updated FROM conversation WHERE owner = ?
+        ORDER BY updated DESC, id LIMIT ?"""
+    return [ConversationSummary(**dict(row)) for row in reader.rows(sql, (owner, limit))]
+
+
 def summary(reader: Reader, conversation: str) -> ConversationSummary:
     """The line of a conversation; one of imported runs only has no title."""
-    sql = """SELECT id, title, updated FROM conversation WHERE id = ?1 UNION ALL
-        SELECT conversation, '', max(started) FROM run WHERE conversation = ?1
+    sql = f"""SELECT {_SUMMARY} FROM conversation WHERE id = ?1 UNION ALL
+        SELECT conversation, '', max(started), 0 FROM run WHERE conversation = ?1
         GROUP BY conversation LIMIT 1"""
     return ConversationSummary(**dict(reader.rows(sql, (conversation,))[0]))
 
@@ -162,6 +234,47 @@ async def rename(ledger: Ledger, conversation: str, title: str) -> None:
     upsert = """INSERT INTO conversation (id, title, created, updated) VALUES (?, ?, ?, ?)
         ON CONFLICT (id) DO UPDATE SET title = excluded.title"""
     await ledger.submit("", [(upsert, (conversation, clean(title), at, at))])
+
+
+async def pin(ledger: Ledger, conversation: str, *, pinned: bool) -> None:
+    """List a conversation before the others, or no longer."""
+    at = now()
+    upsert = """INSERT INTO conversation (id, title, created, updated, pinned)
+        VALUES (?, '', ?, ?, ?) ON CONFLICT (id) DO UPDATE SET pinned = excluded.pinned"""
+    await ledger.submit("", [(upsert, (conversation, at, at, at if pinned else None))])
+
+
+async def show(ledger: Ledger, conversation: str, run: str) -> None:
+    """Show this version of a turn from now on, and the latest of the turns that follow it."""
+    below: set[str | None] = {run}
+    for member, previous in members(ledger.read, conversation).items():
+        if previous in below:
+            below.add(member)
+    at = now()
+    upsert = """INSERT INTO conversation (id, title, created, updated, head)
+        VALUES (?, '', ?, ?, ?) ON CONFLICT (id) DO UPDATE SET head = excluded.head"""
+    await ledger.submit("", [(upsert, (conversation, at, at, max(filter(None, below))))])
+
+
+async def branch(ledger: Ledger, conversation: str, run: str, new: str, title: str) -> None:
+    """Create a conversation of the same owner that begins with the turns up to `run`."""
+    at = now()
+    insert = """INSERT INTO conversation
+        (id, title, created, updated, owner, head, origin, settings)
+        SELECT ?1, ?2, ?3, ?3, ifnull(max(owner), ''), ?4, ?4, ifnull(max(settings), '{}')
+        FROM conversation WHERE id = ?5"""
+    await ledger.submit("", [(insert, (new, clean(title), at, run, conversation))])
+
+
+async def hand_over(ledger: Ledger, conversation: str) -> None:
+    """Move the turns that branches of a conversation begin with to one of these branches each."""
+    sql = """WITH RECURSIVE shared(branch, id) AS (
+            SELECT id, origin FROM conversation WHERE id != ?1 AND origin IS NOT NULL
+            UNION SELECT branch, previous FROM shared JOIN run USING (id)
+                WHERE previous IS NOT NULL)
+        UPDATE run SET conversation = (SELECT min(branch) FROM shared WHERE shared.id = run.id)
+        WHERE conversation = ?1 AND id IN (SELECT id FROM shared)"""
+    await ledger.submit("", [(sql, (conversation,))])
 
 
 async def forget(ledger: Ledger, conversation: str) -> None:
@@ -207,9 +320,15 @@ async def claim(ledger: Ledger, conversation: str, owner: str, title: str) -> bo
 
 def _with_word(reader: Reader, word: str) -> set[str]:
     """The conversations with a run that has a word, or one that begins with it."""
-    sql = """SELECT DISTINCT run.conversation AS id FROM run_fts
-        JOIN run_text ON run_text.number = run_fts.rowid JOIN run ON run.id = run_text.run
-        WHERE run_fts MATCH ? AND run.conversation IS NOT NULL"""
+    sql = """WITH RECURSIVE shared(branch, id) AS (
+            SELECT id, origin FROM conversation WHERE origin IS NOT NULL
+            UNION SELECT branch, previous FROM shared JOIN run USING (id)
+                WHERE previous IS NOT NULL),
+        hit AS (SELECT run.id, run.conversation FROM run_fts
+            JOIN run_text ON run_text.number = run_fts.rowid JOIN run ON run.id = run_text.run
+            WHERE run_fts MATCH ?)
+        SELECT conversation AS id FROM hit WHERE conversation IS NOT NULL
+        UNION SELECT branch FROM hit JOIN shared USING (id)"""
     return {row["id"] for row in reader.rows(sql, (f'"{word}"*',))}
 
 

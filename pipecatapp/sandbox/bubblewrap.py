@@ -52,7 +52,7 @@ UNWATCHED: Final = 4
 REMEDIES: Final = (
     (
         r"[Nn]amespace|[Uu]ser namespaces|uid map|RTM_NEWADDR",
-        "This machine lets no ordinary program make user namespaces. On Ubuntu give bwrap an"
+        "Unprivileged user namespaces are disabled on this machine. On Ubuntu, give bwrap an"
         " AppArmor profile, on older Debian set `sysctl kernel.unprivileged_userns_clone=1`; a"
         " container needs a seccomp profile that allows them.",
     ),

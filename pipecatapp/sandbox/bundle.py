@@ -93,7 +93,7 @@ def _head(archive: tarfile.TarFile) -> dict[str, Any]:
     content = archive.extractfile(first)
     head = json.loads(content.read()) if content is not None else None
     if not isinstance(head, dict):
-        raise ValueError("not a bundle: its head is no object")
+        raise ValueError("not a bundle: its header is not an object")
     return head
 
 

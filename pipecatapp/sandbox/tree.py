@@ -22,7 +22,7 @@ class TooLarge(Exception):
 
 
 class NotPlain(OSError):
-    """A path leads through a link, or to something that is no regular file."""
+    """A path leads through a link, or to something that is not a regular file."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +151,7 @@ def open_plain(root: Path, relative: str) -> int:
             raise
         if not stat.S_ISREG(os.fstat(file).st_mode):
             os.close(file)
-            raise NotPlain(f"{relative!r} is no regular file")
+            raise NotPlain(f"{relative!r} is not a regular file")
         return file
 
 
@@ -185,7 +185,7 @@ def allow(root: Path, relative: str, mode: int) -> None:
         handle = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise NotPlain(f"{relative!r} is no regular file")
+                raise NotPlain(f"{relative!r} is not a regular file")
             os.chmod(f"/proc/self/fd/{handle}", stat.S_IMODE(mode) & 0o777)  # noqa: PTH101
         finally:
             os.close(handle)

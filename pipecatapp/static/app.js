@@ -4,7 +4,9 @@ import "./pages/chat-page.js"
 import "./pages/compare-page.js"
 import "./pages/login-page.js"
 import "./pages/logs-page.js"
+import "./pages/models-page.js"
 import "./pages/notes-page.js"
+import "./pages/people-page.js"
 import "./pages/run-page.js"
 import "./pages/runs-page.js"
 import "./pages/status-page.js"
@@ -24,8 +26,7 @@ const SECTIONS = [
   ["talk", "Talk"],
   ["runs", "Runs"],
   ["workflows", "Workflows"],
-  ["status", "Status"],
-  ["logs", "Logs"],
+  ["status", "System"],
 ]
 
 /** <hearth-app>: the sign-in while there is no session, then the page of the address. */

@@ -8,8 +8,9 @@ import { waiting } from "./waiting.js"
 const LOOK_SECONDS = 2
 
 /**
- * One conversation: `turns` of {run, user, text, state, error, questions, model, seconds}; `run` is null until the server
- * has accepted the turn. Tells every difference as a "change". Current while it is followed (`follow`, `leave`).
+ * One conversation: `turns` of {run, user, text, state, error, questions, versions, model, seconds}; `run` is null until the
+ * server has accepted the turn, and `versions` are the runs of all versions of it. Tells every difference as a "change".
+ * Current while it is followed (`follow`, `leave`).
  */
 class Conversation extends EventTarget {
   turns = []
@@ -62,7 +63,7 @@ class Conversation extends EventTarget {
       if (this.#sending) return
       this.error = null
       this.unseen = unseen
-      for (const turn of turns) this.#take(turn)
+      this.#place(turns)
     } catch (error) {
       if (error.status === 404 && this.turns.length) return forget(this.id)
       this.#exists = error.status !== 404 // an old address: nobody has said anything in it
@@ -77,17 +78,22 @@ class Conversation extends EventTarget {
     return (open < 0 ? this.turns.at(-1) : this.turns[open - 1])?.run ?? ""
   }
 
-  #take({ run, user, assistant, status, error, questions }) {
-    let turn = this.turns.find((each) => each.run === run)
-    if (!turn) {
-      turn = { run, user, text: "", seconds: null }
-      const next = this.turns.findIndex((each) => each.run > run)
-      this.turns.splice(next < 0 ? this.turns.length : next, 0, turn)
-    }
+  /** Takes turns of the server: they follow those up to the one before the first of them, and nothing comes after them. */
+  #place(turns) {
+    const before = turns.length ? turns[0].previous : this.#known()
+    const kept = this.turns.slice(0, this.turns.findIndex((each) => each.run === before) + 1)
+    const known = new Map(this.turns.map((each) => [each.run, each]))
+    this.turns = [...kept, ...turns.map(({ run, user }) => known.get(run) ?? { run, user, text: "", seconds: null })]
+    for (const gone of this.#followed.keys()) if (!this.turns.includes(gone)) this.#unfollow(gone)
+    for (const turn of turns) this.#take(turn)
+  }
+
+  #take({ run, assistant, status, error, questions, versions }) {
+    const turn = this.turns.find((each) => each.run === run)
     const state = status === "queued" ? "running" : status
     if (turn.state !== state && ENDED.has(state)) all.dispatchEvent(new Event("change"))
     if (turn.state !== state) waiting.look()
-    Object.assign(turn, { state, error, questions })
+    Object.assign(turn, { state, error, questions, versions })
     if (ENDED.has(state)) this.#unfollow(turn)
     if (ENDED.has(state) && (assistant || status === "done")) turn.text = assistant
     if (!ENDED.has(state)) this.#attach(turn)
@@ -120,7 +126,7 @@ class Conversation extends EventTarget {
 
   /** Asks a model. Rejects with ApiError, and without a turn, when the server does not take it. */
   async send(text, model) {
-    const turn = { run: null, user: text, text: "", state: "running", error: null, questions: [], model, seconds: null }
+    const turn = { run: null, user: text, text: "", state: "running", error: null, questions: [], versions: [], model, seconds: null }
     this.turns.push(turn)
     this.#exists = true
     this.#sending += 1
@@ -138,6 +144,40 @@ class Conversation extends EventTarget {
       this.#sending -= 1
       this.#tell()
     }
+  }
+
+  /**
+   * Asks the question of a turn once more, or another one instead. The new version is shown in its place, and nothing of what
+   * followed. Rejects with ApiError, and changes nothing, when the server does not take it.
+   */
+  async again(turn, text, model) {
+    this.#sending += 1
+    try {
+      const said = text === turn.user ? {} : { text }
+      const { run } = await post(`${this.#address}/turns`, { ...said, model, instead_of: turn.run })
+      const version = { run, user: text, text: "", state: "running", error: null, questions: [], versions: [...turn.versions, run], model, seconds: null }
+      const at = this.turns.indexOf(turn)
+      if (at < 0) return // shown no longer: the next look finds out what is
+      this.turns = [...this.turns.slice(0, at), version]
+      this.#attach(version)
+      all.dispatchEvent(new Event("change"))
+    } finally {
+      this.#sending -= 1
+      this.#tell()
+    }
+  }
+
+  /** Shows another version of a turn, by its run, and what followed that. */
+  async show(run) {
+    await patch(this.#address, { shown: run })
+    await this.look()
+  }
+
+  /** Creates a conversation that begins with the turns up to a run; its id. */
+  async branch(run) {
+    const { id } = await post(`${this.#address}/branch`, { run })
+    all.dispatchEvent(new Event("change"))
+    return id
   }
 
   /** Ends the work behind the answers that have not ended. */
@@ -185,13 +225,19 @@ export function newConversation() {
 
 const conversationAddress = (id) => `/api/conversations/${encodeURIComponent(id)}`
 
-/** The newest first; with `text`, those that have its words. */
+/** Pinned ones, then the newest; with `text`, those that have its words. */
 export const listConversations = async (text = "") => (await get(`/api/conversations?${new URLSearchParams({ text })}`)).conversations
 
 export const exportAddress = (id, format) => `${conversationAddress(id)}/export?format=${format}`
 
 export async function renameConversation(id, title) {
   await patch(conversationAddress(id), { title })
+  all.dispatchEvent(new Event("change"))
+}
+
+/** Lists a conversation before the others, or no longer. */
+export async function pinConversation(id, pinned) {
+  await patch(conversationAddress(id), { pinned })
   all.dispatchEvent(new Event("change"))
 }
 

@@ -56,6 +56,13 @@ export function memory(megabytes) {
   return megabytes < 1024 ? `${megabytes} MB` : `${(megabytes / 1024).toFixed(megabytes < 102400 ? 1 : 0)} GB`
 }
 
+/** 98362432 → "98 MB", 4_120_000_000 → "4.1 GB": in thousands, as disks and downloads are sold. */
+export function bytes(number) {
+  if (number < 1e6) return `${Math.ceil(number / 1e3)} kB`
+  if (number < 1e9) return `${Math.round(number / 1e6)} MB`
+  return `${(number / 1e9).toFixed(number < 1e11 ? 1 : 0)} GB`
+}
+
 /** {prompt: 812, completion: 96} → "812 in, 96 out"; nothing counted → "". */
 export function tokens(used) {
   if (!used || (!used.prompt && !used.completion)) return ""

@@ -10,7 +10,12 @@ const ROUTES = [
   [/^#\/workflows\/(.+)$/, "workflow-page", "Workflow", ["workflow"]],
   [/^#\/status$/, "status-page", "Status", []],
   [/^#\/logs$/, "logs-page", "Logs", []],
+  [/^#\/models$/, "models-page", "Models", []],
+  [/^#\/people$/, "people-page", "People", []],
 ]
+
+/** Pages that the navigation shows as one place, with tabs between them. */
+const SYSTEM = new Set(["status", "models", "people", "logs"])
 
 /** The route of a hash: {page, title, section, params}, with its query among the params; null for an address without a page. */
 export function match(hash) {
@@ -22,7 +27,8 @@ export function match(hash) {
     if (parts.includes(null)) return null
     const params = { ...Object.fromEntries(new URLSearchParams(query)), ...Object.fromEntries(names.map((name, i) => [name, parts[i]])) }
     if (page === "run-page" && params.with) return { page: "compare-page", title: "Compare two runs", section: "runs", params }
-    return { page, title, section: address.split("/")[1], params }
+    const [, first] = address.split("/")
+    return { page, title, section: SYSTEM.has(first) ? "status" : first, params }
   }
   return null
 }

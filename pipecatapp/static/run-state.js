@@ -6,6 +6,9 @@ import { ENDED } from "./format.js"
 /** Events after which a step has something that they do not hold: what came out, or what is asked. */
 const TELLING = new Set(["node.done", "node.failed", "node.waiting"])
 
+/** The tool whose steps add nodes to the graph of a run when they begin. */
+const PLAN_RUN = "plan.run"
+
 const plain = (path) => path.replaceAll(/\[\d+\]|#\d+/g, "")
 
 const open = new Map()
@@ -114,7 +117,7 @@ export class RunState extends EventTarget {
     this.#since.push(event)
     if (!this.view) return
     this.#merge(event)
-    if (TELLING.has(event.type)) this.#refreshSoon()
+    if (TELLING.has(event.type) || event.data?.tool === PLAN_RUN) this.#refreshSoon()
     this.#tell()
   }
 

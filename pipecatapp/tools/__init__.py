@@ -16,14 +16,18 @@ from pipecatapp.tools.code.memory import recall, remember
 from pipecatapp.tools.code.symbols import symbols
 from pipecatapp.tools.code.testing import run_tests
 from pipecatapp.tools.files import delete, listing, read, write
+from pipecatapp.tools.git import branches, history
 from pipecatapp.tools.memory import conversation, items, note
 from pipecatapp.tools.model import llm, typed
 from pipecatapp.tools.people import ask
 from pipecatapp.tools.people import note as people_note
 from pipecatapp.tools.plain import value
+from pipecatapp.tools.plan import expand, revise
 from pipecatapp.tools.project import facts
 from pipecatapp.tools.project import tree as project_tree
 from pipecatapp.tools.speech import hear, say
+from pipecatapp.tools.tasks import find as task_find
+from pipecatapp.tools.tasks import save as task_save
 from pipecatapp.tools.workspace import deliver, reset, state
 from pipecatapp.workflow import Tool
 
@@ -45,6 +49,16 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             state.state,
             reset.reset,
             deliver.deliver,
+            branches.branch,
+            branches.commit,
+            branches.merge,
+            branches.push,
+            history.diff,
+            history.log,
+            expand.expand,
+            revise.revise,
+            task_find.find,
+            task_save.save,
             facts.facts,
             project_tree.tree,
             run.run,

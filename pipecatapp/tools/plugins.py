@@ -50,7 +50,7 @@ def _loaded(file: Path) -> ModuleType:
     name = f"hearth_tools_{file.stem}"
     spec = spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{file} is no Python")
+        raise ImportError(f"{file} is not valid Python")
     module = module_from_spec(spec)
     sys.modules[name] = module
     try:

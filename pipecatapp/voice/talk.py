@@ -19,7 +19,7 @@ from pipecatapp.voice.metrics import VoiceMetrics
 log = structlog.get_logger()
 
 REASONS: Final = {
-    "model": "The model gives no answer.",
+    "model": "The model does not answer.",
     "hearing": "What hears does not answer.",
     "speaking": "What speaks does not answer.",
 }

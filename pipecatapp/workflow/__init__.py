@@ -34,6 +34,7 @@ from pipecatapp.workflow.tool import (
     ServiceMissing,
     Tool,
     ToolFailed,
+    ToolInputs,
     complaints,
 )
 from pipecatapp.workflow.views import RunResult, RunSummary, RunView, StepView, Tokens, json_of
@@ -80,6 +81,7 @@ __all__ = [
     "Tokens",
     "Tool",
     "ToolFailed",
+    "ToolInputs",
     "ToolMistake",
     "UnknownRun",
     "UnknownStep",

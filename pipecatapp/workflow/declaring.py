@@ -10,7 +10,7 @@ from typing import Any, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 
-from pipecatapp.workflow.tool import Approve, Effect, Tool
+from pipecatapp.workflow.tool import Approve, Effect, Tool, ToolInputs
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*")
 
@@ -34,6 +34,7 @@ def tool(
     """Make a tool of `async def f(ctx: Context, …typed parameters…) -> SomeModel`.
 
     One that sees the run's `workspace` says so; the effects `workspace` and `exec` say it for it.
+    A parameter whose type is a subclass of `ToolInputs` stands for the fields of that class.
     A call that a model wants needs approval as `approve` says; without it, the first call of a
     tool with the effect `external` does. A tool with this effect is `idempotent` if the same call
     in the same run takes effect only once: a resumed run then makes it again if it was cut off.
@@ -49,26 +50,43 @@ def tool(
             raise ToolMistake(f"Tool {name!r} needs a docstring: people and models read it.")
         takes, gives = _takes(name, function), _gives(name, function)
         sees = workspace or effect in ("workspace", "exec")
-        return Tool(name, version, about, effect, takes, gives, function, sees, approve, idempotent)
+        shared = _shared(function)
+        return Tool(
+            name, version, about, effect, takes, gives, function, sees, approve, idempotent, shared
+        )
 
     return make
 
 
 def _takes(name: str, function: Callable[..., Any]) -> type[BaseModel]:
     hints = get_type_hints(function, include_extras=True)
+    shared = _shared(function)
     fields: dict[str, Any] = {}
     for parameter in list(inspect.signature(function).parameters.values())[1:]:
         if (
             parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
             or parameter.name not in hints
         ):
-            raise ToolMistake(
-                f"Tool {name!r}: parameter {parameter.name!r} needs a type of its own."
-            )
+            raise ToolMistake(f"Tool {name!r}: parameter {parameter.name!r} needs a type.")
+        if parameter.name in shared:
+            fields |= {
+                name: (info.annotation, info)
+                for name, info in shared[parameter.name].model_fields.items()
+            }
+            continue
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[parameter.name] = (hints[parameter.name], default)
     config = ConfigDict(extra="forbid", protected_namespaces=())
     return cast("type[BaseModel]", create_model(name, __config__=config, **fields))
+
+
+def _shared(function: Callable[..., Any]) -> dict[str, type[ToolInputs]]:
+    """Return the parameters that stand for several inputs."""
+    return {
+        name: hint
+        for name, hint in get_type_hints(function).items()
+        if name != "return" and inspect.isclass(hint) and issubclass(hint, ToolInputs)
+    }
 
 
 def _gives(name: str, function: Callable[..., Any]) -> type[BaseModel]:

@@ -75,9 +75,11 @@ class Engine(Executor):
         interactive: bool = True,
         grants: Collection[Effect] | None = None,
         beside: Callable[[str], Sequence[Statement]] = lambda _run: (),
+        instead_of: str | None = None,
     ) -> str:
         """Start a run; its id is on the disk when this returns.
 
+        In a `conversation` it is the next turn, or another version of the turn `instead_of`.
         `listener` hears it from its first event. `answers` are for its questions, by path or id of
         the node; without `interactive` a question that has none fails instead of waiting.
         `grants` are the effects it may have; raises `NotGranted` when it needs others. What
@@ -87,7 +89,9 @@ class Engine(Executor):
         plan = workflow if isinstance(workflow, Plan) else self.plan(workflow)
         if grants is not None:
             plan = granting(plan, grants)
-        given = Given(inputs, conversation, caller, dict(answers or {}), interactive, beside)
+        given = Given(
+            inputs, conversation, caller, dict(answers or {}), interactive, beside, instead_of
+        )
         return await self._begin(plan, given, listener)
 
     async def fork(

@@ -9,8 +9,11 @@ import structlog
 from pydantic import ValidationError
 
 from pipecatapp.workflow.channel import Channel, Listener
+from pipecatapp.workflow.compiling.compiler import compile_workflow
 from pipecatapp.workflow.document import Project, Prompt, Workflow
+from pipecatapp.workflow.document.loading import checked_document
 from pipecatapp.workflow.document.shapes import ShapeError
+from pipecatapp.workflow.document.yaml_text import read_yaml
 from pipecatapp.workflow.expressions import render
 from pipecatapp.workflow.ledger import Event, Ledger, inbox
 from pipecatapp.workflow.ledger.inbox import Remark
@@ -20,6 +23,7 @@ from pipecatapp.workflow.ledger.values import Statement
 from pipecatapp.workflow.plan import Plan
 from pipecatapp.workflow.running.agent import agent
 from pipecatapp.workflow.running.execution import Execution
+from pipecatapp.workflow.running.expansion import plan_run
 from pipecatapp.workflow.running.instance import Instances
 from pipecatapp.workflow.running.known import Known
 from pipecatapp.workflow.running.prompting import request_of
@@ -56,6 +60,8 @@ class Given:
     interactive: bool
     beside: Callable[[str], Sequence[Statement]] = lambda _run: ()
     """What is written with the beginning of the run, whose id it is given."""
+    instead_of: str | None = None
+    """The turn of the conversation that the run is another version of."""
 
 
 @dataclass
@@ -89,7 +95,7 @@ class Executor:
         roles: Mapping[str, Any] | None = None,
     ) -> None:
         self.ledger = ledger
-        self.tools: dict[str, Tool] = {tool.name: tool for tool in (agent, *tools)}
+        self.tools: dict[str, Tool] = {tool.name: tool for tool in (agent, plan_run, *tools)}
         self.workflows: Mapping[str, Workflow] = {workflow.id: workflow for workflow in workflows}
         self.prompts: Mapping[str, Prompt] = {prompt.id: prompt for prompt in prompts}
         self.projects: Mapping[str, Project] = {project.id: project for project in projects}
@@ -102,6 +108,10 @@ class Executor:
     def learn(self, tools: Iterable[Tool]) -> None:
         """Have these tools from now on, too; one of a known name takes its place."""
         self.tools.update({tool.name: tool for tool in tools})
+
+    def provide(self, services: Mapping[Any, object]) -> None:
+        """Give tools these services from now on, too: those that need the engine themselves."""
+        self._services.update(services)
 
     @property
     def facts(self) -> ModelFacts:
@@ -170,6 +180,7 @@ class Executor:
             beside=[*preset, *given.beside(run)],
             interactive=given.interactive,
             fork=fork,
+            instead_of=given.instead_of,
         )
         live = self._launch(begun, Execution(plan, checked_in, instances, Channel(run)), listener)
         try:
@@ -240,8 +251,20 @@ class Executor:
                 run,
                 _source(plan, inputs, fork.origin if fork else None),
             ),
+            compiled=self._compiled,
             remarks=inbox.remarks(self.ledger.read, run),
             may_ask=self.facts.ready if resumed else lambda: True,
+        )
+
+    def _compiled(self, text: str) -> Plan:
+        """The plan of a workflow that a run has written; raises `InvalidDocument`."""
+        return compile_workflow(
+            checked_document(*read_yaml(text, file="plan.yaml")),
+            dict(self.tools),
+            self.prompts.values(),
+            workflows=self.workflows,
+            roles=self._roles,
+            projects=self.projects,
         )
 
     def _launch(

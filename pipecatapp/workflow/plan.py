@@ -14,7 +14,7 @@ from pipecatapp.workflow.expressions import expression, expressions
 from pipecatapp.workflow.graph import Frozen, Graph, GraphEdge, GraphNode
 from pipecatapp.workflow.tool import EFFECTS, Effect, Json, ModelNeeds, Tool, Where
 
-Kind = Literal["use", "steps", "graph", "workflow", "agent", "goto"]
+Kind = Literal["use", "steps", "graph", "workflow", "agent", "plan", "goto"]
 
 
 WIDEST = 2000
@@ -89,7 +89,7 @@ class PlanNode(Frozen):
     messages: bool = False
     """Whether the tool takes messages, so that system text and `text` are made into some."""
     offers: tuple[Effect, ...] = ()
-    """Effects of the tools that an agent is given."""
+    """Effects of the tools that an agent is given, or that a plan's steps may have."""
     system: str = ""
     returns: Any = None
     check: dict[str, bool | str] = Field({})
@@ -211,8 +211,8 @@ class Plan(Frozen):
         """Whether every tool is still what it was; raises LookupError naming one that is not."""
         for node in self._nodes():
             gone = node.use not in tools or tools[node.use].version != node.version
-            if node.kind in ("use", "agent") and gone:
-                raise LookupError(f"the tool {node.use} (version {node.version}) is not there")
+            if node.kind in ("use", "agent", "plan") and gone:
+                raise LookupError(f"the tool {node.use} (version {node.version}) is not available")
 
     def tools_within_reach(self, tools: Mapping[str, Tool]) -> list[Tool]:
         """The tools that a run may call: those of its nodes and those that its agents are given.
@@ -254,10 +254,12 @@ class Plan(Frozen):
         for body in self.bodies.values():
             yield from (node for _, node in _all_nodes("", body.nodes))
 
-    def graph(self) -> Graph:
-        """The nodes of this workflow and of those it uses, each once on every way down."""
+    def graph(self, at: str = "") -> Graph:
+        """The nodes of this workflow and of those it uses, each once on every way down; `at` is
+        the node that runs it as a part of another graph.
+        """
         graph = Graph(nodes=[], edges=[])
-        self._draw(graph, self.body.nodes, "", ChainMap(), (self.workflow,))
+        self._draw(graph, self.body.nodes, at, ChainMap(), (self.workflow,))
         return graph
 
     def _draw(
@@ -300,7 +302,7 @@ def loop_text(loop: PlanLoop) -> str:
 
 
 def _drawn(node: PlanNode, path: str, parent: str) -> GraphNode:
-    kind = "use" if node.kind == "workflow" else node.kind
+    kind = "use" if node.kind in ("workflow", "plan") else node.kind
     return GraphNode(
         path=path,
         id=node.id,

@@ -52,6 +52,14 @@ BY_AUTHOR: Final = SetByAuthor()
 """Write `Annotated[int, BY_AUTHOR, Field(…)]`."""
 
 
+class ToolInputs(BaseModel):
+    """Inputs that several tools have.
+
+    A tool with a parameter of a subclass has the fields of this class as inputs of its own, and
+    gets them as one object.
+    """
+
+
 class ToolFailed(Exception):
     """A tool cannot do its job.
 
@@ -341,6 +349,8 @@ class Tool:
     """When a model's call needs approval, or how the input decides that; None: by the effect."""
     idempotent: bool = False
     """Whether the same call in the same run takes effect once, however often it is made."""
+    shared: Mapping[str, type[ToolInputs]] = field(default_factory=lambda: MappingProxyType({}))
+    """Parameters of the function that stand for several inputs."""
 
     @property
     def resumable(self) -> bool:
@@ -387,10 +397,7 @@ class Tool:
 
     async def check(self, ctx: Context, given: Mapping[str, Any]) -> Json:
         """Call it: input checked before, output after. Gives the output as plain JSON values."""
-        accepted = self.accept(given)
-        result = await self.run(
-            ctx, **{name: getattr(accepted, name) for name in type(accepted).model_fields}
-        )
+        result = await self.run(ctx, **self._arguments(self.accept(given)))
         if not isinstance(result, self.gives):
             raise OutputRefused(
                 f"{self.name}: gave {type(result).__name__}, not {self.gives.__name__}"
@@ -401,6 +408,17 @@ class Tool:
             )
         except ValidationError as error:
             raise OutputRefused(f"{self.name}: its output is wrong: {complaints(error)}") from error
+
+    def _arguments(self, accepted: BaseModel) -> Json:
+        """Return the arguments of the function for the checked inputs."""
+        left = {name: getattr(accepted, name) for name in type(accepted).model_fields}
+        shared = {
+            parameter: model.model_construct(
+                **{name: left.pop(name) for name in model.model_fields}
+            )
+            for parameter, model in self.shared.items()
+        }
+        return {**left, **shared}
 
 
 def complaints(error: ValidationError) -> str:

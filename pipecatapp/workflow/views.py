@@ -10,6 +10,7 @@ from pipecatapp.workflow.ledger.clock import seconds_between
 from pipecatapp.workflow.ledger.event import Status
 from pipecatapp.workflow.ledger.reading import Reader, RunRow, StepRow
 from pipecatapp.workflow.plan import Plan
+from pipecatapp.workflow.running.expansion import plans_of
 
 
 class Tokens(BaseModel):
@@ -147,9 +148,19 @@ def view(reader: Reader, row: RunRow) -> RunView:
         seconds=_seconds(row),
         tokens=_tokens(row),
         spoken=None if row.spoken is None else json.loads(row.spoken),
-        graph=Plan.model_validate(reader.value(row.plan)).graph(),
+        graph=_graph(reader, row, steps),
         steps=[_step(reader, step, used[step.path], why.get(step.path, "")) for step in steps],
     )
+
+
+def _graph(reader: Reader, row: RunRow, steps: list[StepRow]) -> Graph:
+    """The graph of a run, with the plans that it has begun so far."""
+    graph = Plan.model_validate(reader.value(row.plan)).graph()
+    for node, plan in plans_of(steps, reader.value).items():
+        inside = plan.graph(node)
+        graph.nodes.extend(inside.nodes)
+        graph.edges.extend(inside.edges)
+    return graph
 
 
 def json_of(run: RunView) -> str:

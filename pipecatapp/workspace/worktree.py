@@ -95,7 +95,7 @@ class GitWorktree:
     async def content(self, state: str) -> str | None:
         """The same hash of a state that was kept; None for one that is not here."""
         if not STATE.fullmatch(state):
-            raise ToolFailed(f"{state!r} is no state of a workspace.")
+            raise ToolFailed(f"{state!r} is not a state of a workspace.")
         words = ("rev-parse", "--verify", "--quiet", f"{state}^{{tree}}")
         code, said = await self.store.git(*words, ok=(0, 1))
         return None if code else said.decode().strip()
@@ -107,7 +107,7 @@ class GitWorktree:
     async def reset(self, state: str) -> None:
         """Make the folder what it was at that state; what came after stays kept, but aside."""
         if not STATE.fullmatch(state):
-            raise ToolFailed(f"{state!r} is no state of a workspace.")
+            raise ToolFailed(f"{state!r} is not a state of a workspace.")
         async with self.store.writing:
             await self._show(await self.store.git.text("rev-parse", f"{state}^{{commit}}"))
 
@@ -168,22 +168,30 @@ class GitWorktree:
         if source is None:
             raise ToolFailed("This workspace was not made from a repository.")
         async with self.store.writing:
-            wanted = (await self._reviewable(start), about.rstrip())
+            wanted = (await self.reviewable(start), about.rstrip())
             refs = [self.store.ref("delivering"), self.store.ref("delivered")]
             _, listed = await git("for-each-ref", "--format=%(objectname)", *refs)
             known = listed.decode().split()
-            same = [one for one in known if await self._says(one) == wanted]
-            commit = same[0] if same else await self._new(wanted[0], start, about)
+            same = [one for one in known if await self.content_of(one) == wanted]
+            commit = same[0] if same else await self.new_commit(wanted[0], start, about)
             await git("update-ref", refs[0], commit)
             await self._push(source, commit, known)
             await git("update-ref", refs[1], commit)
         return commit
 
-    async def _new(self, tree: str, parent: str, about: str) -> str:
+    async def merge_commit(self, commit: str, about: str) -> str:
+        """Bring a commit of this run into the folder, as `merge` does with forks."""
+        async with self.store.writing:
+            state = await self._merged_with(await self.head(), commit, about)
+            await self._show(state)
+        return state
+
+    async def new_commit(self, tree: str, parent: str, about: str) -> str:
+        """A commit that no branch names yet."""
         _, made = await self.store.git("commit-tree", "-p", parent, tree, stdin=about.encode())
         return made.decode().strip()
 
-    async def _says(self, commit: str) -> tuple[str, str]:
+    async def content_of(self, commit: str) -> tuple[str, str]:
         """The tree and the message of a commit."""
         said = await self.store.git.text("cat-file", "commit", commit)
         head, _, message = said.partition("\n\n")
@@ -203,7 +211,7 @@ class GitWorktree:
         words += ["--no-write-fetch-head", "--update-shallow", f"file://{git.directory}"]
         await run([*words, f"+{self.store.ref('delivering')}:{branch}"], git.directory)
 
-    async def _reviewable(self, start: str) -> str:
+    async def reviewable(self, start: str) -> str:
         """The tree of the last state without ignored files that the start did not have."""
         git, index = self.store.git, self.store.git.directory / "index-reviewable"
         await git("read-tree", await self.head(), index=index)
@@ -216,7 +224,9 @@ class GitWorktree:
         return await git.text("write-tree", index=index)
 
     async def _merged(self, state: str, fork: Worktree) -> str:
-        theirs = await fork.head()
+        return await self._merged_with(state, await fork.head(), fork.folder.name)
+
+    async def _merged_with(self, state: str, theirs: str, name: str) -> str:
         code, said = await self.store.git(
             "merge-tree", "--write-tree", "--name-only", "--no-messages", "-z", state, theirs,
             ok=(0, 1),
@@ -224,7 +234,7 @@ class GitWorktree:
         tree, *conflicts = [part.decode(errors="replace") for part in said.split(b"\0") if part]
         if code:
             raise ToolFailed(f"The branches changed the same places of {', '.join(conflicts)}.")
-        return await self.store.keep(tree, [state, theirs], f"merge {fork.folder.name}")
+        return await self.store.keep(tree, [state, theirs], f"merge {name}")
 
     async def _tree(self) -> str:
         """Tell git of every file, by name; it never looks through the folder by itself."""
@@ -232,7 +242,7 @@ class GitWorktree:
         try:
             found = await asyncio.to_thread(_readable, self.folder)
         except TooLarge as error:
-            raise GitFailed(f"The workspace cannot be kept: {error}.") from error
+            raise GitFailed(f"The workspace cannot be saved: {error}.") from error
         gone = await self._indexed() - found
         for words, names in ((["--force-remove"], gone), (["--add", "--replace"], found)):
             await git("update-index", "-z", *words, "--stdin", folder=self.folder, index=index,

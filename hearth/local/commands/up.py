@@ -62,6 +62,7 @@ def up(
                     screen,
                     show,
                     patience=Patience(),
+                    experts=planned.experts,
                 )
             )
         screen.say("Stopped." if was_ready else "Stopped before everything was ready.")
@@ -74,7 +75,7 @@ def _welcome(instance: Instance) -> list[str]:
         "Hearth runs.",
         f"  Web page  {instance.web}",
         f"  API       {instance.api}",
-        f"  Key       {key}  (kept in {instance.key_file})",
+        f"  Key       {key}  (stored in {instance.key_file})",
         f"  Try it    {curl_line(instance.api, key)}",
     ]
 

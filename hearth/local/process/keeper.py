@@ -10,7 +10,7 @@ from typing import Protocol
 
 import httpx2
 
-from hearth.local.errors import ServiceGaveUp, StartFailed
+from hearth.local.errors import NotReplaced, ServiceGaveUp, StartFailed
 from hearth.local.process.child import Child
 from hearth.local.process.health import ask
 from hearth.local.process.logfile import LogFile
@@ -63,14 +63,23 @@ class Keeper:
         self.child: Child | None = None
         self._folder, self._warden, self._audience = folder, warden, audience
         self._patience, self._restarted = patience, restarted
-        self._log = LogFile(logs / f"{service.name}.log")
+        self._logs, self._log = logs, LogFile(logs / f"{service.name}.log")
         self._tail: deque[str] = deque(maxlen=EVIDENCE_LINES)
+        self._changing = asyncio.Lock()
+        """Held while the process is replaced by another one."""
 
     async def start(self) -> None:
         self.child = await Child.start(self.service, self._warden, self._heard, folder=self._folder)
 
     async def become_healthy(self, client: httpx2.AsyncClient) -> None:
         """Wait for the first `200` of its health; raises `StartFailed` when that cannot come."""
+        if (reason := await self._unhealthy(client)) is not None:
+            raise StartFailed(
+                self.service.name, reason, log=self._log.path, evidence=list(self._tail)
+            )
+
+    async def _unhealthy(self, client: httpx2.AsyncClient) -> str | None:
+        """Wait until it is healthy; the reason when it ends or takes too long instead."""
         assert self.child is not None
         ended = asyncio.create_task(self.child.wait())
         deadline = time.monotonic() + self.service.start_seconds
@@ -80,13 +89,13 @@ class Keeper:
                 condition = await ask(client, self.service.url)
                 if condition.healthy:
                     self._audience.condition(self.service.name, "ready")
-                    return
+                    return None
                 detail = condition.detail
                 self._audience.condition(self.service.name, detail)
                 if time.monotonic() > deadline:
-                    raise self._failed(f"not ready in {self.service.start_seconds:.0f} s: {detail}")
+                    return f"not ready in {self.service.start_seconds:.0f} s: {detail}"
                 await asyncio.wait({ended}, timeout=POLL_SECONDS)
-            raise self._failed(f"it ended with {ended.result()}")
+            return f"it ended with {ended.result()}"
         finally:
             ended.cancel()
 
@@ -95,20 +104,67 @@ class Keeper:
         assert self.child is not None
         deaths: deque[float] = deque(maxlen=self._patience.deaths)
         while True:
-            how = await self.child.wait()
-            now = time.monotonic()
-            if len(deaths) == deaths.maxlen and now - deaths[0] < self._patience.window:
-                raise ServiceGaveUp(
-                    self.service.name, how, deaths=len(deaths) + 1,
+            child = self.child
+            how = await child.wait()
+            async with self._changing:
+                if self.child is child:  # Nobody has asked for its end.
+                    await self._start_again(how, deaths)
+
+    async def restart(self) -> None:
+        """Stop the service and start it again; returns before it is healthy."""
+        async with self._changing:
+            self.tell("restarting it, as requested")
+            await self._stop_child()
+            await self.start()
+        self._restarted()
+
+    async def replace(self, service: Service, client: httpx2.AsyncClient) -> None:
+        """Stop the service, start `service` in its place and wait until that is healthy.
+
+        Raises `NotReplaced`; the service that ran before is started again then.
+        """
+        async with self._changing:
+            before = self.service
+            self.tell(f"stopping it: {service.name} takes its place")
+            await self._become(service)
+            if (reason := await self._unhealthy(client)) is not None:
+                failed = NotReplaced(
+                    service.name, before.name, reason,
                     log=self._log.path, evidence=list(self._tail),
                 )  # fmt: skip
-            deaths.append(now)
-            recent = sum(now - death < self._patience.window for death in deaths)
-            pause = self._patience.pause(recent)
-            self.tell(f"ended with {how}; starting it again in {pause:g} s")
-            await asyncio.sleep(pause)
-            await self.start()
-            self._restarted()
+                self.tell(f"it did not become healthy: {before.name} takes its place again")
+                await self._become(before)
+                raise failed
+
+    async def _start_again(self, how: str, deaths: deque[float]) -> None:
+        """Start a service that has ended, after a pause. Raises `ServiceGaveUp`."""
+        now = time.monotonic()
+        if len(deaths) == deaths.maxlen and now - deaths[0] < self._patience.window:
+            raise ServiceGaveUp(
+                self.service.name, how, deaths=len(deaths) + 1,
+                log=self._log.path, evidence=list(self._tail),
+            )  # fmt: skip
+        deaths.append(now)
+        recent = sum(now - death < self._patience.window for death in deaths)
+        pause = self._patience.pause(recent)
+        self.tell(f"ended with {how}; starting it again in {pause:g} s")
+        await asyncio.sleep(pause)
+        await self.start()
+        self._restarted()
+
+    async def _become(self, service: Service) -> None:
+        """Stop the process and start that of `service`, with a log of its own."""
+        await self._stop_child()
+        if service.name != self.service.name:
+            self._log.close()
+            self._log = LogFile(self._logs / f"{service.name}.log")
+        self.service = service
+        await self.start()
+        self._restarted()
+
+    async def _stop_child(self) -> None:
+        if self.child is not None:
+            await self.child.stop(asyncio.Event())
 
     async def stop(self, hurry: asyncio.Event) -> None:
         """Stop it if it runs, and close its log."""
@@ -129,6 +185,3 @@ class Keeper:
         if was_fine and self._log.failure is not None:
             reason = self._log.failure.strerror
             self._audience.line(self.service.name, f"hearth: its log is not written: {reason}")
-
-    def _failed(self, reason: str) -> StartFailed:
-        return StartFailed(self.service.name, reason, log=self._log.path, evidence=list(self._tail))

@@ -1,9 +1,12 @@
 """All services of an instance together: started, kept, stopped in reverse order."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from hearth.local.errors import UnknownService
 from hearth.local.process.health import health_client
 from hearth.local.process.keeper import Audience, Keeper, Patience
 from hearth.local.process.service import Service
@@ -38,6 +41,8 @@ class Supervisor:
         self._services, self._audience, self._patience = services, audience, patience
         self._folder, self._logs = folder, logs
         self._keepers: list[Keeper] = []
+        self._requests: set[asyncio.Task[Any]] = set()
+        """Restarts and replacements under way; a stop ends them first."""
 
     def running(self) -> list[RunningService]:
         """The processes of the services as they are now."""
@@ -88,7 +93,42 @@ class Supervisor:
             finally:
                 await self._stop(stop)
 
+    async def restart(self, name: str) -> None:
+        """Stop a service and start it again. Raises `UnknownService`."""
+        with self._ended_by_stop():
+            await self._keeper(name).restart()
+
+    async def replace(self, name: str, service: Service) -> None:
+        """Run `service` in place of the one called `name`, and wait until it is healthy.
+
+        Raises `NotReplaced`, with the service that ran before started again, and `UnknownService`.
+        """
+        with self._ended_by_stop():
+            async with health_client() as client:
+                await self._keeper(name).replace(service, client)
+
+    def _keeper(self, name: str) -> Keeper:
+        named = {keeper.service.name: keeper for keeper in self._keepers}
+        if name not in named:
+            raise UnknownService(name, list(named))
+        return named[name]
+
+    @contextmanager
+    def _ended_by_stop(self) -> Iterator[None]:
+        """Cancel the task of the block when the services are stopped: it must start none then."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._requests.add(task)
+        try:
+            yield
+        finally:
+            self._requests.discard(task)
+
     async def _stop(self, stop: StopRequest) -> None:
+        requests = set(self._requests)
+        for task in requests:
+            task.cancel()
+        await asyncio.gather(*requests, return_exceptions=True)
         for keeper in reversed(self._keepers):
             self._audience.condition(keeper.service.name, "stopping")
             await keeper.stop(stop.hurry)

@@ -91,7 +91,7 @@ def state_version(state: StateDir) -> int | None:
         held = {entry.name for entry in state.root.iterdir()} if state.root.is_dir() else set()
         return 0 if held.difference(NOT_YET_STATE) else None
     except UnicodeDecodeError as error:
-        raise StateDamaged(state.version_file, "it is no text") from error
+        raise StateDamaged(state.version_file, "it is not a text") from error
     if not text.isdecimal():
         raise StateDamaged(state.version_file, f"it says {text[:20]!r} instead of a number")
     return int(text)

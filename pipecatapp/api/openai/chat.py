@@ -97,9 +97,15 @@ async def answered(
 
 
 async def start(
-    body: AgentRequest, request: Request, parts: Parts, listener: Listener | None = None
+    body: AgentRequest,
+    request: Request,
+    parts: Parts,
+    listener: Listener | None = None,
+    *,
+    instead_of: str | None = None,
 ) -> str:
-    """Start the run that answers a request and return its id.
+    """Start the run that answers a request and return its id. In a conversation it is the next
+    turn, or another version of the turn `instead_of`.
 
     Raises `Refused` for an unknown model, for fields that its workflow cannot honour, and for the
     conversation of another caller.
@@ -117,6 +123,7 @@ async def start(
         caller="chat",
         listener=listener,
         beside=kept(behalf) if behalf else lambda _run: (),
+        instead_of=instead_of,
     )
 
 

@@ -38,7 +38,7 @@ async def voice(socket: WebSocket) -> None:
     person = Browser(socket)
     try:
         if not studio.admits():
-            await person.tell(type="busy", text="Everybody who can listen is talking; try again.")
+            await person.tell(type="busy", text="All speech-to-text slots are in use. Try again.")
             await socket.close(TRY_AGAIN)
             return
         runner = Runner(parts, studio.keeps)
@@ -55,7 +55,7 @@ async def _talk(person: "Browser", studio: Studio, house: Runner) -> None:
     try:
         hello = Hello.model_validate_json(await person.receive())
     except ValidationError:
-        await person.tell(type="refused", reason="the first message is no hello")
+        await person.tell(type="refused", reason="the first message is not a hello")
         await person.socket.close(POLICY_VIOLATION)
         return
     await person.tell(type="waking", heard_rate=HEARD_RATE, spoken_rate=SPOKEN_RATE)

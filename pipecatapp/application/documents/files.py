@@ -12,7 +12,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from pipecatapp.application.library.projects import load_project, project_files
-from pipecatapp.application.library.tasks import task_file
+from pipecatapp.records.tasks import task_file
 from pipecatapp.workflow import (
     Diagnostic,
     Documents,
@@ -115,7 +115,7 @@ def load_prompt(text: str, *, file: str) -> Prompt:
     try:
         front: Any = YAML(typ="safe", pure=True).load(head)
     except YAMLError as error:
-        raise _wrong(file, 2, f"The front matter is no YAML: {error}") from error
+        raise _wrong(file, 2, f"The front matter is not valid YAML: {error}") from error
     tags = front.get("tags") if isinstance(front, dict) else None
     if not isinstance(tags, list) or not tags or not all(isinstance(tag, str) for tag in tags):
         raise _wrong(file, 2, "The front matter needs `tags`, a list of words")

@@ -18,8 +18,8 @@ from pipecatapp.application.documents.editing import (
     fingerprint,
 )
 from pipecatapp.application.documents.files import SHIPPED
-from pipecatapp.application.library.tasks import StoredTasks, task_file
 from pipecatapp.application.runs import Document, RunService, shown
+from pipecatapp.records.tasks import StoredTasks, task_file
 from pipecatapp.workflow import (
     Diagnostic,
     InvalidDocument,

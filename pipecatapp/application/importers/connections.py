@@ -48,7 +48,7 @@ class Connections:
         """Fill the document."""
         for name, (path, node) in self._old.items():
             if node.get("type") not in KNOWN:
-                mend = near(str(node.get("type")), KNOWN) or "What reads it is given nothing"
+                mend = near(str(node.get("type")), KNOWN) or "Steps that read it get no value"
                 self._to.say((*path, "type"), f"nothing here is a {node.get('type')}", mend)
             elif node["type"] != "InputNode":
                 self._ids[name] = node_id(name, self._ids.values())
@@ -161,7 +161,7 @@ class Connections:
         self._add(node, {"use": "value", "with": {"value": messages}})
 
     def _system(self, path: Path, node: Json) -> None:
-        said = "You are the assistant of this house. Answer truthfully; use tools where they help."
+        said = "You are the assistant of this home. Answer truthfully. Use tools when they help."
         for index, given in enumerate(node.get("inputs") or []):
             link = given.get("connection") if isinstance(given, dict) else None
             if isinstance(link, dict) and link.get("from_node") in self._ids:

@@ -37,8 +37,8 @@ class Imported:
         """The role for a model of the old file; `default`, which is said, where none is named."""
         if str(old) in self.models:
             return self.models[str(old)]
-        mend = f"Say who plays it: --model {old}=ROLE"
-        self.say(path, f"{str(old)!r} is no model here; the role `default` is asked", mend)
+        mend = f"Name the role that replaces it: --model {old}=ROLE"
+        self.say(path, f"{str(old)!r} is not a model here; the role `default` is used", mend)
         return "default"
 
     @property
@@ -59,7 +59,7 @@ def id_of(name: str) -> str:
 
 
 def node_id(name: Any, taken: Iterable[str] = ()) -> str:
-    """A node's id of any name; one that has a meaning of its own, or is taken, gets a number."""
+    """A node's id of any name; one that is a reserved name, or is taken, gets a number."""
     plain = re.sub(r"[^a-z0-9]+", "_", str(name).lower()).strip("_")
     plain = plain if plain[:1].isalpha() else f"node_{plain}".rstrip("_")
     known, number, found = {*RESERVED, *taken}, 1, plain

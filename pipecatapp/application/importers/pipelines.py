@@ -57,7 +57,7 @@ class Pipeline:
         self._places[int(path[1])] = name
         self._ids[name] = node_id(name, self._ids.values())
         if item["module"] == START:
-            self._inputs[self._ids[name]] = {"type": "text", "about": "What is asked for."}
+            self._inputs[self._ids[name]] = {"type": "text", "about": "The request."}
             self._gives[name] = f"inputs.{self._ids[name]}"
         else:
             field = "answer" if item["module"] == ASKS else "text"
@@ -136,7 +136,7 @@ class Pipeline:
         """A person says what is to be changed, then the model changes it."""
         name = self._places[int(path[1])]
         wish = node_id(f"{self._ids[name]}_wish", self._ids.values())
-        question = {"question": "What is to be changed or added?", "show": read}
+        question = {"question": "What should be changed or added?", "show": read}
         self._nodes.append({"id": wish, "use": "human.ask", "with": question})
         self._model(path, item, read, wish=f"## wish\n\n{{{{ {wish}.answer }}}}")
 

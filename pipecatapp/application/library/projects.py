@@ -12,7 +12,7 @@ Reference = Annotated[
     str,
     Field(
         pattern=r"^(kept:[a-z][a-z0-9_-]*|env:[A-Z][A-Z0-9_]*|file:/.+)$",
-        description="Where a key lies: `kept:name`, `env:NAME` or `file:/path`.",
+        description="Reference to a key: `kept:name`, `env:NAME` or `file:/path`.",
     ),
 ]
 
@@ -59,10 +59,10 @@ class ProjectDocument(BaseModel):
     style: str = Field("", description="Style guide and best practices.")
     context: list[str] = Field([], description="Files that a model should read first.")
     models: dict[str, ModelPart] = Field(
-        {}, description="Model role -> who plays it here, before what the cluster says."
+        {}, description="Model role -> model of this project, which overrides the cluster's."
     )
     secrets: dict[str, Reference] = Field(
-        {}, description="Keys of other services by name; where each lies, never the key."
+        {}, description="References to keys of other services by name, never the keys."
     )
 
 
@@ -87,8 +87,8 @@ def _told(source: Any, fault: Any) -> Diagnostic:
     if fault["type"] == "extra_forbidden":
         told: Diagnostic = source.diagnostic(path, f"unknown key {name!r}", key=True)
     elif path[:1] == ("secrets",):
-        mend = "Write `kept:name`, `env:NAME` or `file:/path`; the key never stands in a document"
-        told = source.diagnostic(path, f"{name!r} is no reference", mend)
+        mend = "Write `kept:name`, `env:NAME` or `file:/path`; a document must not contain the key"
+        told = source.diagnostic(path, f"{name!r} is not a reference", mend)
     else:
         told = source.diagnostic(path, f"{name}: {fault['msg']}")
     return told

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 
-from pipecatapp.application.library.tasks import query_of
+from pipecatapp.records.tasks import query_of
 from pipecatapp.workflow import Prompt
 
 

@@ -10,8 +10,8 @@ from pipecatapp.application.documents.files import SHIPPED, load_prompt
 from pipecatapp.application.documents.service import write_whole
 from pipecatapp.application.importers.reading import import_document
 from pipecatapp.application.library.searching import find_prompts
-from pipecatapp.application.library.tasks import StoredTask, StoredTasks, task_file
 from pipecatapp.application.runs import Document, Planned, RunService, shown
+from pipecatapp.records.tasks import StoredTask, StoredTasks, task_file
 from pipecatapp.workflow import Diagnostic, InvalidDocument, Prompt, read_document
 from pipecatapp.workflow.syntax import yaml_of
 
@@ -159,7 +159,7 @@ class LibraryService:
             one.id for one in self._tasks.find(limit=10**6)
         }
         if workflow.id in known:
-            raise _wrong(file, f"a workflow that is no task has the id {workflow.id!r}")
+            raise _wrong(file, f"a workflow that is not a task has the id {workflow.id!r}")
         kept = await self._tasks.keep(workflow, document)
         self.runs.learn(read_document(document, file=task_file(workflow.id)))
         return _task_card(kept)

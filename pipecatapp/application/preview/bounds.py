@@ -64,6 +64,9 @@ class _Bounding:
             return Bounds(Sum(), Sum())
         if node.kind == "agent":
             return _agent(node, at)
+        if node.kind == "plan":
+            inside = Sum({(): 1, (f"for each step of the plan of {at}",): 1})
+            return Bounds(inside, Sum({(f"for each model in the plan of {at}",): 1}))
         if node.kind == "use":
             return Bounds(Sum({(): 1}), Sum({(): int(node.effect == "llm")}))
         name = node.use.removeprefix("workflow/")

@@ -134,7 +134,7 @@ class DryRun:
         if node.loop is None:
             return self._visit(node, path, names, states)
         if node.loop.kind != "for":
-            raise _Stop("maybe", "it goes on until what it gives says so")
+            raise _Stop("maybe", "it repeats until its output ends it")
         return self._for(node, path, names, states)
 
     def _for(self, node: PlanNode, path: str, names: Names, states: Mapping[str, State]) -> Json:
@@ -163,18 +163,20 @@ class DryRun:
             return None
         if node.kind in ("use", "agent"):
             return self._call(node, path, names)
+        if node.kind == "plan":
+            raise _Stop("maybe", "its steps are planned in the run")
         if node.kind == "workflow":
             output = self._nested(node, path, names)
         else:
             output = self._scope(node.nodes, path, names, states)
         if output is None:
-            raise _Stop("maybe", "it follows from what is inside")
+            raise _Stop("maybe", "it depends on the steps inside")
         self._add(path, "fresh", "all that is inside is known")
         return output
 
     def _nested(self, node: PlanNode, path: str, names: Names) -> Json | None:
         if self._depth >= DEEPEST:
-            raise _Stop("maybe", "it stands too deep inside other workflows")
+            raise _Stop("maybe", "it is nested too deeply in other workflows")
         body = self._plan.bodies[node.use.removeprefix("workflow/")]
         self._depth += 1
         try:

@@ -56,7 +56,7 @@ def _details(plan: Plan, node: PlanNode) -> Iterator[str]:
     if node.where != "local":
         yield f"where {node.where}"
     if node.workspace == "fork":
-        yield "in a folder of its own, merged when it is done"
+        yield "in a separate folder, merged at the end"
     yield from _repeats(node)
     if node.timeout:
         yield f"timeout {node.timeout:g} s"

@@ -147,7 +147,7 @@ class Schedules:
     def _refuse_kept(self, id: str) -> None:
         rows = self._ledger.read.rows("SELECT origin FROM schedule WHERE id = ?", (id,))
         if rows and rows[0]["origin"] == "document":
-            raise ScheduleKept(f"The document of the workflow {id!r} says this schedule.")
+            raise ScheduleKept(f"The document of the workflow {id!r} defines this schedule.")
 
     async def _write(self, statements: list[Statement]) -> None:
         await self._ledger.submit("", statements)

@@ -29,7 +29,7 @@ class Timing:
     def check(self) -> None:
         """Raises `WrongTiming` for what no schedule can be."""
         if (self.cron is None) == (self.every is None):
-            raise WrongTiming("give either a cron line or an interval")
+            raise WrongTiming("use either a cron expression or an interval")
         if self.every is not None and not 1 <= self.every <= 10 * 366 * 86400:
             raise WrongTiming("an interval is between a second and ten years")
         if self.cron is not None and len(self.cron.split()) != 5:

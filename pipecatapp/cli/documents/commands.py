@@ -10,7 +10,7 @@ def document_commands(app: typer.Typer) -> None:
     app.command("validate")(validate.validate_documents)
     app.command("tools")(tools.list_tools)
     group = typer.Typer(
-        help="List, show, edit, compare, save and remove workflows.",
+        help="Manage workflows: list, show, edit, compare, save and remove.",
         invoke_without_command=True,
     )
     group.callback()(workflows.list_workflows)
@@ -21,7 +21,7 @@ def document_commands(app: typer.Typer) -> None:
     group.command("remove")(workflows.remove_workflow)
     app.add_typer(group, name="workflows")
     group = typer.Typer(
-        help="List, show, save and remove layers, which change workflows.",
+        help="Manage layers, which change workflows: list, show, save and remove.",
         invoke_without_command=True,
     )
     group.callback()(layers.list_layers)

@@ -12,13 +12,13 @@ from pipecatapp.cli.options import ANY_VERSION, JsonOption, StateOption, text_of
 from pipecatapp.client import connect, segment
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A layer's id.")]
-FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="A layer as YAML.")]
+FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="The layer as YAML.")]
 
 
 def list_layers(
     context: typer.Context, state_dir: StateOption = None, *, as_json: JsonOption = False
 ) -> None:
-    """List the layers that can be named with --layer."""
+    """List the saved layers."""
     if context.invoked_subcommand is None:
         finish(_list(state_dir, as_json=as_json))
 
@@ -26,17 +26,17 @@ def list_layers(
 def show_layer(
     name: NameArgument, state_dir: StateOption = None, *, as_json: JsonOption = False
 ) -> None:
-    """Print a layer as it is written."""
+    """Print the document of a layer."""
     finish(_show(name, state_dir, as_json=as_json))
 
 
 def save_layer(file: FileArgument, state_dir: StateOption = None) -> None:
-    """Keep a layer under its id, in the place of one that is there."""
+    """Save a layer under its id. An existing one is replaced."""
     finish(_save(file, state_dir))
 
 
 def remove_layer(name: NameArgument, state_dir: StateOption = None) -> None:
-    """Remove a layer; runs that were started with it keep what they began with."""
+    """Remove a layer. Runs that were started with it are not affected."""
     finish(_remove(name, state_dir))
 
 
@@ -45,7 +45,7 @@ async def _list(state_dir: Path | None, *, as_json: bool) -> int:
         found = (await client.request("GET", "/api/layers"))["layers"]
     if as_json:
         return json_out({"layers": found})
-    return table_out(found, ("id", "of", "about"), otherwise="No layers are kept here.")
+    return table_out(found, ("id", "of", "about"), otherwise="No layers are saved.")
 
 
 async def _show(name: str, state_dir: Path | None, *, as_json: bool) -> int:
@@ -63,7 +63,7 @@ async def _save(file: str, state_dir: Path | None) -> int:
     async with connect(state_dir) as client:
         path, body = f"/api/layers/{segment(name)}", {"document": text}
         kept = await client.request("PUT", path, body, headers=ANY_VERSION)
-    typer.echo(f"The layer {name} is kept in {kept['file']}.")
+    typer.echo(f"Layer {name} is saved in {kept['file']}.")
     return DONE
 
 

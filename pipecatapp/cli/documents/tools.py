@@ -9,7 +9,7 @@ from pipecatapp.client import connect
 
 
 def list_tools(state_dir: StateOption = None, *, as_json: JsonOption = False) -> None:
-    """List the tools that nodes can use, with the effect of each; --json adds their schemas."""
+    """List the tools for workflow nodes with their effects. --json adds their schemas."""
     finish(_list(state_dir, as_json=as_json))
 
 

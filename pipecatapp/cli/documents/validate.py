@@ -21,7 +21,7 @@ from pipecatapp.client import connect
 
 def validate_documents(
     workflows: Annotated[
-        list[str], typer.Argument(metavar="NAME|FILE…", help="Workflows, by id or as files.")
+        list[str], typer.Argument(metavar="NAME|FILE…", help="Workflows: ids or files.")
     ],
     layers: LayersOption = [],  # noqa: B006
     select: SelectOption = [],  # noqa: B006
@@ -29,10 +29,10 @@ def validate_documents(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Check workflows as `plan` and `run` do; exit code 2 when one of them is wrong. Files that are
+    """Check workflows as `plan` and `run` do. Exit code 2: a workflow is invalid. Files that are
     checked together may use and extend each other.
 
-    Each mistake is a line `file:line:column: reason. mend`, and below it what stands there.
+    Each error is a line `file:line:column: reason. hint`, followed by the text at that position.
     """
     finish(_validate(workflows, (layers, select), state_dir, as_json=as_json))
 

@@ -31,12 +31,12 @@ NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="A workflow's 
 
 def list_workflows(
     context: typer.Context,
-    tag: Annotated[list[str], typer.Option(help="Only those that have this tag.")] = [],  # noqa: B006
+    tag: Annotated[list[str], typer.Option(help="Only workflows with this tag. Repeatable.")] = [],  # noqa: B006
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """List what can be started by name; --json adds the schemas of inputs and outputs."""
+    """List workflows. --json adds the schemas of inputs and outputs."""
     if context.invoked_subcommand is None:
         finish(_list(tag, state_dir, as_json=as_json))
 
@@ -44,7 +44,7 @@ def list_workflows(
 def show_workflow(
     name: NameArgument, state_dir: StateOption = None, *, as_json: JsonOption = False
 ) -> None:
-    """Print a workflow as it is written; with --json its schemas and its graph."""
+    """Print the document of a workflow. --json adds its schemas and its graph."""
     finish(_show(name, state_dir, as_json=as_json))
 
 
@@ -52,17 +52,20 @@ def edit_workflow(
     name: NameArgument,
     given: Annotated[
         list[str],
-        typer.Option("--set", metavar="PATH=VALUE", help="Give `node.field` a value."),
+        typer.Option(
+            "--set", metavar="PATH=VALUE", help="Set `node.field` to a value. Repeatable."
+        ),
     ] = [],  # noqa: B006
     remove: Annotated[
-        list[str], typer.Option(metavar="PATH", help="Take out a node, or `node.field`.")
+        list[str], typer.Option(metavar="PATH", help="Remove a node or `node.field`. Repeatable.")
     ] = [],  # noqa: B006
     rename: Annotated[
         list[str],
-        typer.Option(metavar="PATH=ID", help="Give a node another id; its readers follow."),
+        typer.Option(metavar="PATH=ID", help="Rename a node and all references to it. Repeatable."),
     ] = [],  # noqa: B006
     operations: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Operations as JSON, as the API takes them.")
+        str | None,
+        typer.Option(metavar="FILE", help="File with edit operations as JSON, as in the API."),
     ] = None,
     state_dir: StateOption = None,
     *,
@@ -70,9 +73,10 @@ def edit_workflow(
     look: OldDryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Edit a workflow; lines that are not touched stay as they are, comments included.
+    """Edit a workflow. All other lines and comments do not change.
 
-    A shipped workflow is not changed: its edited copy is kept in the state directory.
+    A workflow that comes with Hearth is not changed: an edited copy is saved in the state
+    directory.
     """
     asked = _Asked(given, remove, rename, operations)
     finish(_edit(name, asked, state_dir, dry_run=dry_run or look, as_json=as_json))
@@ -87,20 +91,20 @@ def compare_workflows(
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Show what two workflows say differently; --layer and --select are those of the second."""
+    """Compare two workflows. --layer and --select apply to the second one."""
     finish(_diff(Named(before), Named(after, layers, select), state_dir, as_json=as_json))
 
 
 def save_workflow(
-    file: Annotated[str, typer.Argument(metavar="FILE", help="A workflow as YAML.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="The workflow as YAML.")],
     state_dir: StateOption = None,
 ) -> None:
-    """Keep a workflow under its id, in the place of one that is there."""
+    """Save a workflow under its id. An existing one is replaced."""
     finish(_save(file, state_dir))
 
 
 def remove_workflow(name: NameArgument, state_dir: StateOption = None) -> None:
-    """Remove a workflow that is kept here; a shipped one of that id is back then."""
+    """Remove a saved workflow. A workflow of that id that comes with Hearth is then used again."""
     finish(_remove(name, state_dir))
 
 
@@ -144,7 +148,7 @@ async def _edit(
     edits = asked.edits()
     if not edits:
         raise CommandFailed(
-            "Say what to change: --set, --remove, --rename or --operations.", code=INVALID
+            "Name a change: --set, --remove, --rename or --operations.", code=INVALID
         )
     async with connect(state_dir) as client:
         etag = (await client.request("GET", _document(name)))["etag"]
@@ -194,7 +198,7 @@ def _told(edited: Json, *, as_json: bool) -> int:
         for one in edited["diagnostics"]:
             typer.echo(one["said"], err=True)
         if edited["saved"]:
-            typer.echo(f"The workflow {edited['id']} is kept in {edited['file']}.", err=True)
+            typer.echo(f"Workflow {edited['id']} is saved in {edited['file']}.", err=True)
     return INVALID if wrong else DONE
 
 
@@ -223,5 +227,5 @@ def _operations(file: str | None) -> list[Json]:
     try:
         found = json.loads(text_of(file))
     except ValueError as error:
-        raise CommandFailed(f"{file} is no JSON: {error}.", code=INVALID) from error
+        raise CommandFailed(f"{file} is not valid JSON: {error}.", code=INVALID) from error
     return list(found)

@@ -11,7 +11,7 @@ def library_commands(app: typer.Typer) -> None:
     _schedule(app)
     _tasks(app)
     group = typer.Typer(
-        help="List, show, add and remove system prompts for models.", invoke_without_command=True
+        help="Manage system prompts: list, show, add and remove.", invoke_without_command=True
     )
     group.callback()(prompts.list_prompts)
     group.command("show")(prompts.show_prompt)
@@ -23,7 +23,7 @@ def library_commands(app: typer.Typer) -> None:
     group.command("show")(projects.show_project)
     app.add_typer(group, name="projects")
     group = typer.Typer(
-        help="List, set and remove secrets, which programs of projects receive.",
+        help="Manage secrets for programs of projects: list, set and remove.",
         invoke_without_command=True,
     )
     group.callback()(secrets.list_secrets)
@@ -31,7 +31,8 @@ def library_commands(app: typer.Typer) -> None:
     group.command("remove")(secrets.remove_secret)
     app.add_typer(group, name="secrets")
     group = typer.Typer(
-        help="List, show, export, import and remove stored fixes.", invoke_without_command=True
+        help="Manage stored fixes: list, show, export, import and remove.",
+        invoke_without_command=True,
     )
     group.callback()(fixes.list_fixes)
     group.command("list")(fixes.list_fixes)
@@ -44,7 +45,7 @@ def library_commands(app: typer.Typer) -> None:
 
 def _schedule(app: typer.Typer) -> None:
     group = typer.Typer(
-        help="List, add, pause, resume, run and remove schedules.",
+        help="Manage schedules: list, add, pause, resume, run and remove.",
         invoke_without_command=True,
     )
     group.callback()(schedule.list_schedules)
@@ -58,7 +59,8 @@ def _schedule(app: typer.Typer) -> None:
 
 def _tasks(app: typer.Typer) -> None:
     group = typer.Typer(
-        help="List, show, add, copy, run and remove stored tasks.", invoke_without_command=True
+        help="Manage stored tasks: list, show, add, copy, run and remove.",
+        invoke_without_command=True,
     )
     group.callback()(tasks.list_tasks)
     group.command("show")(tasks.show_task)

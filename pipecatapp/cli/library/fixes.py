@@ -18,13 +18,18 @@ from pipecatapp.client import connect, segment
 SHOWN = 500
 """Fixes that are listed at most; the API gives no more at once."""
 
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help="As `hearth fixes` lists it.")]
+IdArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="Id of a fix, as `hearth fixes` shows it.")
+]
 
 
 def list_fixes(
     context: typer.Context,
     words: Annotated[
-        str, typer.Option("--search", help="Words of the error, language, file or symbol.")
+        str,
+        typer.Option(
+            "--search", help="Only fixes with these words in the error, language, file or symbol."
+        ),
     ] = "",
     state_dir: StateOption = None,
     *,
@@ -36,37 +41,39 @@ def list_fixes(
 
 
 def show_fix(id: IdArgument, state_dir: StateOption = None, *, as_json: JsonOption = False) -> None:
-    """Print the error of a fix, its counts and its changed lines."""
+    """Print the error, counts and changed lines of a fix."""
     finish(_show(id, state_dir, as_json=as_json))
 
 
 def export_fixes(
     ids: Annotated[
-        list[str], typer.Argument(metavar="[ID...]", help="Fixes to export; default: all.")
+        list[str], typer.Argument(metavar="[ID...]", help="Ids of fixes. Default: all.")
     ] = [],  # noqa: B006
     state_dir: StateOption = None,
 ) -> None:
-    """Print fixes as JSON, for `hearth fixes import` in another home."""
+    """Print fixes as JSON for `hearth fixes import` in another home."""
     finish(_export(ids, state_dir))
 
 
 def import_fixes(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Exported fixes; - is standard input.")
+        Path, typer.Argument(metavar="FILE", help="The exported fixes. - reads standard input.")
     ],
     state_dir: StateOption = None,
 ) -> None:
-    """Store exported fixes, all or none; every entry that is not valid is reported."""
+    """Import exported fixes: all of them or, if an entry is invalid, none. Reports every invalid
+    entry."""
     finish(_import(partial(_read, file), state_dir))
 
 
 def forget_fixes(
     ids: Annotated[
-        list[str], typer.Argument(metavar="ID...", help="Fixes that `hearth fixes` lists.")
+        list[str],
+        typer.Argument(metavar="ID...", help="Ids of fixes, as `hearth fixes` shows them."),
     ],
     state_dir: StateOption = None,
 ) -> None:
-    """Remove fixes, all or none."""
+    """Remove fixes: all of them or, after an error, none."""
     finish(_forget(ids, state_dir))
 
 

@@ -13,19 +13,25 @@ from pipecatapp.client import connect
 
 
 def import_file(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A pipeline or connected nodes.")],
-    name: Annotated[str, typer.Option(help="Id of the workflow; by default the file's name.")] = "",
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to convert.")],
+    name: Annotated[str, typer.Option(help="Id of the workflow. Default: the file's name.")] = "",
     models: Annotated[
-        list[str], typer.Option("--model", metavar="OLD=ROLE", help="Who plays a model it names.")
+        list[str],
+        typer.Option(
+            "--model",
+            metavar="OLD=ROLE",
+            help="The role that replaces a model of the file. Repeatable.",
+        ),
     ] = [],  # noqa: B006
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Write the workflow to this file.")
     ] = None,
     state_dir: StateOption = None,
 ) -> None:
-    """Read a file of OrchestrAI (`pipeline:`), or one with connected `nodes:`, as a workflow.
+    """Convert an OrchestrAI file (`pipeline:`) or a file of connected `nodes:` to a workflow.
 
-    What it cannot say is told with file and line; exit code 2 when the workflow cannot run.
+    Parts that cannot be converted are reported with file and line. Exit code 2: the result is
+    not a valid workflow.
     """
     write = typer.echo if output is None else partial(_write, output)
     finish(_import(file, name, models, write, state_dir))

@@ -16,16 +16,18 @@ from pipecatapp.client import connect, segment
 def list_projects(
     context: typer.Context, state_dir: StateOption = None, *, as_json: JsonOption = False
 ) -> None:
-    """List the projects of the state directory's folder `projects`."""
+    """List the projects in the folder `projects` of the state directory."""
     if context.invoked_subcommand is None:
         finish(_list(state_dir, as_json=as_json))
 
 
 def show_project(
-    id: Annotated[str, typer.Argument(metavar="ID", help="As `hearth projects` lists it.")],
+    id: Annotated[
+        str, typer.Argument(metavar="ID", help="Id of a project, as `hearth projects` shows it.")
+    ],
     state_dir: StateOption = None,
 ) -> None:
-    """Print what workflows read of a project, as JSON; keys only by where they lie."""
+    """Print a project as workflows see it, as JSON. Of keys, only the location is printed."""
     finish(_show(id, state_dir))
 
 

@@ -12,20 +12,22 @@ from pipecatapp.cli.options import JsonOption, StateOption, text_of
 from pipecatapp.cli.runs import console
 from pipecatapp.client import connect, segment
 
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help="As `hearth prompts` lists it.")]
+IdArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="Id of a prompt, as `hearth prompts` shows it.")
+]
 
 
 def list_prompts(
     context: typer.Context,
-    words: Annotated[str, typer.Option("--search", help="Words to find them by.")] = "",
+    words: Annotated[str, typer.Option("--search", help="Only results with these words.")] = "",
     tags: Annotated[
-        list[str], typer.Option("--tag", help="Only those that apply where these tags are asked.")
+        list[str], typer.Option("--tag", help="Only prompts that apply to these tags. Repeatable.")
     ] = [],  # noqa: B006
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """List prompts. One applies when all of its tags are among those that are asked for."""
+    """List prompts. A prompt applies if all its tags are among the given ones."""
     if context.invoked_subcommand is None:
         finish(_list(words, tags, state_dir, as_json=as_json))
 
@@ -39,16 +41,20 @@ def show_prompt(
 
 def keep_prompt(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="Markdown, `tags:` in front; its name is the id.")
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="Markdown file with `tags:` in its front matter. Its name is the id.",
+        ),
     ],
     state_dir: StateOption = None,
 ) -> None:
-    """Keep a prompt in the state directory; it stands before a shipped one of that id."""
+    """Save a prompt. It replaces a prompt of that id that comes with Hearth."""
     finish(_keep(file, state_dir))
 
 
 def remove_prompt(id: IdArgument, state_dir: StateOption = None) -> None:
-    """Remove a prompt that is kept; a shipped one of that id stands again."""
+    """Remove a saved prompt. A prompt of that id that comes with Hearth is then used again."""
     finish(_remove(id, state_dir))
 
 
@@ -78,12 +84,14 @@ async def _show(id: str, state_dir: Path | None, *, as_json: bool) -> int:
 
 async def _keep(file: Path, state_dir: Path | None) -> int:
     if file.suffix != ".md":
-        raise CommandFailed(f"{file} is no Markdown: a prompt's file ends in .md.", code=INVALID)
+        raise CommandFailed(
+            f"{file} is not a Markdown file: the name of a prompt's file ends in .md.", code=INVALID
+        )
     text = text_of(str(file))
     async with connect(state_dir) as client:
         path = f"/api/prompts/{segment(file.stem)}"
         kept = await client.request("PUT", path, {"document": text})
-    typer.echo(f"{kept['id']} is kept, with the tags {', '.join(kept['tags'])}.")
+    typer.echo(f"Prompt {kept['id']} is saved with the tags {', '.join(kept['tags'])}.")
     return DONE
 
 

@@ -17,51 +17,65 @@ from pipecatapp.cli.options import JsonOption, StateOption
 from pipecatapp.cli.runs import console, status_text
 from pipecatapp.client import connect, segment
 
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help="As `hearth schedule` lists it.")]
+IdArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="Id of a schedule, as `hearth schedule` shows it.")
+]
 
 
 def list_schedules(
     context: typer.Context, state_dir: StateOption = None, *, as_json: JsonOption = False
 ) -> None:
-    """List what starts by itself, the next one first; documents with `schedule:` included."""
+    """List schedules in order of their next start, including documents with `schedule:`."""
     if context.invoked_subcommand is None:
         finish(_list(state_dir, as_json=as_json))
 
 
 def add_schedule(
-    id: Annotated[str, typer.Argument(metavar="ID", help="A name: lower case, with hyphens.")],
+    id: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID", help="Id of the schedule: lower case letters, digits and hyphens."
+        ),
+    ],
     workflow: Annotated[str, typer.Argument(metavar="WORKFLOW", help="A workflow's id.")],
-    cron: Annotated[str | None, typer.Option(help="Such as '0 8 * * 1': Mondays at 8.")] = None,
-    every: Annotated[str | None, typer.Option(help="Such as 30m or 6h, instead.")] = None,
-    zone: Annotated[str | None, typer.Option(help="Of --cron, such as Europe/Berlin.")] = None,
+    cron: Annotated[
+        str | None, typer.Option(help="Cron expression, such as '0 8 * * 1': Mondays at 8.")
+    ] = None,
+    every: Annotated[
+        str | None, typer.Option(help="Interval instead of --cron, such as 30m or 6h.")
+    ] = None,
+    zone: Annotated[
+        str | None, typer.Option(help="Time zone of --cron, such as Europe/Berlin.")
+    ] = None,
     given: Annotated[
-        list[str], typer.Option("--input", metavar="NAME=VALUE", help="An input of the workflow.")
+        list[str],
+        typer.Option("--input", metavar="NAME=VALUE", help="An input of the workflow. Repeatable."),
     ] = [],  # noqa: B006
     state_dir: StateOption = None,
 ) -> None:
-    """Start a workflow at certain times; the running instance does it, and makes up for the times
-    it missed with one run.
+    """Start a workflow at regular times. After a time when the instance did not run, it starts
+    once for all missed times.
     """
     finish(_add(id, Timed(workflow, cron, every, zone, given), state_dir))
 
 
 def remove_schedule(id: IdArgument, state_dir: StateOption = None) -> None:
-    """Forget one; its runs stay."""
+    """Remove a schedule. Its runs are kept."""
     finish(_remove(id, state_dir))
 
 
 def pause_schedule(id: IdArgument, state_dir: StateOption = None) -> None:
-    """Start one no more until `resume`."""
+    """Pause a schedule until `resume`."""
     finish(_pause(id, state_dir, paused=True))
 
 
 def resume_schedule(id: IdArgument, state_dir: StateOption = None) -> None:
-    """Start one again, from its next time on."""
+    """Resume a schedule from its next time on."""
     finish(_pause(id, state_dir, paused=False))
 
 
 def run_schedule(id: IdArgument, state_dir: StateOption = None) -> None:
-    """Start one now, besides its times."""
+    """Start a schedule's workflow now."""
     finish(_run(id, state_dir))
 
 
@@ -108,7 +122,9 @@ async def _list(state_dir: Path | None, *, as_json: bool) -> int:
 
 async def _add(id: str, timed: Timed, state_dir: Path | None) -> int:
     if not re.match(r"^[a-z][a-z0-9-]*$", id):
-        raise CommandFailed(f"{id!r} is no name: use lower case, digits, hyphens.", code=INVALID)
+        raise CommandFailed(
+            f"{id!r} is not a valid id: use lower case letters, digits and hyphens.", code=INVALID
+        )
     async with connect(state_dir) as client:
         workflow = await client.request("GET", f"/api/workflows/{segment(timed.workflow)}")
         new = timed.new(workflow["inputs"])

@@ -16,14 +16,17 @@ from pipecatapp.cli.exit_codes import INVALID, CommandFailed, exit_codes
 from pipecatapp.cli.options import JsonOption, StateOption
 
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", help="As projects say it behind `kept:`.")
+    str,
+    typer.Argument(
+        metavar="NAME", help="Name of the secret, which projects refer to as `kept:NAME`."
+    ),
 ]
 
 
 def list_secrets(
     context: typer.Context, state_dir: StateOption = None, *, as_json: JsonOption = False
 ) -> None:
-    """List the names of the secrets that are kept; their values are never shown."""
+    """List the names of the stored secrets. Values are never shown."""
     if context.invoked_subcommand is None:
         names = _kept(state_dir).names()
         text = json.dumps({"secrets": names}, indent=2) if as_json else "\n".join(names)
@@ -31,7 +34,7 @@ def list_secrets(
 
 
 def keep_secret(name: NameArgument, state_dir: StateOption = None) -> None:
-    """Keep a secret: asked for in a terminal, else read from standard input."""
+    """Store a secret. The value is read from the terminal or from standard input."""
     with exit_codes():
         value = (
             typer.prompt(f"{name}", hide_input=True, err=True)
@@ -42,11 +45,11 @@ def keep_secret(name: NameArgument, state_dir: StateOption = None) -> None:
             _kept(state_dir).keep(name, value)
         except ValueError as error:
             raise CommandFailed(str(error), code=INVALID) from error
-    typer.echo(f"{name} is kept; a project names it by `kept:{name}`.")
+    typer.echo(f"Secret {name} is stored. Projects refer to it as `kept:{name}`.")
 
 
 def remove_secret(name: NameArgument, state_dir: StateOption = None) -> None:
-    """Forget a secret."""
+    """Remove a secret."""
     with exit_codes():
         _kept(state_dir).remove(name)
 

@@ -14,27 +14,31 @@ from pipecatapp.cli.run import to_the_end
 from pipecatapp.cli.runs import console
 from pipecatapp.client import connect, segment
 
-IdArgument = Annotated[str, typer.Argument(metavar="ID", help="As `hearth tasks` lists it.")]
-TagsOption = Annotated[list[str], typer.Option("--tag", help="Again for each.")]
+IdArgument = Annotated[
+    str, typer.Argument(metavar="ID", help="Id of a task, as `hearth tasks` shows it.")
+]
+TagsOption = Annotated[list[str], typer.Option("--tag", help="A tag. Repeatable.")]
 
 
 def list_tasks(
     context: typer.Context,
-    words: Annotated[str, typer.Option("--search", help="Words to find them by.")] = "",
+    words: Annotated[str, typer.Option("--search", help="Only results with these words.")] = "",
     tags: TagsOption = [],  # noqa: B006
-    limit: Annotated[int, typer.Option(min=1, max=500, help="How many at most.")] = 50,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of results.")] = 50,
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """List stored tasks; with words the best first, with tags those that have all of them."""
+    """List stored tasks. Search results are sorted by relevance; a task must have all tags."""
     if context.invoked_subcommand is None:
         finish(_list(words, tags, limit, state_dir, as_json=as_json))
 
 
 def show_task(
     id: IdArgument,
-    version: Annotated[int | None, typer.Option(min=1, help="An older one.")] = None,
+    version: Annotated[
+        int | None, typer.Option(min=1, help="An older version. Default: the latest.")
+    ] = None,
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
@@ -44,43 +48,50 @@ def show_task(
 
 
 def keep_task(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A workflow with `tags:`.")],
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="The workflow. It must have `tags:`.")
+    ],
     state_dir: StateOption = None,
 ) -> None:
-    """Keep a workflow as a task: a new version, unless the last one says the same."""
+    """Store a workflow as a task. A changed workflow becomes a new version."""
     finish(_keep(file, state_dir))
 
 
 def remove_task(id: IdArgument, state_dir: StateOption = None) -> None:
-    """Forget a task with all its versions; its runs stay."""
+    """Remove a task with all its versions. Its runs are kept."""
     finish(_remove(id, state_dir))
 
 
 def keep_variant(
     id: IdArgument,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The id of the variant.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Id of the new task.")],
     said: Annotated[
         list[str],
-        typer.Option("--set", metavar="PATH=VALUE", help="A field; numbers and lists as JSON."),
+        typer.Option(
+            "--set",
+            metavar="PATH=VALUE",
+            help="Set a field. Numbers and lists are JSON. Repeatable.",
+        ),
     ] = [],  # noqa: B006
     tags: TagsOption = [],  # noqa: B006
-    about: Annotated[str, typer.Option(help="What it does.")] = "",
+    about: Annotated[str, typer.Option(help="Description of the new task.")] = "",
     state_dir: StateOption = None,
 ) -> None:
-    """Keep a variant of a task: the same with other fields; what changes there changes here."""
+    """Store a copy of a task with changed fields. Other changes of the original also apply to
+    the copy."""
     finish(_variant(id, name, said, tags, about, state_dir))
 
 
 def run_task(
     id: IdArgument,
     given: Annotated[
-        list[str], typer.Option("--input", "-i", metavar="NAME=VALUE", help="An input.")
+        list[str], typer.Option("--input", "-i", metavar="NAME=VALUE", help="An input. Repeatable.")
     ] = [],  # noqa: B006
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a task in its own conversation, which all its runs belong to."""
+    """Run a task. All its runs belong to one conversation."""
     finish(_run(id, given, state_dir, as_json=as_json))
 
 
@@ -153,7 +164,9 @@ async def _run(id: str, given: list[str], state_dir: Path | None, *, as_json: bo
 
 
 def _kept(task: dict[str, Any]) -> None:
-    typer.echo(f"{task['id']} is kept: version {task['version']}, {', '.join(task['tags'])}.")
+    typer.echo(
+        f"Task {task['id']} is stored: version {task['version']}, {', '.join(task['tags'])}."
+    )
 
 
 def _value(text: str) -> Any:

@@ -4,7 +4,7 @@ import { flame, icon } from "../icons.js"
 
 const IDEAS = ["What can you do for me?", "Explain what a home lab is in two sentences", "Write three lines about a quiet evening by the fire"]
 
-/** <chat-thread>: the turns of a conversation. Follows the newest text until one scrolls up. Tells "idea" with detail.text. */
+/** <chat-thread>: the turns of a conversation. Follows the newest text until one scrolls up. Tells "idea" with detail.text; its turns tell more. */
 class ChatThread extends HTMLElement {
   #turns = []
   #follows = true
@@ -23,15 +23,24 @@ class ChatThread extends HTMLElement {
   /** Shows these turns; the ones already there are kept and only told what is new. */
   show(conversation) {
     const turns = conversation.turns
-    if (this.conversation !== conversation || turns.length < this.#turns.length || turns.some((turn, i) => this.#turns[i] && this.#turns[i] !== turn)) this.#clear(conversation)
-    if (turns.length > this.#turns.length) this.#follows = true
-    for (const turn of turns.slice(this.#turns.length)) this.log.append(h("chat-turn"))
+    if (this.conversation !== conversation) this.#clear(conversation)
+    const first = turns.findIndex((turn, i) => this.#turns[i] !== turn)
+    const kept = first < 0 ? turns.length : first
+    for (const gone of [...this.log.querySelectorAll("chat-turn")].slice(kept)) gone.remove()
+    if (turns.length > this.#turns.length || turns.at(-1)?.run === null) this.#follows = true
+    for (const _ of turns.slice(kept)) this.log.append(h("chat-turn"))
     if (turns.length && this.log.firstChild?.matches(".welcome")) this.log.firstChild.remove()
     this.#turns = [...turns]
     const elements = this.log.querySelectorAll("chat-turn")
     turns.forEach((turn, i) => elements[i].show(turn))
     this.#divide(conversation, elements)
     if (!turns.length && !this.log.children.length) this.log.append(this.#welcome())
+  }
+
+  /** Puts the focus on the switch between the versions of a turn. */
+  focusVersions(run) {
+    const at = this.#turns.findIndex((turn) => turn.run === run)
+    this.log.querySelectorAll("chat-turn")[at]?.querySelector('[data-testid="versions"] button:enabled')?.focus()
   }
 
   /** Draws the line between what the model no longer sees and what it does. */

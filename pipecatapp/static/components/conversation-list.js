@@ -1,4 +1,4 @@
-import { all, deleteConversation, exportAddress, listConversations, renameConversation } from "../conversation.js"
+import { all, deleteConversation, exportAddress, listConversations, pinConversation, renameConversation } from "../conversation.js"
 import { announce, h } from "../dom.js"
 import { every } from "../events.js"
 import { ago } from "../format.js"
@@ -96,9 +96,10 @@ class ConversationList extends HTMLElement {
   }
 
   #row(each, text) {
-    const { id, updated } = each
+    const { id, updated, pinned } = each
     const title = each.title || "Untitled"
     const items = [
+      { name: "pin", label: pinned ? "Unpin" : "Pin", act: () => this.#does(() => pinConversation(id, !pinned), pinned ? "Unpinned" : "Pinned") },
       { name: "rename", label: "Rename…", act: () => this.#rename(id, title) },
       { name: "markdown", label: "Export as Markdown", href: exportAddress(id, "markdown") },
       { name: "json", label: "Export as JSON", href: exportAddress(id, "json") },
@@ -106,7 +107,7 @@ class ConversationList extends HTMLElement {
     ]
     const [button, menu] = menuButton({ label: `Actions for “${title}”`, testid: "conversation-menu", items, children: icon("more") })
     button.dataset.id = id
-    const link = h("a", { class: "conversation", href: chatAddress(id, text), dataset: { id }, testid: "conversation" }, h("span", { class: "conversation-title" }, title), h("span", { class: "fine" }, h("span", { class: "conversation-asks", hidden: true }, "Waits for you · "), ago(updated)))
+    const link = h("a", { class: "conversation", href: chatAddress(id, text), dataset: { id }, testid: "conversation" }, h("span", { class: "conversation-title" }, title), h("span", { class: "fine" }, pinned && h("span", { class: "conversation-pinned" }, icon("pin"), "Pinned · "), h("span", { class: "conversation-asks", hidden: true }, "Waits for you · "), ago(updated)))
     return h("li", { class: "conversation-row" }, link, button, menu)
   }
 

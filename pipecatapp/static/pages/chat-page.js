@@ -20,7 +20,15 @@ class ChatPage extends HTMLElement {
   #unsure = { text: "", after: "" }
 
   connectedCallback() {
-    this.thread = h("chat-thread", { onidea: (event) => this.composer.fill(event.detail.text), onretry: () => this.#say(this.#current.turns.at(-1).user), onstop: () => this.#stop(), onanswered: () => this.#current.look(), oninspect: (event) => this.#inspect(event.detail.run) })
+    this.thread = h("chat-thread", {
+      onidea: (event) => this.composer.fill(event.detail.text),
+      onagain: ({ detail }) => (detail.sent = this.#current.again(detail.turn, detail.text, this.models.value)),
+      onversion: (event) => this.#version(event.detail.run),
+      onbranch: (event) => this.#branch(event.detail.run),
+      onstop: () => this.#stop(),
+      onanswered: () => this.#current.look(),
+      oninspect: (event) => this.#inspect(event.detail.run),
+    })
     this.composer = h("chat-composer", { onsay: (event) => this.#say(event.detail.text), onstop: () => this.#stop() })
     this.models = h("model-picker")
     this.list = h("conversation-list", { onfind: () => rewrite(chatAddress(this.#address, this.list.text)) })
@@ -86,7 +94,31 @@ class ChatPage extends HTMLElement {
   }
 
   #stop() {
-    this.#current.stop().catch((error) => this.composer.refused("", error.message))
+    return this.#does(() => this.#current.stop())
+  }
+
+  /** Does something, and says why it was refused. */
+  async #does(work) {
+    try {
+      return await work()
+    } catch (error) {
+      this.composer.refused("", error.message)
+    }
+  }
+
+  async #version(run) {
+    await this.#does(() => this.#current.show(run))
+    const { turns } = this.#current
+    const turn = turns.find((each) => each.run === run)
+    if (turn) announce(`Version ${turn.versions.indexOf(run) + 1} of ${turn.versions.length}`)
+    this.thread.focusVersions(run)
+  }
+
+  async #branch(run) {
+    const id = await this.#does(() => this.#current.branch(run))
+    if (!id) return
+    location.hash = chatAddress(id, this.list.text)
+    announce("A new conversation that begins with these messages")
   }
 
   #show = () => {

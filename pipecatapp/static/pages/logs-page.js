@@ -1,5 +1,6 @@
 import { get } from "../api.js"
 import { emptyState, problem } from "../components/notice.js"
+import { systemHead } from "../components/system-tabs.js"
 import { announce, h } from "../dom.js"
 import { every } from "../events.js"
 import { icon } from "../icons.js"
@@ -24,7 +25,7 @@ class LogsPage extends HTMLElement {
     this.note = h("div", { class: "note-slot" })
     this.list = h("ol", {})
     this.view = h("div", { class: "logs", role: "log", "aria-label": "Lines", tabindex: "0", testid: "logs" }, this.list)
-    this.replaceChildren(h("header", { class: "page-head" }, h("h1", { tabindex: "-1" }, "Logs"), filters), this.note, this.view)
+    this.replaceChildren(systemHead("logs"), filters, this.note, this.view)
     this.#stop = every(1, this.#load)
   }
 

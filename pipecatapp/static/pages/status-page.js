@@ -2,6 +2,7 @@ import "../components/state-badge.js"
 import "../components/time-since.js"
 import { get } from "../api.js"
 import { loading, problem } from "../components/notice.js"
+import { systemHead } from "../components/system-tabs.js"
 import { h } from "../dom.js"
 import { every, ticking } from "../events.js"
 import { memory, moment } from "../format.js"
@@ -35,7 +36,7 @@ class StatusPage extends HTMLElement {
     this.summary = h("div", { class: "note-slot" })
     this.content = h("div", { class: "status-content" })
     this.fresh = h("p", { class: "fine", testid: "freshness" })
-    this.replaceChildren(h("header", { class: "page-head" }, h("h1", { tabindex: "-1" }, "Status"), this.fresh), this.note, this.summary, this.content)
+    this.replaceChildren(systemHead("status", this.fresh), this.note, this.summary, this.content)
     this.#stops = [every(3, this.#load), ticking(() => this.#summarize())]
   }
 

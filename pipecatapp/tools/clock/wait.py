@@ -31,7 +31,7 @@ async def wait(
 ) -> Waited:
     """Wait for some time, or until a moment; a restart meanwhile does not make it longer."""
     if (seconds is None) == (until is None):
-        raise ToolFailed("Say either `seconds` or `until`.")
+        raise ToolFailed("Use either `seconds` or `until`.")
     end = moment(until) if until is not None else await begin(ctx) + timedelta(seconds=seconds or 0)
     late = (datetime.now(UTC) - end).total_seconds()
     if until is not None and late < -LONGEST:
@@ -55,5 +55,5 @@ def moment(text: str) -> datetime:
     try:
         found = datetime.fromisoformat(text)
     except ValueError as error:
-        raise ToolFailed(f"{text!r} is no moment such as 2026-01-31T17:05:00Z.") from error
+        raise ToolFailed(f"{text!r} is not a time such as 2026-01-31T17:05:00Z.") from error
     return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)

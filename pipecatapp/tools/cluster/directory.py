@@ -1,6 +1,7 @@
 """What the machines, services and experts of this instance say of themselves."""
 
 from collections.abc import Callable
+from typing import Any
 
 import httpx2
 import structlog
@@ -40,6 +41,10 @@ class ExpertHealth(BaseModel):
 EXPERTS: TypeAdapter[list[ExpertHealth]] = TypeAdapter(list[ExpertHealth])
 
 
+class GatewayAway(Exception):
+    """The gateway cannot be asked now; the message is a sentence."""
+
+
 class Directory:
     """The places of an instance by name, and the gateway that knows its experts.
 
@@ -58,6 +63,27 @@ class Directory:
         self.places, self.own, self._http, self._key = places, own, http, key
         self.experts_known = True
         """Whether the gateway listed its experts when it was last asked."""
+
+    async def ask_gateway(
+        self, method: str, path: str, body: Any = None, *, seconds: float
+    ) -> httpx2.Response:
+        """Send a request with the key of this service to a path of the gateway.
+
+        Raises `GatewayAway` where no gateway is known or it does not answer within `seconds`.
+        """
+        gateway = self.places.gateway()
+        if gateway is None:
+            raise GatewayAway("No gateway is known. See the status page.")
+        try:
+            return await self._http.request(
+                method,
+                f"{gateway.removesuffix('/v1')}{path}",
+                json=body,
+                headers={"authorization": f"Bearer {self._key}"},
+                timeout=seconds,
+            )
+        except httpx2.TransportError as error:
+            raise GatewayAway("The gateway does not answer. See the status page.") from error
 
     async def experts(self) -> list[ExpertHealth]:
         """The gateway's experts; none while it does not tell, which is logged once."""

@@ -1,4 +1,4 @@
-"""The services of an instance on one machine, as its settings name them."""
+"""The services of an instance on one machine."""
 
 import asyncio
 import socket
@@ -15,7 +15,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class FixedPlaces:
-    """Services at addresses that do not change; each is asked for its health when one looks.
+    """Services at the addresses that `services` returns; each is asked for its health every time.
 
     The `http` client brings the time limit, so that one silent service does not hold up the whole
     answer.
@@ -23,13 +23,13 @@ class FixedPlaces:
 
     def __init__(
         self,
-        services: Mapping[str, str],
+        services: Callable[[], Mapping[str, str]],
         *,
         gateway: str,
         http: httpx2.AsyncClient,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        self._services, self._http, self._clock = dict(services), http, clock
+        self._services, self._http, self._clock = services, http, clock
         self._gateway = gateway
         self._seen: dict[str, tuple[bool, datetime]] = {}
 
@@ -47,7 +47,7 @@ class FixedPlaces:
 
     async def services(self) -> list[ServiceHealth]:
         """Ask every service for its health at the same time."""
-        asked = [self._service(name, url) for name, url in self._services.items()]
+        asked = [self._service(name, url) for name, url in self._services().items()]
         return list(await asyncio.gather(*asked))
 
     async def _service(self, name: str, url: str) -> ServiceHealth:
@@ -99,4 +99,4 @@ def _reason(told: dict[str, Any]) -> str:
     error = told.get("error")
     if isinstance(error, dict) and error.get("message"):
         return str(error["message"])
-    return "it does not say why"
+    return "it gives no reason"

@@ -14,10 +14,10 @@ class ClusterStatus(BaseModel):
     """Everything there is, from the machines up."""
 
     healthy: bool = Field(description="Whether every machine, service and expert works.")
-    machines: list[Machine] = Field(description="The machines, and what stands on each.")
+    machines: list[Machine] = Field(description="The machines and the services on each.")
     services: list[ServiceHealth] = Field(description="Each with since when, and why not.")
     experts: list[ExpertHealth] = Field(description="Each with the model that really runs.")
-    unknown: list[str] = Field(default=[], description="What cannot be told right now, and why.")
+    unknown: list[str] = Field(default=[], description="Facts that are not available now, and why.")
 
 
 @tool("cluster.status", effect="read", version=1)

@@ -238,7 +238,7 @@ def _reason(said: str) -> str:
     """pip's own last word of an error."""
     lines = [line for line in said.splitlines() if line.strip()]
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR")]
-    return (errors or lines or ["it does not say why."])[-1]
+    return (errors or lines or ["it gives no reason."])[-1]
 
 
 def _pip() -> Path:

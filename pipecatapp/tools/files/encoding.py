@@ -27,7 +27,7 @@ def to_text(data: bytes, encoding: Encoding, *, whole: bool = True) -> tuple[str
         except UnicodeDecodeError as error:
             reason = error
     raise ToolFailed(
-        f"The file is no {encoding} text (byte {reason.start}): read it as latin-1 or base64."
+        f"The file is not {encoding} text (byte {reason.start}): read it as latin-1 or base64."
     )
 
 
@@ -38,7 +38,7 @@ def to_bytes(text: str, encoding: Encoding) -> bytes:
             return base64.b64decode(text, validate=True)
         return text.encode(encoding)
     except binascii.Error as error:
-        raise ToolFailed(f"The text is no base64: {error}.") from error
+        raise ToolFailed(f"The text is not valid base64: {error}.") from error
     except UnicodeEncodeError as error:
         letter = text[error.start]
         raise ToolFailed(f"{encoding} has no {letter!r}: write it as utf-8.") from error

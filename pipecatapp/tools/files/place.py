@@ -22,7 +22,7 @@ def inside(root: Path, path: str) -> str:
     kept. What the path is may change between this and its use: open it without following links.
     """
     if "\0" in path:
-        raise ToolFailed(f"{path!r} is no path.")
+        raise ToolFailed(f"{path!r} is not a valid path.")
     real_root = root.resolve()
     given = Path(path)
     if given.is_relative_to(WORK):
@@ -34,5 +34,5 @@ def inside(root: Path, path: str) -> str:
         raise ToolFailed(f"{path!r} leads out of the workspace.")
     found = real.relative_to(real_root)
     if any(part.casefold() == ".git" for part in found.parts):
-        raise ToolFailed(f"{path!r} lies in a .git folder, which a workspace does not keep.")
+        raise ToolFailed(f"{path!r} is in a .git folder, which a workspace does not save.")
     return str(found)

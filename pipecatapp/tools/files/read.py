@@ -19,7 +19,7 @@ LARGEST = 4 * 1024 * 1024
 class FileText(BaseModel):
     """A file, or the part of it that was asked for."""
 
-    text: str = Field(description="What is in it; base64 where that was asked for.")
+    text: str = Field(description="Its content; base64 if requested.")
     path: str = Field(description="Where it really is in the workspace, links resolved.")
     size: int = Field(description="Bytes of the whole file.")
     next: int | None = Field(description="The `offset` to read on from; null at the end.")

@@ -52,7 +52,7 @@ async def write(
     try:
         return await asyncio.to_thread(_write, root, place, data, mode, executable)
     except FileExistsError:
-        raise ToolFailed(f"{path!r} is there already.") from None
+        raise ToolFailed(f"{path!r} exists already.") from None
     except NotPlain as error:
         raise ToolFailed(f"{path!r} cannot be written: {error}.") from error
     except OSError as error:

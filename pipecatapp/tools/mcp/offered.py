@@ -53,10 +53,10 @@ Call = Callable[[str, Json], Awaitable[CallToolResult]]
 class McpAnswer(BaseModel):
     """What a tool of an MCP server gave. None of it is our word."""
 
-    source: str = Field(description="Who says it, and that it is data and no instruction.")
+    source: str = Field(description="Its source, and a note that it is data, not an instruction.")
     text: str = Field(description="What it said; of much, the beginning and the end.")
     text_cut: int = Field(0, description="Bytes that are missing in the middle of `text`.")
-    data: Any = Field(None, description="The same as JSON, where the tool gives JSON.")
+    data: Any = Field(None, description="The result as JSON, if the tool returns JSON.")
 
 
 def as_ours(
@@ -108,7 +108,7 @@ def _takes(name: str, schema: Mapping[str, Any]) -> type[BaseModel]:
     if len(json.dumps(schema)) > MAX_SCHEMA:
         raise ValueError(f"its input schema is larger than {MAX_SCHEMA} bytes")
     if schema.get("type") != "object":
-        raise ValueError("its input is no object")
+        raise ValueError("its input is not an object")
     kind = validator_for(schema, default=Draft202012Validator)
     try:
         kind.check_schema(schema)
@@ -140,7 +140,7 @@ def _errors(validator: Validator, given: Any) -> list[InitErrorDetails]:
         ]
     except Unresolvable as error:
         # Nothing is fetched: a schema may only refer to itself.
-        return [_error(f"its schema refers to what is not in it: {error}", (), given)]
+        return [_error(f"its schema refers to a missing definition: {error}", (), given)]
 
 
 def _error(message: str, place: tuple[int | str, ...], given: Any) -> InitErrorDetails:
@@ -154,7 +154,7 @@ def _answer(name: str, source: str, result: CallToolResult) -> McpAnswer:
         kept.add(("\n" if index else "").encode() + _text(block).encode(errors="replace"))
     said = kept.text()
     if result.is_error:
-        raise ToolFailed(f"{name} failed: {said.text[:2000] or 'it does not say why'}")
+        raise ToolFailed(f"{name} failed: {said.text[:2000] or 'it gives no reason'}")
     data = result.structured_content
     if data is not None and len(json.dumps(data)) > KEPT:
         data = None

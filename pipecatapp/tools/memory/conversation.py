@@ -42,9 +42,7 @@ class History(BaseModel):
     messages: list[PastMessage] = Field(description="What user and assistant said in turn.")
     turns: int = Field(description="How many turns the messages hold.")
     left_out: int = Field(description="How many of the turns looked at did not fit.")
-    shortened: bool = Field(
-        default=False, description="Whether the first turn is there only in part."
-    )
+    shortened: bool = Field(default=False, description="Whether the first turn is truncated.")
     since: str = Field(
         "", description="The run of the first whole turn; this run if there is none."
     )

@@ -27,7 +27,7 @@ async def new(
     memory: Annotated[
         str, BY_AUTHOR, Field(description="Name under which is remembered; empty: this node's own.")
     ] = "",
-    limit: Annotated[int, Field(description="Give this many at most.", ge=1)] = 1000,
+    limit: Annotated[int, Field(description="Maximum number of results.", ge=1)] = 1000,
 ) -> NewItems:
     """Give the items that no earlier run of this has handled. They count as handled when the run is
     done; when it fails or is cancelled, the next one is given them again.

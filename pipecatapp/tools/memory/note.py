@@ -18,9 +18,11 @@ class SavedNote(BaseModel):
 
     id: str = Field(description="Its name.")
     at: str = Field(description="When it was saved: ISO 8601, UTC.")
-    text: str = Field(description="What is remembered.")
+    text: str = Field(description="The notes.")
     tags: list[str] = Field(description="Words to find it by.")
-    source: str = Field("", description="Who saved it in which run, and what was read before.")
+    source: str = Field(
+        "", description="The caller and run that saved it, and what the run had read."
+    )
 
 
 class FoundNotes(BaseModel):

@@ -24,7 +24,7 @@ class CalledTool(BaseModel):
     id: str
     name: str
     arguments: dict[str, Any] | str = Field(
-        description="As an object; as the text that the model wrote where that is no JSON object."
+        description="As an object, or the model's text if it is not a JSON object."
     )
 
 

@@ -55,7 +55,7 @@ async def typed(
     repair: Annotated[
         str,
         BY_AUTHOR,
-        Field(description="Model that mends what is no JSON; empty: the same model again."),
+        Field(description="Model that corrects invalid JSON. Empty: the same model."),
     ] = "",
 ) -> TypedAnswer:
     """Ask a model for data of a given form; an answer without that form is sent back to it."""
@@ -88,7 +88,7 @@ async def typed(
 
 def mending(text: str, wrong: str, form: Shape) -> list[dict[str, Any]]:
     """What a small model is asked: the broken text only, without what it was an answer to."""
-    told = f"Mend this text so that it is JSON; change nothing else. {instruction(form)}"
+    told = f"Correct this text so that it is valid JSON. Change nothing else. {instruction(form)}"
     broken = f"It fails with: {wrong}.\n\n<text>\n{text[:LONGEST_BROKEN]}\n</text>"
     return [{"role": "system", "content": told}, {"role": "user", "content": broken}]
 
@@ -98,7 +98,7 @@ def form_of(returns: Any) -> Shape:
     try:
         return shape(returns)
     except ShapeError as error:
-        raise ToolFailed(f"`returns` is no form: {error}.") from error
+        raise ToolFailed(f"`returns` is not a valid type: {error}.") from error
 
 
 def response_format(form: Shape) -> dict[str, Any]:

@@ -12,7 +12,7 @@ class Answered(BaseModel):
 
     answer: Any = Field(description="One of the choices, or of the type that was asked for.")
     by: str = Field(
-        description="Who answered; `model <id>` for a model, empty when the time was over."
+        description="The person who answered, `model <id>` for a model, empty after a timeout."
     )
     at: str = Field(description="When: ISO 8601, UTC; empty for a model.")
 
@@ -20,7 +20,7 @@ class Answered(BaseModel):
 @tool("human.ask", effect="human", version=1)
 async def ask(
     ctx: Context,
-    question: Annotated[str, Field(description="What is to be decided.", min_length=1)],
+    question: Annotated[str, Field(description="The decision to make.", min_length=1)],
     choices: Annotated[
         list[str], Field(description="The answers to choose from; none: any answer.")
     ] = [],  # noqa: B006
@@ -39,7 +39,7 @@ async def ask(
     by: Annotated[
         Literal["person", "llm"],
         BY_AUTHOR,
-        Field(description="Who is asked; a model is marked as one."),
+        Field(description="The person or model to ask."),
     ] = "person",
     model: Annotated[str, BY_AUTHOR, Field(description="The model, if one is asked.")] = "auto",
 ) -> Answered:

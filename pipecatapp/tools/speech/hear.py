@@ -46,5 +46,5 @@ async def hear(
     try:
         text = await client.transcription(sound, language=language, headers=behalf_of(ctx))
     except ModelError as error:
-        raise ToolFailed(f"{path!r} cannot be heard: {error}") from error
+        raise ToolFailed(f"{path!r} cannot be transcribed: {error}") from error
     return Heard(text=text)

@@ -18,18 +18,20 @@ KINDS = ("wav", "mp3", "opus", "flac")
 @tool("speech.say", effect="workspace", version=1)
 async def say(
     ctx: Context,
-    text: Annotated[str, Field(description="What is said.", min_length=1, max_length=4096)],
+    text: Annotated[str, Field(description="The text to speak.", min_length=1, max_length=4096)],
     path: Annotated[
         str, Field(description="In the workspace; ends in .wav, .mp3, .opus or .flac.")
     ],
-    voice: Annotated[str, Field(description="One of the house's; `default` is the set one.")] = (
+    voice: Annotated[str, Field(description="A voice; `default` is the configured one.")] = (
         "default"
     ),
 ) -> Written:
     """Speak a text into a sound file of the workspace."""
     kind = PurePath(path).suffix.removeprefix(".").lower()
     if kind not in KINDS:
-        raise ToolFailed(f"{path!r} is no sound file: end it in .{', .'.join(KINDS)}.")
+        raise ToolFailed(
+            f"{path!r} is not a sound file: its name must end in .{', .'.join(KINDS)}."
+        )
     client = ctx.service(ModelClient)
     try:
         sound = await client.speech(text, voice=voice, kind=kind, headers=behalf_of(ctx))

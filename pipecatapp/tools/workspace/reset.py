@@ -13,7 +13,7 @@ async def reset(
     ctx: Context,
     to: Annotated[
         str | None,
-        Field(description="A state that `workspace.state` told; null is the run's start."),
+        Field(description="A state from `workspace.state`; null is the start of the run."),
     ] = None,
 ) -> State:
     """Make the workspace what it was, to try again from there; what came after stays kept aside."""

@@ -248,7 +248,7 @@ def longest() -> int:
 
 
 async def once(text: str) -> AsyncIterator[str]:
-    """A text that is there already."""
+    """A text that exists already."""
     if text.strip():
         yield text
 

@@ -64,7 +64,7 @@ class Conversations:
         """Talk until the satellite is silent for long; a full house says so."""
         ended = self._studio.metrics.ended
         if not self._studio.admits():
-            await wire.write(Error(text="Everybody who can listen is talking.", code="busy"))
+            await wire.write(Error(text="All speech-to-text slots are in use.", code="busy"))
             return
         try:
             await self._talk(satellite, wire.peer, run)

@@ -112,7 +112,7 @@ def jumps(order: str, nodes: Sequence[PlanNode]) -> Iterator[Finding]:
             elif places[jump.to] <= index and jump.max is None:
                 yield Finding(at, "a jump back needs a `max`", "Add `max: …`")
             elif unless[jump.to] not in (None, *_above(node.id, unless)):
-                told = f"{jump.to!r} stands in an `else`, and runs only with its `if`"
+                told = f"{jump.to!r} is in an `else`, and runs only with its `if`"
                 yield Finding(at, told, "Jump to the node with the `if`")
     yield from _passed_over(nodes, places)
 
@@ -144,7 +144,7 @@ def unrepeatable(plan: Plan, node: PlanNode) -> Iterator[Finding]:
     """What stands in a node that begins anew when it fails, and must not be done twice."""
     for effect, path in sorted(plan.effects_of((node,)).items()):
         if effect not in REPEATABLE and effect != "human":
-            told = f"`retry` cannot stand here: {path!r} may have done something already"
+            told = f"`retry` is unsafe here: {path!r} may have done something already"
             yield Finding((), told, "Let the nodes try again that may")
 
 

@@ -127,7 +127,7 @@ class _WorkflowCompiler(Uses):
             return None
         if name in self.library.projects:
             return self.library.projects[name].values
-        known = did_you_mean(name, self.library.projects, otherwise="No project is kept here")
+        known = did_you_mean(name, self.library.projects, otherwise="No project is saved")
         self._fault(("project",), f"there is no project {name!r}", known)
         return {}
 
@@ -152,7 +152,7 @@ class _WorkflowCompiler(Uses):
     ) -> tuple[tuple[PlanNode, ...], dict[str, Json]]:
         """The nodes of a scope, and the schema of what each gives."""
         gives = {entry.node.id: self._gives(entry.node) for entry in entries}
-        barred = {e.node.id: "a goto gives nothing" for e in entries if e.node.goto is not None}
+        barred = {e.node.id: "a goto has no output" for e in entries if e.node.goto is not None}
         again = back_over(order, [entry.node for entry in entries])
         siblings = set(gives)
         order_of = {entry.node.id: index for index, entry in enumerate(entries)}
@@ -247,7 +247,7 @@ class _WorkflowCompiler(Uses):
         except (ShapeError, ExpressionError):
             return {}
         if not fits(kind, {"type": "array"}, given_root=root, wanted_root={}):
-            told = f"`for` takes a list, but this gives {kind.get('type')}"
+            told = f"`for` needs a list, but this is {kind.get('type')}"
             self._fault((*entry.path, "for", "each"), told)
         items: Json = kind.get("items", {})
         return {} if "$ref" in items else items

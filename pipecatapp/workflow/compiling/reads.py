@@ -83,7 +83,7 @@ class Reads:
                 continue
             if not fits(kind, wanted, given_root=root, wanted_root=schema):
                 takes, gives = wanted.get("type", "another type"), kind.get("type")
-                told = f"{at[-1]!r} takes {takes}, but this gives {gives}"
+                told = f"{at[-1]!r} takes {takes}, but this is {gives}"
                 self._fault((*path, "with", *at), told)
 
     def _kind(self, source: str, visible: Visible) -> tuple[Json, Json]:

@@ -1,6 +1,7 @@
 """What a node uses: a tool or another workflow, and whether it is used rightly."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Final
 
 from pipecatapp.workflow.compiling import checks
 from pipecatapp.workflow.compiling.library import Entry
@@ -10,8 +11,13 @@ from pipecatapp.workflow.document.diagnostic import did_you_mean
 from pipecatapp.workflow.document.model import ModelPart, Retry
 from pipecatapp.workflow.document.yaml_text import Path
 from pipecatapp.workflow.expressions import expressions, is_expression
+from pipecatapp.workflow.plan import Kind
 from pipecatapp.workflow.running.agent import ALL_BELOW
-from pipecatapp.workflow.tool import REPEATABLE, Effect, Json, Tool
+from pipecatapp.workflow.running.expansion import PLAN_RUN
+from pipecatapp.workflow.tool import EFFECTS, REPEATABLE, Effect, Json, Tool
+
+KINDS: Final[Mapping[str, Kind]] = {"agent": "agent", PLAN_RUN: "plan"}
+"""Tools whose nodes the engine opens itself."""
 
 
 class Uses(Reads):
@@ -55,12 +61,12 @@ class Uses(Reads):
         self._check_secrets(path, tool, node.given)
         again = tool.effect in REPEATABLE
         if node.retry is not None and not again:
-            told = f"`retry` cannot stand here: {tool.name} may have done something already"
+            told = f"`retry` is unsafe here: {tool.name} may have done something already"
             self._fault((*path, "retry"), told, "Remove it", key=True)
         defaults = self.document.defaults
         retry = node.retry or (defaults.retry if again and tool.name != "agent" else None)
         return {
-            "kind": "agent" if tool.name == "agent" else "use",
+            "kind": KINDS.get(tool.name, "use"),
             "use": tool.name,
             "version": tool.version,
             "effect": tool.effect,
@@ -113,7 +119,12 @@ class Uses(Reads):
                 self._fault((*path, "with", "secrets", variable), told, mend)
 
     def _offers(self, tool: Tool, given: Json) -> list[Effect]:
-        """The effects of the tools that an agent is given, as far as they are written out."""
+        """The effects of the tools that an agent is given, as far as they are written out, and
+        those that the steps of a plan may have.
+        """
+        if tool.name == PLAN_RUN:
+            allowed = given.get("allow")
+            return sorted(EFFECTS.intersection(allowed if isinstance(allowed, list) else EFFECTS))
         named = given.get("tools") if tool.name == "agent" else None
         names = map(str, named if isinstance(named, list) else ())
         return sorted({self.library.tools[n].effect for n in names if n in self.library.tools})
@@ -136,7 +147,7 @@ class Uses(Reads):
         if tags and not chosen and known.issuperset(tags):
             self._fault(
                 (*path, "prompt"),
-                "no prompt has only tags that stand here",
+                "no prompt has only tags of this list",
                 "Add the other tags of the one you mean",
             )
         return "\n\n".join(chosen)

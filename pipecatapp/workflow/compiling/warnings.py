@@ -12,7 +12,7 @@ def warnings_of(workflow: Workflow, plan: Plan) -> list[Diagnostic]:
     return [
         workflow.source.diagnostic(
             ("graph", places[name], "id") if name in places else ("graph",),
-            f"{name!r} is connected with nothing that the workflow gives",
+            f"{name!r} is not connected to an output of the workflow",
             mend,
         )
         for name in apart(plan.body)

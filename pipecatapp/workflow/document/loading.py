@@ -115,7 +115,7 @@ def _form(document: Mapping[str, Any]) -> Iterator[Fault]:
         if name in RESERVED:
             yield (
                 ("inputs", name),
-                f"{name!r} has a meaning of its own",
+                f"{name!r} is a reserved name",
                 "Choose another name",
                 True,
             )
@@ -128,7 +128,7 @@ def _scope(at: Path, holder: Mapping[str, Any], outer: Mapping[str, Path]) -> It
         yield from _choice(path, node, ("use", "steps", "graph", "goto"))
         name = node.get("id")
         if isinstance(name, str) and name in RESERVED:
-            yield (*path, "id"), f"{name!r} has a meaning of its own", "Choose another id", False
+            yield (*path, "id"), f"{name!r} is a reserved name", "Choose another id", False
         elif isinstance(name, str) and name in seen:
             yield (*path, "id"), f"the id {name!r} is taken", "Choose another id", False
         elif isinstance(name, str):
@@ -154,7 +154,7 @@ def _misplaced(path: Path, node: Mapping[str, Any]) -> Iterator[Fault]:
         yield from _refused(path, node, _OF_TOOLS, said, "Move it to a node inside")
     loops = [key for key in ("for", "while", "until") if key in node]
     for key in loops[1:]:
-        yield (*path, key), f"`{key}` cannot stand beside `{loops[0]}`", "Nest two nodes", True
+        yield (*path, key), f"`{key}` cannot be combined with `{loops[0]}`", "Nest two nodes", True
     counted = {"while", "until"} & node.keys()
     if counted and "max" not in node:
         yield (*path, min(counted)), "a loop needs a `max`", "Add `max: …`", True
@@ -182,7 +182,7 @@ def _item_name(path: Path, node: Mapping[str, Any]) -> Iterator[Fault]:
     loop = node.get("for")
     name = loop.get("as", "item") if isinstance(loop, dict) else None
     if isinstance(name, str) and name in RESERVED:
-        yield (*path, "for", "as"), f"{name!r} has a meaning of its own", "Choose another", False
+        yield (*path, "for", "as"), f"{name!r} is a reserved name", "Choose another", False
 
 
 def _refused(
@@ -211,11 +211,11 @@ def _choice(path: Path, holder: Mapping[str, Any], keys: tuple[str, ...]) -> Ite
     given = [key for key in keys if key in holder]
     choice = ", ".join(f"`{key}`" for key in keys)
     if not given:
-        yield path, f"exactly one of {choice} must stand here", "", False
+        yield path, f"exactly one of {choice} is required here", "", False
     for key in given[1:]:
         yield (
             (*path, key),
-            f"exactly one of {choice} can stand here",
+            f"exactly one of {choice} is allowed here",
             f"Remove `{key}` or `{given[0]}`",
             True,
         )

@@ -82,9 +82,7 @@ class Input(Part):
     """One input of a workflow. `name: text` is short for `name: {type: text}`."""
 
     type: ShapeText = Field("text", description="Type in short-hand.")
-    default: Any = Field(
-        None, description="The value when none is given. Without it the input is required."
-    )
+    default: Any = Field(None, description="Default value. Without it the input is required.")
     about: str = Field("", description="What it is, for people and models.")
 
     @model_validator(mode="before")
@@ -137,7 +135,7 @@ class ModelPart(Part):
 
     use: Words = Field(
         ["default"],
-        description="Roles or ids. The first one that fits is asked, the others stand in for it.",
+        description="Roles or ids. The first available one is used; the others are fallbacks.",
     )
     escalate: Words = Field(
         [],
@@ -151,7 +149,7 @@ class ModelPart(Part):
         "any", description="`local`: only models on machines of this home."
     )
     max_cost: float | None = Field(
-        None, ge=0, description="What a token of it may cost beside the tokens of other models."
+        None, ge=0, description="Cost of a token relative to the tokens of other models."
     )
 
     @model_validator(mode="before")
@@ -175,7 +173,7 @@ class LimitsPart(Part):
     nodes: int = Field(
         1000, gt=0, description="Nodes that run; every visit and calls inside agents included."
     )
-    depth: int = Field(8, gt=0, le=50, description="Workflows that may stand inside each other.")
+    depth: int = Field(8, gt=0, le=50, description="Maximum nesting depth of workflows.")
     wall: Seconds | None = Field(None, description="Time the run may execute.")
     tokens: int | None = Field(None, gt=0, description="Tokens that models read and write.")
     cost: float | None = Field(
@@ -203,7 +201,7 @@ class Schedule(Part):
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
         if (self.cron is None) == (self.every is None):
-            raise ValueError("give either `cron` or `every`")
+            raise ValueError("use either `cron` or `every`")
         return self
 
     @field_validator("cron")
@@ -243,7 +241,7 @@ class WorkspacePart(Part):
 class ForEach(Part):
     """`for`: once for each item. A text that is one `{{ … }}`, or a list, is short for `each`."""
 
-    each: str | list[Any] = Field(description="The list, as a rule an expression that gives one.")
+    each: str | list[Any] = Field(description="The list, usually as an expression.")
     name: Name = Field("item", alias="as", description="What the item is called in expressions.")
     parallel: int = Field(
         1, gt=0, le=1000, description="Items at the same time; results keep the order of the items."
@@ -259,9 +257,10 @@ class OnError(Part):
     """`on_error`: what follows when it fails. `stop` and `continue` are written as one word."""
 
     then: Literal["stop", "continue", "goto"] = Field(
-        "stop", description="`stop` fails what it stands in; `continue` leaves its output missing."
+        "stop",
+        description="`stop` fails the enclosing scope; `continue` goes on without its output.",
     )
-    goto: Name | None = Field(None, description="The sibling to go on with instead.")
+    goto: Name | None = Field(None, description="The sibling to continue with instead.")
     max: int | None = Field(None, gt=0, le=1000, description="Jumps back at most.")
 
     @model_validator(mode="before")
@@ -276,11 +275,11 @@ class Node(Part):
     id: Name = Field(description="Its name in its scope and in expressions.")
     use: str | None = Field(None, description="The tool, or `workflow/<id>`.")
     goto: Name | None = Field(
-        None, description="The sibling of these `steps` to go on with: a later one, or back."
+        None, description="The sibling of these `steps` to continue with, later or earlier."
     )
-    steps: list["Node"] | None = Field(None, description="Nodes that run one after another.")
+    steps: list["Node"] | None = Field(None, description="Nodes that run in sequence.")
     graph: list["Node"] | None = Field(
-        None, description="Nodes that run as soon as what they read is there."
+        None, description="Nodes that run as soon as their inputs are available."
     )
     when: Condition | None = Field(
         None,
@@ -326,7 +325,7 @@ class Node(Part):
     )
     returns: ShapeText | None = Field(
         None,
-        description="Type of the answer a model must give; the node's output is then that object.",
+        description="Type of the model's answer; the node's output is that object.",
     )
     check: Conditions = Field(
         [],
@@ -338,7 +337,7 @@ class Node(Part):
         None,
         description="`auto`: take an output that is known; `never`: call; `pin`: take `pinned`.",
     )
-    pinned: Any = Field(None, description="The output that stands instead of a call.")
+    pinned: Any = Field(None, description="Recorded output that replaces the call.")
     workspace: Literal["same", "fork"] = Field(
         "same",
         description="`fork`: it, or each visit, has a folder of its own, merged when it is done.",
@@ -348,7 +347,7 @@ class Node(Part):
         description="Where its programs run: `local`, in a job of `nomad`, or in a container of "
         "`docker`.",
     )
-    stream: bool = Field(default=False, description="Whether its text streams to who listens.")
+    stream: bool = Field(default=False, description="Whether its text is streamed to clients.")
     tags: list[str] = Field([], description="For people and searches.")
     about: str = Field("", description="What it is for.")
 
@@ -380,8 +379,8 @@ class WorkflowDocument(Part):
     workspace: WorkspacePart | None = Field(
         None, description="What the run's folder begins with; without it the folder is empty."
     )
-    steps: list[Node] | None = Field(None, description="Nodes that run one after another.")
+    steps: list[Node] | None = Field(None, description="Nodes that run in sequence.")
     graph: list[Node] | None = Field(
-        None, description="Nodes that run as soon as what they read is there."
+        None, description="Nodes that run as soon as their inputs are available."
     )
-    outputs: dict[Name, Output] = Field({}, description="What it gives.")
+    outputs: dict[Name, Output] = Field({}, description="Output.")

@@ -16,7 +16,7 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from pipecatapp.workflow.document.diagnostic import Diagnostic, InvalidDocument
 
 Path = tuple[str | int, ...]
-LARGEST = 256 * 1024
+LARGEST = 512 * 1024
 """Characters a document may have."""
 DEEPEST = 100
 """Brackets that may be open at a place."""
@@ -126,7 +126,7 @@ class _Reading:
                 self._fault(
                     key_node,
                     "an object cannot be a key",
-                    'An expression stands in quotes: "{{ … }}"',
+                    'Put an expression in quotes: "{{ … }}"',
                 )
                 continue
             key = str(key_node.value)
@@ -165,7 +165,7 @@ def _key_fault(node: ScalarNode, found: Mapping[str, Any]) -> tuple[str, str] | 
             "Choose another name",
         )
     if key in found:
-        return f"the key {key!r} stands here twice", "Keep one of them"
+        return f"the key {key!r} is here twice", "Keep one of them"
     if node.tag != _TAG + "str":
         return f"the key {key!r} is not a text", "Choose a name that is a word"
     return None

@@ -19,7 +19,9 @@ class Add(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     scope: str = Field("", alias="in", description="The scope; empty for the workflow itself.")
-    after: str | None = Field(None, description="The sibling it stands behind; else the last.")
+    after: str | None = Field(
+        None, description="The sibling to insert it after. Default: the last one."
+    )
     node: dict[str, Any] = Field(description="The node.")
 
 

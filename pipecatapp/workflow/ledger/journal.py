@@ -121,9 +121,13 @@ class Journal:
         beside: Sequence[Statement] = (),
         interactive: bool = True,
         fork: Fork | None = None,
+        instead_of: str | None = None,
     ) -> "asyncio.Future[Event | None]":
         """The run exists, once the future is done; `beside` is written with it.
 
+        In a conversation it is the turn after the one that is shown last, or another version of the
+        turn `instead_of`, and is shown from now on. A fork is a version of the turn that it is
+        forked from, and is shown if no turn comes after that.
         The future fails with `DiskFull` where there is no room for it.
         """
         plan_column, statements = pack(plan, inline=0)
@@ -145,7 +149,9 @@ class Journal:
             *beside,
         ]
         if conversation is not None:
-            statements.append(_touch(conversation, request))
+            origin_turn = fork.origin if fork else None
+            statements += _turn(self.run, conversation, request, instead_of or origin_turn)
+            statements.append(_show(self.run, conversation, only_after=origin_turn))
         data: dict[str, object] = {"workflow": workflow}
         if fork:
             data |= {"forked": fork.origin, "at": fork.at}
@@ -318,10 +324,25 @@ def _said(error: str | None) -> dict[str, object]:
     return {} if error is None else {"error": clean(error)[:500]}
 
 
-def _touch(conversation: str, request: str) -> Statement:
+def _turn(run: str, conversation: str, request: str, version_of: str | None) -> list[Statement]:
+    """Create the conversation of a run where there is none, and put the run into its place."""
     at = now()
-    return (
-        """INSERT INTO conversation (id, title, created, updated) VALUES (?, ?, ?, ?)
-        ON CONFLICT (id) DO UPDATE SET updated = excluded.updated""",
-        (conversation, clean(request)[:TITLE], at, at),
-    )
+    touch = """INSERT INTO conversation (id, title, created, updated) VALUES (?, ?, ?, ?)
+        ON CONFLICT (id) DO UPDATE SET updated = excluded.updated"""
+    place = """UPDATE run SET previous = CASE WHEN ?2 IS NOT NULL
+            THEN (SELECT previous FROM run WHERE id = ?2)
+            ELSE coalesce((SELECT head FROM conversation WHERE id = ?3),
+                (SELECT max(id) FROM run WHERE conversation = ?3 AND id < ?1)) END
+        WHERE id = ?1"""
+    return [
+        (touch, (conversation, clean(request)[:TITLE], at, at)),
+        (place, (run, version_of, conversation)),
+    ]
+
+
+def _show(run: str, conversation: str, *, only_after: str | None) -> Statement:
+    """Make a run the last turn that is shown; with `only_after` if that is the last one now."""
+    last = "coalesce(head, (SELECT max(id) FROM run WHERE conversation = ?2 AND id != ?1))"
+    sql = f"""UPDATE conversation SET head =
+        CASE WHEN ?3 IS NULL OR ?3 IS {last} THEN ?1 ELSE {last} END WHERE id = ?2"""
+    return sql, (run, conversation, only_after)

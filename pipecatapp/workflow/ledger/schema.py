@@ -188,8 +188,34 @@ _FIXES: Migration = (
 """Changes that made failing tests pass. `edit` is JSON: lines of definitions. `fix_use` names the
 calls of unfinished runs that have counted a use, so that a resumed run does not count it again."""
 
+_BEFORE = """SELECT max(id) FROM run AS earlier
+    WHERE earlier.conversation = run.conversation AND earlier.id < run.id"""
+
+_TURNS: Migration = (
+    "ALTER TABLE run ADD COLUMN previous TEXT",
+    f"UPDATE run SET previous = ({_BEFORE}) WHERE conversation IS NOT NULL",
+    "CREATE INDEX run_previous ON run (previous) WHERE previous IS NOT NULL",
+    "ALTER TABLE conversation ADD COLUMN head TEXT",
+    "ALTER TABLE conversation ADD COLUMN origin TEXT",
+    "ALTER TABLE conversation ADD COLUMN pinned TEXT",
+    "ALTER TABLE conversation ADD COLUMN settings TEXT NOT NULL DEFAULT '{}'",
+    "CREATE INDEX conversation_head ON conversation (head)",
+    "CREATE INDEX conversation_origin ON conversation (origin)",
+    """CREATE TRIGGER turn_removed AFTER DELETE ON run WHEN OLD.conversation IS NOT NULL BEGIN
+        UPDATE run SET previous = OLD.previous WHERE previous = OLD.id;
+        UPDATE conversation SET head = OLD.previous WHERE head = OLD.id;
+        UPDATE conversation SET origin = OLD.previous WHERE origin = OLD.id;
+        END""",
+)
+"""The turns of a conversation as a tree: `previous` of a run is the run of the turn before it,
+whose id is smaller; runs with the same `previous` are versions of one turn. `head` is the last turn
+that is shown; NULL for the latest one. `origin` is the turn of another conversation that a branch
+begins after. `pinned` is the time since when a conversation is listed first. `settings` is JSON:
+how its turns are answered."""
+
 MIGRATIONS: Sequence[Migration] = (
     _FIRST, _QUESTIONS, _LIBRARY, _BEHALF, _SPOKEN, _UNUSED, _OWNERS, _PRUNED, _HISTORY, _FIXES,
+    _TURNS,
 )  # fmt: skip
 """Number n brings a file from format n to format n + 1.
 

@@ -111,7 +111,7 @@ def _offered(ctx: Context, tools: Sequence[str], *, lenient: bool) -> dict[str, 
     named = [one for name in tools for one in _meant(ctx, name)]
     unknown = [name for name in named if name not in ctx.tools or name == "agent"]
     if unknown and not lenient:
-        raise ToolFailed(f"An agent cannot be given {', '.join(unknown)}.")
+        raise ToolFailed(f"An agent cannot have {', '.join(unknown)}.")
     return {name.replace(".", "_"): ctx.tools[name] for name in named if name not in unknown}
 
 

@@ -11,7 +11,7 @@ from pipecatapp.workflow.tool import Facts, ToolFailed
 _log = structlog.get_logger()
 
 
-CUT_SHORT = "cut off; what it did until then stands"
+CUT_SHORT = "interrupted; its effects until then remain"
 """What is said of an instance that ended because its run, or what it stood in, did."""
 
 

@@ -15,7 +15,7 @@ from pipecatapp.workflow.ledger.inbox import Remark
 from pipecatapp.workflow.ledger.journal import Begun, Ended, Ending, Journal
 from pipecatapp.workflow.ledger.reading import Reader, Spent, StepRow
 from pipecatapp.workflow.ledger.values import Statement, canonical
-from pipecatapp.workflow.plan import Limits
+from pipecatapp.workflow.plan import Limits, Plan
 from pipecatapp.workflow.running.failing import CUT_SHORT, RunStopped, TryAgain, holds, reason_of
 from pipecatapp.workflow.running.known import Found, Known, Place
 from pipecatapp.workflow.running.prompting import remark_text
@@ -58,6 +58,8 @@ class Instances:
     waiting: Waiting
     known: Known
     trees: Trees
+    compiled: Callable[[str], Plan]
+    """Compiles a workflow that was written in the run; raises `InvalidDocument`."""
     remarks: list[Remark] = field(default_factory=list)
     """What people have told the run so far."""
     open: dict[str, str] = field(default_factory=dict)

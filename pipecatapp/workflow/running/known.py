@@ -20,6 +20,10 @@ CACHED: frozenset[str] = frozenset({"pure", "llm"})
 """Effects whose outputs other runs may use; a fork takes over what its origin did of any effect."""
 
 
+REUSED: frozenset[str] = CACHED | {"read", "workspace", "exec"}
+"""Effects whose outputs a later plan of the same node may use."""
+
+
 @dataclass(frozen=True)
 class Key:
     """What an output follows from: the hash of each part by its name."""
@@ -87,6 +91,18 @@ class Known:
         self._origin, self._rerun = origin, rerun
         steps: Iterable[StepRow] = reader.steps(origin) if origin else ()
         self._before = {step.path: step for step in steps if step.key is not None}
+        self._plans: dict[str, str] = {}
+
+    def share(self, plan: str, node: str) -> None:
+        """Let the steps of a plan at the path `plan`, which `node` runs, take the outputs of the
+        same steps of earlier plans of that node.
+        """
+        self._plans[plan] = node
+
+    def _place(self, path: str) -> str:
+        """Where a call stands; inside a plan, without the visits of the loops around the plan."""
+        plan = max((one for one in self._plans if holds(one, path)), key=len, default=None)
+        return path if plan is None else self._plans[plan] + path.removeprefix(plan)
 
     def key(
         self, tool: Tool, node: PlanNode, path: str, given: Json, content: str | None = None
@@ -105,7 +121,7 @@ class Known:
         if node.returns is not None:
             parts["returns"] = _hash(node.returns)
         if tool.effect == "llm" and (tool.name == "agent" or given.get("temperature") != 0):
-            parts |= {"path": path, "family": self._family}
+            parts |= {"path": self._place(path), "family": self._family}
         if content is not None:
             parts["workspace"] = content
         return Key(parts, shared=tool.effect in CACHED and content is None)
@@ -118,6 +134,10 @@ class Known:
         if before is not None and before.status == "done" and before.key == key.text:
             fact = state_in(self._reader.value(before.facts))
             return Found(before.output or "null", str(self._origin), path, fact)
+        if any(holds(plan, path) for plan in self._plans):
+            found_here = self._earlier(key, path)
+            if found_here is not None:
+                return found_here
         if not key.shared:
             return None
         sql = """SELECT cache.run, cache.path, step.output FROM cache
@@ -125,6 +145,16 @@ class Known:
             WHERE cache.key = ? AND step.status = 'done'"""
         found = self._reader.rows(sql, (key.digest,))
         return Found(found[0]["output"], found[0]["run"], found[0]["path"]) if found else None
+
+    def _earlier(self, key: Key, path: str) -> Found | None:
+        """The output of the same call in this run, of an effect that may be had again."""
+        sql = """SELECT path, output, effect, facts FROM step
+            WHERE run = ? AND key = ? AND path != ? AND status = 'done' ORDER BY started"""
+        for row in self._reader.rows(sql, (self._run, key.text, path)):
+            if row["effect"] in REUSED:
+                fact = state_in(self._reader.value(row["facts"]))
+                return Found(row["output"] or "null", self._run, row["path"], fact)
+        return None
 
     def why(self, key: Key | None, path: str) -> str:
         """Why a fork makes this call again; empty where nothing was before."""
@@ -135,7 +165,7 @@ class Known:
         if (before := self._before.get(path)) is None:
             return f"the run {self._origin} has no such step"
         if key is None:
-            return "it is never taken over"
+            return "its result is never reused"
         old: Mapping[str, str] = self._reader.value(before.key)
         names = sorted({*old, *key.parts})
         changed = [name for name in names if old.get(name) != key.parts.get(name)]

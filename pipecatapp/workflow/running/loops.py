@@ -124,7 +124,7 @@ class Loop:
         met = render(condition, names)
         if not isinstance(met, bool):
             word = self.plan.kind
-            raise ExpressionError(f"`{word}` must give true or false, not {met!r:.80}")
+            raise ExpressionError(f"`{word}` must be true or false, not {met!r:.80}")
         return met
 
     def _stuck(self, index: int) -> bool:

@@ -14,7 +14,7 @@ from pipecatapp.workflow.expressions import (
 )
 from pipecatapp.workflow.ledger.journal import Begun
 from pipecatapp.workflow.ledger.values import canonical
-from pipecatapp.workflow.plan import Body, Jump, PlanNode
+from pipecatapp.workflow.plan import Body, Jump, Plan, PlanNode
 from pipecatapp.workflow.running.frames import Frame
 from pipecatapp.workflow.tool import Effect, Json
 
@@ -42,8 +42,9 @@ class Scope:
         stream: bool,
         stack: tuple[str, ...],
         grants: frozenset[Effect],
+        plan: Plan,
     ) -> None:
-        self.grants = grants
+        self.grants, self.plan = grants, plan
         self.frame, self.home, self.nodes = frame, home, nodes
         self.around, self.stream, self.stack = around, stream, stack
         self.values: Json = {}
@@ -202,13 +203,13 @@ def skipped(scope: Scope, node: PlanNode) -> tuple[Settled, str] | None:
             return "skipped", f"{name!r} {'failed' if state == 'failed' else 'was skipped'}"
     met = render(node.when, scope.names_at(node))
     if not isinstance(met, bool):
-        raise ExpressionError(f"`if` must give true or false, not {met!r:.80}")
+        raise ExpressionError(f"`if` must be true or false, not {met!r:.80}")
     return None if met else ("unmet", "its `if` is false")
 
 
 def begun(node: PlanNode, path: str, home: str, attempt: int = 1) -> Begun:
     """How a node, or a visit of it, stands in the ledger."""
-    if node.kind in ("use", "agent") and (node.loop is None or is_visit(path)):
+    if node.kind in ("use", "agent", "plan") and (node.loop is None or is_visit(path)):
         return Begun(path, home, node.use, node.version, node.effect, attempt)
     return Begun(path, home, attempt=attempt)
 
@@ -231,4 +232,4 @@ def guard(body: Body, inputs: Json, stack: tuple[str, ...], *, deepest: int) -> 
             f"the workflow {body.id!r} would run inside itself with the same inputs: {calls}"
         )
     if len(stack) >= deepest:
-        raise ShapeError(f"workflows stand more than {deepest} deep inside each other")
+        raise ShapeError(f"workflows are nested more than {deepest} levels deep")

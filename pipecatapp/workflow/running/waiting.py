@@ -81,9 +81,7 @@ class Waiting:
         if not self.interactive:
             if "otherwise" in question.model_fields_set:
                 return Reply(value=question.otherwise, at=now())
-            raise ToolFailed(
-                f"Nobody is here to answer {question.text!r}. Give --answer {step.node}=…."
-            )
+            raise ToolFailed(f"Nobody can answer {question.text!r}. Use --answer {step.node}=….")
         await self._journal.durable()
         if (came := self._came.pop(step.path, None)) is not None:
             return Reply(value=came.value, by=came.by, at=came.at)
@@ -216,7 +214,7 @@ def settled(tool: Tool, said: Mapping[str, Any]) -> Json | None:
     try:
         return tool.gives.model_validate(said["output"]).model_dump(mode="json")
     except ValidationError as error:
-        raise ToolFailed(f"{tool.name} gives no such output: {complaints(error)}") from error
+        raise ToolFailed(f"{tool.name} has no such output: {complaints(error)}") from error
 
 
 def _json(value: Any) -> Any:

@@ -15,6 +15,7 @@ from pipecatapp.workflow.expressions import ExpressionError, Missing, render
 from pipecatapp.workflow.ledger.reading import StepRow
 from pipecatapp.workflow.plan import Body, Jump, Plan, PlanNode, narrowed
 from pipecatapp.workflow.running.calls import Calls
+from pipecatapp.workflow.running.expansion import flat_results, freeze, frozen
 from pipecatapp.workflow.running.failing import RunStopped
 from pipecatapp.workflow.running.frames import Failures, Frame, Rescue
 from pipecatapp.workflow.running.instance import Instances
@@ -70,8 +71,10 @@ class Walk:
             except (ExpressionError, ShapeError) as error:
                 self._lost(None, str(error))
 
-        body, grants = self._plan.body, self._plan.granted()
-        self._open_body(body, self._root, "", inputs, (), ended, stream=True, grants=grants)
+        plan, grants = self._plan, self._plan.granted()
+        self._open_body(
+            plan, plan.body, self._root, "", inputs, (), ended, stream=True, grants=grants
+        )
         self.pump()
 
     def end(self) -> None:
@@ -90,6 +93,7 @@ class Walk:
 
     def _open_body(
         self,
+        plan: Plan,
         body: Body,
         frame: Frame,
         home: str,
@@ -106,7 +110,14 @@ class Walk:
         mark = mark_of(body, inputs)
         grants = narrowed(grants, body.allow)
         scope = Scope(
-            frame, home, body.nodes, names, stream=stream, stack=(*stack, mark), grants=grants
+            frame,
+            home,
+            body.nodes,
+            names,
+            stream=stream,
+            stack=(*stack, mark),
+            grants=grants,
+            plan=plan,
         )
         self._open(scope, ended)
 
@@ -329,6 +340,9 @@ class Walk:
         if node.kind in ("use", "agent"):
             self._call(scope, node, frame, names)
             return
+        if node.kind == "plan":
+            self._open_plan(scope, node, frame, names)
+            return
         given = render(node.given, names)
         self._enter(node, frame, home, given if node.kind == "workflow" else None)
         self._limit(frame, node)
@@ -342,10 +356,40 @@ class Walk:
                 stream=stream,
                 stack=scope.stack,
                 grants=scope.grants,
+                plan=scope.plan,
             )
             self._open(inner, lambda ended: self._end_visit(node, frame, names, ended.results()))
             return
-        body = self._plan.bodies[node.use.removeprefix("workflow/")]
+        body = scope.plan.bodies[node.use.removeprefix("workflow/")]
+        self._open_nested(scope, node, frame, names, scope.plan, body, given)
+
+    def _open_plan(self, scope: Scope, node: PlanNode, frame: Frame, names: Any) -> None:
+        """Open a workflow that was written in this run, as it was when its step began."""
+        home, known = scope.home_of(node), self._instances
+        given = frozen(self._past.get(frame.path), known.reader.value)
+        if given is None:
+            given = freeze(render(node.given, names), known.compiled, scope.grants)
+        self._enter(node, frame, home, given)
+        self._limit(frame, node)
+        plan = Plan.model_validate(given["plan"])
+        try:
+            plan.check_tools(known.tools)
+        except LookupError as error:
+            raise ShapeError(f"the plan cannot run: {error}") from error
+        known.known.share(frame.path, home)
+        self._open_nested(scope, node, frame, names, plan, plan.body, given["inputs"])
+
+    def _open_nested(
+        self,
+        scope: Scope,
+        node: PlanNode,
+        frame: Frame,
+        names: Any,
+        plan: Plan,
+        body: Body,
+        given: Json,
+    ) -> None:
+        """Open a workflow inside this one; its outputs, and of a plan its steps, end the node."""
         inputs = checked_inputs(body, given)
         guard(body, inputs, scope.stack, deepest=self._plan.limits.depth)
 
@@ -353,12 +397,22 @@ class Walk:
             try:
                 results = outputs_of(body, inside.names)
             except (ExpressionError, ShapeError) as error:
-                self._failures.fail(frame, path, str(error))
-            else:
-                self._end_visit(node, frame, names, results)
+                self._failures.fail(frame, frame.path, str(error))
+                return
+            if node.kind == "plan":
+                results = {"outputs": results, "steps": flat_results(inside)}
+            self._end_visit(node, frame, names, results)
 
         self._open_body(
-            body, frame, home, inputs, scope.stack, ended, stream=stream, grants=scope.grants
+            plan,
+            body,
+            frame,
+            scope.home_of(node),
+            inputs,
+            scope.stack,
+            ended,
+            stream=scope.stream and node.stream,
+            grants=narrowed(scope.grants, plan.grants),
         )
 
     def _fork(self, frame: Frame, home: str) -> None:

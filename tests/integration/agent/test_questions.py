@@ -103,7 +103,7 @@ def test_run_in_a_script_takes_its_answers_beforehand(hearth: Hearth, tmp_path: 
 
     assert (answered.exit_code, answered.stdout) == (0, '{\n  "count": 3\n}\n')
     assert alone.exit_code == 1
-    assert "Nobody is here to answer" in alone.stderr
+    assert "Nobody can answer" in alone.stderr
     assert "Give --answer look/max=" in alone.stderr
     assert wrong.exit_code == 2
 

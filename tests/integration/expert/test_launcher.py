@@ -133,4 +133,6 @@ def test_misspelt_setting_is_refused(embedded: Starter) -> None:
     expert = embedded.begin(slot=2)
 
     assert expert.ended() == 1
-    assert expert.said() == ("LLAMA_EXPERT_SLOT is no setting. Did you mean LLAMA_EXPERT_SLOTS?\n")
+    assert expert.said() == (
+        "LLAMA_EXPERT_SLOT is not a setting. Did you mean LLAMA_EXPERT_SLOTS?\n"
+    )

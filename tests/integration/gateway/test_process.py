@@ -254,5 +254,5 @@ def test_wrong_settings_end_the_start_with_one_sentence(tmp_path: Path) -> None:
 
     assert found.returncode == 1
     assert found.stderr.strip() == (
-        "MOE_GATEWAY_IDLE_TIMOUT is no setting. Did you mean MOE_GATEWAY_IDLE_TIMEOUT?"
+        "MOE_GATEWAY_IDLE_TIMOUT is not a setting. Did you mean MOE_GATEWAY_IDLE_TIMEOUT?"
     )

@@ -193,7 +193,7 @@ def test_misspelt_setting_is_refused_with_the_right_name(tiny: Tiny) -> None:
     tiny.environment = {"HEARTH_STATEDIR": "/tmp"}
     up = tiny.up()
 
-    assert_refused(up, tiny, "HEARTH_STATEDIR is no setting. Did you mean HEARTH_STATE_DIR?")
+    assert_refused(up, tiny, "HEARTH_STATEDIR is not a setting. Did you mean HEARTH_STATE_DIR?")
 
 
 def test_namespaces_are_there_for_these_tests() -> None:

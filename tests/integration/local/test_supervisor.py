@@ -4,12 +4,14 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from hearth.local.environment import child_environment
-from hearth.local.errors import ServiceGaveUp
+from hearth.local.errors import NotReplaced, ServiceGaveUp, UnknownService
 from hearth.local.process.keeper import Patience
 from hearth.local.process.service import Service
 from hearth.local.process.supervisor import StopRequest, Supervisor
@@ -39,19 +41,23 @@ def listener() -> Listener:
     return Listener()
 
 
+def tiny_service(name: str, port: int, *arguments: str) -> Service:
+    return Service(
+        name=name,
+        command=(sys.executable, "-P", str(TINY), str(port), *arguments),
+        port=port,
+        environment=child_environment({}),
+        stop_seconds=1,
+    )
+
+
 @pytest.fixture
 def supervisor(tmp_path: Path, listener: Listener) -> Supervisor:
     """Two tiny services, the second with a process of its own."""
     base = free_port_base()
     services = [
-        Service(
-            name=name,
-            command=(sys.executable, "-P", str(TINY), str(base + offset), *arguments),
-            port=base + offset,
-            environment=child_environment({}),
-            stop_seconds=1,
-        )
-        for name, offset, arguments in (("steady", 0, ()), ("frail", 80, ("--with-child",)))
+        tiny_service("steady", base),
+        tiny_service("frail", base + 80, "--with-child"),
     ]
     return Supervisor(
         services, folder=tmp_path, logs=tmp_path / "logs", audience=listener, patience=SHORT
@@ -82,6 +88,83 @@ async def test_service_that_ends_again_and_again_ends_the_instance(
     assert any("starting on" in line for line in caught.value.evidence)
     assert not process_runs(pid_of(supervisor, "steady"))
     assert "frail | hearth: ended with SIGKILL; starting it again in 0.01 s" in listener.lines
+
+
+async def test_service_is_replaced_while_the_others_run_on(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    """Another model is another service at the same port; nothing else may be restarted for it."""
+    async with started(supervisor) as restarts:
+        steady, frail = supervisor.running()
+
+        await supervisor.replace("frail", tiny_service("better", frail.port))
+
+        assert supervisor.running()[0] == steady
+        assert (supervisor.running()[1].name, supervisor.running()[1].port) == (
+            "better", frail.port,
+        )  # fmt: skip
+        assert not process_runs(frail.pid)
+        assert restarts
+    assert "starting on" in (tmp_path / "logs" / "better.log").read_text(encoding="utf-8")
+
+
+async def test_service_that_cannot_take_the_place_leaves_the_old_one_running(
+    supervisor: Supervisor,
+) -> None:
+    """A model that does not load must not leave the home without any."""
+    async with started(supervisor):
+        port = supervisor.running()[1].port
+
+        with pytest.raises(NotReplaced, match=r"worse did not start \(.*exit code 1\); frail runs"):
+            await supervisor.replace("frail", tiny_service("worse", port, "--fails"))
+
+        after = supervisor.running()[1]
+        assert after.name == "frail"
+        assert process_runs(after.pid)
+
+
+async def test_restart_on_request_is_no_failure(supervisor: Supervisor) -> None:
+    """A person may press the button more often than a service may die."""
+    async with started(supervisor):
+        seen = set()
+        for _ in range(SHORT.deaths + 2):
+            seen.add(pid_of(supervisor, "steady"))
+            await supervisor.restart("steady")
+
+        assert len(seen) == SHORT.deaths + 2
+        assert process_runs(pid_of(supervisor, "steady"))
+        with pytest.raises(UnknownService, match=r"'stedy'.*there are steady, frail"):
+            await supervisor.restart("stedy")
+
+
+async def test_stop_during_a_replacement_leaves_no_process(
+    supervisor: Supervisor, tmp_path: Path
+) -> None:
+    """Ctrl-C while a large model loads."""
+    never = str(tmp_path / "never")
+    async with started(supervisor):
+        new = tiny_service("slow", supervisor.running()[1].port, "--ready-when", never)
+        replacing = asyncio.create_task(supervisor.replace("frail", new))
+        while supervisor.running()[1].name != "slow":  # noqa: ASYNC110 (nothing tells of it)
+            await asyncio.sleep(0.01)
+
+    assert replacing.cancelled()
+    assert not any(process_runs(service.pid) for service in supervisor.running())
+
+
+@asynccontextmanager
+async def started(supervisor: Supervisor) -> AsyncIterator[list[bool]]:
+    """Run the services in the block, when all are healthy; yields the list of restarts."""
+    stop, ready, restarts = StopRequest(), asyncio.Event(), list[bool]()
+    running = asyncio.create_task(
+        supervisor.run(stop, on_ready=ready.set, on_restart=lambda: restarts.append(True))
+    )
+    await ready.wait()
+    try:
+        yield restarts
+    finally:
+        stop.ask()
+        assert await running
 
 
 async def test_killed_warden_is_replaced_and_still_guards(supervisor: Supervisor) -> None:

@@ -150,7 +150,7 @@ def test_silence_is_no_words(ears: OpenAI) -> None:
 
 def test_refusals_say_what_is_wrong(ears: OpenAI, mouth: OpenAI, speech: Speech) -> None:
     """Each is OpenAI's error with a sentence, before the first byte of sound."""
-    with pytest.raises(openai.BadRequestError, match="no audio that can be read"):
+    with pytest.raises(openai.BadRequestError, match="cannot be read as audio"):
         ears.audio.transcriptions.create(model="m", file=("a.wav", b"a text"))
     with pytest.raises(openai.BadRequestError, match=r"hears 'en' only\. whisper-base"):
         ears.audio.transcriptions.create(model="m", file=("a.wav", b"-"), language="de")

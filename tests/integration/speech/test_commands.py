@@ -72,7 +72,7 @@ def test_what_is_said_comes_out_of_the_loudspeaker(
     broken = hearth(state, "say", SENTENCES[0])
 
     assert (silent.exit_code, played.exit_code, broken.exit_code) == (1, 0, 1)
-    assert "There is no player here (pw-play, paplay, aplay, afplay)" in silent.stderr
+    assert "No audio player is installed (pw-play, paplay, aplay, afplay)" in silent.stderr
     assert (programs / "aplay.words").read_text() == "-q\n"
     assert word_errors(SENTENCES[0], speech.heard((programs / "aplay.wav").read_bytes())) <= 0.2
     assert "aplay played nothing (it ended with 1)" in broken.stderr
@@ -83,7 +83,7 @@ def test_what_is_said_comes_out_of_the_loudspeaker(
     [
         (["say", "Hello.", "-o", "x.doc"], "response_format"),
         (["say", "…", "-o", "x.wav"], "The text has no words."),
-        (["listen", __file__], "no audio that can be read"),
+        (["listen", __file__], "cannot be read as audio"),
     ],
 )
 def test_refusal_is_one_sentence(state: StateDir, words: Sequence[str], told: str) -> None:

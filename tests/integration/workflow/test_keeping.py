@@ -200,8 +200,8 @@ def told(engine: Engine, runs: list[str]) -> tuple[list[object], list[tuple[obje
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda lines: ["{"], "line 1 is no JSON"),
-        (lambda lines: ["[1]"], "line 1 is no part of a run"),
+        (lambda lines: ["{"], "line 1 is not valid JSON"),
+        (lambda lines: ["[1]"], "line 1 is not a part of a run"),
         (lambda lines: [lines[0].replace('"format": 1', '"format": 2')], "another format than 1"),
         (lambda lines: lines[1:], "line 1: its run comes before it"),
         (lambda lines: [lines[0].replace('"caller"', '"caller) --"')], "run has no 'caller"),

@@ -27,7 +27,7 @@ def test_prompt_has_the_tags_of_its_front_matter() -> None:
         ("---\ntags: []\n---\nx", "needs `tags`"),
         ("---\ntag: [a]\n---\nx", "needs `tags`"),
         ("---\ntags: [a]\nfor: me\n---\nx", "unknown key 'for'"),
-        ("---\ntags: [a\n---\nx", "no YAML"),
+        ("---\ntags: [a\n---\nx", "not valid YAML"),
     ],
 )
 def test_prompt_without_right_front_matter_is_refused(text: str, said: str) -> None:

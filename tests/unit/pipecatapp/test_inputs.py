@@ -64,9 +64,9 @@ def test_input_is_read_from_a_file(tmp_path: Path) -> None:
         (["text"], "not of the form name=value"),
         (["txt=1"], "Did you mean 'text'"),
         (["count=1"], "'text' is missing"),
-        (["text=x", "count=1.5"], "'count' is no integer: '1.5'"),
-        (["text=x", "count=true"], "'count' is no integer"),
-        (["text=x", "loud=maybe"], "'loud' is no boolean"),
+        (["text=x", "count=1.5"], "'count' is not a valid integer: '1.5'"),
+        (["text=x", "count=true"], "'count' is not a valid integer"),
+        (["text=x", "loud=maybe"], "'loud' is not a valid boolean"),
         (["text=@/no/such/file"], "cannot be read"),
     ],
 )

@@ -31,8 +31,8 @@ def test_environment_is_read() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("OVEN_FAN_SPED", "OVEN_FAN_SPED is no setting. Did you mean OVEN_FAN_SPEED?"),
-        ("OVEN_XYZZY", "OVEN_XYZZY is no setting."),
+        ("OVEN_FAN_SPED", "OVEN_FAN_SPED is not a setting. Did you mean OVEN_FAN_SPEED?"),
+        ("OVEN_XYZZY", "OVEN_XYZZY is not a setting."),
     ],
 )
 def test_unknown_name_is_refused_with_the_likely_one(

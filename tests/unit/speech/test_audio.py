@@ -82,7 +82,7 @@ def test_audio_that_is_too_long_or_none_is_refused() -> None:
     """Neither may reach the engine: one would block it, the other break it."""
     with pytest.raises(TooLong, match="longer than"):
         decode(wav(tone(1), RATE), longest_seconds=0.5)
-    with pytest.raises(UnreadableAudio, match="no audio that can be read"):
+    with pytest.raises(UnreadableAudio, match="cannot be read as audio"):
         decode(b"# A text", longest_seconds=1)
 
 

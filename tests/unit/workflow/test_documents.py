@@ -35,14 +35,14 @@ vagrants: 2
         "2:5: `id`: String should match pattern '^[a-z][a-z0-9-]*$'",
         "3:16: there is no type 'txt'. Did you mean 'text'?",
         "3:52: unknown key 'abode'. Did you mean 'about'?",
-        "3:63: 'run' has a meaning of its own. Choose another name",
+        "3:63: 'run' is a reserved name. Choose another name",
         "4:12: unknown key 'modl'. Did you mean 'model'?",
         "5:10: unknown key 'node'. Did you mean 'nodes'?",
         "5:25: 'soon' is not a duration such as 500ms, 30s, 5m or 1h30m",
         "9:5: unknown key 'width'. Did you mean 'with'?",
         "10:10: the id 'a' is taken. Choose another id",
         '10:25: a condition is true, false or one expression: "{{ inputs.n > 3 }}"',
-        "11:13: exactly one of `use`, `steps`, `graph`, `goto` can stand here."
+        "11:13: exactly one of `use`, `steps`, `graph`, `goto` is allowed here."
         " Remove `steps` or `use`",
         "11:41: '5x' is not a duration such as 500ms, 30s, 5m or 1h30m",
         "11:51: `with`: Input should be a valid dictionary",
@@ -50,7 +50,7 @@ vagrants: 2
         "13:26: the id 'a' is taken. Choose another id",
         "13:39: `model` belongs to a node that uses a tool. Move it to a node inside",
         "13:52: `else` needs an `if`",
-        "13:64: 'first' has a meaning of its own. Choose another id",
+        "13:64: 'first' is a reserved name. Choose another id",
         "14:30: `value` is missing. Add `value: …`",
         "14:43: unknown key 'valve'. Did you mean 'value'?",
         "15:1: unknown key 'vagrants'. Known: about, allow, defaults, graph, id, inputs, kind,"
@@ -63,7 +63,7 @@ vagrants: 2
     [
         (
             "id: x\nid: y\nsteps: []",
-            "2:1: the key 'id' stands here twice. Keep one of them",
+            "2:1: the key 'id' is here twice. Keep one of them",
         ),
         (
             "id: x\nsteps: &all []\ngraph: *all",
@@ -89,7 +89,7 @@ vagrants: 2
         ),
         (
             "id: x\nabout: {{ inputs.text }}",
-            '2:9: an object cannot be a key. An expression stands in quotes: "{{ … }}"',
+            '2:9: an object cannot be a key. Put an expression in quotes: "{{ … }}"',
         ),
         ("id: x\n1: 2", "2:1: the key '1' is not a text. Choose a name that is a word"),
         ("id: x\nversion: .nan", "2:10: '.nan' is not a number that JSON knows."
@@ -101,8 +101,8 @@ vagrants: 2
         ("[" * 5000, "1:1: nested too deeply"),
         ("", "1:1: a workflow is an object with `id` and `steps` or `graph`"),
         ("- a", "1:1: a workflow is an object with `id` and `steps` or `graph`"),
-        ("id: x", "1:1: exactly one of `steps`, `graph` must stand here"),
-        ("a" * 300_000, "1:1: the document is longer than 262144 characters"),
+        ("id: x", "1:1: exactly one of `steps`, `graph` is required here"),
+        ("a" * 600_000, "1:1: the document is longer than 524288 characters"),
     ],
 )  # fmt: skip
 def test_yaml_that_surprises_is_refused(text: str, found: str) -> None:
@@ -202,7 +202,7 @@ steps:
   - {id: e, use: b, for: {eac: 1}, on_error: {goto: a, mux: 1}, retry: {times: 0}}
   - {id: f, steps: [], retry: 3, for: {each: [], as: loop}}
 """) == [
-        "3:44: `while` cannot stand beside `for`. Nest two nodes",
+        "3:44: `while` cannot be combined with `for`. Nest two nodes",
         "4:22: `with` does not belong to a `goto`. Remove it",
         "4:40: `retry` does not belong to a `goto`. Remove it",
         "5:21: `max` needs a `while`, an `until` or a `goto`. Remove it",
@@ -213,5 +213,5 @@ steps:
         "7:27: unknown key 'eac'. Did you mean 'each'?",
         "7:56: unknown key 'mux'. Did you mean 'max'?",
         "7:80: `times`: Input should be greater than 0",
-        "8:54: 'loop' has a meaning of its own. Choose another",
+        "8:54: 'loop' is a reserved name. Choose another",
     ]

@@ -217,8 +217,8 @@ async def test_loop_that_is_stuck_has_reached_its_max(open_engine: OpenEngine) -
     ("over", "error"),
     [
         ('for: "{{ inputs.any }}"', "a: `for` takes a list, not 'text'"),
-        ('while: "{{ inputs.any }}", max: 2', "a: `while` must give true or false, not 'text'"),
-        ('until: "{{ inputs.any }}", max: 2', "a: `until` must give true or false, not 'text'"),
+        ('while: "{{ inputs.any }}", max: 2', "a: `while` must be true or false, not 'text'"),
+        ('until: "{{ inputs.any }}", max: 2', "a: `until` must be true or false, not 'text'"),
         ('for: "{{ inputs.any.x }}"', "a: inputs.any.x: there is no item 'x' in a str"),
     ],
 )
@@ -304,7 +304,7 @@ steps: [{id: in, use: workflow/deep, with: {n: "{{ inputs.n + 1 }}"}}]
     deep = await run(engine, "deep")
 
     assert (circle.error or "").endswith("with the same inputs: ping → pong → ping")
-    assert (deep.error or "").endswith("workflows stand more than 4 deep inside each other")
+    assert (deep.error or "").endswith("workflows are nested more than 4 levels deep")
 
 
 async def test_outputs_of_visits_are_data(open_engine: OpenEngine) -> None:

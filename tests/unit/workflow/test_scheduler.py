@@ -195,7 +195,7 @@ graph:
         ),
         (
             '{use: text.upper, if: "{{ inputs.text }}", with: {text: a}}',
-            "a: `if` must give true or",
+            "a: `if` must be true or",
         ),
         ("{use: gate.pass, with: {name: shut}, timeout: 50ms}", "a: took longer than 0.05 s"),
         ("{steps: [{id: b, use: gate.pass, with: {name: x}}], timeout: 50ms}", "a: took longer"),
@@ -315,7 +315,7 @@ outputs: {sum: "{{ one.value + (next.sum | default(0)) }}"}
     same, deeper = await run(engine, "same", n=1), await run(engine, "deeper", n=1)
 
     assert "would run inside itself with the same inputs" in (same.error or "")
-    assert "more than 8 deep" in (deeper.error or "")
+    assert "more than 8 levels deep" in (deeper.error or "")
     assert (await run(engine, "down", n=4)).outputs == {"sum": 20}
 
 

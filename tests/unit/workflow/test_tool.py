@@ -5,7 +5,15 @@ from typing import Annotated, Any
 import pytest
 from pydantic import BaseModel, Field
 
-from pipecatapp.workflow import Context, ServiceMissing, ToolFailed, ToolMistake, tool
+from pipecatapp.workflow import (
+    BY_AUTHOR,
+    Context,
+    ServiceMissing,
+    ToolFailed,
+    ToolInputs,
+    ToolMistake,
+    tool,
+)
 from pipecatapp.workflow.tool import InputRefused, OutputRefused
 from tests.unit.workflow.tools import Text
 
@@ -68,6 +76,31 @@ def test_declaration_is_the_function() -> None:
     """Name, effect, version, docstring and signature say everything."""
     assert (count.name, count.effect, count.version) == ("text.count", "pure", 3)
     assert count.about == "Count the words of a text."
+
+
+class Bounds(ToolInputs):
+    """Limits that several tools have."""
+
+    words: Annotated[int, BY_AUTHOR, Field(ge=1)] = 10
+
+
+async def test_shared_inputs_are_inputs_of_each_tool() -> None:
+    """Limits that are declared once are checked, and kept from models, in every tool."""
+    received: list[Bounds] = []
+
+    @tool("text.bounded", effect="pure")
+    async def bounded(ctx: Context, text: str, bounds: Bounds) -> Text:
+        """Check a text against bounds."""
+        received.append(bounds)
+        return Text(text=text)
+
+    assert list(bounded.input_schema()["properties"]) == ["text", "words"]
+    assert bounded.author_inputs == {"words"}
+    with pytest.raises(InputRefused, match="words: Input should be greater than or equal to 1"):
+        await bounded.check(Context(), {"text": "a", "words": 0})
+    await bounded.check(Context(), {"text": "a"})
+    await bounded.check(Context(), {"text": "a", "words": 2})
+    assert received == [Bounds(words=10), Bounds(words=2)]
 
 
 def test_wrong_declaration_shows_when_the_program_starts() -> None:

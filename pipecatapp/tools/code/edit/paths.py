@@ -15,7 +15,7 @@ def allowed(root: Path, path: str, may_touch: Sequence[str], protected: Sequence
     """The path of a file below `root` that may be changed, or created.
 
     Raises `Refused` for a path out of the workspace, into a git directory, through a symbolic link
-    or to one, to something that is no regular file, to a `protected` file, or to one that no
+    or to one, to something that is not a regular file, to a `protected` file, or to one that no
     pattern of `may_touch` fits (an empty list allows every file).
     """
     place = _relative(path)

@@ -13,10 +13,11 @@ from pipecatapp.tools.code.edit.transaction import Change, read_file, write_all
 from pipecatapp.tools.code.fix import names
 from pipecatapp.tools.code.fix.problem import Candidate, Problem, problem_of
 from pipecatapp.tools.code.fix.syntax import syntax
+from pipecatapp.tools.code.program import ProgramInputs
 from pipecatapp.tools.code.testing.comparing import failing, why_not_fixed
 from pipecatapp.tools.code.testing.outcome import Tested
 from pipecatapp.tools.code.testing.results import results
-from pipecatapp.tools.code.testing.suite import Suite, suite_of
+from pipecatapp.tools.code.testing.suite import Suite, SuiteInputs
 from pipecatapp.workflow import BY_AUTHOR, Context, ToolFailed, tool
 
 TESTS: Final = ("tests/**", "test/**", "**/tests/**", "**/test_*.py", "**/*_test.py",
@@ -54,11 +55,8 @@ class Fixed(BaseModel):
 @tool("code.fix", effect="exec", version=2)
 async def fix(
     ctx: Context,
-    command: Annotated[
-        str | list[str],
-        Field(description="Runs the tests, such as `pytest -q`; a list has one word per item."),
-    ],
-    folder: Annotated[str, Field(description="The project's folder in the workspace.")] = ".",
+    project: SuiteInputs,
+    program: ProgramInputs,
     may_touch: Annotated[
         list[str],
         BY_AUTHOR,
@@ -72,34 +70,12 @@ async def fix(
     attempts: Annotated[
         int, BY_AUTHOR, Field(description="Changes that are tried, at most.", ge=1, le=100)
     ] = 10,
-    environment: Annotated[
-        dict[str, str], BY_AUTHOR, Field(description="Variables of the command.")
-    ] = {},  # noqa: B006
-    packages: Annotated[
-        str,
-        BY_AUTHOR,
-        Field(description="Python packages to have: the `id` that code.install gave."),
-    ] = "",
-    seconds: Annotated[
-        float, BY_AUTHOR, Field(description="How long each run of tests may take.", gt=0, le=3600)
-    ] = 60.0,
-    memory_mb: Annotated[
-        int, BY_AUTHOR, Field(description="MiB for all of its processes together.", ge=16, le=65536)
-    ] = 1024,
 ) -> Fixed:
     """Repair misspelt names, missing imports, wrong indentation and missing brackets in Python.
 
     No model is called. A change is kept only if the failing test passes and no other test fails.
     """
-    suite = suite_of(
-        ctx,
-        command,
-        folder=folder,
-        environment=environment,
-        packages=packages,
-        seconds=seconds,
-        memory_mb=memory_mb,
-    )
+    suite = project.suite(ctx, program)
     before = await results(ctx, suite)
     if before.ok:
         raise ToolFailed("No test fails, so there is nothing to fix.")

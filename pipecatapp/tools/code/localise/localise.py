@@ -11,10 +11,11 @@ from pipecatapp.sandbox.bubblewrap import WORK
 from pipecatapp.tools.code.localise.functions import Function, functions_of
 from pipecatapp.tools.code.localise.ranking import rank
 from pipecatapp.tools.code.localise.trace import Trace, traces
+from pipecatapp.tools.code.program import ProgramInputs
 from pipecatapp.tools.code.testing.outcome import Tested
 from pipecatapp.tools.code.testing.results import results
-from pipecatapp.tools.code.testing.suite import Suite, suite_of
-from pipecatapp.workflow import BY_AUTHOR, Context, ToolFailed, tool
+from pipecatapp.tools.code.testing.suite import Suite, SuiteInputs
+from pipecatapp.workflow import Context, ToolFailed, tool
 
 FAILING: Final = 10
 """Failing tests that are traced."""
@@ -43,11 +44,8 @@ class Localised(BaseModel):
 @tool("code.localise", effect="exec", version=1)
 async def localise(
     ctx: Context,
-    command: Annotated[
-        str | list[str],
-        Field(description="Runs the tests, such as `pytest -q`; a list has one word per item."),
-    ],
-    folder: Annotated[str, Field(description="The project's folder in the workspace.")] = ".",
+    project: SuiteInputs,
+    program: ProgramInputs,
     failing: Annotated[
         list[str],
         Field(description="Ids of failing tests, as code.test gives them; empty finds some."),
@@ -56,20 +54,6 @@ async def localise(
     passing: Annotated[
         int, Field(description="Passing tests to compare with, at most.", ge=0, le=200)
     ] = 20,
-    environment: Annotated[
-        dict[str, str], BY_AUTHOR, Field(description="Variables of the command.")
-    ] = {},  # noqa: B006
-    packages: Annotated[
-        str,
-        BY_AUTHOR,
-        Field(description="Python packages to have: the `id` that code.install gave."),
-    ] = "",
-    seconds: Annotated[
-        float, BY_AUTHOR, Field(description="How long each run of tests may take.", gt=0, le=3600)
-    ] = 60.0,
-    memory_mb: Annotated[
-        int, BY_AUTHOR, Field(description="MiB for all of its processes together.", ge=16, le=65536)
-    ] = 1024,
 ) -> Localised:
     """Find the function that makes a test fail, by the lines that failing and passing tests run.
 
@@ -77,15 +61,7 @@ async def localise(
     """
     if ctx.where != "local":
         raise ToolFailed("Functions are found on this machine only: leave out `where`.")
-    suite = suite_of(
-        ctx,
-        command,
-        folder=folder,
-        environment=environment,
-        packages=packages,
-        seconds=seconds,
-        memory_mb=memory_mb,
-    )
+    suite = project.suite(ctx, program)
     if not failing:
         tested = await results(ctx, suite)
         failing = [case.id for case in tested.tests if case.outcome in ("failed", "error")]

@@ -12,7 +12,7 @@ from pipecatapp.sandbox import Mount, Outcome
 from pipecatapp.sandbox.bubblewrap import WORK
 from pipecatapp.sandbox.leftovers import guard
 from pipecatapp.sandbox.tree import remove
-from pipecatapp.tools.code.run import here
+from pipecatapp.tools.code.program import execute
 from pipecatapp.tools.code.testing.command import REPORT
 from pipecatapp.tools.code.testing.suite import Suite, taken
 from pipecatapp.workflow import Context
@@ -60,7 +60,7 @@ async def traces(
         (folder / "trace.json").write_text(json.dumps(settings), encoding="utf-8")
         shutil.copyfile(Path(__file__).with_name("tracer.py"), folder / "hearth_tracer.py")
         mounts = [Mount(folder, TRACER)]
-        ended = await here(ctx, errand, suite.root, suite.packages, mounts=mounts)
+        ended = await execute(ctx, errand, suite.root, suite.packages, mounts=mounts)
     taken(suite.root, REPORT)
     return list(_read(taken(suite.root, TRACE) or b"")), ended
 

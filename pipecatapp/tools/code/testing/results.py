@@ -8,7 +8,8 @@ from typing import Final
 
 from pipecatapp.sandbox import Outcome
 from pipecatapp.sandbox.bubblewrap import WORK
-from pipecatapp.tools.code.run import elsewhere, here, ran
+from pipecatapp.tools.code.program import execute
+from pipecatapp.tools.code.run import ran
 from pipecatapp.tools.code.testing.command import REPORT
 from pipecatapp.tools.code.testing.junit import parse_junit
 from pipecatapp.tools.code.testing.outcome import CaseOutcome, CaseResult, Tested
@@ -30,8 +31,7 @@ async def results(ctx: Context, suite: Suite, tests: Sequence[str] = ()) -> Test
     """Run some or all tests. Raises `ToolFailed` for a command that runs none."""
     errand = suite.errand(tests)
     await asyncio.to_thread(taken, suite.root, REPORT)
-    work = here if ctx.where == "local" else elsewhere
-    ended = await work(ctx, errand, suite.root, suite.packages)
+    ended = await execute(ctx, errand, suite.root, suite.packages)
     report = await asyncio.to_thread(taken, suite.root, REPORT)
     cases = None if report is None else parse_junit(report, suite.folder)
     _check(ended, suite.words, cases)

@@ -6,17 +6,19 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
+
+from pydantic import Field
 
 from pipecatapp.sandbox import Limits
 from pipecatapp.sandbox.bubblewrap import WORK
 from pipecatapp.sandbox.errand import Errand
 from pipecatapp.sandbox.tree import open_plain, parent_of
-from pipecatapp.tools.code.run import checked, limits_of
+from pipecatapp.tools.code.program import ProgramInputs
 from pipecatapp.tools.code.testing.command import chosen, inside, options_of_pytest, words_of
 from pipecatapp.tools.files.place import inside as below
 from pipecatapp.tools.files.place import workspace
-from pipecatapp.workflow import Context, ToolFailed
+from pipecatapp.workflow import Context, ToolFailed, ToolInputs
 
 LARGEST: Final = 32 << 20
 """Bytes of a report that is read."""
@@ -56,26 +58,26 @@ class Suite:
         return Errand(inside(words, self.folder), self.limits, environment=given)
 
 
-def suite_of(
-    ctx: Context,
-    command: str | Sequence[str],
-    *,
-    folder: str,
-    environment: Mapping[str, str],
-    packages: str,
-    seconds: float,
-    memory_mb: int,
-) -> Suite:
-    """Check what a tool got. Raises `ToolFailed`."""
-    root = workspace(ctx)
-    return Suite(
-        root=root,
-        folder=_folder(root, folder),
-        words=words_of(command),
-        environment=checked(dict(environment)),
-        packages=packages,
-        limits=limits_of(ctx, seconds=seconds, memory_mb=memory_mb, processes=128, disk_mb=512),
-    )
+class SuiteInputs(ToolInputs):
+    """The command that runs the tests of a project."""
+
+    command: Annotated[
+        str | list[str],
+        Field(description="Runs the tests, such as `pytest -q`; a list has one word per item."),
+    ]
+    folder: Annotated[str, Field(description="The project's folder in the workspace.")] = "."
+
+    def suite(self, ctx: Context, program: ProgramInputs) -> Suite:
+        """Return the command with its checked environment and limits. Raises `ToolFailed`."""
+        root = workspace(ctx)
+        return Suite(
+            root=root,
+            folder=_folder(root, self.folder),
+            words=words_of(self.command),
+            environment=program.variables(),
+            packages=program.packages,
+            limits=program.limits(ctx),
+        )
 
 
 def _folder(root: Path, folder: str) -> str:

@@ -1,4 +1,4 @@
-"""A repair of a bug survives SIGKILL of the service; `make bench` kills it after every event."""
+"""A repair and a planned task survive SIGKILL; `make bench` kills the repair at every event."""
 
 import json
 import subprocess
@@ -7,14 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.agent.code.victim import SOME, faults
+from tests.integration.agent.code.victim import SCENARIOS, faults
 
 
 @pytest.mark.timeout(600)
-def test_killed_repair_ends_with_the_same_commit_on_one_branch(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_killed_run_ends_with_the_same_commit_on_one_branch(tmp_path: Path, scenario: str) -> None:
     """Cut off a request, a change, a command and the delivery: nothing that ended is repeated."""
     ended = subprocess.run(
-        [sys.executable, "-m", "tests.integration.agent.code.victim", str(tmp_path), "some"],
+        [
+            sys.executable, "-m", "tests.integration.agent.code.victim",
+            str(tmp_path), "some", scenario,
+        ],
         cwd=Path(__file__).parents[4], capture_output=True, text=True, check=False,
     )  # fmt: skip
 
@@ -22,6 +26,6 @@ def test_killed_repair_ends_with_the_same_commit_on_one_branch(tmp_path: Path) -
     whole, *killed = [json.loads(line) for line in ended.stdout.splitlines()]
     assert whole["status"] == "done"
     assert len(whole["branches"]) == 1
-    assert len(killed) == len(SOME)
+    assert len(killed) == len(SCENARIOS[scenario].some)
     for case in killed:
         assert faults(whole, case) == [], (case["when"], case["count"])

@@ -1,6 +1,8 @@
-"""Kills the agent service around events of a `fix-bug` run that needs two attempts, and resumes it.
+"""Kills the agent service around events of a run that needs two attempts, and resumes it.
 
-    python -m tests.integration.agent.code.victim FOLDER some|all
+    python -m tests.integration.agent.code.victim FOLDER some|all [fix|task]
+
+The run is one of `fix-bug`, or one of `coding-task`.
 
 First one run is left alone. Then a forked service is killed (SIGKILL) right after the commit that
 holds an event, and another right before it, when the event has happened and is not written; `all`
@@ -15,8 +17,9 @@ import sqlite3
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +27,7 @@ import structlog
 
 from pipecatapp.workflow.ledger import writer
 from tests.conftest import served
+from tests.integration.agent.code import test_coding_task as coding
 from tests.integration.agent.code.conftest import follow_until, git, repository
 from tests.integration.agent.code.test_fix_bug import COMMAND, PROGRAM, RIGHT, TESTS, WRONG
 from tests.integration.agent.conftest import House, ScriptedGateway
@@ -38,12 +42,52 @@ SOME = (
     ("before", "node.done", "deliver"),
 )
 """Kills at which a request, a change, a command and the delivery are cut off."""
+SOME_OF_TASK = (
+    ("before", "node.done", "planning[0]/expanded"),
+    ("after", "node.running", "attempts[0]/work"),
+    ("after", "node.done", "attempts[1]/work/greeting/tries[0]/edit"),
+    ("before", "node.done", "push"),
+    ("before", "node.done", "kept"),
+)
+"""The same, and at a plan, in it, and at the storing of it."""
 FILES = {"shop/__init__.py": "", "shop/prices.py": PROGRAM, "tests/test_prices.py": TESTS}
 
 
+def fix_script(house: ScriptedGateway) -> None:
+    """A model that is wrong first, and right once it has read why."""
+    house.when("was tried and taken back").say(RIGHT)
+    house.when("").say(WRONG)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A run that is killed."""
+
+    workflow: str
+    inputs: dict[str, str]
+    files: dict[str, str]
+    script: Callable[[ScriptedGateway], None]
+    branch: str
+    """The beginning of the name of the branch that it delivers."""
+    some: tuple[tuple[str, str, str], ...]
+
+
+SCENARIOS = {
+    "fix": Scenario("fix-bug", {"command": COMMAND}, FILES, fix_script, "run", SOME),
+    "task": Scenario(
+        "coding-task",
+        {"text": coding.TEXT, "test": coding.TEST},
+        {"words/__init__.py": "", "check.py": coding.CHECK},
+        coding.script,
+        "task",
+        SOME_OF_TASK,
+    ),
+}
+
+
 @contextmanager
-def gateway() -> Iterator[str]:
-    """The address of a model that is wrong first, and right once it has read why.
+def gateway(scenario: Scenario) -> Iterator[str]:
+    """The address of the scripted model of a scenario.
 
     It is a process without its own state, because the killed processes are forks of this one, which
     must have no threads.
@@ -54,8 +98,7 @@ def gateway() -> Iterator[str]:
     if child == 0:
         os.close(stop)
         model = ScriptedGateway()
-        model.when("was tried and taken back").say(RIGHT)
-        model.when("").say(WRONG)
+        scenario.script(model)
         with served(model.app) as address:
             os.write(writing, address.encode())
             os.read(stopping, 1)  # until the parent closes its end
@@ -68,20 +111,20 @@ def gateway() -> Iterator[str]:
         os.waitpid(child, 0)
 
 
-def work(folder: Path, address: str) -> None:
+def work(folder: Path, address: str, scenario: Scenario) -> None:
     """Start the service, and a run unless there is one; keep how the run ended."""
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     house = House(folder, ScriptedGateway(), address)
-    inputs = {"repo": str(folder / "shop"), "command": COMMAND}
+    inputs = {"repo": str(folder / "shop"), **scenario.inputs}
     with house.running(), house.client() as client:
         known = client.get("/api/runs").json()["runs"]
-        body = {"workflow": "fix-bug", "inputs": inputs, "interactive": False}
+        body = {"workflow": scenario.workflow, "inputs": inputs, "interactive": False}
         run = known[0]["id"] if known else client.post("/api/runs", json=body).json()["run"]
         view = follow_until(client, run, "end")
     (folder / "result").write_text(json.dumps({"run": run} | view))
 
 
-def child(folder: Path, address: str, *, when: str = "", count: int = 0) -> int:
+def child(folder: Path, address: str, scenario: Scenario, *, when: str = "", count: int = 0) -> int:
     """Run or resume in a forked process, until its kill if there is to be one."""
     connect = sqlite3.connect
 
@@ -91,7 +134,7 @@ def child(folder: Path, address: str, *, when: str = "", count: int = 0) -> int:
             writer.QUICK, writer.QUICK_ONES = (math.inf, 0) if count % 2 else (0.0, 1)
             sqlite3.connect = lambda *args, **named: connect(*args, **named, factory=Deadly)  # type: ignore[assignment]
         try:
-            work(folder, address)
+            work(folder, address, scenario)
         finally:
             if error := sys.exception():  # This fork must not go on with its parent's program.
                 traceback.print_exception(error)
@@ -100,24 +143,27 @@ def child(folder: Path, address: str, *, when: str = "", count: int = 0) -> int:
     return in_child(task)
 
 
-def new(folder: Path) -> Path:
-    """A state directory with keys, and the repository with the bug."""
+def new(folder: Path, scenario: Scenario) -> Path:
+    """A state directory with keys, and the repository of the scenario."""
     folder.mkdir()
     (folder / "key").write_text(House.key, encoding="utf-8")
     (folder / "service_key").write_text("sk-hearth-services", encoding="utf-8")
-    repository(folder / "shop", FILES)
+    repository(folder / "shop", scenario.files)
     return folder
 
 
-def outcome(folder: Path) -> dict[str, Any]:
+def outcome(folder: Path, scenario: Scenario) -> dict[str, Any]:
     """How the run ended: status, events of the ledger, and the branches with their trees."""
     view = json.loads((folder / "result").read_text())
     shop = folder / "shop"
-    names = git(shop, "branch", "--list", "run/*", "--format=%(refname:short)").split()
+    names = git(
+        shop, "branch", "--list", f"{scenario.branch}/*", "--format=%(refname:short)"
+    ).split()
     return {
         "status": view["status"],
         "error": view.get("error"),
         "run": view["run"],
+        "expected": [f"{scenario.branch}/{view['run']}"],
         "events": events(folder),
         "branches": names,
         "trees": [git(shop, "rev-parse", f"{name}^{{tree}}").strip() for name in names],
@@ -125,14 +171,14 @@ def outcome(folder: Path) -> dict[str, Any]:
     }
 
 
-def case(root: Path, address: str, when: str, count: int) -> dict[str, Any]:
+def case(root: Path, address: str, scenario: Scenario, when: str, count: int) -> dict[str, Any]:
     """One kill and its resume."""
-    folder = new(root / f"{when}-{count}")
-    signal = child(folder, address, when=when, count=count)
+    folder = new(root / f"{when}-{count}", scenario)
+    signal = child(folder, address, scenario, when=when, count=count)
     at_kill = events(folder)
-    resumed = child(folder, address)
+    resumed = child(folder, address, scenario)
     facts = {"when": when, "count": count, "signal": signal, "resumed": resumed}
-    return facts | {"at_kill": at_kill} | outcome(folder)
+    return facts | {"at_kill": at_kill} | outcome(folder, scenario)
 
 
 def faults(whole: dict[str, Any], killed: dict[str, Any]) -> list[str]:
@@ -143,7 +189,7 @@ def faults(whole: dict[str, Any], killed: dict[str, Any]) -> list[str]:
     found = {
         f"the signal is {killed['signal']}": killed["signal"] != 9,
         f"the run is {killed['status']}: {killed['error']}": killed["status"] != "done",
-        f"the branches are {killed['branches']}": killed["branches"] != [f"run/{killed['run']}"],
+        f"the branches are {killed['branches']}": killed["branches"] != killed["expected"],
         f"the trees are {killed['trees']}": killed["trees"] != whole["trees"],
         f"the commits are {killed['commits']}": killed["commits"] != whole["commits"],
         f"{twice - cut_off(killed)} ran twice": twice - cut_off(killed),
@@ -161,25 +207,28 @@ def cut_off(killed: dict[str, Any]) -> set[str]:
     return begun - {path for kind, path, _ in at_kill if kind == "node.done"}
 
 
-def points(known: list[tuple[str, str, str]], which: str) -> Iterator[tuple[str, int]]:
+def points(
+    known: list[tuple[str, str, str]], which: str, some: tuple[tuple[str, str, str], ...]
+) -> Iterator[tuple[str, int]]:
     """When to kill, and at which event."""
     for count, (kind, path, _) in enumerate(known, 1):
         for when in ("after", "before"):
-            if which == "all" or (when, kind, path) in SOME:
+            if which == "all" or (when, kind, path) in some:
                 yield when, count
 
 
-def main(root: Path, which: str) -> None:
-    with gateway() as address:
-        whole = new(root / "whole")
-        assert child(whole, address) == 0
-        first = outcome(whole)
+def main(root: Path, which: str, name: str = "fix") -> None:
+    scenario = SCENARIOS[name]
+    with gateway(scenario) as address:
+        whole = new(root / "whole", scenario)
+        assert child(whole, address, scenario) == 0
+        first = outcome(whole, scenario)
         sys.stdout.write(json.dumps(first) + "\n")
-        for when, count in points(first["events"], which):
-            found = case(root, address, when, count)
+        for when, count in points(first["events"], which, scenario.some):
+            found = case(root, address, scenario, when, count)
             sys.stdout.write(json.dumps(found) + "\n")
             sys.stdout.flush()
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    main(Path(sys.argv[1]), *sys.argv[2:])

@@ -273,7 +273,7 @@ def test_plan_shows_what_is_known_and_what_would_be_called(house: House) -> None
 
     assert {step["state"] for step in known["steps"]} == {"fresh"}
     assert {step["state"] for step in new["steps"]} == {"dirty"}
-    assert schema["properties"]["steps"]["description"] == "Nodes that run one after another."
+    assert schema["properties"]["steps"]["description"] == "Nodes that run in sequence."
 
 
 def test_plan_in_the_shell_shows_the_cache(

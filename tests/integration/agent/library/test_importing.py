@@ -124,7 +124,7 @@ def test_loop_of_the_old_agent_becomes_one_agent(house: House) -> None:
     assert "model/turn[1]/call[0]" in [step["path"] for step in view["steps"]]
     told = [one["said"] for one in found["look_at"]]
     assert (
-        "agent_loop.yaml:26:11: nothing here is a ScreenshotNode. What reads it is given nothing"
+        "agent_loop.yaml:26:11: nothing here is a ScreenshotNode. Steps that read it get no value"
         in told
     )
 

@@ -48,7 +48,7 @@ async def directory(
 ) -> AsyncIterator[Directory]:
     async with httpx2.AsyncClient(timeout=30, trust_env=False) as http:
         yield Directory(
-            FixedPlaces(services, gateway=f"{gateway}/v1", http=http), key=key, http=http
+            FixedPlaces(lambda: services, gateway=f"{gateway}/v1", http=http), key=key, http=http
         )
 
 

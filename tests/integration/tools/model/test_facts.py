@@ -49,7 +49,7 @@ async def test_tools_are_offered_only_where_an_expert_takes_them(
     address = serve(gateway(*experts))
     async with httpx2.AsyncClient(trust_env=False) as http:
         facts = ExpertFacts(
-            Directory(FixedPlaces({}, gateway=f"{address}/v1", http=http), key="k", http=http)
+            Directory(FixedPlaces(dict, gateway=f"{address}/v1", http=http), key="k", http=http)
         )
         await facts.refresh()
 

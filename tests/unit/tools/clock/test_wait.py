@@ -69,7 +69,7 @@ async def test_wait_until_a_moment_that_is_over_ends_at_once() -> None:
     [
         ({}, "either `seconds` or `until`"),
         ({"seconds": 1, "until": "2026-01-01T00:00:00Z"}, "either"),
-        ({"until": "tomorrow"}, "no moment"),
+        ({"until": "tomorrow"}, "not a time"),
         ({"until": "2999-01-01T00:00:00Z"}, "too far"),
         ({"seconds": -1}, "seconds"),
     ],

@@ -67,9 +67,9 @@ async def test_long_file_is_read_in_parts_that_never_split_a_letter(ctx: Context
     [
         ("../key", "leads out"), ("/etc/passwd", "leads out"), ("out", "leads out"),
         ("far/key", "leads out"), ("sub/../../key", "leads out"), ("/work/../key", "leads out"),
-        ("pipe", "no regular file"), ("sub", "no regular file"), (".", "workspace itself"),
-        ("none", "No such file"), ("a\0b", "no path"), (".git/config", r"\.git folder"),
-        ("loop", "cannot be read"), ("bytes", "no utf-8 text"),
+        ("pipe", "not a regular file"), ("sub", "not a regular file"), (".", "workspace itself"),
+        ("none", "No such file"), ("a\0b", "not a valid path"), (".git/config", r"\.git folder"),
+        ("loop", "cannot be read"), ("bytes", "not utf-8 text"),
     ],
 )  # fmt: skip
 async def test_what_is_no_file_of_the_workspace_is_refused(
@@ -125,5 +125,5 @@ async def test_part_that_holds_no_whole_character_is_told(ctx: Context) -> None:
     """Who reads on from where nothing was read would read for ever."""
     put(ctx, "a", "😀😀".encode())
 
-    with pytest.raises(ToolFailed, match="no utf-8 text"):
+    with pytest.raises(ToolFailed, match="not utf-8 text"):
         await READ.check(ctx, {"path": "a", "limit": 2})

@@ -133,7 +133,7 @@ async def test_run_without_a_person_declines_and_presets_approve(
     decided = await engine.wait(preset)
 
     assert (alone.outputs, log) == ({"text": "I could not."}, False)
-    assert "Nobody is here to answer" in script.asked[1]["messages"][-1]["content"]
+    assert "Nobody can answer" in script.asked[1]["messages"][-1]["content"]
     assert decided.outputs == {"text": "Sent."}
     assert (tmp_path / "log").read_text() == "mail the diary\n"
 

@@ -190,6 +190,6 @@ async def test_what_may_have_taken_effect_is_never_begun_anew(
     text = f"id: twice\nsteps:\n  - {{id: x, retry: 1, {inner}}}"
     workflow = load_document(text, file="test.yaml")
 
-    with pytest.raises(InvalidDocument, match="`retry` cannot stand here: 'x") as caught:
+    with pytest.raises(InvalidDocument, match="`retry` is unsafe here: 'x") as caught:
         engine.plan(workflow)
     assert caught.value.diagnostics[0].line == 3

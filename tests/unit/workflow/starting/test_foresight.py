@@ -58,9 +58,9 @@ async def test_first_run_calls_everything_that_can_be_known(open_engine: OpenEng
     assert dry_run(engine) == {
         "loud": "dirty: nobody has asked for this yet",
         "each[0]/twice": "dirty: nobody has asked for this yet",
-        "each[0]": "maybe: it follows from what is inside",
+        "each[0]": "maybe: it depends on the steps inside",
         "each[1]/twice": "dirty: nobody has asked for this yet",
-        "each[1]": "maybe: it follows from what is inside",
+        "each[1]": "maybe: it depends on the steps inside",
         "each": "maybe: it follows from its visits",
         "some": "skipped: its `if` is false",
         "other": "maybe: it follows from each",

@@ -1,0 +1,29 @@
+"""What is shown of each model of the catalogue: its facts, and whether it is here and fits."""
+
+from typing import Any
+
+import psutil
+
+from hearth.models.catalogue import Model, SpeechModel
+from hearth.models.choice import chosen
+from hearth.models.store import ModelStore
+from hearth.service.state import StateDir
+
+
+def row_of(model: Model, state: StateDir) -> dict[str, Any]:
+    """The facts of one model, whether its file is `installed`, `fits` this machine, is `in_use`."""
+    facts = model.model_dump(mode="json", exclude={"source", "sha256", "chat_template"})
+    return {
+        **facts,
+        "installed": ModelStore(state.models).installed(model),
+        "fits": model.fits(psutil.virtual_memory().total),
+        "in_use": model.name == chosen(state)[0],
+    }
+
+
+def speech_row_of(model: SpeechModel, state: StateDir) -> dict[str, Any]:
+    """The facts of one speech model, and whether its files are `installed`."""
+    facts = model.model_dump(mode="json", exclude={"source", "files"})
+    store = ModelStore(state.models)
+    installed = all(store.installed(file) for file in model.files)
+    return {**facts, "size_bytes": model.size_bytes, "installed": installed}

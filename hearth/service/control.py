@@ -1,0 +1,56 @@
+"""Requests to the `hearth up` that runs an instance: restart a service, serve another model.
+
+It listens on a unix socket whose path is in `instance.json`. The folder of the socket is open only
+to the user that started the instance, so no key is needed. A request is one line of JSON
+(`Request`), and so is the reply (`Reply`).
+"""
+
+import socket
+from pathlib import Path
+from typing import Final, Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+LONGEST_LINE: Final = 4096
+"""Bytes of a request; a reply may be longer."""
+
+
+class Request(BaseModel):
+    """`restart` the service `name`, or `serve` the model `name`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    action: Literal["restart", "serve"]
+    name: str
+
+
+class Reply(BaseModel):
+    """`error` is one sentence; null when the request was carried out."""
+
+    model_config = ConfigDict(frozen=True)
+
+    error: str | None = None
+
+
+class ControlFailed(Exception):
+    """`str(error)` is one sentence: why the request was not carried out."""
+
+
+def send(path: Path, request: Request) -> None:
+    """Send a request and wait until it is carried out. Blocks; a large model takes minutes to load.
+
+    Raises `ControlFailed`.
+    """
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.connect(str(path))
+            connection.sendall(request.model_dump_json().encode() + b"\n")
+            with connection.makefile("rb") as stream:
+                line = stream.readline()
+        reply = Reply.model_validate_json(line)
+    except OSError as error:
+        raise ControlFailed(f"`hearth up` does not answer: {error.strerror}.") from error
+    except ValidationError as error:
+        raise ControlFailed("`hearth up` ended before the request was carried out.") from error
+    if reply.error is not None:
+        raise ControlFailed(reply.error)

@@ -1,0 +1,1 @@
+"""Tools for the branches of a run, in the run's own git directory."""
