@@ -22,12 +22,12 @@ names = "consul nomad machines jobs programs roles asked acl repair heal kinds j
 AnsibleModule(dict.fromkeys(names, {"type": "raw"}), supports_check_mode=True)."""
 
 PLAY = """
-- name: Judge
+- name: Compare the cluster
   hosts: all
   gather_facts: false
   vars_files: [{folder}/vars.yaml]
   tasks:
-    - name: Judge
+    - name: Compare the cluster with the declared state
       ansible.builtin.import_tasks: {folder}/judge.yaml
 """
 
