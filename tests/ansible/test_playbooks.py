@@ -60,7 +60,7 @@ def test_repair_that_does_not_hold_is_told_with_what_is_still_there(tmp_path: Pa
     said = judged(tmp_path, f"exit_json(**{ANSWER!r})")
 
     assert "job:pipecatapp: 0 of 1 run" in said
-    assert "Still there: job:pipecatapp. journal has the evidence." in said
+    assert "Not repaired: job:pipecatapp. Read the evidence in journal." in said
 
 
 def test_look_that_fails_is_told_in_its_own_words(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_look_that_fails_is_told_in_its_own_words(tmp_path: Path) -> None:
     said = judged(tmp_path, "fail_json(msg='Nobody answers at https://10.0.0.1:8501.')")
 
     assert "Nobody answers at https://10.0.0.1:8501." in said
-    assert "Still there" not in said
+    assert "Not repaired" not in said
 
 
 def test_release_is_brought_to_all_machines_before_the_first_one_changes() -> None:

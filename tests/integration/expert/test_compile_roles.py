@@ -227,8 +227,8 @@ def test_what_was_cut_short_is_never_taken_for_whole(machines: Machines) -> None
     half_unpacked = machines.play(fails=True, disk_kb=5_000, llama_cpp_prebuilt=str(tree))
     machines.play(llama_cpp_prebuilt=str(tree))
 
-    assert "Rename the packed archive to its final name" not in half_packed.output
-    assert half_unpacked.did("Rename the packed archive to its final name") == ["one"]
+    assert "Rename the packed archive to the final name" not in half_packed.output
+    assert half_unpacked.did("Rename the packed archive to the final name") == ["one"]
     assert half_unpacked.did("Unpack the program archive") == []
     for name in ("one", "two"):
         current = machines.root(name) / "current"
