@@ -54,7 +54,7 @@ def test_program_that_was_half_unpacked_is_not_taken_for_whole(
     third = _play(tmp_path, variables)
 
     assert cut_short.returncode != 0
-    assert "Unpack the program" in cut_short.stdout
+    assert "Unpack the archive of tool" in cut_short.stdout
     assert again.returncode == 0, again.stdout
     found = (tmp_path / "links" / "tool").read_bytes()
     assert found == (tmp_path / "made" / "tool").read_bytes()

@@ -115,7 +115,7 @@ def test_machine_unpacks_packages_once_for_all_releases_that_have_them(
 
     said = _install(root, checkout, {"1": ["host", "speech"], "2": ["host"], "3": ["host"]})
 
-    assert said.count("Unpack them]") == 2, said
+    assert said.count("Unpack the package archive]") == 2, said
     assert {path.name for path in (root / "versions").iterdir()} == {"2", "3"}
     (left,) = (root / "packages").iterdir()
     assert left.name.startswith("host-")

@@ -103,7 +103,7 @@ attributes:
 """
 
 EXAMPLES = """
-- name: Look at the machine
+- name: Probe the machine
   host_probe:
     sections: [gpu, findings]
     folders: {/var/lib: 20000000000}
