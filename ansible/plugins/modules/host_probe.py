@@ -312,8 +312,8 @@ def judge_processor(flags, wanted):
 
 NODES = {
     "cuda": ["dev/nvidiactl"],
-    "rocm": ["dev/kfd", "dev/dri/renderD*"],
-    "vulkan": ["dev/dri/renderD*"],
+    "rocm": ["dev/kfd", "dev/dri/render*"],
+    "vulkan": ["dev/dri/render*"],
 }
 DRIVERS = {
     "cuda": "Install NVIDIA's driver (Debian: nvidia-driver, of non-free) and restart the machine",

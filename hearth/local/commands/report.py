@@ -16,7 +16,7 @@ from hearth.service.state import StateDir
 
 LOG_LINES: Final = 60
 SECONDS: Final = 20
-DEVICES: Final = ("dri/card*", "dri/renderD*", "kfd", "nvidia*")
+DEVICES: Final = ("dri/card*", "dri/render*", "kfd", "nvidia*")
 PROGRAMS: Final = (
     ("lspci", "-nnk", "-d", "::0300"),
     ("lspci", "-nnk", "-d", "::0302"),
