@@ -26,6 +26,7 @@ author: [Hearth]
 """
 
 STILL_RUNS_SECONDS = 60
+FACTS = {"gather_facts", "ansible.builtin.gather_facts"}
 SAYS = {"debug", "ansible.builtin.debug"}
 """Modules whose purpose is what they print."""
 
@@ -73,7 +74,9 @@ class CallbackModule(Default):  # type: ignore[misc]
             super().v2_playbook_on_task_start(task, is_conditional=is_conditional)
             return
         self._last_task_name = task.get_name().strip()
-        self._begin(_step_of(task, self._play.get_name().strip()))
+        # Facts are gathered for the step that follows.
+        if task.action not in FACTS:
+            self._begin(_step_of(task, self._play.get_name().strip()))
         self._show_current(self._last_task_name)
 
     def v2_playbook_on_handler_task_start(self, task: Any) -> None:

@@ -483,7 +483,8 @@ def unreachable(url):
         # 405: a server that answers only to GET.
         return "" if error.code == 405 else f"HTTP {error.code}"
     except (urllib.error.URLError, OSError) as error:
-        return str(getattr(error, "reason", error))
+        reason = getattr(error, "reason", error)
+        return getattr(reason, "strerror", None) or str(reason)
 
 
 def judge_links(links):
