@@ -22,6 +22,7 @@ SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = {
         "tasks": "Manage stored tasks: list, show, add, copy, run and remove.",
         "schedule": "Manage schedules: list, add, pause, resume, run and remove.",
         "code": "Fix and write source code with agents.",
+        "evolve": "Improve prompts on measured runs.",
         "fixes": "Manage stored fixes: list, show, export, import and remove.",
         "say": "Speak a text on this machine's loudspeaker, or write the speech to a file.",
         "listen": "Transcribe a recording.",

@@ -91,6 +91,8 @@ class Asked:
     instance = NOWHERE
     at_home = False
     """Its instance was chosen for holding the beginning of its prompt."""
+    server: Instance | None = None
+    """The instance that answered."""
     meters: Meters | None = None
     """Those of the model on the instance that answered."""
     usage: TokenCount | None = None

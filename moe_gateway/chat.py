@@ -363,7 +363,7 @@ class HotRoutes:
     async def _pass(
         self, asked: Asked, reply: Reply, instance: Instance, connection: Connection
     ) -> TokenCount | None:
-        idle = self.settings.idle_timeout
+        asked.server, idle = instance, self.settings.idle_timeout
         if connection.status == 401:
             log.error("instance_refuses_our_key", instance=instance.label)
             raise key_refused(instance.label)
@@ -401,6 +401,8 @@ class HotRoutes:
             if asked.look.stream and asked.usage and asked.usage.completion > 1:
                 pause = (now - reply.first_byte_at) / (asked.usage.completion - 1)
                 meters.between.observe(pause)
+                if asked.server is not None:
+                    asked.server.paced(pause)
 
 
 def _code(failure: Refused | None) -> str:

@@ -43,6 +43,9 @@ class Instance:
     era = before = 0
     """How often its circuit has opened, and how many requests in flight are older than that."""
 
+    token_seconds = 0.0
+    """Smoothed seconds between two tokens of a stream; 0 before the first one."""
+
     gone = False
     """It is known no more; what is under way there goes on."""
 
@@ -109,6 +112,11 @@ class Instance:
         self.circuit.succeeded()
         self.first_byte += SMOOTHING * (seconds - self.first_byte)
 
+    def paced(self, pause: float) -> None:
+        """The tokens of a stream had this mean pause, in seconds, between them."""
+        known = self.token_seconds
+        self.token_seconds = known + SMOOTHING * (pause - known) if known else pause
+
     def failed(self, reason: str, era: int) -> None:
         """It was asked in this era and failed. Said in the log when it is left alone for that. What
         it was asked before its circuit opened says nothing of how it is now."""
@@ -166,6 +174,7 @@ class Instance:
             "slots": self.slots,
             "busy_elsewhere": self.busy_elsewhere,
             "first_byte_seconds": self.first_byte,
+            "tokens_per_second": 1 / self.token_seconds if self.token_seconds else None,
         }
 
 

@@ -21,14 +21,23 @@ from pipecatapp.api.access import Access
 from pipecatapp.api.documents import layers, texts, tools
 from pipecatapp.api.edge import Edge
 from pipecatapp.api.errors import answer_errors_as_openai, sound_json
-from pipecatapp.api.library import fixes, importing, notes, projects, prompts, schedules, tasks
+from pipecatapp.api.library import (
+    evolution,
+    fixes,
+    importing,
+    notes,
+    projects,
+    prompts,
+    schedules,
+    tasks,
+)
 from pipecatapp.api.mcp.endpoint import McpEndpoint, mcp_route
 from pipecatapp.api.openai import chat, completions, models
 from pipecatapp.api.parts import Parts, Stop
-from pipecatapp.api.state import backup, errands, keys, logs
+from pipecatapp.api.state import backup, errands, keys, logs, machines
 from pipecatapp.api.state import models as local_models
 from pipecatapp.api.static import static_routes
-from pipecatapp.api.voice import choices
+from pipecatapp.api.voice import choices, speech
 from pipecatapp.api.voice import socket as voice
 from pipecatapp.api.voice.runner import forget_left
 from pipecatapp.api.voice.satellites import open_satellites
@@ -67,15 +76,18 @@ ROUTERS: Final = (
     schedules.router,
     importing.router,
     prompts.router,
+    evolution.router,
     tasks.router,
     projects.router,
     backup.router,
     voice.router,
     choices.router,
+    speech.router,
     errands.router,
     logs.router,
     local_models.router,
     keys.router,
+    machines.router,
 )
 
 

@@ -17,9 +17,9 @@ from hearth.models.listing import row_of, speech_row_of
 from hearth.models.progress import Bar
 from hearth.models.pull import pull, pull_speech
 from hearth.models.store import ModelStore
-from hearth.service.control import ControlFailed, Request, send
+from hearth.service.control import ControlFailed, Request, control_of, send
 from hearth.service.settings import SettingsError
-from hearth.service.state import StateDir, read_instance
+from hearth.service.state import StateDir
 from hearth.settings import Settings
 
 Name = Annotated[str, typer.Argument(help="Name of a model, as `hearth models list` shows it.")]
@@ -71,10 +71,10 @@ def use_model(name: Name, state_dir: StateOption = None) -> None:
     """Use this model: now if Hearth is running, otherwise from the next `hearth up` on."""
     with said_in_one_line():
         state, catalogue = _state(state_dir), _catalogue()
-        instance = read_instance(state)
-        if instance is not None and instance.control is not None:
+        control = control_of(state)
+        if control is not None:
             with_model(name, state, catalogue)
-            send(instance.control, Request(action="serve", name=name))
+            send(control, Request(action="serve", name=name))
             typer.echo(f"The expert serves {name} now.")
             return
         choice = choose(name, state, catalogue)

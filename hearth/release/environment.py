@@ -27,7 +27,9 @@ from typing import Final
 from hearth.release.errors import CommandFailed
 from hearth.service.version import hearth_version
 
-PACKAGES: Final = ("hearth", "moe_gateway", "llama_expert", "pipecatapp", "speech")
+PACKAGES: Final = (
+    "hearth", "moe_gateway", "llama_expert", "pipecatapp", "prompt_engineering", "speech",
+)  # fmt: skip
 CATALOGUE: Final = "group_vars/all/models.yaml"
 LOCKS: Final = {name: f"requirements/{name}.lock" for name in ("host", "speech", "agent")}
 """Set -> what is in it. `host`: the `hearth` command and what Nomad may start on every machine.

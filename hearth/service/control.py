@@ -11,6 +11,8 @@ from typing import Final, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from hearth.service.state import StateDir, read_instance
+
 LONGEST_LINE: Final = 4096
 """Bytes of a request; a reply may be longer."""
 
@@ -34,6 +36,12 @@ class Reply(BaseModel):
 
 class ControlFailed(Exception):
     """`str(error)` is one sentence: why the request was not carried out."""
+
+
+def control_of(state: StateDir) -> Path | None:
+    """The socket of the `hearth up` that runs on a state directory; None where none does."""
+    instance = read_instance(state)
+    return instance.control if instance is not None else None
 
 
 def send(path: Path, request: Request) -> None:

@@ -104,7 +104,7 @@ def too_large(limit: int, setting: str, *, headers: Mapping[str, str] | None = N
 def wrong_content_type(content_type: str, wanted: str) -> Refused:
     """Return the 415 of a body that was sent with another content type than `wanted`."""
     kind = content_type.partition(";")[0].strip().lower()
-    came = f"The request had {kind[:80]}." if kind else "The request had no such header."
+    came = f"It was sent as {kind[:80]}." if kind else "It was sent without this header."
     message = f"Send the body with the header Content-Type: {wanted}. {came}"
     return Refused(415, CODES[415], message)
 

@@ -7,21 +7,20 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
-from starlette.responses import PlainTextResponse
+from starlette.responses import PlainTextResponse, Response
 
-from hearth.openai_api.chat import Message
 from pipecatapp.api.access import known_caller
-from pipecatapp.api.openai.chat import AgentRequest, start
 from pipecatapp.api.owners import Behalf
 from pipecatapp.api.parts import WithParts
+from pipecatapp.api.turns import NewTurn, start_turn
 from pipecatapp.application.callers import owner_of
 from pipecatapp.application.conversations import (
     ConversationDetail,
+    ConversationSettings,
     ConversationSummary,
     DeletedConversation,
     ExportFormat,
 )
-from pipecatapp.application.registry import AGENT
 
 router = APIRouter(prefix="/api/conversations", dependencies=[Depends(known_caller)])
 
@@ -32,45 +31,26 @@ class ConversationList(BaseModel):
     conversations: list[ConversationSummary]
 
 
-class NewTurn(BaseModel):
-    """What a person says, and the model that answers: the agent or a workflow.
-
-    `instead_of` is the run of a turn that this one is another version of: with a text an edited
-    question, without one the same question again.
-    """
-
-    model_config = ConfigDict(extra="forbid")
-
-    text: str | None = Field(None, min_length=1)
-    model: str = AGENT
-    instead_of: str | None = Field(None, min_length=1, max_length=200)
-
-    @model_validator(mode="after")
-    def _says_something(self) -> Self:
-        if self.text is None and self.instead_of is None:
-            raise ValueError("give a text, or the turn to answer once more")
-        return self
-
-
 class StartedTurn(BaseModel):
     run: str
 
 
 class Change(BaseModel):
-    """What is to be different: the title, on one line; whether it is listed before the others; the
-    run of the version of a turn that is shown.
+    """What is to be different: the title, on one line; whether it is listed before the others; how
+    its turns are answered; the run of the version of a turn that is shown.
     """
 
     model_config = ConfigDict(extra="forbid")
 
     title: str | None = Field(None, min_length=1, max_length=200)
     pinned: bool | None = None
+    settings: ConversationSettings | None = None
     shown: str | None = Field(None, min_length=1, max_length=200)
 
     @model_validator(mode="after")
     def _changes_something(self) -> Self:
         if not self.model_dump(exclude_none=True):
-            raise ValueError("give a title, pinned or shown")
+            raise ValueError("give a title, pinned, settings or shown")
         return self
 
     @field_validator("title")
@@ -114,14 +94,21 @@ async def add_turn(
     conversation: Name, body: NewTurn, request: Request, parts: WithParts, behalf: Behalf = ""
 ) -> StartedTurn:
     """Start a run that answers; it continues when the caller disconnects. Follow its events."""
-    text = body.text
-    if body.instead_of is not None:
-        own, service = owner_of(behalf), parts.conversations
-        asked_before = service.request_of(conversation, body.instead_of, owner=own)
-        text = asked_before if text is None else text
-    said = Message.model_validate({"role": "user", "content": text})
-    asked = AgentRequest(model=body.model, messages=[said], conversation=conversation)
-    return StartedTurn(run=await start(asked, request, parts, instead_of=body.instead_of))
+    return StartedTurn(run=await start_turn(conversation, body, request, parts, owner_of(behalf)))
+
+
+@router.get("/{conversation:path}/turns/{run}/attachments/{number}")
+async def show_attachment(
+    conversation: Name,
+    run: str,
+    number: Annotated[int, Path(ge=0)],
+    parts: WithParts,
+    behalf: Behalf = "",
+) -> Response:
+    """A file or an image of a turn; the number is its place among them, from 0."""
+    service, owner = parts.conversations, owner_of(behalf)
+    found = await asyncio.to_thread(service.attachment, conversation, run, number, owner=owner)
+    return Response(found.body, media_type=found.media_type)
 
 
 @router.post("/{conversation:path}/branch", status_code=201)
@@ -168,10 +155,8 @@ async def show_conversation(
 async def change_conversation(
     conversation: Name, body: Change, parts: WithParts, behalf: Behalf = ""
 ) -> ConversationSummary:
-    """Rename it, pin it, or show another version of a turn."""
-    return await parts.conversations.change(
-        conversation, **body.model_dump(), owner=owner_of(behalf)
-    )
+    """Rename it, pin it, set how it is answered, or show another version of a turn."""
+    return await parts.conversations.change(conversation, **dict(body), owner=owner_of(behalf))
 
 
 @router.delete("/{conversation:path}")

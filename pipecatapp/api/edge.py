@@ -18,8 +18,9 @@ REQUEST_ID: Final = re.compile(r"[\w.-]{1,128}", re.ASCII)
 
 SECURITY_HEADERS: Final = {
     "content-security-policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-        "connect-src 'self'; font-src 'self'; base-uri 'none'; form-action 'self'; "
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
+        "media-src 'self' blob:; connect-src 'self'; font-src 'self'; base-uri 'none'; "
+        "form-action 'self'; "
         "frame-ancestors 'none'"
     ),
     "x-content-type-options": "nosniff",

@@ -1,10 +1,10 @@
 """`/api/runs`: start runs, list them, look at one, cancel one."""
 
 import asyncio
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Depends, Header, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import PlainTextResponse, Response
 
 from hearth.service.http_errors import Refused
@@ -13,7 +13,7 @@ from pipecatapp.api.owners import Behalf, own_run, own_runs
 from pipecatapp.api.parts import Parts, WithParts
 from pipecatapp.application.callers import owner_of
 from pipecatapp.application.comparison import RunDifference
-from pipecatapp.application.engine import RunView, json_of
+from pipecatapp.application.engine import RunView, TodoItem, json_of
 from pipecatapp.application.history import RunChoices, RunList, RunQuery, choices, search
 from pipecatapp.application.runs import Document, Fork
 from pipecatapp.application.steps import changes, pinned
@@ -21,15 +21,27 @@ from pipecatapp.application.steps import changes, pinned
 router = APIRouter(prefix="/api/runs", dependencies=[Depends(known_caller), Depends(own_run)])
 
 
-Via = Annotated[Literal["api", "cli"], Header(alias="x-hearth-client")]
+Via = Annotated[Literal["api", "cli", "evolution"], Header(alias="x-hearth-client")]
 """What sends the request: the ledger records it as the caller."""
 
 
 class NewRun(Document):
+    """`self_autonomy` lets a model write the workflow for the request in `inputs.text`."""
+
+    self_autonomy: bool = False
     inputs: dict[str, Any] = Field(default_factory=dict)
     conversation: str | None = Field(None, min_length=1, max_length=200)
     answers: dict[str, Any] = Field(default_factory=dict)
     interactive: bool = True
+
+    @model_validator(mode="before")
+    @classmethod
+    def _written_by_a_model(cls, value: Any) -> Any:
+        if isinstance(value, dict) and value.get("self_autonomy") is True:
+            if "workflow" in value or "document" in value:
+                raise ValueError("self_autonomy needs neither a workflow nor a document")
+            return {**value, "workflow": "autonomy"}
+        return value
 
 
 class Answer(BaseModel):
@@ -197,6 +209,38 @@ async def answer_run(run: str, body: Answer, parts: WithParts, via: Via = "api")
 async def note_run(run: str, body: NewNote, parts: WithParts) -> None:
     """Tell a run that has not ended something; every model asked from then on is told."""
     await parts.runs.note(run, body.text, by=body.by)
+
+
+class TodoList(BaseModel):
+    items: list[TodoItem]
+
+
+class TodoChange(BaseModel):
+    """`strike` names an item that has not begun; `add` is the text of a new one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    strike: str | None = Field(None, min_length=1, max_length=1000)
+    add: str | None = Field(None, min_length=1, max_length=2000)
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Self:
+        if (self.strike is None) == (self.add is None):
+            raise ValueError("give either `strike` or `add`")
+        return self
+
+
+@router.get("/{run}/todo")
+async def list_todo(run: str, parts: WithParts) -> TodoList:
+    """The steps of the plans of a run, and items that were added to them."""
+    return TodoList(items=await asyncio.to_thread(parts.runs.todo, run))
+
+
+@router.post("/{run}/todo")
+async def change_todo(run: str, body: TodoChange, parts: WithParts, via: Via = "api") -> TodoList:
+    """Strike an item, or add one, while the run goes on."""
+    await parts.runs.change_todo(run, strike=body.strike, add=body.add, by=via)
+    return TodoList(items=await asyncio.to_thread(parts.runs.todo, run))
 
 
 @router.post("/{run}/again", status_code=201)

@@ -12,9 +12,12 @@ import structlog
 
 from hearth.cluster.watch import ConsulAgent, ServiceWatch
 from hearth.openai_api.client import ModelClient, Timeouts
+from hearth.service.control import control_of
+from hearth.service.host import HostMeter
 from hearth.service.logs import lasting
 from hearth.service.settings import SettingsError, read_key, trusting
 from hearth.service.state import read_instance
+from pipecatapp.application.authoring import AuthoringService
 from pipecatapp.application.documents.files import Library
 from pipecatapp.application.library.service import LibraryService
 from pipecatapp.application.runs import RunService
@@ -27,6 +30,7 @@ from pipecatapp.sandbox import Sandbox
 from pipecatapp.sandbox.ceiling import Ceiling
 from pipecatapp.settings import Settings, inherited
 from pipecatapp.tools import TOOLS
+from pipecatapp.tools.autonomy.authoring import Author
 from pipecatapp.tools.cluster.consul import ConsulPlaces
 from pipecatapp.tools.cluster.directory import Directory
 from pipecatapp.tools.cluster.fixed import FixedPlaces
@@ -141,7 +145,7 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
         _last(facts.keep_fresh, stack)
         runs = RunService(engine, library.documents, secrets)
         prompts_and_tasks = LibraryService(runs, settings.state_dir)
-        engine.provide({Tasks: Tasks(prompts_and_tasks)})
+        engine.provide({Tasks: Tasks(prompts_and_tasks), Author: Author(AuthoringService(runs))})
         yield Container(runs, directory, facts, schedules, prompts_and_tasks)
 
 
@@ -192,7 +196,13 @@ async def open_places(
 ) -> Places:
     """Where gateway and services are: told by Consul when it is set, else by the settings."""
     if settings.consul_url is None:
-        return FixedPlaces(lambda: running_services(settings), gateway=settings.gateway, http=http)
+        return FixedPlaces(
+            lambda: running_services(settings),
+            gateway=settings.gateway,
+            http=http,
+            meter=HostMeter(settings.state_dir),
+            control=lambda: control_of(settings.state),
+        )
     nomad = None
     if settings.nomad_url is not None:
         tls = trusting(settings.tls_ca_file)

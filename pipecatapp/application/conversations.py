@@ -10,11 +10,24 @@ from pydantic import BaseModel
 from pipecatapp.application import retention
 from pipecatapp.application.engine import Engine
 from pipecatapp.records import conversations as records
-from pipecatapp.records.conversations import ConversationSummary, Turn, Unseen
+from pipecatapp.records.attachments import (
+    Attachment,
+    AttachmentContent,
+    attachments_of,
+    content_of,
+)
+from pipecatapp.records.conversations import (
+    ContextUse,
+    ConversationSettings,
+    ConversationSummary,
+    Turn,
+    Unseen,
+)
 
 __all__ = [
     "ConversationDetail",
     "ConversationService",
+    "ConversationSettings",
     "ConversationSummary",
     "DeletedConversation",
     "ExportFormat",
@@ -50,6 +63,8 @@ class ConversationDetail(BaseModel):
     title: str
     turns: list[Turn]
     unseen: Unseen | None = None
+    settings: ConversationSettings = ConversationSettings()
+    context: ContextUse | None = None
 
 
 class DeletedConversation(BaseModel):
@@ -87,7 +102,16 @@ class ConversationService:
         read = self._ledger.read
         shown = records.turns(read, id, limit, after=after)
         title = records.summary(read, id).title
-        return ConversationDetail(id=id, title=title, turns=shown, unseen=records.unseen(read, id))
+        if (used := records.context_use(read, id)) is not None:
+            used.size = self._engine.facts.context(used.model)
+        return ConversationDetail(
+            id=id,
+            title=title,
+            turns=shown,
+            unseen=records.unseen(read, id),
+            settings=records.settings(read, id),
+            context=used,
+        )
 
     async def claim(self, id: str, owner: str, title: str) -> bool:
         """Let `owner` go on with a conversation, or create it; False if another owns it."""
@@ -100,10 +124,12 @@ class ConversationService:
         title: str | None = None,
         pinned: bool | None = None,
         shown: str | None = None,
+        settings: ConversationSettings | None = None,
         owner: str = "",
     ) -> ConversationSummary:
-        """Rename a conversation, pin it before the others, or show another version of a turn: the
-        run `shown`, and the latest of the turns that follow it. Raises `UnknownTurn`.
+        """Rename a conversation, pin it before the others, set how it is answered, or show another
+        version of a turn: the run `shown`, and the latest of the turns that follow it. Raises
+        `UnknownTurn`.
         """
         self._check(id, owner)
         if shown is not None:
@@ -113,6 +139,8 @@ class ConversationService:
             await records.rename(self._ledger, id, title)
         if pinned is not None:
             await records.pin(self._ledger, id, pinned=pinned)
+        if settings is not None:
+            await records.set_settings(self._ledger, id, settings)
         return records.summary(self._ledger.read, id)
 
     async def branch(self, id: str, run: str, *, owner: str = "") -> ConversationSummary:
@@ -124,11 +152,26 @@ class ConversationService:
         await records.branch(self._ledger, id, run, new, f"{title[:_TITLE]} (branch)")
         return records.summary(self._ledger.read, new)
 
-    def request_of(self, id: str, run: str, *, owner: str = "") -> str:
-        """The text of a turn; raises `UnknownTurn`."""
+    def message(self, id: str, run: str, *, owner: str = "") -> tuple[str, list[Attachment]]:
+        """What a person said in a turn: the text and the attachments. Raises `UnknownTurn`."""
         self._check(id, owner)
         self._check_turn(id, run)
-        return str(self._ledger.read.value(self._engine.row(run).request))
+        [turn] = records.of_runs(self._ledger.read, [run], {})
+        return turn.user, attachments_of(turn.parts)
+
+    def attachment(self, id: str, run: str, number: int, *, owner: str = "") -> AttachmentContent:
+        """The content of an attachment of a turn, counted from 0; raises `UnknownTurn`."""
+        found = self.message(id, run, owner=owner)[1]
+        if number >= len(found):
+            raise UnknownTurn(f"The turn {run!r} has no attachment {number}.")
+        return content_of(found[number])
+
+    def settings(self, id: str, *, owner: str = "") -> ConversationSettings:
+        """How the turns of a conversation are answered; the defaults for one that is not there."""
+        read = self._ledger.read
+        if not records.may_read(read, id, owner):
+            return ConversationSettings()
+        return records.settings(read, id)
 
     async def delete(self, id: str, *, owner: str = "") -> DeletedConversation:
         """Stop the unfinished runs of a conversation and remove all of its runs with what belongs
@@ -195,6 +238,7 @@ def _markdown(about: ConversationSummary, turns: list[Turn], others: list[Turn])
 
 def _turn(turn: Turn) -> list[str]:
     parts = [f"## You ({turn.at})", turn.user.strip()]
+    parts += [f"*Attached: {attached.name}*" for attached in turn.attachments]
     for asked in turn.questions:
         question = " ".join(str(asked.question.get("text", "")).split())
         answer = "not answered" if asked.answer is None else " ".join(str(asked.answer).split())

@@ -21,6 +21,8 @@ from pipecatapp.application.engine import (
     NotAsked,
     NotGranted,
     NotImported,
+    NoTodo,
+    NotStruck,
     UnknownRun,
     UnknownStep,
     UnknownWorkflow,
@@ -28,6 +30,13 @@ from pipecatapp.application.engine import (
 )
 from pipecatapp.application.exit_codes import ExitCode
 from pipecatapp.application.fixes import FixesNotImported, UnknownFix
+from pipecatapp.application.library.promotions import (
+    PromptPromoted,
+    ProposalOutdated,
+    UnknownCampaign,
+    UnknownPromotion,
+    UnknownProposal,
+)
 from pipecatapp.application.library.service import UnknownProject, UnknownPrompt
 from pipecatapp.application.models import NotManaged, PullUnderWay
 from pipecatapp.application.retention import RunUnfinished
@@ -65,6 +74,8 @@ ERRORS: Final[dict[type[Exception], ErrorCode]] = {
     UnknownStep: ErrorCode(404, "step_not_found", FAILED, "at"),
     InvalidInputs: ErrorCode(422, "invalid_inputs", INVALID, "inputs"),
     NotAsked: ErrorCode(409, "not_asked", FAILED, "path"),
+    NotStruck: ErrorCode(409, "not_struck", FAILED, "strike"),
+    NoTodo: ErrorCode(409, "no_todo", FAILED, "add"),
     WrongAnswer: ErrorCode(422, "wrong_answer", INVALID, "value"),
     NotImported: ErrorCode(422, "not_imported", INVALID),
     UnknownFix: ErrorCode(404, "fix_not_found", FAILED, "id"),
@@ -74,6 +85,11 @@ ERRORS: Final[dict[type[Exception], ErrorCode]] = {
     LedgerFailed: ErrorCode(503, "ledger_failed", FAILED),
     DiskFull: ErrorCode(503, "disk_full", FAILED),
     UnknownPrompt: ErrorCode(404, "prompt_not_found", FAILED, "id"),
+    UnknownCampaign: ErrorCode(404, "campaign_not_found", FAILED, "id"),
+    UnknownProposal: ErrorCode(404, "proposal_not_found", FAILED, "id"),
+    UnknownPromotion: ErrorCode(404, "promotion_not_found", FAILED, "id"),
+    PromptPromoted: ErrorCode(409, "prompt_promoted", FAILED, "id"),
+    ProposalOutdated: ErrorCode(409, "proposal_outdated", FAILED, "id"),
     UnknownProject: ErrorCode(404, "project_not_found", FAILED, "id"),
     UnknownTask: ErrorCode(404, "task_not_found", FAILED, "id"),
     UnknownSchedule: ErrorCode(404, "schedule_not_found", FAILED, "id"),

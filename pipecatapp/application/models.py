@@ -23,8 +23,8 @@ from hearth.models.errors import ModelError, PullCancelled
 from hearth.models.listing import row_of, speech_row_of
 from hearth.models.pull import pull, pull_speech
 from hearth.models.store import ModelStore
-from hearth.service.control import ControlFailed, Request, send
-from hearth.service.state import StateDir, read_instance
+from hearth.service.control import ControlFailed, Request, control_of, send
+from hearth.service.state import StateDir
 from pipecatapp.tools.cluster.directory import ExpertHealth
 
 log = structlog.get_logger()
@@ -264,8 +264,7 @@ class ModelService:
 
     def _control(self) -> Path | None:
         """The socket of the `hearth up` that runs this instance; None without one."""
-        instance = read_instance(self._state) if self._local else None
-        return instance.control if instance is not None else None
+        return control_of(self._state) if self._local else None
 
     def _command(self, control: Path | None) -> str:
         if not self._local:

@@ -1,5 +1,6 @@
 """List workflows, tools and model names, with the JSON Schemas that forms are made of."""
 
+import json
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel
@@ -10,6 +11,17 @@ from pipecatapp.workflow import Effect, Engine, Graph, Workflow
 AGENT: Final = "agent"
 AGENT_WORKFLOW: Final = "agent-turn"
 PREFIX: Final = "workflow/"
+EXPERT: Final = "expert/"
+"""What comes before the name of an expert that the agent is to ask."""
+
+
+def asking(expert: str) -> str:
+    """A layer of the agent that asks this expert, and no other."""
+    layer: dict[str, Any] = {
+        "kind": "layer", "id": "chosen-model", "of": AGENT_WORKFLOW,
+        "set": {"reply.model": expert, "history.model": expert},
+    }  # fmt: skip
+    return f"{json.dumps(layer)}\n"
 
 
 def is_offered(workflow: Workflow) -> bool:

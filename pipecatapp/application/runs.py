@@ -4,13 +4,14 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import structlog
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from pipecatapp.application import retention as keeping
 from pipecatapp.application.comparison import RunDifference, compared
+from pipecatapp.application.documents.files import load_prompt
 from pipecatapp.application.documents.usda import usda_text
 from pipecatapp.application.history import ledger_time
 from pipecatapp.application.preview.dry_run import DryRun, Preview
@@ -28,7 +29,9 @@ from pipecatapp.workflow import (
     Layer,
     Listener,
     Plan,
+    Prompt,
     RunView,
+    TodoItem,
     Workflow,
     Written,
     flat_text,
@@ -42,6 +45,7 @@ from pipecatapp.workflow.syntax import warnings_of
 
 log = structlog.get_logger()
 
+PromptId = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]*$", max_length=200)]
 FlatForm = Literal["yaml", "usda"]
 """How a composed workflow is written out."""
 
@@ -63,6 +67,8 @@ class Document(BaseModel):
     """The choice of each variant."""
     allow: list[Effect] | None = None
     """The effects that its run may have; None for all that the document asks for."""
+    prompts: dict[PromptId, str] = Field(default_factory=dict, max_length=20)
+    """Prompt documents by id that its run uses instead of the stored ones."""
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
@@ -167,6 +173,9 @@ class RunService:
     def _granted(self, document: Document, plan: Plan) -> Plan:
         return plan if document.allow is None else granting(plan, document.allow)
 
+    def _prompts(self, document: Document) -> dict[str, Prompt]:
+        return {id: load_prompt(text, file=f"{id}.md") for id, text in document.prompts.items()}
+
     def _written(self, document: Document) -> Written:
         if document.document is not None:
             return read_document(document.document, file=document.file)
@@ -225,7 +234,8 @@ class RunService:
         documents, others = self.documents.beside(getattr(document, "beside", ()))
         try:
             workflow = self.workflow(document, documents)
-            plan = self._granted(document, self.engine.plan(workflow, others))
+            prompts = self._prompts(document)
+            plan = self._granted(document, self.engine.plan(workflow, others, prompts))
         except InvalidDocument as error:
             text = "\n".join(one.shown for one in error.diagnostics)
             return Planned(diagnostics=shown(error.diagnostics), text=text)
@@ -260,7 +270,9 @@ class RunService:
         where none are given. Raises `UnknownRun`, `InvalidInputs`, `InvalidDocument`.
         """
         engine, read, family = self.engine, self.engine.ledger.read, ""
-        plan = self._granted(document, engine.plan(self.workflow(document)))
+        prompts = self._prompts(document)
+        plan = engine.plan(self.workflow(document), prompts=prompts)
+        plan = self._granted(document, plan)
         if run is not None:
             row = engine.row(run)
             family, given = row.family, read.value(row.inputs)
@@ -310,10 +322,10 @@ class RunService:
 
         def both() -> tuple[Workflow, Plan]:
             workflow = self.workflow(document)
-            return workflow, self.engine.plan(workflow)
+            return workflow, self.engine.plan(workflow, prompts=self._prompts(document))
 
         as_kept = document.document is None and not (document.layers or document.select)
-        if as_kept and self.engine.is_compiled(str(document.workflow)):
+        if as_kept and not document.prompts and self.engine.is_compiled(str(document.workflow)):
             return both()
         return await asyncio.to_thread(both)
 
@@ -389,6 +401,17 @@ class RunService:
     async def note(self, run: str, text: str, *, by: str) -> None:
         """Tell a run that has not ended something; raises `UnknownRun`."""
         await self.engine.note(run, text, by=by)
+
+    def todo(self, run: str) -> list[TodoItem]:
+        """The to-do list of a run; raises `UnknownRun`."""
+        return self.engine.todo(run)
+
+    async def change_todo(self, run: str, *, strike: str | None, add: str | None, by: str) -> None:
+        """Strike an item of the to-do list, or add one; raises as the engine's methods do."""
+        if strike is not None:
+            await self.engine.strike(run, strike, by=by)
+        if add is not None:
+            await self.engine.add_todo(run, add, by=by)
 
     async def cancel(self, run: str) -> None:
         """Stop a run; one that has ended stays as it ended. Raises `UnknownRun`."""

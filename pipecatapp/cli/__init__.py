@@ -11,7 +11,15 @@ from pipecatapp.cli.library.commands import library_commands
 from pipecatapp.cli.plan import explain_field, flatten_workflow, plan_workflow
 from pipecatapp.cli.retention import delete_runs, export_runs, import_runs, prune_runs
 from pipecatapp.cli.run import run_workflow
-from pipecatapp.cli.runs import answer_run, cancel_run, follow_run, list_runs, note_run, show_run
+from pipecatapp.cli.runs import (
+    answer_run,
+    cancel_run,
+    follow_run,
+    list_runs,
+    note_run,
+    show_run,
+    todo_run,
+)
 
 
 def commands(app: typer.Typer) -> None:
@@ -46,6 +54,7 @@ def _run_commands() -> typer.Typer:
     group.command("cancel")(cancel_run)
     group.command("answer")(answer_run)
     group.command("note")(note_run)
+    group.command("todo")(todo_run)
     group.command("again")(run_again)
     group.command("fork")(fork_run)
     group.command("pin")(pin_step)

@@ -138,6 +138,39 @@ def note_run(
     finish(_note(run, text, state_dir))
 
 
+def todo_run(
+    run: RunArgument,
+    strike: Annotated[
+        str | None, typer.Option(metavar="ITEM", help="Leave out an item that has not begun.")
+    ] = None,
+    add: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="Add an item behind the others.")
+    ] = None,
+    state_dir: StateOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Show the to-do list of a run that plans, or strike or add an item while it runs."""
+    if strike is not None and add is not None:
+        raise typer.BadParameter("Use either --strike or --add.")
+    change = {name: value for name, value in (("strike", strike), ("add", add)) if value}
+    finish(_todo(run, change, state_dir, as_json=as_json))
+
+
+async def _todo(run: str, change: dict[str, str], state_dir: Path | None, *, as_json: bool) -> int:
+    path = f"/api/runs/{segment(run)}/todo"
+    async with connect(state_dir) as client:
+        listed = await client.request("POST" if change else "GET", path, change or None)
+    if as_json:
+        typer.echo(json.dumps(listed, indent=2, ensure_ascii=False))
+        return DONE
+    if not listed["items"]:
+        typer.echo("This run has no to-do list yet.")
+    for item in listed["items"]:
+        typer.echo(f"{item['state']:9} {item['id']}: {item['text']}")
+    return DONE
+
+
 async def _answer(run: str, path: str, value: str, state_dir: Path | None) -> int:
     async with connect(state_dir) as client:
         answer = {"path": path, "value": value}

@@ -4,8 +4,9 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field
 
+from pipecatapp.records.attachments import AttachmentSummary, attachments_of, summary_of
 from pipecatapp.workflow import Ledger, Status
 from pipecatapp.workflow.storage import (
     TITLE,
@@ -53,6 +54,14 @@ class Turn(BaseModel):
     """The run of the turn before; null for the first one."""
     versions: list[str] = []
     """The runs of all versions of this turn, the oldest first; itself is one of them."""
+    attachments: list[AttachmentSummary] = []
+    """The files and images of the request."""
+    parts: list[dict[str, Any]] = Field([], exclude=True)
+    """The request as content parts, where it has attachments."""
+    model: str = ""
+    """The model that answered last in the run; empty while none has."""
+    speed: float | None = None
+    """Tokens per second of the answer, from its first token on; null where that is not known."""
 
 
 class Unseen(BaseModel):
@@ -62,6 +71,30 @@ class Unseen(BaseModel):
     """The run of the first turn that it saw whole."""
     partly: bool
     """Whether it saw a part of the turn before that."""
+
+
+class ConversationSettings(BaseModel):
+    """How the turns of a conversation are answered; a field that is null is the model's choice."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str | None = Field(None, min_length=1, max_length=200)
+    """The agent, a workflow, or `expert/` and the name of an expert."""
+    temperature: float | None = Field(None, ge=0, le=2)
+    max_tokens: int | None = Field(None, ge=1, le=1_000_000)
+    """The longest answer, in tokens."""
+    system: str | None = Field(None, max_length=20_000)
+    """Instructions for the model beside its own."""
+
+
+class ContextUse(BaseModel):
+    """How much of its context a model used for the latest answer, in tokens."""
+
+    model: str
+    used: int
+    """What it read and wrote."""
+    size: int | None = None
+    """What its context holds; null where that is not known."""
 
 
 class ConversationSummary(BaseModel):
@@ -87,6 +120,14 @@ _MEMBERS = """WITH RECURSIVE shared(id) AS (
         UNION SELECT id FROM shared)
     SELECT id, previous FROM member JOIN run USING (id) ORDER BY id"""
 """SQL: every version of every turn of a conversation, and the turns that a branch begins with."""
+
+
+_LAST_CALL = """FROM step WHERE step.run = run.id AND tool = 'llm' AND status = 'done'
+    ORDER BY started DESC, path DESC LIMIT 1"""
+_ANSWERED = f"""(SELECT model {_LAST_CALL}) AS model,
+    (SELECT CASE WHEN json_valid(facts) THEN facts ->> '$.tokens_per_second' END {_LAST_CALL})
+        AS speed"""
+"""SQL: the model of the last call of a run, and how fast it wrote."""
 
 
 def path(reader: Reader, conversation: str, *, before: str | None = None) -> list[str]:
@@ -138,7 +179,8 @@ def _turns(reader: Reader, runs: Sequence[str]) -> list[Turn]:
             CASE WHEN status IN ('failed', 'cancelled') THEN
                 (SELECT data ->> '$.text' FROM event WHERE event.run = run.id
                     AND type IN ('run.failed', 'run.cancelled')) END AS text,
-            (SELECT ifnull(sum(completion_tokens), 0) FROM step WHERE step.run = run.id) AS tokens
+            (SELECT ifnull(sum(completion_tokens), 0) FROM step WHERE step.run = run.id) AS tokens,
+            CASE WHEN workflow = 'agent-turn' THEN inputs END AS inputs, {_ANSWERED}
         FROM run WHERE id IN ({", ".join("?" * len(runs))}) ORDER BY id"""
     rows = reader.rows(sql, runs)
     asked = _questions(reader, runs)
@@ -153,9 +195,18 @@ def _turns(reader: Reader, runs: Sequence[str]) -> list[Turn]:
             questions=asked.get(row["id"], []),
             tokens=row["tokens"],
             previous=row["previous"],
+            model=row["model"] or "",
+            speed=row["speed"],
+            **_message(reader.value(row["inputs"])),
         )
         for row in rows
     ]
+
+
+def _message(inputs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The fields of a turn that come from the inputs of its run."""
+    parts = (inputs or {}).get("parts") or []
+    return {"parts": parts, "attachments": [summary_of(one) for one in attachments_of(parts)]}
 
 
 def unseen(reader: Reader, conversation: str) -> Unseen | None:
@@ -167,6 +218,20 @@ def unseen(reader: Reader, conversation: str) -> Unseen | None:
         found = reader.value(row["output"])
         if found.get("since") and (found["left_out"] or found["shortened"]):
             return Unseen(before=found["since"], partly=found["shortened"])
+    return None
+
+
+def context_use(reader: Reader, conversation: str) -> ContextUse | None:
+    """What the latest answer took of its model's context, without `size`; None where no model has
+    answered.
+    """
+    sql = """SELECT model, prompt_tokens + completion_tokens AS used FROM step
+        WHERE run = ? AND tool = 'llm' AND status = 'done'
+        ORDER BY started DESC, path DESC LIMIT 1"""
+    for run in reversed(path(reader, conversation)[-2:]):
+        for row in reader.rows(sql, (run,)):
+            if row["used"] and row["model"]:
+                return ContextUse(model=row["model"], used=row["used"])
     return None
 
 
@@ -234,6 +299,21 @@ async def rename(ledger: Ledger, conversation: str, title: str) -> None:
     upsert = """INSERT INTO conversation (id, title, created, updated) VALUES (?, ?, ?, ?)
         ON CONFLICT (id) DO UPDATE SET title = excluded.title"""
     await ledger.submit("", [(upsert, (conversation, clean(title), at, at))])
+
+
+def settings(reader: Reader, conversation: str) -> ConversationSettings:
+    """How the turns of a conversation are answered."""
+    sql = "SELECT settings FROM conversation WHERE id = ?"
+    for row in reader.rows(sql, (conversation,)):
+        return ConversationSettings.model_validate_json(row["settings"])
+    return ConversationSettings()
+
+
+async def set_settings(ledger: Ledger, conversation: str, chosen: ConversationSettings) -> None:
+    """Answer the turns of a conversation so from now on."""
+    update = "UPDATE conversation SET settings = ? WHERE id = ?"
+    text = clean(chosen.model_dump_json(exclude_none=True))
+    await ledger.submit("", [(update, (text, conversation))])
 
 
 async def pin(ledger: Ledger, conversation: str, *, pinned: bool) -> None:

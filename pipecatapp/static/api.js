@@ -1,9 +1,10 @@
 // The one place that fetches. Errors come as ApiError with a sentence for people; a lost session is told to the app.
 
 export class ApiError extends Error {
-  constructor(message, { status = 0, type = "", code = "" } = {}) {
+  /** `details` is what the answer says beside the error. */
+  constructor(message, { status = 0, type = "", code = "", details = {} } = {}) {
     super(message)
-    Object.assign(this, { status, type, code })
+    Object.assign(this, { status, type, code, details })
   }
 }
 
@@ -56,8 +57,8 @@ export function sessionLost() {
 async function refusal(response) {
   const text = await response.text()
   try {
-    const { error } = JSON.parse(text)
-    return new ApiError(error.message, { status: response.status, type: error.type, code: error.code })
+    const { error, ...details } = JSON.parse(text)
+    return new ApiError(error.message, { status: response.status, type: error.type, code: error.code, details })
   } catch {
     return new ApiError(`Hearth answered ${response.status} ${response.statusText}`.trim(), { status: response.status })
   }

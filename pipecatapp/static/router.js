@@ -11,11 +11,12 @@ const ROUTES = [
   [/^#\/status$/, "status-page", "Status", []],
   [/^#\/logs$/, "logs-page", "Logs", []],
   [/^#\/models$/, "models-page", "Models", []],
+  [/^#\/machines$/, "machines-page", "Machines", []],
   [/^#\/people$/, "people-page", "People", []],
 ]
 
 /** Pages that the navigation shows as one place, with tabs between them. */
-const SYSTEM = new Set(["status", "models", "people", "logs"])
+const SYSTEM = new Set(["status", "machines", "models", "people", "logs"])
 
 /** The route of a hash: {page, title, section, params}, with its query among the params; null for an address without a page. */
 export function match(hash) {

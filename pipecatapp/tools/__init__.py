@@ -4,6 +4,10 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
+from pipecatapp.tools.autonomy import check as workflow_check
+from pipecatapp.tools.autonomy import digest, guide
+from pipecatapp.tools.autonomy import start as run_start
+from pipecatapp.tools.check import alignment, progress
 from pipecatapp.tools.clock import time, wait
 from pipecatapp.tools.cluster import status
 from pipecatapp.tools.code import install, run
@@ -22,7 +26,7 @@ from pipecatapp.tools.model import llm, typed
 from pipecatapp.tools.people import ask
 from pipecatapp.tools.people import note as people_note
 from pipecatapp.tools.plain import value
-from pipecatapp.tools.plan import expand, revise
+from pipecatapp.tools.plan import expand, revise, todo
 from pipecatapp.tools.project import facts
 from pipecatapp.tools.project import tree as project_tree
 from pipecatapp.tools.speech import hear, say
@@ -57,6 +61,13 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             history.log,
             expand.expand,
             revise.revise,
+            todo.todo,
+            progress.progress,
+            alignment.alignment,
+            guide.guide,
+            digest.digest,
+            workflow_check.check,
+            run_start.start,
             task_find.find,
             task_save.save,
             facts.facts,

@@ -22,6 +22,7 @@ from pipecatapp.workflow.ledger import (
 from pipecatapp.workflow.loading import Documents, load_document, read_document
 from pipecatapp.workflow.plan import NotGranted, Plan, granting
 from pipecatapp.workflow.running.waiting import NotAsked, WrongAnswer
+from pipecatapp.workflow.todo import NoTodo, NotStruck, TodoItem
 from pipecatapp.workflow.tool import (
     BY_AUTHOR,
     Approve,
@@ -63,9 +64,11 @@ __all__ = [
     "Listener",
     "ModelFacts",
     "ModelNeeds",
+    "NoTodo",
     "NotAsked",
     "NotGranted",
     "NotImported",
+    "NotStruck",
     "Opinion",
     "Plan",
     "Project",
@@ -78,6 +81,7 @@ __all__ = [
     "ServiceMissing",
     "Status",
     "StepView",
+    "TodoItem",
     "Tokens",
     "Tool",
     "ToolFailed",

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 from pipecatapp.workflow import views
 from pipecatapp.workflow.channel import Delta, Listener
 from pipecatapp.workflow.compiling.compiler import compile_workflow
-from pipecatapp.workflow.document import Workflow
+from pipecatapp.workflow.document import Prompt, Workflow
 from pipecatapp.workflow.document.diagnostic import did_you_mean
 from pipecatapp.workflow.executor import Executor, Given, UnknownRun, UnknownStep
 from pipecatapp.workflow.ledger import Event, inbox
@@ -18,6 +18,7 @@ from pipecatapp.workflow.ledger.values import Statement
 from pipecatapp.workflow.plan import Plan, granting
 from pipecatapp.workflow.running.failing import CUT_SHORT
 from pipecatapp.workflow.running.waiting import NotAsked, WrongAnswer, checked
+from pipecatapp.workflow.todo import TODO_TOOL, NoTodo, NotStruck, TodoItem, todo_list
 from pipecatapp.workflow.tool import Effect, Question, Reply
 from pipecatapp.workflow.views import RunResult, RunSummary, RunView
 
@@ -33,13 +34,18 @@ class Engine(Executor):
     goes on with them.
     """
 
-    def plan(self, workflow: str | Workflow, others: Mapping[str, Workflow] | None = None) -> Plan:
+    def plan(
+        self,
+        workflow: str | Workflow,
+        others: Mapping[str, Workflow] | None = None,
+        prompts: Mapping[str, Prompt] | None = None,
+    ) -> Plan:
         """Compile a workflow; raises `UnknownWorkflow` and `InvalidDocument`. It may use `others`,
-        too.
+        too. `prompts` replace those of the same id, and are used by this plan only.
 
         Another thread may call it too: what others change meanwhile is replaced, never edited.
         """
-        plans = self._plans
+        plans: dict[int, Plan] = {} if prompts else self._plans
         if isinstance(workflow, str):
             if workflow not in self.workflows:
                 raise UnknownWorkflow(
@@ -50,12 +56,12 @@ class Engine(Executor):
             plan = compile_workflow(
                 workflow,
                 dict(self.tools),
-                self.prompts.values(),
+                {**self.prompts, **(prompts or {})}.values(),
                 workflows={**self.workflows, **(others or {})},
                 roles=self._roles,
                 projects=self.projects,
             )
-            if self.workflows.get(workflow.id) is workflow and not others:
+            if self.workflows.get(workflow.id) is workflow and not (others or prompts):
                 plans[id(workflow)] = plan
         return plan
 
@@ -244,6 +250,44 @@ class Engine(Executor):
             if live is not None:
                 live.remarks.append(remark)
             await asyncio.shield(written)
+
+    def todo(self, run: str) -> list[TodoItem]:
+        """The to-do list of a run: the steps of its plans and added items. Raises `UnknownRun`."""
+        return todo_list(self.ledger.read, self.row(run), self.ledger.read.steps(run))
+
+    async def strike(self, run: str, id: str, *, by: str = "") -> None:
+        """Leave out an item of the to-do list that has not begun, as `todo` names it.
+
+        Raises `UnknownRun` for a run that has ended, `UnknownStep` and `NotStruck`.
+        """
+        async with self._waking:
+            items = {item.id: item for item in self.todo(run) if item.path}
+            if self.row(run).ended is not None:
+                raise UnknownRun(f"The run {run} has ended.")
+            if id not in items:
+                raise UnknownStep(
+                    f"The to-do list has no item {id!r}. {did_you_mean(id, list(items))}"
+                )
+            path, live = items[id].path, self._live.get(run)
+            begun = live.execution.instances.has_begun(path) if live else False
+            if begun or items[id].state not in ("open", "struck"):
+                raise NotStruck(f"{id!r} cannot be struck: it has begun.")
+            if live is not None:
+                live.execution.instances.struck[path] = by
+            await self.ledger.submit(run, [inbox.strike(self.ledger.names.new(), run, path, by)])
+
+    async def add_todo(self, run: str, text: str, *, by: str = "") -> None:
+        """Add an item to the to-do list of a run, which takes it up after the present plan.
+
+        Raises `UnknownRun` for a run that has ended, and `NoTodo` for one that takes no items.
+        """
+        async with self._waking:
+            row = self.row(run)
+            if row.ended is not None:
+                raise UnknownRun(f"The run {run} has ended.")
+            if not Plan.model_validate(self.ledger.read.value(row.plan)).uses(TODO_TOOL):
+                raise NoTodo(f"The workflow {row.workflow!r} takes no further items.")
+            await self.ledger.submit(run, [inbox.add(self.ledger.names.new(), run, text, by)])
 
     def questions(self, run: str) -> dict[str, Question]:
         """The open questions of a run, by path; empty for one that is not executed here."""

@@ -253,6 +253,7 @@ class Executor:
             ),
             compiled=self._compiled,
             remarks=inbox.remarks(self.ledger.read, run),
+            struck=inbox.struck(self.ledger.read, run),
             may_ask=self.facts.ready if resumed else lambda: True,
         )
 

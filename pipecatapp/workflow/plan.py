@@ -246,6 +246,10 @@ class Plan(Frozen):
                     return True
         return False
 
+    def uses(self, tool: str) -> bool:
+        """Whether one of its nodes uses a tool."""
+        return any(node.use == tool for node in self._nodes())
+
     def leaves_home(self) -> bool:
         """Whether programs of it run in other places."""
         return any(node.where != "local" for node in self._nodes())

@@ -1,6 +1,6 @@
 """Public: the nodes of a plan, and what a dry run and a real run compute alike."""
 
-from pipecatapp.workflow.models import input_of
+from pipecatapp.workflow.models import input_of, models_of
 from pipecatapp.workflow.plan import (
     WIDEST,
     Body,
@@ -35,6 +35,7 @@ __all__ = [
     "input_of",
     "loop_names",
     "loop_text",
+    "models_of",
     "outputs_of",
     "request_of",
     "told",

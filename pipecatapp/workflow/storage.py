@@ -2,7 +2,7 @@
 
 from pipecatapp.workflow.ledger.claim import outwait
 from pipecatapp.workflow.ledger.clock import now, seconds_between
-from pipecatapp.workflow.ledger.inbox import answers, presets
+from pipecatapp.workflow.ledger.inbox import added, answers, presets
 from pipecatapp.workflow.ledger.journal import TITLE
 from pipecatapp.workflow.ledger.lease import refuse_if_held
 from pipecatapp.workflow.ledger.reading import (
@@ -31,6 +31,7 @@ __all__ = [
     "Statement",
     "StepRow",
     "ToolTime",
+    "added",
     "answers",
     "canonical",
     "clean",

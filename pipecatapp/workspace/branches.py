@@ -78,6 +78,14 @@ class Branches:
         end = await self._worktree.head() if until is None else await self._commit_at(until)
         return await self._worktree.diff(await self._commit_at(since), end)
 
+    async def changed(self, since: str, until: str | None = None) -> list[str]:
+        """Return the names of the files that `diff` is about."""
+        end = await self._worktree.head() if until is None else await self._commit_at(until)
+        trees = (f"{state}^{{tree}}" for state in (await self._commit_at(since), end))
+        words = ("diff-tree", "-r", "-z", "--name-only", "--no-renames")
+        _, output = await self._store.git(*words, *trees)
+        return [name.decode(errors="replace") for name in output.split(b"\0") if name]
+
     async def merge(self, name: str) -> str:
         """Bring a branch into the folder; return the new state of the folder.
 

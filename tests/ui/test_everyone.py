@@ -5,7 +5,10 @@ from playwright.sync_api import Page, expect
 
 from tests.ui.conftest import Visitor, ended, faults, say
 
-PAGES = ("chat", "notes", "talk", "runs", "run", "workflows", "workflow", "status")
+PAGES = (
+    "chat", "notes", "talk", "runs", "run", "workflows", "workflow",
+    "status", "machines", "models", "people", "logs",
+)  # fmt: skip
 
 
 def visit(page: Page, name: str) -> None:
@@ -20,7 +23,8 @@ def visit(page: Page, name: str) -> None:
     page.goto(f"{base}#/{'workflows/report' if name == 'workflow' else name}")
     signs = {
         "chat": "composer", "notes": "notes-filter", "talk": "talk-kept", "runs": "run",
-        "workflows": "workflow", "workflow": "start", "status": "services",
+        "workflows": "workflow", "workflow": "start", "status": "services", "machines": "machine",
+        "models": "model", "people": "key-add", "logs": "logs",
     }  # fmt: skip
     page.get_by_test_id(signs[name]).first.wait_for()
 
@@ -74,7 +78,7 @@ def test_composer_and_places_are_visible_in_a_low_window(
     ended(say(page, "A question\n\n" + "with many lines\n\n" * 40))
     page.get_by_test_id("composer").fill("A draft\n" * 30)
 
-    for test_id in ("composer", "send", "nav-chat", "nav-logs", "sign-out"):
+    for test_id in ("composer", "send", "nav-chat", "nav-status", "sign-out"):
         expect(page.get_by_test_id(test_id)).to_be_in_viewport(ratio=1)
     expect(page.get_by_role("heading", level=1)).to_be_in_viewport(ratio=1)
     assert page.evaluate("document.documentElement.scrollHeight - innerHeight") <= 0

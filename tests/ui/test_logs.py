@@ -35,7 +35,8 @@ def test_button_clears_the_view_and_what_is_new_comes_after_it(
     gateway_log.write("first \x1b[31mline\x1b[0m")
     gateway_log.write("second line")
     page = visitor.enter()
-    page.get_by_test_id("nav-logs").click()
+    page.get_by_test_id("nav-status").click()
+    page.get_by_test_id("tab-logs").click()
     lines = page.get_by_test_id("log-line")
     expect(lines.locator(".log-text")).to_have_text(["first line", "second line"])
     assert faults(page) == []
@@ -57,7 +58,8 @@ def test_lines_are_filtered_and_held_still(
     other_log.write("alpha of the ears")
     other_log.write("beta of the ears")
     page = visitor.enter()
-    page.get_by_test_id("nav-logs").click()
+    page.get_by_test_id("nav-status").click()
+    page.get_by_test_id("tab-logs").click()
     lines = page.get_by_test_id("log-line").locator(".log-text")
     expect(lines).to_have_count(3)
 
@@ -84,7 +86,8 @@ def test_selected_text_stays_selected_while_lines_arrive(
     """One who copies a line out of a busy log must not lose the selection every second."""
     gateway_log.write("the line to copy")
     page = visitor.enter()
-    page.get_by_test_id("nav-logs").click()
+    page.get_by_test_id("nav-status").click()
+    page.get_by_test_id("tab-logs").click()
     lines = page.get_by_test_id("log-line").locator(".log-text")
     lines.first.select_text()
 
@@ -102,7 +105,8 @@ def test_lines_do_not_touch_the_edges(
     for number in range(100):
         gateway_log.write(f"line {number}")
     page = visitor.enter(width=width, height=height)
-    page.get_by_test_id("nav-logs").click()
+    page.get_by_test_id("nav-status").click()
+    page.get_by_test_id("tab-logs").click()
     page.get_by_test_id("log-line").first.wait_for()
 
     main = page.locator("main").bounding_box()

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from hearth.service.health import Health
 from moe_gateway.app import build_app
@@ -35,7 +35,6 @@ def gateway(visitor: Visitor) -> Iterator[str]:
         visitor.house.gateway = url
         visitor.restart()
         yield url
-        visitor.service.close()
 
 
 def people(visitor: Visitor, width: int = 1280, theme: str = "light") -> Page:
@@ -46,8 +45,12 @@ def people(visitor: Visitor, width: int = 1280, theme: str = "light") -> Page:
     return page
 
 
-def test_key_is_made_used_limited_and_revoked_on_the_page(visitor: Visitor, gateway: str) -> None:
-    """A key for the tablet in the kitchen, from its first day to its last."""
+def row_of(page: Page) -> Locator:
+    return page.locator("[data-testid=key][data-name=kitchen-tablet]")
+
+
+def test_key_is_made_on_the_page_and_shown_once(visitor: Visitor, gateway: str) -> None:
+    """A key for the tablet in the kitchen, with a budget."""
     page = people(visitor)
     expect(page.get_by_test_id("empty")).to_contain_text("No issued keys yet")
 
@@ -56,22 +59,29 @@ def test_key_is_made_used_limited_and_revoked_on_the_page(visitor: Visitor, gate
     expect(page.get_by_test_id("key-name")).to_be_focused()  # the browser asks for the name
     page.get_by_test_id("key-name").fill("kitchen-tablet")
     page.get_by_test_id("key-tokens_per_day").fill("5000")
-    assert faults(page) == []
     page.get_by_test_id("dialog-save").click()
     secret = page.get_by_test_id("key-secret").locator("pre").inner_text()
     assert secret.startswith("sk-hearth-")
     assert faults(page) == []
     page.get_by_test_id("dialog-close").click()
-    row = page.locator("[data-testid=key][data-name=kitchen-tablet]")
+
+    row = row_of(page)
     expect(row).to_contain_text("0 requests and 0 of 5,000 tokens today")
     expect(row).to_contain_text(f"…{secret[-4:]}")
     assert secret not in page.content(), "it is shown once"
-
     with caller(gateway, secret) as tablet:
-        assert tablet.post(CHAT, json=chat("Hi", model="scripted")).status_code == 200
-        page.reload()
-        expect(row).to_contain_text("1 request and ")
+        tablet.post(CHAT, json=chat("Hi", model="scripted")).raise_for_status()
+    page.reload()
+    expect(row).to_contain_text("1 request and ")
 
+
+def test_key_is_limited_and_revoked_on_the_page(visitor: Visitor, gateway: str) -> None:
+    """What a key may do changes at once, and a lost tablet is locked out."""
+    with caller(gateway, visitor.house.key) as own:
+        made = own.post("/api/keys", json={"name": "kitchen-tablet", "tokens_per_day": 5000})
+    page = people(visitor)
+    row = row_of(page)
+    with caller(gateway, made.json()["key"]) as tablet:
         page.get_by_test_id("key-menu").click()
         page.get_by_test_id("menu-limit").click()
         expect(page.get_by_test_id("key-tokens_per_day")).to_have_value("5000")
@@ -86,11 +96,22 @@ def test_key_is_made_used_limited_and_revoked_on_the_page(visitor: Visitor, gate
         expect(page.get_by_text("Revoked keys (1)")).to_be_visible()
         assert tablet.post(CHAT, json=chat("Hi", model="scripted")).status_code == 401
 
+
+def test_refusal_of_the_gateway_is_shown_in_the_form(visitor: Visitor, gateway: str) -> None:
+    """What was typed stays, so that one changes the name and goes on."""
+    with caller(gateway, visitor.house.key) as own:
+        own.post("/api/keys", json={"name": "kitchen-tablet"}).raise_for_status()
+    page = people(visitor)
+
     page.get_by_test_id("key-add").click()
     page.get_by_test_id("key-name").fill("kitchen-tablet")
     page.get_by_test_id("dialog-save").click()
+
     expect(page.get_by_test_id("key-fault")).to_contain_text("There is a key 'kitchen-tablet'")
     expect(page.get_by_test_id("key-name")).to_have_value("kitchen-tablet")
+    page.get_by_test_id("key-name").fill("hall-tablet")
+    page.get_by_test_id("dialog-save").click()
+    expect(page.get_by_test_id("key-secret")).to_be_visible()
 
 
 def test_conversations_of_a_key_are_listed_and_opened(visitor: Visitor, gateway: str) -> None:
@@ -104,9 +125,8 @@ def test_conversations_of_a_key_are_listed_and_opened(visitor: Visitor, gateway:
         refused = agent.get("/api/keys", headers=BEHALF)
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "not_administrator")
     page = people(visitor)
-    row = page.locator("[data-testid=key][data-name=kitchen-tablet]")
 
-    row.get_by_role("button", name="1 conversation of kitchen-tablet").click()
+    row_of(page).get_by_role("button", name="1 conversation of kitchen-tablet").click()
     page.get_by_test_id("key-talks").get_by_role("link").click()
 
     expect(page.get_by_test_id("turn")).to_contain_text("How long do eggs take?")

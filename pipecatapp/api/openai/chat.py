@@ -1,6 +1,6 @@
 """`POST /v1/chat/completions`: start a run, give its answer to its caller and to nobody else."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Request
@@ -103,9 +103,12 @@ async def start(
     listener: Listener | None = None,
     *,
     instead_of: str | None = None,
+    more: Mapping[str, Any] | None = None,
+    layers: Sequence[str] = (),
 ) -> str:
     """Start the run that answers a request and return its id. In a conversation it is the next
-    turn, or another version of the turn `instead_of`.
+    turn, or another version of the turn `instead_of`. `more` are inputs beside those of the
+    request; `layers` are for the workflow.
 
     Raises `Refused` for an unknown model, for fields that its workflow cannot honour, and for the
     conversation of another caller.
@@ -117,8 +120,8 @@ async def start(
     behalf = request.headers.get(CALLER)
     await _own_conversation(body, parts, owner_of(behalf or ""))
     return await parts.runs.start(
-        Document(workflow=workflow.id),
-        inputs,
+        Document(workflow=workflow.id, layers=list(layers)),
+        {**inputs, **(more or {})},
         conversation=body.conversation,
         caller="chat",
         listener=listener,

@@ -8,8 +8,8 @@ from pydantic import BaseModel
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.openai.offers import offered
 from pipecatapp.api.parts import Parts, WithParts
-from pipecatapp.api.voice.runner import EXPERT
 from pipecatapp.api.voice.trust import ADDRESS
+from pipecatapp.application.registry import EXPERT
 from pipecatapp.voice.studio import NoSpeech, Studio
 
 router = APIRouter(prefix="/api/voice", dependencies=[Depends(known_caller)])

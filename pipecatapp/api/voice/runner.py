@@ -1,8 +1,7 @@
 """The runs of one conversation by voice."""
 
-import json
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from hearth.openai_api.chat import Message
 from hearth.service.http_errors import Refused
@@ -17,13 +16,10 @@ from pipecatapp.application.engine import (
     RunResult,
     UnknownWorkflow,
 )
-from pipecatapp.application.registry import AGENT, AGENT_WORKFLOW
+from pipecatapp.application.registry import AGENT, EXPERT, asking
 from pipecatapp.application.retention import remove, timed
 from pipecatapp.application.runs import Document
 from pipecatapp.voice.talk import RunFailed
-
-EXPERT: Final = "expert/"
-"""What comes before the name of an expert that the agent is to ask."""
 
 KEPT: Final = "voice"
 UNKEPT: Final = "voice, not kept"
@@ -93,12 +89,3 @@ async def forget_left(parts: Parts) -> None:
     reader = parts.runs.engine.ledger.read
     left = reader.rows("SELECT id FROM run WHERE caller = ?", (UNKEPT,))
     await remove(parts.runs.engine, [row["id"] for row in left])
-
-
-def asking(expert: str) -> str:
-    """A layer of the agent that asks this expert, and no other."""
-    layer: dict[str, Any] = {
-        "kind": "layer", "id": "chosen-model", "of": AGENT_WORKFLOW,
-        "set": {"reply.model": expert, "history.model": expert},
-    }  # fmt: skip
-    return f"{json.dumps(layer)}\n"

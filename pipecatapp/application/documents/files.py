@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
 from pipecatapp.application.library.projects import load_project, project_files
+from pipecatapp.application.library.promotion_records import promoted_folder, read_promotion
 from pipecatapp.records.tasks import task_file
 from pipecatapp.workflow import (
     Diagnostic,
@@ -71,6 +72,12 @@ class Library:
             with told("prompt_left_out", path):
                 prompt = load_prompt(path.read_text(encoding="utf-8"), file=str(path))
                 self.prompts[prompt.id] = prompt
+        for path in _documents(promoted_folder(root), "*.json"):
+            with told("promotion_left_out", path):
+                record = read_promotion(path)
+                self.prompts[record.prompt] = load_prompt(
+                    record.document, file=f"{record.prompt}.md"
+                )
         for path in project_files(root):
             with told("project_left_out", path):
                 project = load_project(path.read_text(encoding="utf-8"), file=str(path))
@@ -122,6 +129,17 @@ def load_prompt(text: str, *, file: str) -> Prompt:
     if unknown := [key for key in front if key != "tags"]:
         raise _wrong(file, 2, f"The front matter has an unknown key {unknown[0]!r}")
     return Prompt(id=Path(file).stem, tags=frozenset(tags), text=body.strip())
+
+
+def stored_prompt(state: Path, id: str) -> dict[str, Prompt]:
+    """The prompt that is stored under an id, by this id: a person's, else the shipped one.
+
+    Empty where there is neither. Raises `InvalidDocument`.
+    """
+    for file in (state / "prompts" / f"{id}.md", SHIPPED / "prompts" / f"{id}.md"):
+        if file.exists():
+            return {id: load_prompt(file.read_text(encoding="utf-8"), file=str(file))}
+    return {}
 
 
 def _documents(folder: Path, pattern: str) -> Iterable[Path]:

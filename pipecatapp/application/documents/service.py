@@ -1,13 +1,13 @@
 """Show, edit, compare, save and remove workflow documents and layers."""
 
 import asyncio
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 
+from hearth.files import write_atomic
 from pipecatapp.application.documents.editing import (
     Changed,
     NotEdited,
@@ -167,7 +167,7 @@ class DocumentService:
             file = Path(before.file)
         layer = read_layer(document, file=str(file))
         _same_id(layer.id, name, str(file))
-        write_whole(file, document)
+        write_atomic(file, document)
         self._documents.layers = {**self._documents.layers, name: layer}
         return self.layer(name)
 
@@ -203,7 +203,7 @@ class DocumentService:
             _refuse_task(before)
             if before.document or name in self._documents.written:
                 self._check(self.text(name), before.etag)
-            write_whole(file, document)
+            write_atomic(file, document)
             self._runs.learn(found)
             await asyncio.to_thread(self._runs.engine.plan, name)
         text = _text_of(name, str(file), document, kept=True)
@@ -272,14 +272,3 @@ def _same_id(found: str, name: str, file: str) -> None:
     if found != name:
         problem = f"the id is {found!r}, but this is the place of {name!r}"
         raise InvalidDocument([Diagnostic(file, 1, 1, problem, f"Write `id: {name}`")])
-
-
-def write_whole(file: Path, text: str) -> None:
-    """All of it or nothing, also when the power fails."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(f".{file.name}.draft")
-    with draft.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.replace(file)

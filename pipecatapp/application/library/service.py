@@ -6,9 +6,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from pipecatapp.application.documents.files import SHIPPED, load_prompt
-from pipecatapp.application.documents.service import write_whole
+from hearth.files import sync_folder, write_atomic
+from pipecatapp.application.documents.files import load_prompt, stored_prompt
 from pipecatapp.application.importers.reading import import_document
+from pipecatapp.application.library.promotions import check_not_promoted
 from pipecatapp.application.library.searching import find_prompts
 from pipecatapp.application.runs import Document, Planned, RunService, shown
 from pipecatapp.records.tasks import StoredTask, StoredTasks, task_file
@@ -110,27 +111,27 @@ class LibraryService:
     def keep_prompt(self, id: str, text: str) -> PromptSummary:
         """Write its Markdown, tags in front; it stands before a shipped one of that id.
 
-        Raises `InvalidDocument`.
+        Raises `InvalidDocument`, and `PromptPromoted` while a promoted version is live.
         """
+        check_not_promoted(self._state, id)
         file = self._prompt_file(id)
         prompt = load_prompt(text, file=str(file))
-        write_whole(file, text)
+        write_atomic(file, text)
         self._tell({**self._prompts, id: prompt})
         return self.prompt(id)
 
     def remove_prompt(self, id: str) -> None:
         """Remove a person's prompt; the shipped one of that id, if any, stands again.
 
-        Raises `UnknownPrompt`, also for one that only is shipped.
+        Raises `UnknownPrompt`, also for one that only is shipped, and `PromptPromoted`.
         """
+        check_not_promoted(self._state, id)
         if not self._prompt_file(id).exists():
             raise UnknownPrompt(f"No prompt {id!r} is kept here.")
         self._prompt_file(id).unlink()
+        sync_folder(self._prompt_file(id).parent)
         left = {name: one for name, one in self._prompts.items() if name != id}
-        shipped = SHIPPED / "prompts" / f"{id}.md"
-        if shipped.exists():
-            left[id] = load_prompt(shipped.read_text(encoding="utf-8"), file=str(shipped))
-        self._tell(left)
+        self._tell(left | stored_prompt(self._state, id))
 
     def tasks(
         self, words: str = "", tags: Sequence[str] = (), limit: int = 50

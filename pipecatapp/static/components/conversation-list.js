@@ -99,8 +99,8 @@ class ConversationList extends HTMLElement {
     const { id, updated, pinned } = each
     const title = each.title || "Untitled"
     const items = [
-      { name: "pin", label: pinned ? "Unpin" : "Pin", act: () => this.#does(() => pinConversation(id, !pinned), pinned ? "Unpinned" : "Pinned") },
       { name: "rename", label: "Rename…", act: () => this.#rename(id, title) },
+      { name: "pin", label: pinned ? "Unpin" : "Pin", act: () => this.#does(() => pinConversation(id, !pinned), pinned ? "Unpinned" : "Pinned") },
       { name: "markdown", label: "Export as Markdown", href: exportAddress(id, "markdown") },
       { name: "json", label: "Export as JSON", href: exportAddress(id, "json") },
       { name: "delete", label: "Delete…", kind: "danger", act: () => this.#delete(id, title) },

@@ -2,6 +2,7 @@ import { h } from "../dom.js"
 
 const PAGES = [
   ["status", "Status"],
+  ["machines", "Machines"],
   ["models", "Models"],
   ["people", "People"],
   ["logs", "Logs"],

@@ -1,6 +1,7 @@
 import "../components/chat-composer.js"
 import "../components/chat-thread.js"
 import "../components/conversation-list.js"
+import "../components/demo-notice.js"
 import "../components/model-picker.js"
 import "../components/run-panel.js"
 import { answerQuestion } from "../components/question-form.js"
@@ -38,7 +39,7 @@ class ChatPage extends HTMLElement {
     this.sideToggle = this.#toggle("list", "Conversations", "chat-side", "side")
     this.runToggle = this.#toggle("graph", "Steps", "chat-run", "run")
     const head = h("header", { class: "chat-head" }, this.sideToggle, h("h1", { tabindex: "-1" }, "Chat"), this.models, this.runToggle)
-    this.append(this.side, h("section", { class: "chat-main", "aria-label": "Chat" }, head, this.thread, this.composer), this.runs)
+    this.append(this.side, h("section", { class: "chat-main", "aria-label": "Chat" }, head, h("demo-notice"), this.thread, this.composer), this.runs)
     this.addEventListener("keydown", this.#escape)
     WIDE.addEventListener("change", this.#narrowed)
     this.#open("run", WIDE.matches && localStorage.getItem("hearth.panel") !== "closed")

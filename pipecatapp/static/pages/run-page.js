@@ -1,6 +1,7 @@
 import "../components/node-inspector.js"
 import "../components/question-form.js"
 import "../components/state-badge.js"
+import "../components/run-todo.js"
 import "../components/step-list.js"
 import "../components/time-since.js"
 import "../components/turn-times.js"
@@ -59,6 +60,7 @@ class RunPage extends HTMLElement {
     this.gantt = h("run-gantt", { hidden: true })
     this.player = h("run-player", { hidden: true, onrewind: () => this.#show() })
     this.questions = h("run-questions", { hidden: true, onanswered: () => this.#state.refresh() })
+    this.todo = h("run-todo", { hidden: true })
     this.graph = h("run-graph")
     this.steps = h("step-list", {})
     this.inspector = h("node-inspector", { hidden: true })
@@ -67,7 +69,7 @@ class RunPage extends HTMLElement {
     const work = h("div", { class: "run-work" }, h("section", { class: "run-graph-pane", "aria-label": "Graph" }, this.graph), h("section", { class: "run-inspect-pane", "aria-label": "Details", tabindex: "0" }, this.close, this.whole, this.stepActions, this.inspector))
     const list = h("section", { class: "run-steps", "aria-labelledby": "steps-title" }, h("h2", { id: "steps-title" }, "Steps"), this.steps)
     this.content = h("div", { class: "run-content", hidden: true }, this.gantt, this.player, work, list)
-    this.replaceChildren(h("header", { class: "page-head run-head" }, h("a", { class: "link-button crumb", href: "#/runs" }, icon("back"), "Runs"), h("div", { class: "run-title" }, this.heading, this.badge, this.cancel), this.facts, this.actions), this.note, this.done, this.questions, this.content)
+    this.replaceChildren(h("header", { class: "page-head run-head" }, h("a", { class: "link-button crumb", href: "#/runs" }, icon("back"), "Runs"), h("div", { class: "run-title" }, this.heading, this.badge, this.cancel), this.facts, this.actions), this.note, this.done, this.questions, this.todo, this.content)
   }
 
   /** A button whose work may be refused by the server. */
@@ -127,6 +129,7 @@ class RunPage extends HTMLElement {
     this.gantt.show(view, this.#chosen, this.player.at)
     this.#head(shown.view)
     this.questions.show(view.id, this.player.past ? [] : this.#state.questions)
+    this.todo.show(view.id, view, this.#state.ended)
     this.graph.show(view.graph)
     this.graph.states((path) => shown.node(path))
     this.graph.choose(shown.step(this.#chosen)?.node ?? this.#chosen)

@@ -1,16 +1,20 @@
 """The services and machines of a cluster, as Consul and Nomad tell."""
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 from hearth.cluster.watch import ServiceInstance, Services, ServiceWatch
+from hearth.service.host import HostStats
 from hearth.service.names import GRAFANA, MOE_GATEWAY
 from pipecatapp.tools.cluster.nomad import NomadView
-from pipecatapp.tools.cluster.places import Machine, ServiceHealth, machines_of
+from pipecatapp.tools.cluster.places import Machine, NotRestarted, ServiceHealth, machines_of
 
 INTERNAL = frozenset(("rpc", "serf"))
 NOMAD = frozenset(("nomad", "nomad-client"))
+ALLOCATION = re.compile(r"_nomad-(?:task|group)-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-")
+"""The id of a service in Consul that Nomad registers names its allocation."""
 CONSUL = "consul"
 """It is in its own catalogue with the port on which its servers speak to each other."""
 
@@ -80,6 +84,21 @@ class ConsulPlaces:
         for machine in there.values():
             machine.address = addresses.get(machine.name, "")
         return sorted([*told, *there.values()], key=lambda machine: machine.name)
+
+    async def measure(self) -> dict[str, HostStats]:
+        """What Nomad measures on its clients."""
+        return await self._nomad.measure() if self._nomad is not None else {}
+
+    async def restart(self, service: str, machine: str) -> None:
+        """Restart what Nomad runs; the rest is a service of the machine's systemd."""
+        here = [one for one in self._known().get(service, ()) if one.node == machine]
+        if not here:
+            raise NotRestarted(f"Consul knows no service {service!r} on {machine!r}.")
+        runs = ALLOCATION.match(here[0].id)
+        if runs is None or self._nomad is None:
+            message = f"Nomad does not run {service}: restart it on {machine}."
+            raise NotRestarted(message, f"systemctl restart {service}")
+        await self._nomad.restart(runs[1])
 
     def _known(self) -> Services:
         return self.watch.services if self.watch is not None else {}

@@ -19,6 +19,7 @@ class ExpertPlace(BaseModel):
     model: str | None = None
     url: str = Field("", exclude=True)
     healthy: bool
+    tokens_per_second: float | None = Field(None, description="Of its last streams, smoothed.")
 
 
 class ExpertHealth(BaseModel):

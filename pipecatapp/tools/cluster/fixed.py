@@ -4,12 +4,15 @@ import asyncio
 import socket
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
 
-from pipecatapp.tools.cluster.places import Machine, ServiceHealth, machines_of
+from hearth.service.control import ControlFailed, Request, send
+from hearth.service.host import HostMeter, HostStats
+from pipecatapp.tools.cluster.places import Machine, NotRestarted, ServiceHealth, machines_of
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
@@ -17,8 +20,9 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 class FixedPlaces:
     """Services at the addresses that `services` returns; each is asked for its health every time.
 
-    The `http` client brings the time limit, so that one silent service does not hold up the whole
-    answer.
+    `meter` measures this machine; `control` is the socket of the `hearth up` that runs the
+    services, where there is one. The `http` client brings the time limit, so that one silent
+    service does not hold up the whole answer.
     """
 
     def __init__(
@@ -27,10 +31,12 @@ class FixedPlaces:
         *,
         gateway: str,
         http: httpx2.AsyncClient,
+        meter: HostMeter | None = None,
+        control: Callable[[], Path | None] = lambda: None,
         clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self._services, self._http, self._clock = services, http, clock
-        self._gateway = gateway
+        self._gateway, self._meter, self._control = gateway, meter, control
         self._seen: dict[str, tuple[bool, datetime]] = {}
 
     def gateway(self) -> str:
@@ -44,6 +50,22 @@ class FixedPlaces:
 
     async def machines(self, services: list[ServiceHealth]) -> list[Machine]:
         return machines_of(services)
+
+    async def measure(self) -> dict[str, HostStats]:
+        if self._meter is None:
+            return {}
+        return {socket.gethostname(): await asyncio.to_thread(self._meter.read)}
+
+    async def restart(self, service: str, machine: str) -> None:
+        control = self._control()
+        if control is None:
+            raise NotRestarted(
+                "These services were not started by `hearth up`: restart them there."
+            )
+        try:
+            await asyncio.to_thread(send, control, Request(action="restart", name=service))
+        except ControlFailed as error:
+            raise NotRestarted(str(error)) from error
 
     async def services(self) -> list[ServiceHealth]:
         """Ask every service for its health at the same time."""

@@ -1,18 +1,24 @@
-"""What Nomad says of its machines and jobs. Read only, and the page lives without it."""
+"""What Nomad says of its machines and jobs, and a restart. The page lives without it."""
 
+import asyncio
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import httpx2
 import structlog
 
-from pipecatapp.tools.cluster.places import Machine
+from hearth.service.host import HostStats
+from pipecatapp.tools.cluster.places import Machine, NotRestarted
 
 log = structlog.get_logger()
 
 SOCKET: Final = "unix://"
 """Addresses that begin so name the socket of Nomad's task API."""
+
+RESTART_SECONDS: Final = 60.0
+"""How long the tasks of an allocation may take to stop."""
 
 LONG_LIVED: Final = ("service", "system")
 
@@ -37,6 +43,44 @@ class NomadView:
         """Jobs that shall run and of which nothing runs, each with the reason in words."""
         reasons = {job["ID"]: _why_unplaced(job) for job in await self._ask("/v1/jobs")}
         return {job: why for job, why in reasons.items() if why}
+
+    async def measure(self) -> dict[str, HostStats]:
+        """What its clients measure, by name; those that do not answer are left out."""
+        nodes = [one for one in await self._ask("/v1/nodes") if one["Status"] == "ready"]
+        found = await asyncio.gather(*(self._measure(node["ID"]) for node in nodes))
+        return {
+            node["Name"]: stats
+            for node, stats in zip(nodes, found, strict=True)
+            if stats is not None
+        }
+
+    async def _measure(self, node: str) -> HostStats | None:
+        try:
+            answer = await self._http.get(
+                "/v1/client/stats", params={"node_id": node}, headers=self._headers()
+            )
+            answer.raise_for_status()
+            return _stats(answer.json())
+        except (httpx2.HTTPError, OSError, ValueError, KeyError, TypeError) as error:
+            log.warning("machine_not_measured", node=node, reason=str(error))
+            return None
+
+    async def restart(self, allocation: str) -> None:
+        """Restart every task of an allocation in its place. Raises `NotRestarted`."""
+        command = f"nomad alloc restart {allocation}"
+        try:
+            answer = await self._http.put(
+                f"/v1/client/allocation/{allocation}/restart",
+                json={"AllTasks": True},
+                headers=self._headers(),
+                timeout=RESTART_SECONDS,
+            )
+        except (httpx2.HTTPError, OSError) as error:
+            raise NotRestarted(f"Nomad does not answer: {error}.", command) from error
+        if answer.status_code == 403:
+            raise NotRestarted("Nomad does not let the agent restart allocations.", command)
+        if not answer.is_success:
+            raise NotRestarted(f"Nomad refuses: {answer.text.strip()}", command)
 
     async def _ask(self, path: str, **query: str) -> list[Any]:
         try:
@@ -69,6 +113,21 @@ def nomad_client(address: str, **options: Any) -> httpx2.AsyncClient:
     socket = httpx2.AsyncHTTPTransport(uds=address.removeprefix(SOCKET))
     return httpx2.AsyncClient(
         base_url="http://localhost", transport=socket, timeout=options.get("timeout")
+    )
+
+
+def _stats(told: Mapping[str, Any]) -> HostStats:
+    """The measurements of a client: `api.HostStats` of Nomad, whose times are in nanoseconds."""
+    cpus = [cpu["TotalPercent"] for cpu in told["CPU"] or ()]
+    memory, disk = told["Memory"], told["AllocDirStats"] or {}
+    return HostStats(
+        at=datetime.fromtimestamp(told["Timestamp"] / 1e9, UTC),
+        cpu_percent=sum(cpus) / len(cpus) if cpus else None,
+        memory_total=memory["Total"],
+        memory_used=memory["Total"] - memory["Available"],
+        disk_total=disk.get("Size"),
+        disk_used=disk.get("Used"),
+        uptime_seconds=told["Uptime"],
     )
 
 

@@ -5,6 +5,8 @@ from typing import Protocol
 
 from pydantic import BaseModel, Field
 
+from hearth.service.host import HostStats
+
 
 class ServiceHealth(BaseModel):
     """One service: where it is, whether it works, since when, and if not, why."""
@@ -30,6 +32,17 @@ class Machine(BaseModel):
     services: list[str] = Field(description="The services on it.")
 
 
+class NotRestarted(Exception):
+    """A service was not restarted from here; the message is one sentence.
+
+    `command` is what a person can type instead; empty where nothing is known.
+    """
+
+    def __init__(self, message: str, command: str = "") -> None:
+        super().__init__(message)
+        self.command = command
+
+
 class Places(Protocol):
     """Where things are: fixed by the settings on one machine, told by Consul in a cluster."""
 
@@ -46,6 +59,14 @@ class Places(Protocol):
 
     async def machines(self, services: list[ServiceHealth]) -> list[Machine]:
         """The machines, with those of these services that stand on them."""
+        ...
+
+    async def measure(self) -> dict[str, HostStats]:
+        """What can be measured of each machine, by its name."""
+        ...
+
+    async def restart(self, service: str, machine: str) -> None:
+        """Stop a service of a machine and start it again. Raises `NotRestarted`."""
         ...
 
 

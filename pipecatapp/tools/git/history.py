@@ -16,6 +16,7 @@ class Difference(BaseModel):
 
     diff: str = Field(description="As a unified diff; a long one is cut.")
     cut: bool = Field(description="Whether it is cut.")
+    files: list[str] = Field(description="The files that changed.")
 
 
 class Commit(BaseModel):
@@ -42,8 +43,9 @@ async def diff(
     ] = None,
 ) -> Difference:
     """Show what changed between two branches or states of the run."""
-    text = await branches_of(ctx).diff(since, until)
-    return Difference(diff=text[:SHOWN], cut=len(text) > SHOWN)
+    branches = branches_of(ctx)
+    text, files = await branches.diff(since, until), await branches.changed(since, until)
+    return Difference(diff=text[:SHOWN], cut=len(text) > SHOWN, files=files)
 
 
 @tool("git.log", effect="read", version=1, workspace=True)

@@ -7,10 +7,11 @@ from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, Field
 
+from pipecatapp.records.attachments import has_image, text_of
 from pipecatapp.records.conversations import Turn, may_read
 from pipecatapp.tools.memory.tokens import estimated, shortened
 from pipecatapp.tools.model.behalf import owner_of_run
-from pipecatapp.workflow import BY_AUTHOR, Context, Ledger, ModelFacts, ToolFailed, tool
+from pipecatapp.workflow import BY_AUTHOR, Context, Ledger, ModelFacts, ModelNeeds, ToolFailed, tool
 from pipecatapp.workflow.planning import LONGEST_REQUEST
 
 MOST_TURNS = 500
@@ -20,6 +21,8 @@ UNKNOWN_CONTEXT = 4096
 """Tokens of a model that does not say how many it takes."""
 PER_MESSAGE = 4
 """Tokens that mark the beginning and the end of a message."""
+IMAGE = 1000
+"""Tokens of an image: models make 250 to 1,600 of one."""
 LEAST = 64
 """Tokens: less of a turn would not help."""
 
@@ -32,8 +35,18 @@ class Conversations:
 
 
 class PastMessage(BaseModel):
+    """`content` is a text, or content parts where the message has images."""
+
     role: str
-    content: str
+    content: str | list[dict[str, Any]]
+
+    @property
+    def size(self) -> int:
+        """An estimate of its tokens."""
+        if isinstance(self.content, str):
+            return estimated(self.content)
+        images = sum(part.get("type") == "image_url" for part in self.content)
+        return estimated(text_of(self.content)) + images * IMAGE
 
 
 class History(BaseModel):
@@ -48,7 +61,7 @@ class History(BaseModel):
     )
 
 
-@tool("conversation.recall", effect="read", version=2)
+@tool("conversation.recall", effect="read", version=3)
 async def recall(
     ctx: Context,
     conversation: Annotated[str, Field(description="Its id; empty for none.")] = "",
@@ -75,7 +88,8 @@ async def recall(
     facts = cast("ModelFacts", ctx.services.get(ModelFacts, ModelFacts()))
     room = room_in(facts.context(model), ctx.request) if budget is None else budget
     past = ctx.service(Conversations).turns(conversation, turns + 1, ctx.run)
-    kept = fitting(past[-turns:], room)
+    sees = facts.fitting(model, ModelNeeds(able=frozenset({"vision"})))[0]
+    kept = fitting(past[-turns:], room, images=bool(sees))
     return History(
         messages=[message for one in kept for message in one.messages],
         turns=len(kept),
@@ -104,19 +118,20 @@ def room_in(context: int | None, request: str) -> int:
     return max(0, context // 2 - asked, (context - asked) // 4)
 
 
-def fitting(turns: Sequence[Turn], room: int) -> list[Recalled]:
+def fitting(turns: Sequence[Turn], room: int, *, images: bool = False) -> list[Recalled]:
     """The latest turns that have at most `room` tokens together. One that does not fit whole is
-    shortened, and those before it are left out.
+    shortened, and those before it are left out. Without `images` only their names are given.
     """
     kept: list[Recalled] = []
     for turn in reversed(turns):
-        messages = messages_of(turn)
-        sizes = [estimated(message.content) for message in messages]
-        sizes[-1] = estimated(messages[-1].content, turn.tokens)
+        messages = messages_of(turn, images=images)
+        sizes = [message.size for message in messages]
+        sizes[-1] = estimated(str(messages[-1].content), turn.tokens)
         size = sum(sizes) + PER_MESSAGE * len(messages)
         if size > room:
             if room >= LEAST:
-                kept.insert(0, Recalled(turn.run, _short(messages, room), whole=False))
+                short = _short(messages_of(turn), room)
+                kept.insert(0, Recalled(turn.run, short, whole=False))
             break
         kept.insert(0, Recalled(turn.run, messages))
         room -= size
@@ -126,7 +141,7 @@ def fitting(turns: Sequence[Turn], room: int) -> list[Recalled]:
 def _short(messages: Sequence[PastMessage], room: int) -> list[PastMessage]:
     """Messages that have at most `room` tokens together: the longest ones lose their middle."""
     left = room - PER_MESSAGE * len(messages)
-    sizes = sorted(estimated(message.content) for message in messages)
+    sizes = sorted(message.size for message in messages)
     share = left
     for number, size in enumerate(sizes):
         share = left // (len(sizes) - number)
@@ -134,17 +149,19 @@ def _short(messages: Sequence[PastMessage], room: int) -> list[PastMessage]:
             break
         left -= size
     return [
-        PastMessage(role=message.role, content=shortened(message.content, share))
+        PastMessage(role=message.role, content=shortened(str(message.content), share))
         for message in messages
     ]
 
 
-def messages_of(turn: Turn) -> list[PastMessage]:
+def messages_of(turn: Turn, *, images: bool = False) -> list[PastMessage]:
     """A turn as a model reads it: the request, questions and answers in between, the answer.
 
-    An answer that is not complete ends with a remark in square brackets that says so.
+    An answer that is not complete ends with a remark in square brackets that says so. Files are
+    part of the request; of images only the names, or with `images` the images, too.
     """
-    said = [("user", turn.user)]
+    request = turn.parts if images and has_image(turn.parts) else text_of(turn.parts)
+    said: list[tuple[str, str | list[dict[str, Any]]]] = [("user", request or turn.user)]
     for one in turn.questions:
         if one.answer is not None:
             said += [("assistant", one.question["text"]), ("user", _plain(one.answer))]

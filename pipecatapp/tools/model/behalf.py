@@ -30,7 +30,7 @@ def kept(told: str) -> Callable[[str], Sequence[Statement]]:
 
 def behalf_of(ctx: Context) -> Mapping[str, str]:
     """The headers with which a call of this run asks the gateway; none for runs of the house."""
-    header = _header_of(ctx)
+    header = header_of(ctx)
     return {CALLER: header} if header else {}
 
 
@@ -46,10 +46,10 @@ def owner_of(header: str) -> str:
 
 def owner_of_run(ctx: Context) -> str:
     """Name of the key on whose behalf the run works; empty for the built-in key."""
-    return owner_of(_header_of(ctx))
+    return owner_of(header_of(ctx))
 
 
-def _header_of(ctx: Context) -> str:
+def header_of(ctx: Context) -> str:
     """The `CALLER` header that the run was started with; empty for none."""
     ledger = ctx.services.get(Ledger)
     if not isinstance(ledger, Ledger):

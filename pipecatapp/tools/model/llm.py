@@ -1,5 +1,6 @@
 """One question to a model, through the gateway."""
 
+import time
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
@@ -16,6 +17,9 @@ ANSWERED_BY = "x-hearth-expert"
 """Response header in which the gateway says which expert answered."""
 
 BAD_REQUEST = 400
+
+MEASURABLE = 0.05
+"""Seconds from the first token of an answer to its end, from which on its speed is recorded."""
 
 
 class CalledTool(BaseModel):
@@ -148,11 +152,13 @@ def request_of(
 async def _answer(
     ctx: Context, client: ModelClient, request: ChatRequest, speech: _Speech
 ) -> Answer:
-    whole = Assembler()
+    whole, first = Assembler(), None
     async with client.stream(request, headers=behalf_of(ctx)) as chunks:
         answered_by = chunks.headers.get(ANSWERED_BY)
         async for chunk in chunks:
             whole.add(chunk.body())
+            if first is None and any(each.delta.body().keys() - {"role"} for each in chunk.choices):
+                first = time.monotonic()
             if chunk.text:
                 await speech.say(chunk.text)
     completion = whole.completion()
@@ -163,6 +169,8 @@ async def _answer(
     price = facts.cost(model) if isinstance(facts, ModelFacts) else 1.0
     cost = price * ((read or 0) + (written or 0))
     ctx.record(model=model, prompt_tokens=read, completion_tokens=written, cost=cost)
+    if first is not None and (seconds := time.monotonic() - first) >= MEASURABLE:
+        ctx.record(tokens_per_second=round(max(0, (written or 0) - 1) / seconds, 2))
     if not completion["choices"]:
         raise ToolFailed(f"Model {model!r} answered nothing.")
     choice = completion["choices"][0]

@@ -31,6 +31,14 @@ class Remark:
     at: str
 
 
+@dataclass(frozen=True)
+class Added:
+    """An item that a person has added to the to-do list of a run."""
+
+    text: str
+    by: str
+
+
 def preset(id: str, run: str, name: str, value: Any) -> Statement:
     """Keeps an answer that came with the start of a run."""
     return _INSERT, (id, run, name, now(), "preset", json.dumps(value))
@@ -44,6 +52,26 @@ def answered(id: str, run: str, path: str, value: Any, by: str) -> Statement:
 def remarked(id: str, run: str, text: str, by: str) -> Statement:
     """Keeps a note to a run."""
     return _INSERT, (id, run, "", now(), "note", json.dumps({"text": clean(text), "by": clean(by)}))
+
+
+def strike(id: str, run: str, path: str, by: str) -> Statement:
+    """Keeps that the step of a plan at this path is not to be run."""
+    return _INSERT, (id, run, path, now(), "strike", json.dumps({"by": clean(by)}))
+
+
+def add(id: str, run: str, text: str, by: str) -> Statement:
+    """Keeps an item for the to-do list of a run."""
+    return _INSERT, (id, run, "", now(), "todo", json.dumps({"text": clean(text), "by": clean(by)}))
+
+
+def struck(reader: Reader, run: str) -> dict[str, str]:
+    """Who struck which steps of plans, by path."""
+    return {row["path"]: read_json(row["body"])["by"] for row in _rows(reader, run, "strike")}
+
+
+def added(reader: Reader, run: str) -> list[Added]:
+    """The items that people have added, oldest first."""
+    return [Added(**read_json(row["body"])) for row in _rows(reader, run, "todo")]
 
 
 def presets(reader: Reader, run: str) -> Mapping[str, Any]:

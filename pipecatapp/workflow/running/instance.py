@@ -62,6 +62,8 @@ class Instances:
     """Compiles a workflow that was written in the run; raises `InvalidDocument`."""
     remarks: list[Remark] = field(default_factory=list)
     """What people have told the run so far."""
+    struck: dict[str, str] = field(default_factory=dict)
+    """Who struck which steps of plans off the to-do list, by path."""
     open: dict[str, str] = field(default_factory=dict)
     """Instances that have begun and not ended: path to node."""
     may_ask: Callable[[], bool] = lambda: True
@@ -225,6 +227,10 @@ class Instances:
         """Show a call that cannot even be looked up."""
         if place.path not in self.open:
             self.begin(self._step(tool, place, 0), given)
+
+    def has_begun(self, path: str) -> bool:
+        """Whether an instance has begun, in this process or before."""
+        return path in self._began
 
     def ensure_begun(self, path: str) -> None:
         """A call of effect `human` begins with its question; one that does something else, now."""

@@ -156,7 +156,10 @@ class Walk:
             self._failures.fail(frame, path, _why(past.error))
             return
         try:
-            if reason := skipped(scope, node):
+            if path in self._instances.struck and past is None:
+                by = self._instances.struck[path] or "a person"
+                self._skip(scope, node, frame, "skipped", f"struck off the to-do list by {by}")
+            elif reason := skipped(scope, node):
                 self._skip(scope, node, frame, *reason)
             elif node.jump is not None:
                 self._jump(scope, node, frame, node.jump)

@@ -21,7 +21,7 @@ def test_status_of_two_things_at_once_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(build_cli(), words)
 
     assert result.exit_code == 2
-    assert "only one of both" in " ".join(result.output.replace("│", " ").split())
+    assert "not both" in " ".join(result.output.replace("│", " ").split())
 
 
 def test_answer_that_is_no_list_of_schedules_is_no_traceback(

@@ -130,7 +130,7 @@ def test_refusal_is_final_and_names_the_address(fetch: Callable[..., Path], stat
 
 def test_file_of_another_size_is_refused_before_it_is_fetched(fetch: Callable[..., Path]) -> None:
     """It cannot have the pinned sha256; finding out after twenty gigabytes is too late."""
-    with pytest.raises(SourceGone, match=f"has {len(CONTENT)} bytes; the catalogue says 5"):
+    with pytest.raises(SourceGone, match=f"has {len(CONTENT)} bytes; the catalogue expects 5"):
         fetch(Hub(CONTENT), size=5)
 
 

@@ -152,7 +152,7 @@ async def test_answer_that_is_no_completion_is_lost(
     """A proxy's login page is not an answer."""
     model.when("x").answer(b"<html>")
 
-    with pytest.raises(ModelLost, match="no chat completion"):
+    with pytest.raises(ModelLost, match="not a chat completion"):
         await client.complete(ask("x"))
 
 

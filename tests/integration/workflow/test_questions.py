@@ -133,7 +133,7 @@ async def test_nobody_to_ask_is_a_failure(open_engine: OpenEngine) -> None:
 
     run = await engine.start("ask", {}, interactive=False)
 
-    error = "sure: Nobody can answer 'Send before?'. Give --answer sure=…."
+    error = "sure: Nobody can answer 'Send before?'. Use --answer sure=…."
     assert (await engine.wait(run)).error == error
 
 

@@ -15,12 +15,6 @@ def asked(visitor: Visitor, **how: int) -> Page:
     return page
 
 
-def texts(page: Page) -> list[str]:
-    return [
-        one.removeprefix("You asked: ") for one in page.get_by_test_id("question").all_inner_texts()
-    ]
-
-
 def test_question_is_edited_by_keyboard_and_every_version_stays_reachable(
     visitor: Visitor,
 ) -> None:
@@ -105,8 +99,8 @@ def test_branch_goes_on_in_a_new_conversation(visitor: Visitor) -> None:
     assert visitor.house.model.requests[-1].body["messages"][-2]["content"] == "And the lamp?"
 
     page.get_by_test_id("conversation").last.click()
-    expect(page.get_by_test_id("turn")).to_have_count(3)
-    assert texts(page) == ["Light the stove", "And the lamp?", "Thanks"]
+    expect(page.get_by_test_id("question")).to_have_count(3)
+    expect(page.get_by_test_id("question").last).to_contain_text("Thanks")
 
 
 def test_pinned_conversation_is_first_also_after_newer_ones(visitor: Visitor) -> None:

@@ -68,6 +68,13 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
         "max_depth": A,
     },
     "plan.revise": {"base": A, "changes": M, "layers": A, "note": A},
+    "plan.todo": {"taken": M, "files": M},
+    "check.progress": {"tries": M, "repeats": A},
+    "check.alignment": {"structure": M, "changed": M, "allowed": M},
+    "workflow.guide": {"allow": A, "budget": A},
+    "runs.digest": {"text": M, "limit": M},
+    "workflow.check": {"document": M, "allow": A, "previous": A, "before": A, "last": A},
+    "run.start": {"workflow": A, "inputs": A},
     "task.find": {"text": M, "tags": M, "extends": A, "limit": M},
     "task.save": {"title": M, "base": A, "layers": A, "about": M, "tags": M},
     "code.run": {

@@ -73,5 +73,5 @@ def test_word_that_is_no_text_is_told_in_the_shell(
     words = ["hearth", "run", "gr\udcfcn", "--state-dir", str(house.state)]
     monkeypatch.setattr(sys, "argv", words)
 
-    with pytest.raises(SystemExit, match="no UTF-8 text"):
+    with pytest.raises(SystemExit, match="not valid UTF-8"):
         main()

@@ -162,7 +162,7 @@ outputs: {text: "{{ words.text }}"}
     ("document", "told"),
     [
         (task("bread", "review").replace("tags: [review, bread]", "tags: []"), "`tags`"),
-        (task("bread", "review").replace("review-of-bread", "agent-turn"), "no task"),
+        (task("bread", "review").replace("review-of-bread", "agent-turn"), "not a task"),
         (task("bread", "review").replace("use: llm", "use: lmm"), "Did you mean 'llm'?"),
     ],
 )

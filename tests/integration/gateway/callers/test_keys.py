@@ -235,9 +235,9 @@ def remote(gateway: httpx2.Client, tmp_path: Path) -> Hearth:
 @pytest.mark.parametrize(
     ("kind", "came"),
     [
-        ("application/x-www-form-urlencoded", "came as application/x-www-form-urlencoded"),
-        ("text/plain; charset=utf-8", "came as text/plain"),
-        (None, "came without the header"),
+        ("application/x-www-form-urlencoded", "was sent as application/x-www-form-urlencoded"),
+        ("text/plain; charset=utf-8", "was sent as text/plain"),
+        (None, "was sent without this header"),
     ],
 )
 def test_body_that_is_not_sent_as_json_is_told_the_header(
@@ -250,7 +250,7 @@ def test_body_that_is_not_sent_as_json_is_told_the_header(
 
     assert answer.status_code == 415
     told = answer.json()["error"]["message"]
-    assert f"with the header Content-Type: application/json. This {came}." in told
+    assert f"with the header Content-Type: application/json. It {came}." in told
     as_json = gateway.post("/api/keys", content=b"[]", headers={"content-type": "application/json"})
     assert "Content-Type" not in as_json.json()["error"]["message"]
 

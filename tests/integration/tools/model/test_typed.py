@@ -85,5 +85,5 @@ async def test_model_that_never_gives_the_form_fails_the_node(serve: Serve) -> N
 
 async def test_form_that_is_none_is_refused_before_anybody_is_asked() -> None:
     """The author of the document made a mistake, not the model."""
-    with pytest.raises(ToolFailed, match="`returns` is no form"):
+    with pytest.raises(ToolFailed, match="`returns` is not a valid type"):
         await TYPED.check(Context(), {**GIVEN, "returns": "txt"})

@@ -1,0 +1,37 @@
+"""Write files so that a crash or a power failure leaves the old content or the new one."""
+
+import os
+from contextlib import suppress
+from pathlib import Path
+
+
+def write_atomic(path: Path, text: str) -> None:
+    """Replace the content of `path` by `text` in UTF-8, all of it or nothing.
+
+    The text is written to a hidden file beside `path`, which then takes its name. Both the file and
+    the folder are synced: without the second, a power failure may undo the rename (POSIX `fsync`).
+    Missing folders are created. Two writers of one path must not run at the same time. Raises
+    `OSError`; the old content is still there then.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.draft")
+    try:
+        with draft.open("w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(path)
+    except OSError:
+        with suppress(FileNotFoundError):
+            draft.unlink()
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make created, renamed and removed names of a folder durable. Raises `OSError`."""
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

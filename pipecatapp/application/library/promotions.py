@@ -1,0 +1,175 @@
+"""Show the archives of prompt campaigns; promote a proposed prompt and take it back.
+
+The archives are files that `prompt_engineering` writes. A prompt of theirs becomes live only here,
+and only when a person confirms it.
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from hearth.files import sync_folder, write_atomic
+from pipecatapp.application.documents.files import load_prompt, stored_prompt
+from pipecatapp.application.library.promotion_records import (
+    ID,
+    Promotion,
+    PromptText,
+    Proposal,
+    promoted_folder,
+    read_promotion,
+    read_proposal,
+)
+from pipecatapp.application.runs import RunService
+from pipecatapp.workflow import Prompt
+from pipecatapp.workflow.storage import now
+
+SHOWN_FILES: Final = ("campaign", "gate", "proposal")
+"""Files of a campaign that are shown beside its candidates."""
+
+
+class UnknownCampaign(LookupError):
+    """No campaign has this id. Look at the list of campaigns."""
+
+
+class UnknownProposal(LookupError):
+    """The campaign proposes nothing."""
+
+
+class UnknownPromotion(LookupError):
+    """No promoted version of this prompt is live."""
+
+
+class PromptPromoted(ValueError):
+    """A promoted version of the prompt is live, so the stored one cannot change below it."""
+
+
+class ProposalOutdated(ValueError):
+    """The prompt is another one than the proposal was compared with."""
+
+
+class CampaignList(BaseModel):
+    """All campaigns, the newest first, and what is live."""
+
+    campaigns: list[dict[str, Any]]
+    promotions: list[Promotion]
+
+
+class CampaignArchive(BaseModel):
+    """One campaign as its files hold it; `candidates` in the order in which they were made."""
+
+    campaign: dict[str, Any]
+    candidates: list[dict[str, Any]]
+    gate: dict[str, Any] | None = None
+    proposal: dict[str, Any] | None = None
+
+
+class PromotionService:
+    """The campaigns and promoted prompts of one state directory."""
+
+    def __init__(self, runs: RunService, state: Path) -> None:
+        self._engine, self._state = runs.engine, state
+
+    def campaigns(self) -> CampaignList:
+        """All campaigns and promotions; a file that is damaged is left out."""
+        found = [one for one in map(_json, self._campaigns.glob("*/campaign.json")) if one]
+        found.sort(key=lambda one: str(one.get("created")), reverse=True)
+        live = [read_promotion(file) for file in sorted(self._promoted.glob("[!.]*.json"))]
+        return CampaignList(campaigns=found, promotions=live)
+
+    def archive(self, campaign: str) -> CampaignArchive:
+        """Return one campaign with all of its candidates; raises `UnknownCampaign`."""
+        folder = self._folder(campaign)
+        files = sorted((folder / "candidates").glob("[!.]*.json"))
+        candidates = [one for one in map(_json, files) if one]
+        shown = {name: _json(folder / f"{name}.json") for name in SHOWN_FILES}
+        return CampaignArchive.model_validate({**shown, "candidates": candidates})
+
+    def promote(self, campaign: str, *, by: str) -> Promotion:
+        """Make the proposed prompt of a campaign live, as a layer over the stored one.
+
+        `by` is the person that confirms it. Raises `UnknownCampaign`, `UnknownProposal`,
+        `InvalidDocument`, and `ProposalOutdated`.
+        """
+        proposal = self._proposal(campaign)
+        current = self._engine.prompts.get(proposal.prompt)
+        if current is None or _text_of(current) != proposal.base:
+            raise ProposalOutdated(
+                f"The prompt {proposal.prompt!r} has changed since the campaign {campaign!r}."
+                " Run a new campaign."
+            )
+        prompt = load_prompt(proposal.document, file=f"{proposal.prompt}.md")
+        file = self._file(proposal.prompt)
+        below = read_promotion(file) if file.exists() else None
+        promotion = Promotion(**dict(proposal), by=by, at=now(), below=below)
+        write_atomic(file, promotion.model_dump_json(indent=2) + "\n")
+        self._use({**self._engine.prompts, prompt.id: prompt})
+        return promotion
+
+    def roll_back(self, prompt: str) -> None:
+        """Remove the promoted version of a prompt; what it was promoted over is live again.
+
+        Raises `UnknownPromotion`.
+        """
+        file = self._file(prompt)
+        if not file.exists():
+            raise UnknownPromotion(f"No promoted version of the prompt {prompt!r} is live.")
+        below = read_promotion(file).below
+        if below is None:
+            live = stored_prompt(self._state, prompt)
+            file.unlink()
+            sync_folder(file.parent)
+        else:
+            live = {prompt: load_prompt(below.document, file=f"{prompt}.md")}
+            write_atomic(file, below.model_dump_json(indent=2) + "\n")
+        left = {id: one for id, one in self._engine.prompts.items() if id != prompt}
+        self._use(left | live)
+
+    @property
+    def _campaigns(self) -> Path:
+        return self._state / "evolution" / "campaigns"
+
+    @property
+    def _promoted(self) -> Path:
+        return promoted_folder(self._state)
+
+    def _file(self, prompt: str) -> Path:
+        return self._promoted / f"{prompt}.json"
+
+    def _folder(self, campaign: str) -> Path:
+        folder = self._campaigns / campaign
+        if not re.fullmatch(ID, campaign) or not (folder / "campaign.json").exists():
+            raise UnknownCampaign(f"There is no campaign {campaign!r}.")
+        return folder
+
+    def _proposal(self, campaign: str) -> Proposal:
+        file = self._folder(campaign) / "proposal.json"
+        if not file.exists():
+            raise UnknownProposal(f"The campaign {campaign!r} proposes nothing.")
+        return read_proposal(file)
+
+    def _use(self, prompts: dict[str, Prompt]) -> None:
+        self._engine.tell(prompts.values(), self._engine.projects.values())
+
+
+def check_not_promoted(state: Path, prompt: str) -> None:
+    """Raise `PromptPromoted` while a promoted version of a prompt is live."""
+    if (promoted_folder(state) / f"{prompt}.json").exists():
+        raise PromptPromoted(
+            f"A promoted version of the prompt {prompt!r} is live. Roll it back first."
+        )
+
+
+def _text_of(prompt: Prompt) -> PromptText:
+    return PromptText(tags=sorted(prompt.tags), text=prompt.text)
+
+
+def _json(file: Path) -> dict[str, Any] | None:
+    """The object in a file; None for one that is missing or damaged."""
+    try:
+        value = json.loads(file.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None

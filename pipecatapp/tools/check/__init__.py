@@ -1,0 +1,1 @@
+"""Tools that check work against its plan and its past."""

@@ -1,0 +1,55 @@
+"""`python -m prompt_engineering.supervisor`: adapt to the failures of a home, again and again."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+
+from pipecatapp.cli.exit_codes import DONE, finish
+from pipecatapp.client import connect
+from prompt_engineering.cli import StateOption, checked
+from prompt_engineering.opening import Options
+from prompt_engineering.watching import handle_failures
+
+
+def supervise(
+    every: Annotated[
+        float, typer.Option("--every", min=0, help="Seconds between two looks; 0: look once.")
+    ] = 0.0,
+    model: Annotated[
+        str, typer.Option("--model", help="Model that reflects and proposes; default: none.")
+    ] = "",
+    candidates: Annotated[int, typer.Option("--candidates", min=1, max=10_000)] = 30,
+    budget: Annotated[int, typer.Option("--budget", min=1, help="Tokens of a campaign.")] = (
+        1_000_000
+    ),
+    state_dir: StateOption = None,
+) -> None:
+    """Reflect on each new kind of failed run, and adapt its prompt where that fits.
+
+    Nothing becomes live: a person decides about each proposal.
+    """
+    options = Options(
+        prompt="", candidates=candidates, budget=budget, model=model, state_dir=state_dir
+    )
+    finish(checked(_supervise(options, every)))
+
+
+async def _supervise(options: Options, every: float) -> int:
+    while True:
+        async with connect(options.state_dir) as client:
+            for one in await handle_failures(client, options, model=options.model):
+                action = one.reflection.action
+                typer.echo(f"{one.failure.run} {action}: {one.reflection.reason} {one.message}")
+        if not every:
+            return DONE
+        await asyncio.sleep(every)
+
+
+def main() -> None:
+    """Run the command."""
+    typer.run(supervise)
+
+
+if __name__ == "__main__":
+    main()
