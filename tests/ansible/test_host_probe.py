@@ -248,14 +248,19 @@ def test_mirrors_are_those_of_a_proxy_where_there_is_one(probe: ModuleType, tmp_
 
 def test_port_is_free_for_what_nomad_has_started(probe: ModuleType, tmp_path: Path) -> None:
     """The second run finds the gateway on its port, and a stranger's program is a stranger's."""
-    tree_of_processes = {30: ("python3", 20), 20: ("nomad", 1), 40: ("python3", 1)}
-    for pid, (name, parent) in tree_of_processes.items():
+    processes = {
+        20: ("nomad", 1, ""), 30: ("python3", 20, ""), 40: ("python3", 1, "HOME=/root\0"),
+        50: ("python3", 1, "HOME=/\0NOMAD_ALLOC_ID=5cc0\0"), 60: ("python3", 50, ""),
+    }  # fmt: skip
+    for pid, (name, parent, environment) in processes.items():
         (tmp_path / str(pid)).mkdir()
         (tmp_path / str(pid) / "comm").write_text(f"{name}\n")
+        (tmp_path / str(pid) / "environ").write_text(environment)
         (tmp_path / str(pid) / "status").write_text(f"Name:\t{name}\nPPid:\t{parent}\n")
 
-    assert probe.started_by("nomad", "30", tmp_path)
-    assert not probe.started_by("nomad", "40", tmp_path)
+    found = [pid for pid in processes if probe.is_of_nomad(str(pid), tmp_path)]
+
+    assert found == [20, 30, 50, 60]
 
 
 def test_package_is_new_enough_or_told(probe: ModuleType) -> None:

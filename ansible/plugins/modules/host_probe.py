@@ -178,7 +178,7 @@ def _nvidia_cards():
 
 def _text(file):
     try:
-        return file.read_text(encoding="utf-8").strip()
+        return file.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return ""
 
@@ -540,17 +540,22 @@ def holder(shown):
     name = shown.split('"')[1]
     pid = shown.partition("pid=")[2].partition(",")[0]
     # What a container publishes is held by Docker, whoever has started the container.
-    ours = started_by("nomad", pid) or (name == "docker-proxy" and shutil.which("nomad"))
+    ours = is_of_nomad(pid) or (name == "docker-proxy" and shutil.which("nomad"))
     return f"nomad ({name})" if ours and name != "nomad" else name
 
 
-def started_by(name, pid, root=Path("/proc")):
-    """Whether an ancestor of the process has that name."""
+def is_of_nomad(pid, root=Path("/proc")):
+    """Whether Nomad has started the process, or one of its ancestors.
+
+    A program is a descendant of Nomad's executor; a container has Nomad's variables.
+    """
     while pid.isdigit() and pid not in {"0", "1"}:
+        if _text(root / pid / "comm") == "nomad" or "NOMAD_ALLOC_ID=" in _text(
+            root / pid / "environ"
+        ):
+            return True
         rows = dict(line.split(":", 1) for line in _text(root / pid / "status").splitlines())
         pid = rows.get("PPid", "").strip()
-        if _text(root / pid / "comm") == name:
-            return True
     return False
 
 
