@@ -58,8 +58,9 @@ class CallbackModule(Default):  # type: ignore[misc]
         """Count the steps ahead."""
         if self._is_verbose:
             super().v2_playbook_on_start(playbook)
-        for play in playbook.get_plays():
-            self._steps += _without_repetition(_steps_of(play))
+        self._steps = _without_repetition(
+            step for play in playbook.get_plays() for step in _steps_of(play)
+        )
 
     def v2_playbook_on_play_start(self, play: Any) -> None:
         """Remember the play; its steps are announced with their first tasks."""
