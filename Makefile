@@ -9,45 +9,48 @@ PY := .venv/bin/python
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  \1|\2/' | column -t -s '|'
 
-setup:  ## make the environment that tests need
+setup:  ## create the environment for tests
 	./bootstrap.sh --test --co -q >/dev/null
 
 run:  ## start Hearth on this machine
 	./bootstrap.sh --run-local
 
-test:  ## every test that this machine allows, cheap ones first
+test:  ## run all tests that this machine permits, cheap ones first
 	./bootstrap.sh --test
 
-check:  ## rules and unit tests: no process, no connection (3 minutes)
+check:  ## run the rules and the unit tests, without processes and connections (3 minutes)
 	./bootstrap.sh --test tests/rules tests/unit
 
-test-extended:  ## the heavy tests that CI runs by rotation, recorded; with NAME: those that it matches
+test-extended:  ## run and record the heavy tests that CI runs in rotation; with NAME: those that match it
 	./bootstrap.sh --test --extended all $(addprefix -k ,$(NAME))
 
-test-engines:  ## compile the other two engines, then hold all three to one contract
+test-engines:  ## compile the other two engines and run the contract tests of all three
 	$(PY) -m tests.integration.expert.build_engines
 	$(PY) -m pytest tests/integration/expert
 
-lint:  ## style, types, import arrows, spelling
+lint:  ## check style, types, imports, spelling
 	$(PY) -m pytest -q tests/rules/test_static.py
 
-sizes:  ## long modules and full folders, as warnings
+sizes:  ## list long modules and full folders, as warnings
 	$(PY) -m tests.rules.sizes
 
-format:  ## put the code into the one style
+format:  ## format the code
 	.venv/bin/ruff check --fix -q . ; .venv/bin/ruff format -q .
 
 proofs:  ## run the tests that prove a requirement and write the table
 	./bootstrap.sh --test -m proves --proofs write
 
-docs:  ## write the generated reference pages and dashboards anew
+docs:  ## write the generated reference pages and dashboards
 	$(PY) -m tests.dashboards
 	$(PY) -m tests.reference
 
-bench:  ## measure against named peers; writes docs/reference/benchmarks.*
+screenshots:  ## photograph every page of the web page into docs/images/pages
+	$(PY) -m tests.screenshots
+
+bench:  ## run the benchmarks and write docs/reference/benchmarks.*
 	$(PY) -m tests.benchmarks
 
-lock:  ## resolve the dependencies anew into requirements/*.lock
+lock:  ## resolve the dependencies again into requirements/*.lock
 	.tools/uv/bin/uv pip compile -q --upgrade pyproject.toml --extra local --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -o requirements/local.lock
 	.tools/uv/bin/uv pip compile -q --upgrade pyproject.toml --extra local --extra whisper --extra cluster --group dev --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements/local.lock -o requirements/dev.lock
 	.tools/uv/bin/uv pip compile -q --upgrade pyproject.toml --extra local --extra cluster --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements/dev.lock -o requirements/cluster.lock
@@ -59,10 +62,10 @@ lock:  ## resolve the dependencies anew into requirements/*.lock
 	.tools/uv/bin/uv pip compile -q --upgrade pyproject.toml --group engines --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements/dev.lock -o requirements/engines.lock
 	.tools/uv/bin/uv pip compile -q --upgrade --group tools --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements/dev.lock -o requirements/tools.lock
 
-wheel:  ## build the distribution into dist/
+wheel:  ## build the distribution in dist/
 	.tools/uv/bin/uv build --wheel -q
 
-clean:  ## remove what can be made again
+clean:  ## remove generated files
 	rm -rf .venv .tools .cache dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-.PHONY: help setup run test test-engines check test-extended lint sizes format proofs docs bench lock wheel clean
+.PHONY: help setup run test test-engines check test-extended lint sizes format proofs docs screenshots bench lock wheel clean

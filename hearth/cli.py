@@ -22,7 +22,7 @@ def _type_in_words(parameter: TyperArgument | TyperOption, context: typer.Contex
     """
     kind = _python_type(parameter, context).strip("<>").removesuffix(" range")
     name = re.sub(r"^list\[(.*)\]$", r"\1", kind)
-    return "" if name == "bool" else WORDS.get(name, name)
+    return "" if name == "bool" else WORDS.get(name.lower(), name)
 
 
 _python_type = TyperOption.display_type

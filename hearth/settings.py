@@ -36,7 +36,9 @@ class Settings(StrictSettings):
         None, description="Another model catalogue than the one that came with Hearth."
     )
     speech: bool = Field(
-        default=True, description="Start what hears and speaks, too; it takes half a gigabyte."
+        default=True,
+        description="Also start speech-to-text and text-to-speech, which "
+        "need half a gigabyte of memory.",
     )
     stt_model: str = Field(
         "moonshine-tiny-en", description="The catalogue's model that hears; it names its engine."
@@ -101,5 +103,5 @@ class Settings(StrictSettings):
     @field_validator("state_dir")
     @classmethod
     def _is_one_place(cls, folder: Path) -> Path:
-        """Whoever sets it where no shell expands `~` means the same folder in every command."""
+        """Expand `~` and make the path absolute, because not every caller uses a shell."""
         return folder.expanduser().absolute()

@@ -10,7 +10,7 @@ SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = {
         "status": "Show the status of services, machines and experts.",
         "doctor": "Check what Hearth needs on this machine.",
         "logs": "Show the services' logs in order of time.",
-        "models": "List, download, choose and remove models.",
+        "models": "List, download, choose, measure and remove models.",
         "keys": "Create, list, limit and revoke API keys.",
         "backup": "Write ledger, notes, documents and keys to one file.",
         "restore": "Restore a backup.",
@@ -46,7 +46,7 @@ SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = {
         ),
     },
     "Try a cluster": {
-        "lab": "Run test hosts on this machine to try an inventory.",
+        "lab": "Real hosts on this machine, to try an inventory on; needs root.",
     },
 }
 """The first sentence of each command's help, by group, in the order in which they are shown."""

@@ -46,7 +46,7 @@ def serve(settings: Settings, model: str, workers: Sequence[str]) -> None:
 
 def main() -> None:
     """Serve the model that the launcher names, and end when the launcher ends."""
-    # At once: an engine has nothing to save, and whoever comes next needs its port.
+    # SIGKILL: an engine has nothing to save, and its successor needs the port.
     end_with_parent(signal.SIGKILL)
     settings = Settings.load()
     configure_logs(expert_service(settings.name))

@@ -1,4 +1,4 @@
-"""What an engine is asked to do: serve one model, here, in this way."""
+"""The job of an engine: the model to serve, and how."""
 
 import os
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ class EngineMissing(Exception):
 
 
 class EngineFailed(Exception):
-    """The engine cannot serve this model; its own words stand in the log above."""
+    """The engine cannot serve this model; its output is in the log above."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a launcher measures: which model runs, and how often others were tried."""
+"""Metrics of a launcher: the model that runs, and failed attempts with other models."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -59,7 +59,7 @@ class ExpertMetrics:
 
 @contextmanager
 def measured(settings: Settings) -> Iterator[ExpertMetrics]:
-    """The figures, shown at `/metrics` of their own port where one is set."""
+    """Provide the metrics, at `/metrics` of a separate port if one is set."""
     registry = new_registry()
     metrics = ExpertMetrics(registry, settings.models)
     if settings.metrics_port is None:

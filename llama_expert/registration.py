@@ -34,7 +34,7 @@ HALT_SECONDS: Final = 3.0
 
 
 def entry(settings: Settings, model: Model, reason: str, workers: int) -> dict[str, Any]:
-    """The body of `PUT /v1/agent/service/register`; what the gateway needs stands in its meta."""
+    """The body of `PUT /v1/agent/service/register`; its meta has the data for the gateway."""
     meta = {
         "expert": settings.name,
         "aliases": ",".join(settings.aliases),
@@ -123,7 +123,7 @@ class Registration:
         try:
             return bool(answer.json()["Meta"] == self.body["Meta"])
         except (ValueError, KeyError, TypeError) as error:
-            raise ConsulAway("what it answers is no entry") from error
+            raise ConsulAway("its response is not a valid service entry") from error
 
     async def _put(
         self, http: httpx2.AsyncClient, verb: str, body: Mapping[str, Any] | None

@@ -12,8 +12,8 @@ from hearth.service.settings import StrictSettings
 from hearth.settings import Backend, Engine
 
 FOREIGN = ("LLAMA_ARG_", "LLAMA_API_KEY", "CONSUL_", "NOMAD_TOKEN")
-"""What engines would take from the environment over our heads, or what is none of their business:
-the beginnings of the names."""
+"""Prefixes of variables that engines must not inherit: settings that would override ours, and
+variables of other programs."""
 
 
 Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]*$", max_length=100)]
@@ -25,7 +25,7 @@ class Settings(StrictSettings):
 
     model_config = SettingsConfigDict(env_prefix="LLAMA_EXPERT_", frozen=True)
 
-    name: str = Field(description="What the expert is called, in logs and in discovery.")
+    name: str = Field(description="Name of the expert in logs and in discovery.")
     host: IPv4Address = Field(IPv4Address("127.0.0.1"), description="Address it listens on.")
     port: int = Field(ge=1, le=65535, description="TCP port it listens on.")
     models: Annotated[list[str], Field(min_length=1)] = Field(
@@ -54,17 +54,18 @@ class Settings(StrictSettings):
         0, ge=0, description="Seconds that answers under way may take when it is stopped."
     )
     backend: Backend = Field(
-        "cpu", description="What llama-server was compiled for: whose memory a model may take."
+        "cpu",
+        description="Hardware for which llama-server was compiled; the model uses its memory.",
     )
     aliases: tuple[Word, ...] = Field((), description="Other names of the expert, for discovery.")
     cost: float = Field(
-        1.0, gt=0, description="What a token costs beside the other experts' tokens."
+        1.0, gt=0, description="Cost of a token relative to the tokens of other experts."
     )
     languages: tuple[Word, ...] = Field(
         (), description="Languages that it speaks (`de`), for discovery; empty: any."
     )
     domains: tuple[Word, ...] = Field(
-        (), description="What it is made for (`code`), for discovery; empty: everything alike."
+        (), description="Domains of the expert, such as `code`, for discovery; empty: all."
     )
     fallback: tuple[Word, ...] = Field(
         (), description="Experts that answer in its place when it cannot, for discovery."
@@ -77,7 +78,7 @@ class Settings(StrictSettings):
         description="Spread the model over the healthy instances of `llama-rpc` in Consul.",
     )
     consul_url: AnyHttpUrl | None = Field(
-        None, description="This machine's Consul agent, which is told which model runs."
+        None, description="Consul agent of this machine, with which the expert registers its model."
     )
     consul_token_file: Path | None = Field(
         None, description="File with the token that Consul demands."

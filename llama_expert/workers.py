@@ -70,6 +70,6 @@ def able(worker: ServiceInstance) -> bool:
 
 
 def lent(meta: Mapping[str, str]) -> int:
-    """What a worker lends, of the memory that its job tells in `memory_bytes`."""
+    """Return the bytes that a worker lends, a share of `memory_bytes` of its job."""
     told = meta.get("memory_bytes", "")
     return int(told) // SHARE if told.isdecimal() else 0

@@ -38,6 +38,7 @@ def main() -> None:
         on_stop=app.drain,
         certificate=certificate,
         http=CorkedProtocol,
+        more=[(str(one.host), one.port) for one in settings.listeners],
     )
 
 

@@ -96,7 +96,7 @@ class Gateway:
     async def _through_fastapi(self, scope: Scope, receive: Receive, send: Send) -> None:
         told = dict(scope["headers"])
         reply = _reply_of(scope["path"])(request_id(told), send)
-        caller = self.keys.caller_with(told)
+        caller = self.hot.entrance.listeners.caller_of(scope, told)
         if scope["path"] not in OPEN and caller is None:
             await reply.refuse(no_key())
             return

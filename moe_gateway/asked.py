@@ -25,12 +25,13 @@ from moe_gateway.routing.body import (
 )
 from moe_gateway.routing.choice import Route
 from moe_gateway.routing.tool_choice import named_tools
-from moe_gateway.upstream.headers import DOMAIN, LANGUAGE, SESSION_HEADERS, Heard
+from moe_gateway.upstream.headers import DOMAIN, LANGUAGE, SESSION_HEADERS, Heard, session_of
 
 HOT: Final[dict[str, Kind]] = {
     "/v1/chat/completions": "chat",
     "/v1/completions": "text",
     "/v1/embeddings": "embeddings",
+    "/v1/rerank": "rerank",
     "/v1/responses": "chat",
     "/v1/messages": "chat",
     "/api/chat": "chat",
@@ -187,6 +188,5 @@ class Asked:
 
 
 def _hints(own: Mapping[bytes, bytes]) -> Hints:
-    session = next((own[name] for name in SESSION_HEADERS if own.get(name)), b"")
     domain, language = (own.get(name, b"").decode("latin-1") for name in (DOMAIN, LANGUAGE))
-    return Hints(session, domain[:HINT_LENGTH], language[:HINT_LENGTH])
+    return Hints(session_of(own), domain[:HINT_LENGTH], language[:HINT_LENGTH])

@@ -56,6 +56,7 @@ from moe_gateway.routing.choice import (
     AUTO,
     Route,
     able_to_call,
+    able_to_rank,
     choose,
     choose_named,
     choose_speech,
@@ -215,6 +216,8 @@ class HotRoutes:
         named = having(model, self.instances)
         if named:
             asked.model = model
+        if asked.kind == "rerank":
+            named = able_to_rank(model, named)
         if asked.look.forces_tool:
             named = able_to_call(model, named)
         if named and named[0].fallback:

@@ -191,6 +191,14 @@ def cannot_call_tools(model: str) -> Refused:
     return Refused(400, "no_capable_expert", message, param="tool_choice")
 
 
+def cannot_rank(model: str) -> Refused:
+    message = (
+        f"The model {model[:100]!r} does not rank texts. Ask a model that /v1/models lists with the"
+        " capability `rerank`, or `auto`."
+    )
+    return Refused(400, "no_capable_expert", message, param="model")
+
+
 def waits(headers: Headers) -> Headers:
     """How long a server asks to wait, as seconds or as a date, but never longer than official
     clients may be sent to sleep; what is neither is left out."""

@@ -1,12 +1,13 @@
 """Every setting of the gateway. Nothing else in this package reads the environment."""
 
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
+from hearth.service.names import BUILT_IN_KEYS
 from hearth.service.settings import TlsSettings
 from moe_gateway.routing.choice import AUTO
 
@@ -36,6 +37,7 @@ class InstanceSettings(BaseModel):
     )
     vision: bool = Field(default=False, description="Its model looks at pictures.")
     embeddings: bool = Field(default=False, description="It answers `/v1/embeddings`.")
+    rerank: bool = Field(default=False, description="It answers `/v1/rerank`.")
     chat: bool = Field(default=True, description="It talks; false where it gives vectors alone.")
     structured: bool = Field(
         default=True, description="Its engine holds an answer to a JSON schema."
@@ -68,6 +70,34 @@ class InstanceSettings(BaseModel):
         return self
 
 
+class ListenerSettings(BaseModel):
+    """One more address that the gateway listens on, with plain HTTP."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    host: IPv4Address = Field(IPv4Address("127.0.0.1"), description="Address it listens on.")
+    port: int = Field(ge=1, le=65535, description="TCP port it listens on.")
+    acts_as: Name | None = Field(
+        None,
+        description="Name of a made key that requests without a key act as; without it, a key is"
+        " demanded.",
+    )
+    addresses: tuple[IPv4Network, ...] = Field(
+        (), description="Addresses and networks that may call without a key."
+    )
+    names: tuple[str, ...] = Field(
+        (), description="Names of this machine by which they call it, beside its addresses."
+    )
+
+    @model_validator(mode="after")
+    def _is_closed(self) -> Self:
+        if (self.acts_as is None) != (not self.addresses):
+            raise ValueError("`acts_as` and `addresses` belong together: name who may act as whom")
+        if self.acts_as in BUILT_IN_KEYS:
+            raise ValueError("`acts_as` must be a key that `hearth keys add` has made")
+        return self
+
+
 class Settings(TlsSettings):
     """Read once, at the start."""
 
@@ -75,6 +105,11 @@ class Settings(TlsSettings):
 
     host: IPv4Address = Field(IPv4Address("127.0.0.1"), description="Address it listens on.")
     port: int = Field(8080, ge=0, le=65535, description="TCP port it listens on.")
+    listeners: tuple[ListenerSettings, ...] = Field(
+        (),
+        description="More addresses to listen on, with plain HTTP, as a JSON list; for example"
+        ' `[{"port": 11434}]` for Ollama\'s programs.',
+    )
     key_files: tuple[Path, ...] = Field(
         min_length=1,
         description="Files with one key each; callers show one of them as Bearer key.",
@@ -136,6 +171,11 @@ class Settings(TlsSettings):
         default=False,
         description="Pass on requests that name pictures by their address, which the server then"
         " fetches itself; without it, pictures have to come as data.",
+    )
+    stable_prefixes: bool = Field(
+        default=True,
+        description="Move lines of a system prompt that change with each turn, such as a clock, to"
+        " the end of the prompt, so that a server's cache still holds what is before them.",
     )
     max_depth: int = Field(
         8, ge=1, description="How often the agent may be asked from within its own answers."
@@ -207,6 +247,16 @@ class Settings(TlsSettings):
         if len({(one.url, one.expert) for one in instances}) < len(instances):
             raise ValueError("two instances have the same url and the same expert")
         return instances
+
+    @model_validator(mode="after")
+    def _can_listen(self) -> Self:
+        ports = [self.port, *(one.port for one in self.listeners)]
+        if len({*ports}) < len(ports):
+            raise ValueError("two listeners have the same port")
+        own = {path.name for path in self.key_files}
+        if any(one.acts_as in own for one in self.listeners):
+            raise ValueError("`acts_as` must be a key that `hearth keys add` has made")
+        return self
 
     @model_validator(mode="after")
     def _can_classify(self) -> Self:

@@ -45,6 +45,7 @@ OPERATIONS: Final[dict[Kind, str]] = {
     "chat": "chat",
     "text": "text_completion",
     "embeddings": "embeddings",
+    "rerank": "rerank",
     "stt": "transcription",
     "tts": "speech",
 }

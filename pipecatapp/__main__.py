@@ -1,4 +1,4 @@
-"""`python -m pipecatapp`: serve the agent until SIGTERM, anew after a restore."""
+"""`python -m pipecatapp`: serve the agent until SIGTERM; restart after a restore."""
 
 import gc
 import sys

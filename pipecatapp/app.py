@@ -16,12 +16,22 @@ from hearth.service.names import PIPECATAPP
 from hearth.service.server import service_routes
 from hearth.service.state import StateDir
 from hearth.service.version import hearth_version
-from pipecatapp.api import conversations, events, plan, runs, session, status, workflows
+from pipecatapp.api import (
+    chat_models,
+    conversations,
+    events,
+    plan,
+    runs,
+    session,
+    status,
+    workflows,
+)
 from pipecatapp.api.access import Access
 from pipecatapp.api.documents import layers, texts, tools
 from pipecatapp.api.edge import Edge
 from pipecatapp.api.errors import answer_errors_as_openai, sound_json
 from pipecatapp.api.library import (
+    code_memory,
     evolution,
     fixes,
     importing,
@@ -71,8 +81,10 @@ ROUTERS: Final = (
     plan.router,
     status.router,
     conversations.router,
+    chat_models.router,
     notes.router,
     fixes.router,
+    code_memory.router,
     schedules.router,
     importing.router,
     prompts.router,

@@ -26,7 +26,7 @@ from hearth.settings import Settings as HearthSettings
 Json = dict[str, Any]
 
 CLIENT: Final = "x-hearth-client"
-"""The header with which a command names itself, so that the ledger records who started a run."""
+"""The header with the name of the command, which the ledger records as the run's client."""
 CONNECT_AGAIN_SECONDS: Final = 0.5
 CONNECT_AGAIN_TIMES: Final = 240
 ANSWER_SECONDS: Final = 30.0

@@ -85,7 +85,7 @@ class Settings(TlsSettings):
     )
     code_ceiling: Ceiling = Field(
         Ceiling(),
-        description="The most that code.run may allow a program, whoever starts it:"
+        description="Maximum limits of a program in code.run, for every caller:"
         " `seconds`, `memory_mb`, `processes` and `disk_mb`.",
     )
     links: dict[str, AnyHttpUrl] = Field(
@@ -122,7 +122,8 @@ class Settings(TlsSettings):
     )
     voice_satellite: Manners = Field(
         Manners(wake_words=("okay_nabu",)),
-        description="The same of satellites; one that finds its wake word itself is heard at once.",
+        description="The same for satellites; a satellite that detects its wake "
+        "word itself is connected immediately.",
     )
     wyoming_port: int = Field(
         0, ge=0, le=65535, description="TCP port for Wyoming clients; with 0 there is none."

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -18,7 +18,7 @@ from prompt_engineering.estimates import interval, posterior_mean
 from prompt_engineering.genome import Genome, Id, Operation
 from prompt_engineering.splits import Assignment, Split
 
-FORMAT: Final = 1
+Count = Annotated[int, Field(ge=0)]
 Origin = Literal["seed", "drop", "move", "shorten", "example", "model"]
 Status = Literal["racing", "finished", "stopped", "rejected"]
 """`stopped`: the race ended early. `rejected`: a check before the first run failed."""
@@ -35,9 +35,9 @@ class CaseScore(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    passes: int = Field(0, ge=0)
-    runs: int = Field(0, ge=0)
-    tokens: int = Field(0, ge=0)
+    passes: Count = 0
+    runs: Count = 0
+    tokens: Count = 0
     run_ids: tuple[str, ...] = ()
     message: str = ""
     output: str = ""

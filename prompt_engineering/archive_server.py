@@ -21,7 +21,7 @@ from prompt_engineering.gate import Gate
 
 STATIC: Final = Path(str(files("pipecatapp"))) / "static"
 API: Final = "/api/evolution"
-POLICY: Final = "default-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+POLICY: Final = "default-src 'self'; img-src 'self' data:; base-uri 'none'; frame-ancestors 'none'"
 
 
 def campaign_list(folder: Path) -> dict[str, Any]:
@@ -71,6 +71,9 @@ class _Handler(SimpleHTTPRequestHandler):
     def do_HEAD(self) -> None:
         self.send_error(HTTPStatus.METHOD_NOT_ALLOWED)
 
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing: one person looks at an archive."""
+
     def end_headers(self) -> None:
         self.send_header("content-security-policy", POLICY)
         self.send_header("x-content-type-options", "nosniff")
@@ -93,7 +96,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
 
 def server_of(folder: Path, port: int = 0) -> ThreadingHTTPServer:
-    """Return a server of the campaigns in a folder, on the loopback address; port 0 is any free one.
+    """Return a server of the campaigns in a folder, on the loopback address; port 0: any free one.
 
     Raises `InvalidArchive` for a folder without campaigns.
     """

@@ -9,7 +9,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
+from typing import Annotated, Any, Final, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -25,7 +25,7 @@ from prompt_engineering.racing import hopeless, next_case
 from prompt_engineering.selection import Method, select
 from prompt_engineering.splits import SPLITS, Assignment, Split, digest, members
 
-SEARCH_SHARE: Final = 0.5
+SEARCH_SHARE: Final = 0.7
 """Part of the token budget that the search may use; the rest is for the gate."""
 MODEL_SHARE: Final = 0.5
 """Part of the mutations that a model makes, where the campaign has one."""
@@ -54,7 +54,7 @@ class Settings(BaseModel):
     """Cases that a proposed prompt must pass."""
     method: Method = "pareto"
     seed: int = 0
-    candidates: int = Field(30, ge=1, le=10_000)
+    candidates: Annotated[int, Field(ge=1, le=10_000)] = 30
     budget: int = Field(ge=1)
     """Tokens of all runs and mutations."""
     model: str = ""

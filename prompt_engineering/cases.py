@@ -3,7 +3,7 @@
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -43,7 +43,7 @@ class Check(BaseModel):
     lacks: str | None = None
     matches: str | None = None
     """A regular expression (Python `re`) that is found somewhere in the output."""
-    max_words: int | None = Field(None, ge=0)
+    max_words: Annotated[int, Field(ge=0)] | None = None
     ends: Literal["done"] | None = None
     """The run has to end as done; nothing is asked of its outputs."""
 
@@ -83,7 +83,7 @@ class Check(BaseModel):
 
     def _holds(self, text: str) -> bool:
         ((name, wanted),) = self.conditions.items()
-        tests = {
+        tests: dict[str, Callable[[], bool]] = {
             "equals": lambda: text == wanted,
             "one_of": lambda: text in wanted,
             "contains": lambda: wanted in text,
@@ -156,7 +156,8 @@ def read_cases(paths: Iterable[Path]) -> list[Case]:
 def case_file(cases: Sequence[Case]) -> str:
     """Return the YAML of a file with these cases."""
     yaml, text = YAML(typ="safe", pure=True), StringIO()
-    yaml.default_flow_style, yaml.sort_base_mapping_type_on_output = False, False
+    yaml.default_flow_style = False
+    yaml.sort_base_mapping_type_on_output = False  # type: ignore[assignment]
     written = [case.model_dump(mode="json", exclude_defaults=True) for case in cases]
     yaml.dump({"cases": written}, text)
     return text.getvalue()

@@ -12,15 +12,15 @@ def posterior_mean(passes: float, runs: float) -> float:
     return (passes + 1) / (runs + 2)
 
 
-def interval(passes: int, runs: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a pass rate: (0, 1) without runs.
+def interval(passes: int, runs: int, score: float = SCORE_95) -> tuple[float, float]:
+    """Return Wilson's interval of a pass rate, by default that of 95 %: (0, 1) without runs.
 
     E. B. Wilson, "Probable inference, the law of succession, and statistical inference", 1927.
     """
     if runs == 0:
         return 0.0, 1.0
-    rate, square = passes / runs, SCORE_95**2
+    rate, square = passes / runs, score**2
     middle = (rate + square / (2 * runs)) / (1 + square / runs)
     spread = math.sqrt(rate * (1 - rate) / runs + square / (4 * runs**2))
-    half = SCORE_95 * spread / (1 + square / runs)
+    half = score * spread / (1 + square / runs)
     return max(0.0, middle - half), min(1.0, middle + half)

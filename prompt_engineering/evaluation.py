@@ -71,6 +71,7 @@ class RunEvaluator:
             "inputs": case.inputs,
             "prompts": {genome.prompt: genome.document},
             "allow": EFFECTS,
+            "restrict": True,
             "interactive": False,
         }
         run = await run_to_end(self._client, body)

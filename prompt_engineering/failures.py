@@ -29,7 +29,7 @@ class Failure(BaseModel):
 
     @property
     def fingerprint(self) -> str:
-        """The same for failures of one workflow with the same message, but for names and numbers."""
+        """Equal for failures of one workflow whose messages differ in names and numbers only."""
         return fingerprint_of(self.workflow, _VARYING.sub("…", self.error))
 
     def case(self, checks: Sequence[Check] = ()) -> Case:

@@ -1,4 +1,4 @@
-"""`python -m prompt_engineering.visualize_archive FOLDER`: the tree of a campaign as text or DOT."""
+"""`python -m prompt_engineering.visualize_archive FOLDER`: a campaign as text or DOT."""
 
 import json
 from collections.abc import Iterator, Sequence

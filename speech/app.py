@@ -28,9 +28,9 @@ log = structlog.get_logger()
 
 
 def build_app(settings: Settings, health: Health, registry: CollectorRegistry) -> FastAPI:
-    """Everything that one duty serves; it is ready when its engine has worked once.
+    """Build the application of one duty; it is ready when its engine has answered once.
 
-    Raises `SettingsError` and `ModelError`: what cannot work is told before the start.
+    Raises `SettingsError` and `ModelError` for a configuration that cannot work.
     """
     keys = BearerKeys([read_key(path) for path in settings.key_files])
     metrics = SpeechMetrics(registry, settings.duty)

@@ -62,7 +62,7 @@ def _heard(file: soundfile.SoundFile, most: int, longest_seconds: float) -> Samp
         size, most = len(channels), most - len(channels)
         if most < 0:
             raise TooLong(f"The audio is longer than {longest_seconds:g} s.")
-        # A file of floats may hold what is no number, and every engine would hear nothing else.
+        # A file of floats may contain NaN, which would invalidate the whole transcription.
         mono = np.nan_to_num(np.mean(channels, axis=1), nan=0.0, posinf=1.0, neginf=-1.0)
         pieces.append(
             mono if rate == HEARING_RATE else stream.resample_chunk(mono, last=size < BLOCK)
@@ -140,7 +140,7 @@ class _Sink(io.BytesIO):
     sent = 0
 
     def take(self) -> bytes:
-        """What was written since the last time."""
+        """Return the bytes written since the last call."""
         data = self.getvalue()[self.sent :]
         self.sent += len(data)
         return data

@@ -28,7 +28,7 @@ StateOption = Annotated[
 
 
 class SpeechFailed(Exception):
-    """What the message says is for people; exit code 1."""
+    """An error whose message is for users; exit code 1."""
 
 
 def commands(app: typer.Typer) -> None:
@@ -94,7 +94,7 @@ def listen(
 
 @contextmanager
 def told() -> Iterator[None]:
-    """What a person can mend is one line and exit code 1."""
+    """Report errors that a user can correct in one line; exit code 1."""
     try:
         yield
     except (SpeechFailed, SettingsError, OSError, httpx2.TransportError) as error:

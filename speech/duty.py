@@ -17,7 +17,7 @@ from speech.words import said, sentences
 
 @dataclass(frozen=True)
 class Transcript:
-    """What was said; `seconds` is the length of the audio, `segments` are its parts."""
+    """The text of a recording; `seconds` is the length of the audio, `segments` are its parts."""
 
     text: str
     language: str
@@ -125,8 +125,8 @@ class Mouth:
     async def _make(
         self, sentence: str, speed: float, made: "asyncio.Queue[Samples | None]"
     ) -> None:
-        """One sentence, as quickly as the engine can: a listener who is slow, or has stopped to
-        listen, keeps nobody else waiting.
+        """Synthesize one sentence at the engine's speed: a client that is slow, or has stopped
+        reading, does not block other requests.
         """
         try:
             async with self._queue.turn():

@@ -1,9 +1,9 @@
-"""What goes wrong here.
+"""The errors of this package.
 
 SpeechError
 ├── EngineFailed     the engine did not start, or broke while it worked
 ├── Busy             more is waiting for the engine than the settings allow
-├── UnreadableAudio  the bytes are no audio that we can decode
+├── UnreadableAudio  the bytes cannot be decoded as audio
 └── TooLong          there is more of it than the settings allow
 """
 
@@ -16,7 +16,7 @@ class SpeechError(Exception):
 
 
 class EngineFailed(SpeechError):
-    """Ask again: an engine that ended is started anew. Its own words are in the service's log."""
+    """Try again: an engine that ended is restarted. Its output is in the service's log."""
 
     status = 503
     code = "engine_failed"

@@ -1,4 +1,4 @@
-"""Languages by their codes (ISO 639-1), and what a setting or a request means by one."""
+"""Languages by their codes (ISO 639-1), as settings and requests name them."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from hearth.models.catalogue import SpeechModel
 
 MANY: Final = "many"
-"""What the catalogue says of a model that hears all of `WHISPER`."""
+"""The language of a catalogue entry that supports all of `WHISPER`."""
 
 CODES: Final = (
     "af am ar as az ba be bg bn bo br bs ca cs cy da de el en es et eu fa fi fo fr gl gu ha haw he"
@@ -15,7 +15,7 @@ CODES: Final = (
     " ur uz vi yi yo zh"
 )
 WHISPER: Final = frozenset(CODES.split())
-"""What Whisper's models of many languages hear. Source: github.com/openai/whisper, tokenizer.py."""
+"""Languages of multilingual Whisper models. Source: github.com/openai/whisper, tokenizer.py."""
 
 
 def code(language: str) -> str:
@@ -24,17 +24,17 @@ def code(language: str) -> str:
 
 
 def known(of: str) -> frozenset[str]:
-    """The codes of what a model hears or speaks whose catalogue entry says `of`."""
+    """Return the language codes of a model whose catalogue entry has the language `of`."""
     return WHISPER if of == MANY else frozenset({code(of)})
 
 
 def knows(of: str, language: str) -> bool:
-    """Whether such a model hears or speaks the language."""
+    """Return whether a model with the language `of` supports `language`."""
     return code(language) in known(of)
 
 
 def remedy(language: str, duty: str, models: Sequence[SpeechModel]) -> str:
-    """What to do where the model that is set does not know it, with sizes and licences."""
+    """Return the remedy for a language that the model does not support, with sizes and licences."""
     able = [m for m in models if m.duty == duty and knows(m.language, language)]
     verb = "hears" if duty == "stt" else "speaks"
     if not able:

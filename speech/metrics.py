@@ -14,7 +14,7 @@ OUTCOMES = ("done", "failed", "left")
 
 
 class SpeechMetrics:
-    """What one speech service did, by its duty."""
+    """Metrics of one speech service, by its duty."""
 
     def __init__(self, registry: CollectorRegistry, duty: str) -> None:
         self._duty = duty

@@ -33,11 +33,11 @@ class Settings(TlsSettings):
     )
     language: str | None = Field(
         None,
-        description="What is spoken where a request does not say, such as `de`; without it the"
-        " model's only language, or a model of many finds out by itself.",
+        description="Language of requests that do not name one, such as `de`; default: the"
+        " model's only language, or detected by a multilingual model.",
     )
     threads: int = Field(
-        2, ge=1, description="Processor threads of what hears; Moonshine takes what it wants."
+        2, ge=1, description="Processor threads for speech-to-text; Moonshine ignores this."
     )
     whisper_server: Path | None = Field(
         None, description="The compiled whisper.cpp's server; without it, the one on PATH."

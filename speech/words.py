@@ -1,4 +1,4 @@
-"""What engines write that nobody said, and where a text can be cut into sentences."""
+"""Remove text that engines hallucinate, and split text into sentences."""
 
 import re
 from collections.abc import Iterator
@@ -8,13 +8,13 @@ NOISE: Final = re.compile(r"[\[(*♪][^\])*♪]*[\])*♪]|[♪♫]")
 """`[BLANK_AUDIO]`, `(wind blowing)`, `*music*`: sounds that are described, not words."""
 
 SILENCE: Final = frozenset({"you", "thank you", "thanks for watching", "bye", "so", "uh", "um"})
-"""What models trained on subtitles write for silence, when it is all that they write."""
+"""Complete outputs of models trained on subtitles for silence."""
 
 LOOP: Final = re.compile(r"\b(\w[^.!?]{0,60}?)((?:[\s,.!?]+\1\b){3,})", re.IGNORECASE)
-"""The same words four times and more: a model that has lost its place says them until the end."""
+"""The same words four times or more, the typical output of a model that is stuck in a loop."""
 
 QUIET: Final = 0.005
-"""Loudest sample (of 1) below which nothing was said."""
+"""Peak amplitude (of 1) below which audio counts as silence."""
 
 SENTENCE_END: Final = re.compile(r"(?<=[.!?…])\s+|(?<=[.!?…][\"')\]])\s+|\n+")
 LONGEST_SENTENCE: Final = 400

@@ -47,7 +47,7 @@ def page(results: Results) -> str:
     """`docs/reference/proofs.md`: requirement, tests, result."""
     done = set(proved(results))
     rows = [
-        "# What is proved",
+        "# Proved requirements",
         "",
         "Written by `make proofs` from a run of the tests; do not edit. A requirement without a",
         "green test says *not yet*.",

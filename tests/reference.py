@@ -43,7 +43,12 @@ def settings() -> str:
     lines = ["# Settings", "", HEAD]
     lines += ["A name under one of these prefixes that is not listed stops the start.", ""]
     for service, kind in SERVICES.items():
-        lines += [f"## {service}", "", "| variable | default | what |", "| --- | --- | --- |"]
+        lines += [
+            f"## {service}",
+            "",
+            "| variable | default | description |",
+            "| --- | --- | --- |",
+        ]
         prefix = str(kind.model_config["env_prefix"])
         for name, field in kind.model_fields.items():
             assert field.description, f"{kind.__module__}.{name} has no description"
@@ -101,7 +106,7 @@ def metrics() -> str:
         "moe-gateway": gateway, "pipecatapp": agent, "llama-expert": expert, "speech": speech,
     }  # fmt: skip
     for service, registry in services.items():
-        lines += [f"## {service}", "", "| metric | type | what |", "| --- | --- | --- |"]
+        lines += [f"## {service}", "", "| metric | type | description |", "| --- | --- | --- |"]
         for family in sorted(registry.collect(), key=lambda family: family.name):
             name = family.name + ("_total" if family.type == "counter" else "")
             lines.append(f"| `{name}` | {family.type} | {family.documentation} |")

@@ -161,14 +161,16 @@ def _certificate(pem: str) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(pem.encode())
     except ValueError as error:
-        raise CertificateUnusable(f"This is not a valid certificate: {error}") from error
+        raise CertificateUnusable(
+            f"There is no certificate in what should be one: {error}"
+        ) from error
 
 
 def _key(pem: str) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(pem.encode(), password=None)
     except (ValueError, TypeError) as error:
-        raise CertificateUnusable("This is not a valid private key.") from error
+        raise CertificateUnusable("There is no private key in what should be one.") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise CertificateUnusable("The private key is of another kind than ours (P-256).")
     return key

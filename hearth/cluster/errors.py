@@ -5,7 +5,7 @@ ClusterError
 │   └── Untrusted         somebody does, but the certificate is not one of our authority
 ├── Refused               it answers no; `status` is HTTP's
 │   ├── Denied            the token may not do that
-│   ├── NotFound          it does not exist
+│   ├── NotFound          there is no such thing
 │   ├── Conflict          somebody else changed it in between
 │   └── NoLeader          the servers have none, for longer than was to be waited
 ├── BootstrapLost         the access control was set up with a token that we do not have
@@ -66,7 +66,7 @@ class Denied(Refused):
 class NotFound(Refused):
     """Look at what there is (`nomad job status`, `consul catalog services`)."""
 
-    remedy = "it does not exist"
+    remedy = "there is no such thing"
 
 
 class Conflict(Refused):
@@ -100,7 +100,7 @@ class JobInvalid(ClusterError):
 
     def __init__(self, source: str, reason: str) -> None:
         self.source, self.reason = source, reason
-        super().__init__(f"{source} is not a valid job: {reason}")
+        super().__init__(f"{source} is no valid job: {reason}")
 
 
 class JobFailed(ClusterError):

@@ -139,9 +139,9 @@ class SecretFile:
         try:
             found = YAML(typ="safe").load(text or "") or {}
         except YAMLError as error:
-            raise SecretsUnusable(self.path, "its content is not valid YAML") from error
+            raise SecretsUnusable(self.path, "its content is no YAML") from error
         if not isinstance(found, dict):
-            raise SecretsUnusable(self.path, "its content is not a mapping of names to values")
+            raise SecretsUnusable(self.path, "its content is no list of names and values")
         return found
 
     def _extended(self, text: str | None, known: dict[str, Any], made: dict[str, Secret]) -> str:

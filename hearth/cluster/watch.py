@@ -236,7 +236,7 @@ class ServiceWatch:
             unknown = f" (it does not know the token, or {RIGHTS})"
             raise ConsulAway(said + unknown * (answer.status_code == 403))
         if "x-consul-index" not in answer.headers:
-            raise ConsulAway(f"the service at {self.agent.url} is not Consul")
+            raise ConsulAway(f"what answers at {self.agent.url} is no Consul")
         return told_by(path, answer), answer.headers
 
     def _lost(self, path: str, reason: str) -> None:
@@ -276,9 +276,7 @@ def told_by(path: str, answer: httpx2.Response) -> Any:
         else:
             list(map(ServiceInstance.of, found))
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise ConsulAway(
-            f"the response is not from Consul: {answer.text.strip()[:50]!r}"
-        ) from error
+        raise ConsulAway(f"what answers is no Consul: {answer.text.strip()[:50]!r}") from error
     return found
 
 

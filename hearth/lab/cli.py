@@ -1,4 +1,4 @@
-"""`hearth lab`: test hosts on this machine to try an inventory."""
+"""`hearth lab`: real hosts on this machine, to try an inventory on."""
 
 import os
 from collections.abc import Iterator
@@ -19,13 +19,13 @@ NOTHING_RUNS = 3
 
 NameOption = Annotated[
     str | None,
-    typer.Option("--name", help="Name of the lab, if there are several (lab).", show_default=False),
+    typer.Option("--name", help="Which lab, of several side by side (lab).", show_default=False),
 ]
-NodeArgument = Annotated[str, typer.Argument(help="Name of a host, such as node1.")]
-LayerArgument = Annotated[str, typer.Argument(help="Name of the snapshot.")]
+NodeArgument = Annotated[str, typer.Argument(help="Name of one host, such as node1.")]
+LayerArgument = Annotated[str, typer.Argument(help="Name of the golden layer.")]
 
 lab_app = typer.Typer(
-    help="Run test hosts on this machine to try an inventory. Needs root.", no_args_is_help=True
+    help="Real hosts on this machine, to try an inventory on; needs root.", no_args_is_help=True
 )
 
 
@@ -36,24 +36,24 @@ def commands(app: typer.Typer) -> None:
 
 @lab_app.command("up")
 def up_command(
-    nodes: Annotated[int, typer.Argument(help="Number of hosts.")],
+    nodes: Annotated[int, typer.Argument(help="How many hosts.")],
     name: NameOption = None,
     layer: Annotated[
-        str | None, typer.Option("--from", help="Snapshot that new hosts start from.")
+        str | None, typer.Option("--from", help="Golden layer that new hosts begin with.")
     ] = None,
 ) -> None:
-    """Create and start hosts until this number runs. Running hosts are not changed."""
-    with open_lab(name) as lab:
+    """Have that many hosts run; those that run are left alone, those that are off switched on."""
+    with told(name) as lab:
         for node in lab.up(nodes, layer=layer):
             typer.echo(f"{node.name}  {node.address}")
 
 
 @lab_app.command("down")
 def down_command(name: NameOption = None) -> None:
-    """Remove the lab with all its hosts. Snapshots are kept."""
-    with open_lab(name) as lab:
+    """Remove the lab to the last trace; golden layers stay."""
+    with told(name) as lab:
         there = lab.down()
-    typer.echo("Removed." if there else f"Lab {lab.name!r} is not up.")
+    typer.echo("Removed." if there else f"No lab {lab.name!r} is up.")
 
 
 @lab_app.command("exec", context_settings={"ignore_unknown_options": True})
@@ -61,75 +61,75 @@ def exec_command(
     words: Annotated[list[str], typer.Argument(help="The command, after `--`.")],
     name: NameOption = None,
 ) -> None:
-    """Run a command in the lab's network namespace, which reaches only the hosts."""
-    with open_lab(name) as lab:
+    """Run a command where the hosts can be reached, and nothing else can."""
+    with told(name) as lab:
         _become(lab.command(words))
 
 
 @lab_app.command("shell")
 def shell_command(node: NodeArgument, name: NameOption = None) -> None:
     """Log in to a host as root."""
-    with open_lab(name) as lab:
+    with told(name) as lab:
         _become(lab.node(node).ssh_command())
 
 
 @lab_app.command("reboot")
 def reboot_command(node: NodeArgument, name: NameOption = None) -> None:
-    """Restart a host, or start one that is off. Returns when the host responds."""
-    with open_lab(name) as lab:
+    """Restart a host, or switch it on; return when it answers."""
+    with told(name) as lab:
         lab.node(node).reboot()
 
 
 @lab_app.command("kill")
 def kill_command(node: NodeArgument, name: NameOption = None) -> None:
-    """Power off a host without a shutdown. `hearth lab reboot` starts it again."""
-    with open_lab(name) as lab:
+    """Cut the power of a host; `hearth lab reboot` gives it back."""
+    with told(name) as lab:
         lab.node(node).kill()
 
 
 @lab_app.command("cut")
 def cut_command(node: NodeArgument, name: NameOption = None) -> None:
-    """Disconnect a host from the network."""
-    with open_lab(name) as lab:
+    """Pull the network cable of a host."""
+    with told(name) as lab:
         lab.node(node).cut()
 
 
 @lab_app.command("heal")
 def heal_command(node: NodeArgument, name: NameOption = None) -> None:
-    """Connect a host to the network again."""
-    with open_lab(name) as lab:
+    """Put the network cable of a host back."""
+    with told(name) as lab:
         lab.node(node).heal()
 
 
 @lab_app.command("move")
 def move_command(
     node: NodeArgument,
-    address: Annotated[str, typer.Argument(help="The new address.")],
+    address: Annotated[str, typer.Argument(help="Its address from now on.")],
     name: NameOption = None,
 ) -> None:
-    """Change the address of a host, as a router's DHCP server may do."""
-    with open_lab(name) as lab:
+    """Give a host another address, as a router may do."""
+    with told(name) as lab:
         lab.move(node, address)
 
 
 @lab_app.command("wipe")
 def wipe_command(node: NodeArgument, name: NameOption = None) -> None:
-    """Replace the disk of a host by one with a fresh Debian. Name and address stay the same."""
-    with open_lab(name) as lab:
+    """Put an empty disk into a host, with a bare Debian; its name and its address stay."""
+    with told(name) as lab:
         lab.wipe(node)
 
 
 @lab_app.command("save")
 def save_command(layer: LayerArgument, name: NameOption = None) -> None:
-    """Save the hosts' disks as a snapshot. The hosts are stopped meanwhile and started again."""
-    with open_lab(name) as lab:
+    """Keep what the hosts have become; they are stopped for it, and go on from there."""
+    with told(name) as lab:
         lab.save(layer)
 
 
 @lab_app.command("drop")
 def drop_command(layer: LayerArgument) -> None:
-    """Remove a snapshot."""
-    with open_lab(None) as lab:
+    """Remove a golden layer."""
+    with told(None) as lab:
         lab.drop(layer)
 
 
@@ -139,8 +139,8 @@ def status_command(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Show the hosts and the snapshots. Exit code 3: the lab is not up."""
-    with open_lab(name) as lab:
+    """Show the hosts and the golden layers; exit code 3 when the lab is not up."""
+    with told(name) as lab:
         status = lab.status()
     if as_json:
         typer.echo(status.model_dump_json(indent=2))
@@ -150,8 +150,8 @@ def status_command(
 
 
 @contextmanager
-def open_lab(name: str | None) -> Iterator[Lab]:
-    """Report errors that a user can correct on standard error, with exit code 1."""
+def told(name: str | None) -> Iterator[Lab]:
+    """What a person can mend is said on standard error; exit code 1."""
     try:
         programs.check()
         yield Lab(name, tell=lambda text: typer.echo(text, err=True))
@@ -162,17 +162,17 @@ def open_lab(name: str | None) -> Iterator[Lab]:
 
 def _show(status: LabStatus) -> None:
     if not status.up:
-        typer.echo(f"Lab {status.name!r} is not up.")
+        typer.echo(f"No lab {status.name!r} is up.")
     else:
         table = Table(box=None, pad_edge=False, show_header=False)
         for node in status.nodes:
-            cable = "" if node.connected else "disconnected"
+            cable = "" if node.connected else "cut"
             table.add_row(node.name, str(node.address), node.state, cable)
         Console().print(table)
     if status.layers:
-        typer.echo(f"Snapshots: {', '.join(status.layers)}")
+        typer.echo(f"Golden layers: {', '.join(status.layers)}")
 
 
 def _become(command: list[str]) -> None:
-    """Replace this process by the command, which then receives signals and owns the terminal."""
+    """This process goes on as that command, so that signals and the terminal are its own."""
     os.execvp(command[0], command)

@@ -1,7 +1,7 @@
 """What a host's disk is made of: what it has changed, above layers that are never written.
 
 upper    all that the host has changed, while it runs
-lower…   snapshots, newest first, then the base tree
+lower…   golden layers, newest first, then the base tree
 docker   /var/lib/docker, which cannot lie on such a disk and so is a folder of its own
 """
 
@@ -17,7 +17,7 @@ from hearth.lab.programs import remove, run
 
 @dataclass(frozen=True)
 class Disk:
-    """The disk of one host, or of one host in a snapshot, below `folder`."""
+    """The disk of one host, or of one host in a golden layer, below `folder`."""
 
     folder: Path
 

@@ -8,9 +8,9 @@ LabError
 ├── NameUnfit          a lab, a layer or a number of hosts that cannot be
 ├── NoLab              no lab of that name is up
 ├── NoNode             the lab has no such host
-├── LayerMissing       there is no snapshot of that name
-├── LayerExists        a snapshot of that name exists already
-├── LayerInUse         hosts or snapshots depend on this snapshot
+├── LayerMissing       no golden layer of that name was saved
+├── LayerExists        a golden layer of that name was saved before
+├── LayerInUse         something is built on that golden layer
 ├── ProgramFailed      a program that the lab runs ended with an error
 ├── NoPower            a host that must run is off
 └── BootFailed         a host did not come up
@@ -93,26 +93,26 @@ class LayerMissing(LabError):
     def __init__(self, layer: str, *, known: Sequence[str]) -> None:
         self.layer = layer
         there = f"there are {', '.join(known)}" if known else "none was saved yet"
-        super().__init__(f"There is no snapshot {layer!r}: {there}.")
+        super().__init__(f"There is no layer {layer!r}: {there}.")
 
 
 class LayerExists(LabError):
-    """Choose another name, or remove the snapshot with `hearth lab drop`."""
+    """Choose another name, or remove the layer with `hearth lab drop`."""
 
     def __init__(self, layer: str) -> None:
         self.layer = layer
         super().__init__(
-            f"A snapshot {layer!r} exists already: choose another name, or remove it with "
+            f"A layer {layer!r} was saved before: choose another name, or remove it with "
             f"`hearth lab drop {layer}`."
         )
 
 
 class LayerInUse(LabError):
-    """End the lab that uses the snapshot with `hearth lab down`, or drop that snapshot first."""
+    """End the lab that is built on the layer with `hearth lab down`, or drop that layer first."""
 
     def __init__(self, layer: str, user: Path) -> None:
         self.layer, self.user = layer, user
-        super().__init__(f"The snapshot {layer!r} cannot be removed: {user} depends on it.")
+        super().__init__(f"The layer {layer!r} cannot be removed: {user} is built on it.")
 
 
 class ProgramFailed(LabError):

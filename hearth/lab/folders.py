@@ -31,7 +31,7 @@ class Folders:
 
     @property
     def layers(self) -> Path:
-        """Snapshots, which `down` keeps."""
+        """Golden layers, which `down` leaves."""
         return self.root / "layers"
 
     @property

@@ -46,7 +46,7 @@ def tell_nobody(text: str) -> None:
 class Lab:
     """`Lab(name="x")` is the lab of that name, whether it is up or not; without, the setting's.
 
-    Several labs can be up side by side: they share the base tree, the snapshots and the
+    Several labs can be up side by side: they share the base tree, the golden layers and the
     packages' proxy. `tell` is called with a line before work that takes long.
     """
 
@@ -92,7 +92,7 @@ class Lab:
         return hosts
 
     def down(self) -> bool:
-        """Remove the lab; snapshots are kept. Returns False if there was nothing to remove."""
+        """Remove it to the last trace; golden layers stay. False when there was nothing of it."""
         programs.check()
         with self.folders.alone():
             there = self.folder.exists() or bool(self.network.namespaces())
@@ -102,7 +102,7 @@ class Lab:
         return there
 
     def save(self, layer: str) -> None:
-        """Save the hosts' disks as a snapshot; running hosts are restarted."""
+        """Keep what the hosts have become as a golden layer; those that run are restarted."""
         programs.check()
         self.folders.layer(layer)
         nodes = self.nodes()
@@ -118,7 +118,7 @@ class Lab:
             node.wait()
 
     def drop(self, layer: str) -> None:
-        """Remove a snapshot."""
+        """Remove a golden layer."""
         programs.check()
         with self.folders.alone():
             self.layers.drop(layer)

@@ -1,4 +1,4 @@
-"""Snapshots of hosts' disks, from which hosts of any lab can start."""
+"""Golden layers: what hosts have become, kept to begin with, of any lab, as often as wanted."""
 
 from pathlib import Path
 

@@ -114,7 +114,7 @@ def fitting_address(text: str) -> IPv4Address:
     try:
         address = IPv4Address(text)
     except ValueError as error:
-        raise NameUnfit(f"{text!r} is not a valid address, such as {address_of(1)}.") from error
+        raise NameUnfit(f"{text!r} is no address, such as {address_of(1)}.") from error
     first = BRIDGE_ADDRESS - 1
     if not BRIDGE_ADDRESS < address < first + 2 ** (32 - PREFIX) - 1:
         raise NameUnfit(f"{address} is not on the lab's network, {first}/{PREFIX}.")

@@ -231,7 +231,7 @@ def logs_command(
 
 @contextmanager
 def told() -> Iterator[None]:
-    """What a person can mend is said in one sentence on standard error; exit code 1."""
+    """Report the errors that a user can correct in one sentence on standard error; exit code 1."""
     try:
         yield
     except ServiceError as error:
@@ -245,7 +245,7 @@ def told() -> Iterator[None]:
 
 
 def exit_code_of(work: Callable[[], int]) -> int:
-    """The exit code of a start, whose errors have been told."""
+    """Run a start, report its errors and return its exit code."""
     try:
         with told():
             return work()

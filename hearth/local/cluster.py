@@ -90,7 +90,7 @@ def _unreadable(inventory: Path, printed: str) -> LocalError:
 
 
 def _answers(url: str, ca: Path | None) -> bool:
-    """Whether the agent is there; the machines that it does not stand on refuse at once."""
+    """Return whether the agent answers; machines without it refuse the connection."""
     try:
         answer = httpx2.get(
             f"{url}/health", verify=trusting(ca), timeout=ASK_SECONDS, trust_env=False

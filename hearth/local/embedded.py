@@ -1,4 +1,4 @@
-"""The services of an instance on one machine, and what each of them is told."""
+"""The services of an instance on one machine, and the settings of each."""
 
 import json
 import sys

@@ -33,7 +33,7 @@ class LocalError(Exception):
 
 
 class StateError(LocalError):
-    """Choose another directory with `--state-dir`, or mend this one as the message says."""
+    """Choose another directory with `--state-dir`, or correct this one as the message says."""
 
 
 class StateUnusable(StateError):
@@ -171,7 +171,7 @@ class ServiceError(LocalError):
 
 
 class StartFailed(ServiceError):
-    """Correct the error in the service's last lines; all services are stopped again."""
+    """Correct the error in the service's last lines. All services were stopped."""
 
     def __init__(self, service: str, reason: str, *, log: Path, evidence: Sequence[str]) -> None:
         super().__init__(
@@ -183,13 +183,14 @@ class StartFailed(ServiceError):
 
 
 class NotReplaced(ServiceError):
-    """Read the service's log; the service that ran before runs again."""
+    """Read the service's log. The previous service was started again."""
 
     def __init__(
         self, service: str, before: str, reason: str, *, log: Path, evidence: Sequence[str]
     ) -> None:
         super().__init__(
-            f"{service} did not start ({reason}); {before} runs again. Its lines are in {log}.",
+            f"{service} did not start ({reason}), so {before} was started again. "
+            f"Read the log in {log}.",
             service,
             evidence,
         )

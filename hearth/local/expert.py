@@ -17,10 +17,10 @@ from hearth.service.state import StateDir
 
 
 def ready_models(state: StateDir, catalogue: Catalogue, console: Console) -> list[Model]:
-    """The models that the expert tries, best first: those that are missing are fetched.
+    """Return the models that the expert tries, best first; download missing ones.
 
-    Raises the errors of `hearth.models.errors`. A damaged file is not replaced in silence: it
-    may be the first sign of a failing disk, so the error says what mends it.
+    Raises the errors of `hearth.models.errors`. A damaged file is not replaced
+    automatically: it may be the first sign of a failing disk, so the error names the remedy.
     """
     store = ModelStore(state.models)
     models = [catalogue[name] for name in chosen(state)]

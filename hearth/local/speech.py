@@ -1,4 +1,4 @@
-"""What hears and speaks in the embedded mode: its models, its two services, and who is told."""
+"""Speech-to-text and text-to-speech in the embedded mode: models, services and registration."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ from hearth.models.store import ModelStore
 from hearth.service.names import SPEECH_STT, SPEECH_TTS, port_of
 
 MODELS: Final = {SPEECH_STT: "moonshine-tiny-en", SPEECH_TTS: "en-us-joe"}
-"""What hears and speaks when nobody has chosen."""
+"""The default models."""
 
 ROOMY_BYTES: Final = 3_000_000_000
 """With less memory than this, expert, agent and speech together leave little for anything else."""
@@ -27,19 +27,19 @@ START_SECONDS: Final = 180.0
 
 
 def speech_services(options: Options) -> list[Service]:
-    """One service a duty; none when speech is left out."""
+    """Return one service per duty; none if speech is disabled."""
     if not options.speech:
         return []
     return [_service(options, SPEECH_STT, "stt"), _service(options, SPEECH_TTS, "tts")]
 
 
 def speech_urls(options: Options) -> dict[str, str]:
-    """Where the services of speech answer, by their names."""
+    """Return the URLs of the speech services by name."""
     return {service.name: service.url for service in speech_services(options)}
 
 
 def speech_instances(options: Options) -> list[dict[str, str]]:
-    """What the gateway is told of them."""
+    """Return the speech services as instances of the gateway."""
     return [
         {
             "url": service.url,
@@ -76,7 +76,7 @@ def little_memory(options: Options) -> str | None:
 
 
 def _is_ready(model: SpeechModel, store: ModelStore) -> bool:
-    """Damaged files are not replaced in silence: the error says what mends them."""
+    """Return whether all files are present. Damaged files raise an error with the remedy."""
     try:
         for file in model.files:
             store.ready(file)

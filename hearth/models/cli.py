@@ -13,6 +13,8 @@ from rich.table import Table
 from hearth.models.catalogue import Catalogue, SpeechModel
 from hearth.models.choice import choose, remove, with_model
 from hearth.models.errors import ModelError
+from hearth.models.evaluate import evaluate
+from hearth.models.evaluation import Evaluation
 from hearth.models.listing import row_of, speech_row_of
 from hearth.models.progress import Bar
 from hearth.models.pull import pull, pull_speech
@@ -31,11 +33,14 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 
 def commands(app: typer.Typer) -> None:
     """Add the group `models` to the command."""
-    group = typer.Typer(help="List, download, choose and remove models.", no_args_is_help=True)
+    group = typer.Typer(
+        help="List, download, choose, measure and remove models.", no_args_is_help=True
+    )
     group.command("list")(list_models)
     group.command("pull")(pull_model)
     group.command("use")(use_model)
     group.command("remove")(remove_model)
+    group.command("eval")(evaluate_model)
     app.add_typer(group, name="models")
 
 
@@ -89,9 +94,35 @@ def remove_model(name: Name, state_dir: StateOption = None) -> None:
     typer.echo(f"{name} is removed." if removed else f"{name} was not here.")
 
 
+def evaluate_model(
+    name: Annotated[
+        str, typer.Argument(help="A model or an expert; default: the one that answers `auto`.")
+    ] = "auto",
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=10, max=300, help="Time for all tasks.")
+    ] = 300.0,
+    state_dir: StateOption = None,
+    *,
+    as_json: JsonOption = False,
+) -> None:
+    """Measure what a model can do here: tools, JSON, code, English, German, and its speed.
+
+    Hearth must be running. It takes five minutes at most. `hearth models list` shows the result.
+    """
+    with said_in_one_line():
+        evaluation, tasks = evaluate(_state(state_dir), name, seconds)
+    if as_json:
+        result = evaluation.model_dump(mode="json")
+        typer.echo(json.dumps({"evaluation": result, "tasks": tasks}, indent=2))
+        return
+    for task in tasks:
+        typer.echo(f"{task['id']}: {'done' if task['done'] else task['reason']}")
+    typer.echo(f"{evaluation.model}: {evaluation.summary()}")
+
+
 @contextmanager
 def said_in_one_line() -> Iterator[None]:
-    """An error that a person can mend is one line and exit code 1."""
+    """Report errors that a user can correct in one line; exit code 1."""
     try:
         yield
     except (ModelError, SettingsError, ControlFailed) as error:
@@ -126,8 +157,10 @@ def _table(rows: list[dict[str, Any]]) -> Table:
     for title in ("Model", "Size", "Memory", "Here", "About"):
         table.add_column(title, justify="right" if title in ("Size", "Memory") else "left")
     for row in rows:
-        memory = f"{row['ram_bytes'] / 1e9:.1f} GB"
-        table.add_row(row["name"], row["parameters"], memory, _where(row), row["about"])
+        memory, about = f"{row['ram_bytes'] / 1e9:.1f} GB", row["about"]
+        if row["evaluation"]:
+            about += f"\n{Evaluation.model_validate(row['evaluation']).summary()}"
+        table.add_row(row["name"], row["parameters"], memory, _where(row), about)
     return table
 
 

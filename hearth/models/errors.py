@@ -6,6 +6,9 @@ ModelError
 ├── ModelMissing           in the catalogue, not in the store
 ├── ModelDamaged           the bytes are not the pinned ones
 ├── ChoiceInvalid          expert.json does not say what it must
+├── EvaluationsInvalid     evaluations.json does not say what it must
+├── NoInstance             a model can be measured only while Hearth runs
+├── EvaluationFailed       its run did not end well
 ├── ModelInUse             it is the one the instance runs
 ├── DiskFull               no room for it
 ├── StoreUnusable          its folder cannot be written
@@ -61,7 +64,7 @@ class ModelMissing(ModelError):
 
 
 class ModelDamaged(ModelError):
-    """Get the file anew with `hearth models pull NAME`."""
+    """Download the file again with `hearth models pull NAME`."""
 
     def __init__(self, name: str, what: Path | str) -> None:
         self.name = name
@@ -69,6 +72,25 @@ class ModelDamaged(ModelError):
             f"{what} is damaged: its sha256 is not the one that the catalogue has for {name}.",
             f"Download it again with `hearth models pull {name}`.",
         )
+
+
+class EvaluationsInvalid(ModelError):
+    """Remove the file and evaluate the models again."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        super().__init__(f"{file} does not hold evaluations of models.")
+
+
+class NoInstance(ModelError):
+    """Start it with `hearth up`."""
+
+    def __init__(self) -> None:
+        super().__init__("Hearth does not run here.")
+
+
+class EvaluationFailed(ModelError):
+    """See `hearth runs show`."""
 
 
 class ModelInUse(ModelError):
@@ -80,7 +102,7 @@ class ModelInUse(ModelError):
 
 
 class ChoiceInvalid(ModelError):
-    """Choose a model anew with `hearth models use NAME`."""
+    """Select a model again with `hearth models use NAME`."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -99,7 +121,7 @@ class DiskFull(ModelError):
 
 
 class StoreUnusable(ModelError):
-    """Check who owns the state directory, or choose another with `--state-dir`."""
+    """Check the owner of the state directory, or use another one with `--state-dir`."""
 
     def __init__(self, place: Path, error: OSError) -> None:
         self.place = place

@@ -6,15 +6,20 @@ import psutil
 
 from hearth.models.catalogue import Model, SpeechModel
 from hearth.models.choice import chosen
+from hearth.models.evaluation import evaluations
 from hearth.models.store import ModelStore
 from hearth.service.state import StateDir
 
 
 def row_of(model: Model, state: StateDir) -> dict[str, Any]:
-    """The facts of one model, whether its file is `installed`, `fits` this machine, is `in_use`."""
+    """The facts of one model, its last `evaluation`, and whether its file is `installed`, `fits`
+    this machine and is `in_use`.
+    """
     facts = model.model_dump(mode="json", exclude={"source", "sha256", "chat_template"})
+    evaluation = evaluations(state).get(model.name)
     return {
         **facts,
+        "evaluation": evaluation and evaluation.model_dump(mode="json"),
         "installed": ModelStore(state.models).installed(model),
         "fits": model.fits(psutil.virtual_memory().total),
         "in_use": model.name == chosen(state)[0],

@@ -63,7 +63,7 @@ class Bar:
         self._bars.stop()
 
     def step(self, text: str) -> None:
-        """Begin the bar anew under another description."""
+        """Restart the progress bar with another description."""
         description = f"{self.name}: {text}"
         self._bars.reset(self._task, total=None, visible=True, description=description)
 

@@ -85,7 +85,7 @@ class ModelStore:
         """
         if sha256_of(fetched, progress) != model.sha256:
             fetched.unlink()
-            raise ModelDamaged(model.name, "What was fetched (and is deleted)")
+            raise ModelDamaged(model.name, "The downloaded file (now deleted)")
         self._stamp_path(model).unlink(missing_ok=True)
         path = fetched.replace(self.path(model))
         self._write_stamp(model, path)

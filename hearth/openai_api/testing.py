@@ -58,9 +58,10 @@ class Received:
 
 
 class ScriptedModel:
-    """Serves `/v1/chat/completions`, `/v1/completions`, `/v1/embeddings`, `/v1/models`, `/health`,
-    `/metrics` and `/slots` the way llama-server does: no status line before the first word, a
-    queue in front of its slots, and each request's prompt and answer counted in words.
+    """Serves `/v1/chat/completions`, `/v1/completions`, `/v1/embeddings`, `/v1/rerank`,
+    `/v1/models`, `/health`, `/metrics` and `/slots` the way llama-server does: no status line
+    before the first word, a queue in front of its slots, and each request's prompt and answer
+    counted in words.
 
     `key`: what `/v1` demands as Bearer key. `stops_unary=False` plays a server that goes on working
     when the caller of a request without `stream` hangs up. `names` are the ids of its models.
@@ -121,6 +122,7 @@ class ScriptedModel:
             return
         answer = Answering(receive, send)
         path, headers = scope["path"], {k.decode(): v.decode() for k, v in scope["headers"]}
+        texts = {"/v1/embeddings": self._embed, "/v1/rerank": self._rank}
         routes = {"/health": self._health, "/metrics": self._metrics, "/slots": self._slots}
         if path in routes:
             await routes[path](answer)
@@ -132,8 +134,8 @@ class ScriptedModel:
             await answer.json({"object": "list", "data": [_model(name) for name in self.names]})
         elif scope["method"] == "POST" and path in _PIECES:
             await self._complete(path, headers, answer)
-        elif scope["method"] == "POST" and path == "/v1/embeddings":
-            await self._embed(headers, answer)
+        elif scope["method"] == "POST" and path in texts:
+            await texts[path](headers, answer)
         else:
             await answer.error(404, "File Not Found", "not_found_error")
 
@@ -240,6 +242,25 @@ class ScriptedModel:
         count = sum(len(words_of(str(text))) for text in inputs)
         usage = {"prompt_tokens": count, "total_tokens": count}
         await answer.json({"object": "list", "model": body["model"], "data": data, "usage": usage})
+        self._note(received, "answered")
+
+    async def _rank(self, headers: dict[str, str], answer: "Answering") -> None:
+        """As llama-server with `--rerank` does: best first. A text scores a point for each word of
+        the query that it has."""
+        body = await answer.read_json()
+        received = Received("/v1/rerank", headers, body)
+        with self._change:
+            self.requests.append(received)
+        wanted = {*body["query"].lower().split()}
+        found = [wanted.intersection(text.lower().split()) for text in body["documents"]]
+        scores = [float(len(words)) for words in found]
+        ranked = sorted(range(len(scores)), key=lambda index: -scores[index])
+        results = [{"index": index, "relevance_score": scores[index]} for index in ranked]
+        count = sum(len(words_of(body["query"] + " " + text)) for text in body["documents"])
+        usage = {"prompt_tokens": count, "total_tokens": count}
+        results = results[: body.get("top_n")]
+        whole = {"model": body["model"], "object": "list", "usage": usage, "results": results}
+        await answer.json(whole)
         self._note(received, "answered")
 
     async def _health(self, answer: "Answering") -> None:

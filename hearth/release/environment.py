@@ -1,11 +1,12 @@
-"""Our own code and all that it needs, as archives that a machine unpacks into an environment.
+"""Archives of our code and its dependencies, which a machine unpacks into an environment.
 
-What others wrote comes in sets, each from a lock of its own: a machine gets those that its services
-need. A set is fetched, checked by the sha256 of each wheel and installed on the controller, once
-per lock, architecture and Python; our own code is one small archive per version. All of them hold
-the same bytes wherever the same Python makes them: their paths begin at the environment's root,
-`lib/python3.11` and `bin`. Bytecode is in them where the controller has the machines' Python, since
-the smallest machine takes longest to compile it; what lacks it is compiled where it is unpacked.
+The dependencies are grouped in sets, each with a separate lock file: a machine gets the sets that
+its services need. A set is fetched, checked by the sha256 of each wheel and installed on the
+controller, once per lock, architecture and Python; our own code is one small archive per version.
+All of them hold the same bytes wherever the same Python makes them: their paths begin at the
+environment's root, `lib/python3.11` and `bin`. Bytecode is in them where the controller has the
+machines' Python, since the smallest machine takes longest to compile it; what lacks it is compiled
+where it is unpacked.
 """
 
 import fcntl

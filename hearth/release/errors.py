@@ -15,7 +15,7 @@ class ReleaseError(Exception):
 
 
 class CommandFailed(ReleaseError):
-    """Read its output, mend what it names, and run this again; wheels need a package index once."""
+    """Read its output, correct the cause and run this again; wheels need a package index once."""
 
     def __init__(self, command: Sequence[str], output: str) -> None:
         self.command, self.output = list(command), output

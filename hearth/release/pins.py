@@ -60,7 +60,7 @@ def pin(file: Path, name: str, version: str, *, get: Fetch = fetch) -> dict[str,
 
 
 class _Move:
-    """Replaces one version number by another wherever it stands in an address."""
+    """Replaces one version number by another in addresses."""
 
     def __init__(self, old: str, new: str) -> None:
         self.old, self.new = old, new

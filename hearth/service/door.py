@@ -1,4 +1,4 @@
-"""The port of a service that speaks TLS, where who speaks plain HTTP is shown the way."""
+"""The port of a service with TLS, where requests by plain HTTP are redirected."""
 
 import asyncio
 import socket
@@ -18,7 +18,7 @@ HANDSHAKE: Final = 0x16
 """The first byte of every TLS connection: the content type of RFC 8446, 5.1."""
 
 HELLO_SECONDS: Final = 10.0
-"""How long who connects may take until it is clear what it speaks."""
+"""Time limit for the first bytes of a connection, which determine its protocol."""
 
 LONGEST_HEAD: Final = 8 * 1024
 
@@ -145,8 +145,8 @@ async def show_the_way(connection: socket.socket) -> None:
 
 
 def redirect(head: str) -> bytes:
-    """The answer to a request with this head: 308 for who looks, 400 for who has sent a body,
-    and perhaps a key, in clear."""
+    """Return the answer to a plain request with this head: 308 for a safe method, 400 for a
+    request that sent a body, and perhaps a key, without encryption."""
     line, *fields = head.split("\r\n")
     method, _, rest = line.partition(" ")
     host = next((f[5:].strip() for f in fields if f.lower().startswith("host:")), "")

@@ -68,8 +68,8 @@ def configure_logs(service: str, *, level: str = "info") -> None:
 
 
 async def lasting(work: Callable[[], Awaitable[None]], *, pause: float = 10.0) -> None:
-    """Do what lasts as long as the service, until cancelled: an error that nobody foresaw is told,
-    and `pause` seconds later it begins anew.
+    """Run a task for as long as the service, until cancelled. An unexpected error is logged, and
+    the task starts again after `pause` seconds.
     """
     while True:
         try:
@@ -95,7 +95,7 @@ def on_one_line(logger: Any, method: str, line: Any) -> str:
 
 
 def _tell_what_ends() -> None:
-    """The command line and pytest have ways of their own, which stay."""
+    """Log unhandled exceptions, unless the command line or pytest has installed its own hook."""
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = _process_ended
     if threading.excepthook is threading.__excepthook__:

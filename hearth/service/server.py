@@ -5,7 +5,7 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import NoReturn
 
@@ -58,9 +58,12 @@ class GracefulServer(uvicorn.Server):
         *,
         on_stop: Callable[[], None] | None = None,
         certificate: Certificate | None = None,
+        more: Sequence[socket.socket] = (),
     ) -> None:
         super().__init__(config)
         self.health, self.on_stop, self.certificate = health, on_stop, certificate
+        self._more = more
+        """Bound sockets on which plain HTTP is spoken, with or without a certificate."""
         self._door: Door | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -72,7 +75,16 @@ class GracefulServer(uvicorn.Server):
             [listening] = sockets
             listening.listen(self.config.backlog)
             self._door = Door(listening, self._protocol, self.config.ssl, self.certificate)
+        if not self.should_exit:
+            await self._listen_to_more()
         self._log_started_message(sockets)
+
+    async def _listen_to_more(self) -> None:
+        loop, backlog = asyncio.get_running_loop(), self.config.backlog
+        for one in self._more:
+            self.servers.append(await loop.create_server(self._protocol, sock=one, backlog=backlog))
+            host, port = one.getsockname()[:2]
+            log.info("listens_with_plain_http", host=host, port=port)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         if self._door is not None:
@@ -80,7 +92,7 @@ class GracefulServer(uvicorn.Server):
         await super().shutdown(sockets)
 
     def _protocol(self) -> asyncio.Protocol:
-        """What speaks HTTP on one connection, as uvicorn itself makes it."""
+        """Return the HTTP protocol of one connection, as uvicorn itself creates it."""
         made = self.config.http_protocol_class(  # type: ignore[call-arg]
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
@@ -104,12 +116,14 @@ def serve(
     on_stop: Callable[[], None] | None = None,
     certificate: Certificate | None = None,
     http: type[asyncio.Protocol] | None = None,
+    more: Sequence[tuple[str, int]] = (),
 ) -> None:
     """Serve until SIGTERM or SIGINT, then finish what is under way within `drain_seconds`.
 
     With a `certificate`, TLS is spoken. `on_stop` is called at the signal, so that endless answers
     (event streams) can end themselves. `http` speaks HTTP on each connection in the place of
     `BoundedHttp`; then nothing is made of `X-Forwarded-For` either, and WebSockets are not spoken.
+    `more` are further addresses, on which plain HTTP is spoken.
     Raises `SystemExit` with another code than 0 when the address cannot be bound.
     """
     config = uvicorn.Config(
@@ -127,8 +141,14 @@ def serve(
         ssl_certfile=None if certificate is None else certificate.chain,
         ssl_keyfile=None if certificate is None else certificate.key,
     )
-    server = GracefulServer(config, health, on_stop=on_stop, certificate=certificate)
     sockets = [_bound(host, port)]
+    server = GracefulServer(
+        config,
+        health,
+        on_stop=on_stop,
+        certificate=certificate,
+        more=[_bound(*address) for address in more],
+    )
     # uvicorn raises the captured signal again after its clean end; a clean stop exits with 0.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
@@ -139,13 +159,13 @@ def serve(
 
 
 def begin_anew() -> NoReturn:
-    """Become what this process was when it started, with the same command, environment and id.
+    """Execute this process again, with the same command, environment and process id.
 
-    So whoever keeps it counts no end: Nomad lets a task that has ended for the fourth time in five
-    minutes wait until they are over.
+    The supervisor therefore counts no end: Nomad delays a task that has ended for the fourth time
+    within five minutes.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)  # What is ignored stays so in the next program.
+        signal.signal(number, signal.SIG_DFL)  # An ignored signal stays ignored in the new program.
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])

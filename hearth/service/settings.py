@@ -27,8 +27,8 @@ class StrictSettings(BaseSettings):
     def load(cls) -> Self:
         """Read the environment.
 
-        Raises `SettingsError` for a name under our prefix that is no setting (a misspelt one is
-        never ignored), a missing setting, or a value that does not fit.
+        Raises `SettingsError` for an unknown name under the prefix (a misspelt name is never
+        ignored), a missing setting, or an invalid value.
         """
         prefix = str(cls.model_config["env_prefix"])
         known = {f"{prefix}{name}".upper() for name in cls.model_fields}
@@ -73,9 +73,9 @@ class TlsSettings(StrictSettings):
 
 
 def trusting(ca_file: Path | None) -> ssl.SSLContext:
-    """TLS towards others that trusts this CA and no other; without one, those of the system.
+    """Return a TLS client context that trusts only this CA; without one, the CAs of the system.
 
-    Raises `SettingsError` when the file is no certificate.
+    Raises `SettingsError` if the file is not a certificate.
     """
     if ca_file is None:
         return _trusting_the_system()
@@ -87,7 +87,7 @@ def trusting(ca_file: Path | None) -> ssl.SSLContext:
 
 @cache
 def _trusting_the_system() -> ssl.SSLContext:
-    """Read once: there are some 150 of them, 20 ms for each who asks."""
+    """Cached, because reading about 150 certificates takes 20 ms."""
     return ssl.create_default_context()
 
 

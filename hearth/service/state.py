@@ -112,11 +112,11 @@ def ensure_state_dir(state: StateDir) -> None:
 
 
 def read_instance(state: StateDir) -> Instance | None:
-    """What runs on this state directory now.
+    """Return the instance that runs on this state directory.
 
-    None without the file, when it is no instance of this version, or when the process that wrote
-    it is gone: a crash leaves the file behind, so the lock decides, and the process id where there
-    is no lock file.
+    None without the file, if it was written by another version, or if the process that wrote
+    it has ended. A crash leaves the file behind, so the lock decides; without a lock file, the
+    process id does.
     """
     try:
         instance = Instance.model_validate_json(state.instance_file.read_bytes())
@@ -148,7 +148,7 @@ def process_runs(pid: int) -> bool:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether another open file holds the exclusive `flock` on `path`; no file is no lock."""
+    """Return whether another open file holds the exclusive `flock` on `path`."""
     try:
         probe = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -25,7 +25,7 @@ BODY_RATE: Final = 500
 TOO_SLOW: Final = CODES[408]
 INVALID: Final = "This is not a valid HTTP request."
 NO_HTTP: Final = "invalid_http"
-"""The code of the error of who is told so."""
+"""The error code of `INVALID`."""
 AT_ONCE: Final = struct.pack("ii", 1, 0)
 """Of `SO_LINGER`: a socket that is closed is reset."""
 
@@ -70,8 +70,10 @@ class EndsWithConnection:
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """Closes the connection of who opens it and says nothing, sends a head without end, stops in
-    the middle of a body, or sends on after its answer what begins no request.
+    """HTTP protocol with time limits.
+
+    Closes a connection without a request, with a head that does not end, a body that stops in the
+    middle, or data after the answer that is not a request.
 
     uvicorn itself bounds the silence between two requests only, until the first byte. Nothing is
     added to a request whose head comes in one piece, as all but hostile ones do.
@@ -135,7 +137,7 @@ class BoundedHttp(HttpToolsProtocol):
             self._late = self.loop.call_later(self.head_seconds, self._give_up)
 
     def _parse(self, data: bytes) -> None:
-        """As uvicorn does, but for who offers to go on in another protocol."""
+        """Parse as uvicorn does, but accept upgrades only to WebSocket."""
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserError:
@@ -151,7 +153,7 @@ class BoundedHttp(HttpToolsProtocol):
                 self._pass_over_offer(data[offer.args[0] :])
 
     def _should_upgrade(self) -> bool:
-        """Uvicorn need not begin what offers something: it is begun when that is decided."""
+        """Return true: `_parse` decides later whether a request is upgraded."""
         return True
 
     def _pass_over_offer(self, rest: bytes) -> None:

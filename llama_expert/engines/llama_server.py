@@ -13,7 +13,7 @@ def check(binary: Path | None) -> Path:
     """The program to run; raises `EngineMissing` where there is none."""
     if binary is not None:
         if not os.access(binary, os.X_OK):
-            raise EngineMissing(f"{binary} is no program: see LLAMA_EXPERT_LLAMA_SERVER_BINARY.")
+            raise EngineMissing(f"{binary} is not a program: set LLAMA_EXPERT_LLAMA_SERVER_BINARY.")
         return binary
     found = shutil.which(PROGRAM)
     if found is None:

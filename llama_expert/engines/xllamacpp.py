@@ -34,7 +34,7 @@ def serve(job: Job) -> None:
     params.endpoint_metrics = params.endpoint_slots = True
     params.verbosity = ERRORS_ONLY
     params.ui = False
-    # No page of another origin may call an expert, not even one that was told the key.
+    # No page of another origin may call an expert, not even one that has the key.
     params.cors_origins, params.cors_origins_explicit, params.cors_credentials = "", True, False
     try:
         server = xllamacpp.Server(params)

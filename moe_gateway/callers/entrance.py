@@ -14,6 +14,7 @@ from moe_gateway.callers.behalf import HEADER, read
 from moe_gateway.callers.corked import Line
 from moe_gateway.callers.keyring import Keyring
 from moe_gateway.callers.limits import UNLIMITED, Caller
+from moe_gateway.callers.listeners import Listeners
 from moe_gateway.errors import (
     Headers,
     caller_closed,
@@ -36,11 +37,12 @@ from moe_gateway.responses.request import Request, decoded, encoded, read_reques
 from moe_gateway.responses.store import ResponseStore
 from moe_gateway.routing.addresses import refuse_addresses
 from moe_gateway.routing.audio import form_look
-from moe_gateway.routing.body import Kind, look_at
+from moe_gateway.routing.body import WORTH_KEEPING, Kind, Look, check_documents, look_at
 from moe_gateway.routing.choice import AUTO, choose, choose_named, having, known_models
+from moe_gateway.routing.prefix import Prefixes
 from moe_gateway.settings import Settings
 from moe_gateway.translated import TranslatedReply
-from moe_gateway.upstream.headers import Heard
+from moe_gateway.upstream.headers import Heard, session_of
 
 if TYPE_CHECKING:
     from moe_gateway.ollama.reply import OllamaReply
@@ -71,6 +73,8 @@ class Entrance:
     ) -> None:
         self.settings, self.keys, self.instances = settings, keys, instances
         self.responses = responses
+        self.listeners = Listeners(settings.listeners, keys)
+        self.prefixes = Prefixes()
         self.draining = False
 
     async def read(
@@ -109,17 +113,25 @@ class Entrance:
         if isinstance(reply, TranslatedReply):
             kind, path, body, notice = self._translated(reply, path, body, caller)
         look = form_look(content_type, body) if kind == "stt" else look_at(body)
-        if kind == "chat" and look.says_nothing:
-            raise no_messages()
-        look.refuse_unsupported()
-        if kind == "tts":
-            look.stream = False  # Signs of life would be a part of the sound.
+        _check(kind, body, look)
         if kind != "stt" and not self.settings.allow_addresses:
             refuse_addresses(body)
+        if kind == "chat" and len(body) >= WORTH_KEEPING and self.settings.stable_prefixes:
+            body, notice = self._stable(body, look, told, caller, notice)
         asked = Asked(kind, path, headers, told, body, look, caller, depth, content_type)
         if notice:
             asked.notice = notice
         return asked
+
+    def _stable(
+        self, body: bytes, look: Look, told: Heard, caller: Caller, notice: str
+    ) -> tuple[bytes, str]:
+        """The body without volatile lines at the beginning of its prompt, and the notice with what
+        was moved. An agent reads the last turn itself, so nothing is moved there."""
+        if any(one.settings.lists_models for one in having(look.model, self.instances)):
+            return body, notice
+        stable = self.prefixes.stable(caller.name, session_of(told.own), body, look)
+        return stable.body, notice + stable.notice
 
     def _translated(
         self, reply: TranslatedReply, path: str, body: bytes, caller: Caller
@@ -183,7 +195,7 @@ class Entrance:
 
     def _admit(self, scope: Scope, own: Mapping[bytes, bytes]) -> tuple[Caller, int]:
         """Who calls, or on whose behalf an agent does, and how many agents stand between."""
-        caller = self.keys.caller_with(own)
+        caller = self.listeners.caller_of(scope, own)
         if caller is None:
             raise no_key()
         if scope["method"] != "POST":
@@ -246,6 +258,17 @@ class Entrance:
             if one.settings.lists_models and model in one.names:
                 return one.needs_scope.get(model, "workflows")
         return "chat"
+
+
+def _check(kind: Kind, body: bytes, look: Look) -> None:
+    """Check what the kind of a request demands of its fields. Raises `Refused` (400)."""
+    if kind == "chat" and look.says_nothing:
+        raise no_messages()
+    look.refuse_unsupported()
+    if kind == "rerank":
+        check_documents(body)
+    if kind in ("tts", "rerank"):
+        look.stream = False  # Signs of life would be a part of the sound or of the document.
 
 
 def _checked(content_type: bytes) -> bytes:

@@ -83,13 +83,14 @@ def details_of(name: str, instances: Sequence[Instance]) -> Json:
 
 
 def capabilities_of(instance: Instance) -> list[str]:
-    """Of chat, tools, vision, json and embeddings what it can."""
+    """Of chat, tools, vision, json, embeddings and rerank what it can."""
     can = {
         "chat": instance.chat,
         "tools": instance.chat and instance.tools != "none",
         "vision": instance.vision,
         "json": instance.chat and instance.structured,
         "embeddings": instance.embeddings,
+        "rerank": instance.rerank,
     }
     return [name for name, yes in can.items() if yes]
 

@@ -148,6 +148,16 @@ HOT_BODIES: Final[dict[str, tuple[str, str, Json]]] = {
         "application/json",
         _body(["input"], input=TEXTS, encoding_format={"enum": ["float", "base64"]}),
     ),
+    "/v1/rerank": (
+        "Rank texts by how well they fit a question",
+        "application/json",
+        _body(
+            ["query", "documents"],
+            query={"type": "string"},
+            documents={"type": "array", "items": {"type": "string"}, "minItems": 1},
+            top_n={"type": ["integer", "null"], "minimum": 1},
+        ),
+    ),
     "/v1/responses": (
         "Answer a conversation, as a response",
         "application/json",

@@ -6,6 +6,7 @@ from typing import Any, Final
 from moe_gateway.errors import unsupported_field
 from moe_gateway.messages.blocks import messages_of, system_of, wrong
 from moe_gateway.responses.tools import NOT_IN_A_HEADER
+from moe_gateway.turns import strict
 
 Json = dict[str, Any]
 
@@ -50,7 +51,7 @@ def read_request(fields: Json) -> Request:
     for ours, theirs in RENAMED.items():
         if fields.get(ours):
             body[theirs] = fields[ours]
-    body["messages"] = system + messages_of(fields.get("messages"))
+    body["messages"] = strict(system + messages_of(fields.get("messages")))
     body |= ({"tools": tools} if tools else {}) | _choice(fields.get("tool_choice"), tools)
     body |= _thinking(fields.get("thinking")) | _output(fields) | _user(fields.get("metadata"))
     if fields.get("stream"):

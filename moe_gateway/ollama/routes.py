@@ -17,8 +17,9 @@ from moe_gateway.routing.choice import known_models
 
 Json = dict[str, Any]
 
-API_VERSION: Final = "0.12.11"
-"""The release of Ollama whose API this is; programs ask whether it is new enough for them."""
+API_VERSION: Final = "0.14.2"
+"""The release of Ollama whose API this is. Programs ask whether it is new enough for them: VS Code
+wants 0.6.4, what uses `/v1/responses` 0.13.3, and what uses `/v1/messages` 0.14.0."""
 
 REFUSED: Final = (
     *(("POST", "/api/pull"), ("POST", "/api/push"), ("POST", "/api/create")),

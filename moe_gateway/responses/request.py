@@ -10,6 +10,7 @@ from moe_gateway.errors import nested_too_deeply, unsupported_field
 from moe_gateway.responses.items import Conversation, wrong
 from moe_gateway.responses.store import KeyResponses
 from moe_gateway.responses.tools import chat_tools, functions_of
+from moe_gateway.turns import strict
 
 Json = dict[str, Any]
 
@@ -88,7 +89,7 @@ def read_request(fields: Json, stored: KeyResponses) -> Request:
     for ours, theirs in RENAMED.items():
         if fields.get(ours) is not None:
             body[theirs] = fields[ours]
-    body["messages"] = _instructions(fields) + conversation.messages()
+    body["messages"] = strict(_instructions(fields) + conversation.messages())
     body |= chat_tools(functions, fields.get("tool_choice"), dropped=bool(dropped))
     body |= _format(fields) | _logprobs(fields) | _reasoning(fields)
     if fields.get("stream"):

@@ -12,7 +12,7 @@ from hearth.service.http_errors import Refused, invalid_json
 from moe_gateway.errors import nested_too_deeply, unsupported_field
 from moe_gateway.routing.language import languages_of, primary
 
-Kind = Literal["chat", "text", "embeddings", "stt", "tts"]
+Kind = Literal["chat", "text", "embeddings", "rerank", "stt", "tts"]
 
 BYTES_PER_TOKEN: Final = 3
 """Low on purpose: a guess that is too high chooses an expert with more room, which is no harm."""
@@ -41,6 +41,7 @@ class Needs:
     tools: bool = False
     vision: bool = False
     embeddings: bool = False
+    rerank: bool = False
     structured: bool = False
     """It must hold to a JSON schema."""
     languages: tuple[str, ...] = ()
@@ -247,6 +248,8 @@ def needs_of(body: bytes, kind: Kind, hints: Hints = NO_HINTS) -> Needs:
     """An estimate; what it does not understand it leaves to the server to judge."""
     if kind == "embeddings":
         return Needs(embeddings=True)
+    if kind == "rerank":
+        return Needs(rerank=True)
     try:
         facts = _FACTS.decode(body)
     except (msgspec.DecodeError, RecursionError):
@@ -266,6 +269,24 @@ def needs_of(body: bytes, kind: Kind, hints: Hints = NO_HINTS) -> Needs:
         domain=hints.domain or facts.told("domain"),
         affinity=facts.beginning(hints.session, len(body)),
     )
+
+
+class _Documents(msgspec.Struct):
+    query: str
+    documents: Annotated[list[str], msgspec.Meta(min_length=1)]
+
+
+_DOCUMENTS: Final = msgspec.json.Decoder(_Documents)
+
+
+def check_documents(body: bytes) -> None:
+    """Check that a body asks to rank texts. Raises `Refused` (400)."""
+    try:
+        _DOCUMENTS.decode(body)
+    except msgspec.ValidationError as error:
+        param = "query" if "query" in str(error) else "documents"
+        message = f"The request does not fit: {error}."
+        raise Refused(400, "invalid_type", message, param=param) from error
 
 
 def first_words(body: bytes) -> str:

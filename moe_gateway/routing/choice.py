@@ -9,6 +9,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from moe_gateway.errors import (
     cannot_call_tools,
+    cannot_rank,
     no_speech,
     none_capable,
     none_healthy,
@@ -81,6 +82,10 @@ class Candidate(Protocol):
     @property
     def embeddings(self) -> bool: ...
     @property
+    def rerank(self) -> bool:
+        """Whether it ranks texts by how well they fit a question."""
+
+    @property
     def structured(self) -> bool: ...
     @property
     def languages(self) -> Collection[str]:
@@ -148,6 +153,14 @@ def able_to_call(model: str, named: Sequence[C]) -> list[C]:
     able = [one for one in named if one.tools != "none"]
     if named and not able:
         raise cannot_call_tools(model)
+    return able
+
+
+def able_to_rank(model: str, named: Sequence[C]) -> list[C]:
+    """Those that rank texts. Raises `Refused` (400) when there is none."""
+    able = [one for one in named if one.rerank]
+    if named and not able:
+        raise cannot_rank(model)
     return able
 
 
@@ -305,7 +318,8 @@ def lack_of(instance: Candidate, needs: Needs) -> str | None:
         (needs.tools and instance.tools == "none", "tools"),
         (needs.vision and not instance.vision, "pictures"),
         (needs.embeddings and not instance.embeddings, "embeddings"),
-        (not (needs.embeddings or instance.chat), "chat"),
+        (needs.rerank and not instance.rerank, "rerank"),
+        (not (needs.embeddings or needs.rerank or instance.chat), "chat"),
         (needs.structured and not instance.structured, "JSON schema"),
     )
     lack = next((what for lacking, what in lacks if lacking), None)

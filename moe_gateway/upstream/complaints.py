@@ -29,12 +29,13 @@ PLACES: Final = {
     r"JSON schema error": "response_format",
     r"parse grammar": "grammar",
     r"'prompt'|\"prompt\"|^Prompt ": "prompt",
-    r"support embeddings": "model",
+    r"support (embeddings|reranking)": "model",
 }
 """Words of an error, and the field that they are about; empty: the one that they name."""
 
 HINTS: Final = {
     "image input": "Ask a model that /v1/models lists with the capability `vision`.",
+    "support reranking": "Ask a model that /v1/models lists with the capability `rerank`.",
     "support embeddings": "Ask a model that /v1/models lists with the capability `embeddings`.",
 }
 

@@ -34,7 +34,10 @@ NOT_PASSED_BACK: Final = HOP_BY_HOP | frozenset(
 )
 
 
-SESSION_HEADERS: Final = (b"x-session-id", b"x-session-affinity", b"x-openwebui-chat-id")
+SESSION_HEADERS: Final = (
+    *(b"x-session-id", b"x-session-affinity"),
+    *(b"x-openwebui-chat-id", b"x-claude-code-session-id"),
+)
 """How callers name the conversation that a request belongs to."""
 
 DOMAIN: Final = b"x-hearth-domain"
@@ -103,6 +106,11 @@ def _named(headers: Headers) -> set[bytes]:
     """The headers that end here because the caller says so (RFC 9110, section 7.6.1)."""
     told = b",".join([value for name, value in headers if name == b"connection"])
     return {token.strip().lower() for token in told.split(b",")}
+
+
+def session_of(own: Mapping[bytes, bytes]) -> bytes:
+    """What the caller calls the conversation; empty where it does not say."""
+    return next((own[name] for name in SESSION_HEADERS if own.get(name)), b"")
 
 
 def request_id(own: Mapping[bytes, bytes]) -> bytes:

@@ -19,6 +19,7 @@ EXPERT_META: Final = (
     "tools",
     "vision",
     "embeddings",
+    "rerank",
     "cost",
     "stops_unary",
     "auto",

@@ -147,8 +147,8 @@ async def show_conversation(
     """The last of its turns that are shown, of every status and the oldest first; only those after
     the run `after`, if that is one of them.
     """
-    owner = owner_of(behalf)
-    return parts.conversations.show(conversation, limit=limit, after=after, owner=owner)
+    show, owner = parts.conversations.show, owner_of(behalf)
+    return await asyncio.to_thread(show, conversation, limit=limit, after=after, owner=owner)
 
 
 @router.patch("/{conversation:path}")

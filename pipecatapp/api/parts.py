@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import structlog
 from fastapi import Depends, Request
 
+from pipecatapp.application.code_memory import CodeMemory
 from pipecatapp.application.conversations import ConversationService
 from pipecatapp.application.engine import Workflow
 from pipecatapp.application.fixes import FixService
@@ -82,6 +83,7 @@ class Parts:
         engine = self.runs.engine
         self.conversations, self.notes = ConversationService(engine), NoteService(engine.ledger)
         self.fixes = FixService(engine.ledger)
+        self.code_memory = CodeMemory(engine)
         self.runs.on_start = self.watch
         self.starter = Starter(self.schedules, self._start_scheduled, self._workflows)
 

@@ -44,7 +44,8 @@ STAYS: Final = (*KEYS, "version")
 """What an archive may lack: then that of the state stays."""
 
 LEFT_OUT: Final = (
-    *("models", "packages", "logs", "backups", "lock", "instance.json", "restored.json"),
+    *("models", "packages", "logs", "backups", "lock", "restored.json"),
+    *("instance.json", "gateway-instances.json"),
     *(f"keys.db{RESTORED}", f"keys.db{RESTORED}.unusable"),
 )
 """Models and packages can be fetched again; the rest is of this machine and this moment. Packages

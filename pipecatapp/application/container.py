@@ -16,7 +16,7 @@ from hearth.service.control import control_of
 from hearth.service.host import HostMeter
 from hearth.service.logs import lasting
 from hearth.service.settings import SettingsError, read_key, trusting
-from hearth.service.state import read_instance
+from hearth.service.state import StateDir, read_instance
 from pipecatapp.application.authoring import AuthoringService
 from pipecatapp.application.documents.files import Library
 from pipecatapp.application.library.service import LibraryService
@@ -44,6 +44,7 @@ from pipecatapp.tools.mcp.servers import read_servers
 from pipecatapp.tools.memory.conversation import Conversations
 from pipecatapp.tools.model.facts import ExpertFacts
 from pipecatapp.tools.plugins import plugins
+from pipecatapp.tools.ports.opening import Ports
 from pipecatapp.tools.tasks.save import Tasks
 from pipecatapp.workflow import (
     Documents,
@@ -117,10 +118,12 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
                 ModelFacts: facts,
                 Directory: directory,
                 Ledger: ledger,
+                StateDir: settings.state,
                 Documents: library.documents,
                 Sandbox: sandbox,
                 Ceiling: settings.code_ceiling,
                 Secrets: secrets,
+                Ports: Ports(settings.state_dir / "ports.yaml", secrets),
                 CodePlaces: await open_code_places(settings, stack),
                 Workspaces: GitWorkspaces(settings.state_dir / "workspaces"),
                 Packages: Packages(

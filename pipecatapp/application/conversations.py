@@ -100,15 +100,17 @@ class ConversationService:
         """
         self._check(id, owner)
         read = self._ledger.read
-        shown = records.turns(read, id, limit, after=after)
+        shown = records.path(read, id)
+        wanted = shown[shown.index(after) + 1 :] if after in shown else shown
+        members = records.members(read, id) if wanted else {}
         title = records.summary(read, id).title
-        if (used := records.context_use(read, id)) is not None:
+        if (used := records.context_use(read, shown)) is not None:
             used.size = self._engine.facts.context(used.model)
         return ConversationDetail(
             id=id,
             title=title,
-            turns=shown,
-            unseen=records.unseen(read, id),
+            turns=records.of_runs(read, wanted[-limit:], members),
+            unseen=records.unseen(read, shown),
             settings=records.settings(read, id),
             context=used,
         )

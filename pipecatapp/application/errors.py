@@ -9,6 +9,7 @@ from typing import Final
 
 from hearth.models.errors import ModelError, ModelInUse, ModelMissing, UnknownModel
 from hearth.service.settings import SettingsError
+from pipecatapp.application.code_memory import UnknownFile
 from pipecatapp.application.conversations import UnknownConversation, UnknownTurn
 from pipecatapp.application.documents.editing import Changed, NotEdited, UnknownLayer
 from pipecatapp.application.engine import (
@@ -78,6 +79,7 @@ ERRORS: Final[dict[type[Exception], ErrorCode]] = {
     NoTodo: ErrorCode(409, "no_todo", FAILED, "add"),
     WrongAnswer: ErrorCode(422, "wrong_answer", INVALID, "value"),
     NotImported: ErrorCode(422, "not_imported", INVALID),
+    UnknownFile: ErrorCode(404, "file_not_found", FAILED, "path"),
     UnknownFix: ErrorCode(404, "fix_not_found", FAILED, "id"),
     FixesNotImported: ErrorCode(422, "fixes_not_imported", INVALID),
     LedgerBusy: ErrorCode(503, "ledger_busy", FAILED),

@@ -170,7 +170,8 @@ class ModelService:
         `memory_bytes` is the memory of a cluster's largest machine. Blocks. Raises `ModelError`.
         """
         catalogue, control = self._catalogue(), self._control()
-        memory = memory_bytes or psutil.virtual_memory().total
+        own = psutil.virtual_memory().total
+        memory = own if self._local or memory_bytes is None else memory_bytes
         views = [*self._chat(catalogue, experts, memory), *self._speech(catalogue)]
         served = next((view for view in views if view.in_use), None)
         best = catalogue.best_fit(memory)

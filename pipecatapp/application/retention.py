@@ -83,7 +83,10 @@ async def timed(engine: Engine, run: str, stages: Mapping[str, float]) -> None:
 
 
 def export(engine: Engine, run: str) -> Iterator[str]:
-    """A run as JSON lines: itself, its steps, its events, what came to it; raises `UnknownRun`."""
+    """Export a run as JSON lines: the run, its steps, its events, and notes and answers to it.
+
+    Raises `UnknownRun`.
+    """
     if engine.ledger.read.run(run) is None:
         raise UnknownRun(f"There is no run {run!r}.")
     return _lines_of(engine.ledger.read, run)

@@ -67,6 +67,8 @@ class Document(BaseModel):
     """The choice of each variant."""
     allow: list[Effect] | None = None
     """The effects that its run may have; None for all that the document asks for."""
+    restrict: bool = False
+    """Start the run even if its agents are given tools with other effects; their calls fail."""
     prompts: dict[PromptId, str] = Field(default_factory=dict, max_length=20)
     """Prompt documents by id that its run uses instead of the stored ones."""
 
@@ -171,7 +173,9 @@ class RunService:
         return [Explained(**asdict(one)) for one in self.composition(document).explain(path)]
 
     def _granted(self, document: Document, plan: Plan) -> Plan:
-        return plan if document.allow is None else granting(plan, document.allow)
+        if document.allow is None:
+            return plan
+        return granting(plan, document.allow, offered=not document.restrict)
 
     def _prompts(self, document: Document) -> dict[str, Prompt]:
         return {id: load_prompt(text, file=f"{id}.md") for id, text in document.prompts.items()}
@@ -303,11 +307,10 @@ class RunService:
         if conversation is not None and "conversation" in workflow.input_schema()["properties"]:
             inputs = {"conversation": conversation, **inputs}
         run = await self.engine.start(
-            plan,
+            self._granted(document, plan),
             inputs,
             conversation=conversation,
             caller=caller,
-            grants=document.allow,
             listener=listener,
             answers=answers,
             interactive=interactive,

@@ -32,7 +32,7 @@ class ProgramStatus(BaseModel):
 
 
 async def largest_memory(directory: Directory) -> int | None:
-    """Bytes of memory of a cluster's largest machine; None where no one reports any."""
+    """Bytes of memory of the largest known machine; None where no one reports any."""
     machines = await directory.places.machines([])
     known = [one.memory_mb for one in machines if one.memory_mb is not None]
     return max(known) << 20 if known else None

@@ -20,7 +20,7 @@ def pinned(engine: Engine, run: str, path: str) -> str:
     if step is None or step.status != "done" or step.tool is None:
         raise UnknownStep(f"The run {run} has no call at {path!r} that is done.")
     name = f"pin-{step.node}".replace("/", "-").replace("_", "-")
-    about = f"What {path} of the run {run} gave."
+    about = f"Output of {path} of the run {run}."
     said = {f"{step.node}.cache": "pin", f"{step.node}.pinned": read.value(step.output)}
     return yaml_of({"kind": "layer", "id": name, "of": row.workflow, "about": about, "set": said})
 

@@ -4,6 +4,7 @@ import typer
 
 from pipecatapp.cli.backup import back_up, restore
 from pipecatapp.cli.code import build_app, code_task, fix_bug
+from pipecatapp.cli.code_memory import code_memory
 from pipecatapp.cli.conversations import conversation_commands
 from pipecatapp.cli.documents.commands import document_commands
 from pipecatapp.cli.fork import changes_of_run, compare_runs, fork_run, pin_step, run_again
@@ -34,6 +35,7 @@ def commands(app: typer.Typer) -> None:
     group.command("fix")(fix_bug)
     group.command("build")(build_app)
     group.command("task")(code_task)
+    group.command("memory")(code_memory)
     app.add_typer(group, name="code")
     app.add_typer(_run_commands(), name="runs")
     conversation_commands(app)

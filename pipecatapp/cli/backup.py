@@ -139,7 +139,7 @@ def _demand(answer: httpx2.Response, live: Cluster) -> None:
 
 @contextmanager
 def told() -> Iterator[None]:
-    """What a person can mend is said in one sentence."""
+    """Report errors that a user can correct as `CommandFailed`."""
     try:
         yield
     except (LocalError, httpx2.TransportError, OSError) as error:

@@ -20,6 +20,16 @@ ModelOption = Annotated[
 ]
 
 
+EditOption = Annotated[
+    str,
+    typer.Option(
+        "--edits",
+        metavar="auto|blocks|function",
+        help="Format in which the model writes a change. auto: the one that worked best for it.",
+    ),
+]
+
+
 def fix_bug(
     command: Annotated[str, typer.Argument(metavar="COMMAND", help="The command line that fails.")],
     repo: Annotated[
@@ -56,15 +66,32 @@ def fix_bug(
             help="Never change files that match. Default: tests. Repeatable.",
         ),
     ] = [],  # noqa: B006
-    model: ModelOption = "",
-    edits: Annotated[
-        str,
+    models: Annotated[
+        list[str],
         typer.Option(
-            "--edits", metavar="blocks|function", help="Format in which the model writes a change."
+            "--model",
+            metavar="NAME",
+            help="A model or role. The attempts use them in turn, then the last one. Default: the"
+            " roles small, coder and big. Repeatable.",
         ),
-    ] = "blocks",
+    ] = [],  # noqa: B006
+    edits: EditOption = "auto",
+    patches: Annotated[
+        int,
+        typer.Option(
+            "--patches",
+            metavar="NUMBER",
+            min=0,
+            max=16,
+            help="Patches to test in parallel. Default: one for each free slot of the model.",
+        ),
+    ] = 0,
     state_dir: StateOption = None,
     *,
+    no_model: Annotated[
+        bool,
+        typer.Option("--no-model", help="Use no model. Try small mistakes of logic instead."),
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Fix the bug that makes a command fail. The fix is a branch for you to review.
@@ -74,17 +101,20 @@ def fix_bug(
     input.
     """
     with exit_codes():
-        folder = _repository(repo)
+        folder = repository_of(repo)
     inputs = {"repo": str(folder), "command": command, "check": check, "about": about,
-              "packages": packages, "may_touch": may_touch, "edits": edits}  # fmt: skip
+              "packages": packages, "may_touch": may_touch, "edits": edits,
+              "patches": patches, "no_model": no_model}  # fmt: skip
     if protect:
         inputs["protected"] = protect
-    body = {"workflow": "fix-bug", "layers": _layers("fix-bug", model), "inputs": inputs}
+    if models:
+        inputs["models"] = models
+    body = {"workflow": "fix-bug", "inputs": inputs}
     finish(_fix(body, state_dir, as_json=as_json))
 
 
 def build_app(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What the program should do.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="Description of the program.")],
     into: Annotated[
         Path,
         typer.Option(
@@ -119,7 +149,7 @@ def build_app(
 
 
 def code_task(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What should be done.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="Description of the change.")],
     repo: Annotated[
         Path, typer.Option("--repo", metavar="FOLDER", help="The git repository.")
     ] = Path(),
@@ -171,7 +201,7 @@ def code_task(
     invalid.
     """
     with exit_codes():
-        folder = _repository(repo)
+        folder = repository_of(repo)
         pushed = "" if push_to is None else _git(push_to, "rev-parse", "--absolute-git-dir").strip()
     inputs = {"text": text, "repo": str(folder), "test": test, "packages": packages,
               "may_touch": may_touch, "protected": protect, "reuse": reuse,
@@ -193,7 +223,7 @@ async def _task(body: Json, state_dir: Path | None, *, as_json: bool) -> int:
 def _made_repository(folder: Path) -> tuple[Path, bool]:
     """Return the top folder of the repository, made here where there was nothing."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        return _repository(folder), False
+        return repository_of(folder), False
     folder.mkdir(parents=True, exist_ok=True)
     _git(folder, "init", "--quiet", "--initial-branch=main")
     names = ["-c", "user.name=Hearth", "-c", "user.email=hearth@localhost"]
@@ -211,7 +241,7 @@ async def _build(body: Json, new: Path | None, state_dir: Path | None, *, as_jso
     return DONE if ended["outputs"]["runs"] else FAILED
 
 
-def _repository(folder: Path) -> Path:
+def repository_of(folder: Path) -> Path:
     """Return the top folder of the repository; warn of changes that are not committed."""
     top = _git(folder, "rev-parse", "--show-toplevel")
     if _git(folder, "status", "--porcelain", "--untracked-files=no"):

@@ -86,7 +86,7 @@ def document_of(name: str, layers: Sequence[str] = (), select: Sequence[str] = (
 
 
 def is_file(name: str) -> bool:
-    """What ends in .yaml or .yml is a file."""
+    """Return whether a name is that of a file: it ends in .yaml or .yml."""
     return name.endswith((".yaml", ".yml"))
 
 

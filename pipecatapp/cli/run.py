@@ -184,7 +184,7 @@ class Printer:
             self._print(text)
 
     def end(self, run: dict[str, Any]) -> None:
-        """What was not streamed, or why there is nothing."""
+        """Print the output that was not streamed, or the error."""
         if run["status"] == "done" and not self._printed:
             self._print(text_of(run["outputs"]))
         self._new_line()
@@ -211,6 +211,6 @@ def text_of(outputs: dict[str, Any]) -> str:
 
 
 def summary(run: dict[str, Any]) -> dict[str, Any]:
-    """What `--json` prints of a run that has ended."""
+    """Return the JSON of an ended run that `--json` prints."""
     ended = {"run": run["id"], "status": run["status"], "outputs": run["outputs"] or {}}
     return ended | ({"error": run["error"]} if run["error"] else {})

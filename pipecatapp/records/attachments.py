@@ -31,8 +31,8 @@ class Attachment(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field(min_length=1, max_length=200)
-    text: str | None = Field(None, max_length=LONGEST_TEXT)
-    image: str | None = Field(None, max_length=LONGEST_IMAGE)
+    text: str | None = Field(default=None, max_length=LONGEST_TEXT)
+    image: str | None = Field(default=None, max_length=LONGEST_IMAGE)
 
     @field_validator("name")
     @classmethod
@@ -58,7 +58,7 @@ class Attachment(BaseModel):
 
 
 class AttachmentSummary(BaseModel):
-    """An attachment in a list: its name and kind. Its content has an address of its own."""
+    """An attachment in a list: name and kind. Its content has a separate address."""
 
     name: str
     kind: Literal["text", "image"]
@@ -107,7 +107,7 @@ def attachments_of(parts: Sequence[Part]) -> list[Attachment]:
 
 
 def summary_of(attachment: Attachment) -> AttachmentSummary:
-    """What a list shows of an attachment."""
+    """Return the summary of an attachment for lists."""
     kind: Literal["text", "image"] = "image" if attachment.text is None else "text"
     return AttachmentSummary(name=attachment.name, kind=kind)
 

@@ -33,7 +33,7 @@ class TurnQuestion(BaseModel):
     open: bool
     """True while the run waits for the answer."""
     answer: Any = None
-    """What a person answered; null when the time was over or the run was stopped before."""
+    """The person's answer; null after a timeout or if the run was stopped before."""
 
 
 class Turn(BaseModel):
@@ -49,14 +49,14 @@ class Turn(BaseModel):
     error: str | None = None
     questions: list[TurnQuestion] = []
     tokens: int = 0
-    """What models wrote in the run, by their own count."""
+    """Tokens that models generated in the run, as they reported."""
     previous: str | None = None
     """The run of the turn before; null for the first one."""
     versions: list[str] = []
     """The runs of all versions of this turn, the oldest first; itself is one of them."""
     attachments: list[AttachmentSummary] = []
     """The files and images of the request."""
-    parts: list[dict[str, Any]] = Field([], exclude=True)
+    parts: list[dict[str, Any]] = Field(default_factory=list, exclude=True)
     """The request as content parts, where it has attachments."""
     model: str = ""
     """The model that answered last in the run; empty while none has."""
@@ -65,7 +65,7 @@ class Turn(BaseModel):
 
 
 class Unseen(BaseModel):
-    """What the model did not see any more at the latest turn."""
+    """The part of a conversation that was left out of the prompt of the latest turn."""
 
     before: str
     """The run of the first turn that it saw whole."""
@@ -78,12 +78,12 @@ class ConversationSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    model: str | None = Field(None, min_length=1, max_length=200)
+    model: str | None = Field(default=None, min_length=1, max_length=200)
     """The agent, a workflow, or `expert/` and the name of an expert."""
-    temperature: float | None = Field(None, ge=0, le=2)
-    max_tokens: int | None = Field(None, ge=1, le=1_000_000)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
     """The longest answer, in tokens."""
-    system: str | None = Field(None, max_length=20_000)
+    system: str | None = Field(default=None, max_length=20_000)
     """Instructions for the model beside its own."""
 
 
@@ -92,9 +92,9 @@ class ContextUse(BaseModel):
 
     model: str
     used: int
-    """What it read and wrote."""
+    """Tokens of prompt and answer."""
     size: int | None = None
-    """What its context holds; null where that is not known."""
+    """Context size of the model, in tokens; null: unknown."""
 
 
 class ConversationSummary(BaseModel):
@@ -151,15 +151,12 @@ def members(reader: Reader, conversation: str) -> Mapping[str, str | None]:
 
 
 def turns(
-    reader: Reader, conversation: str, limit: int, *, after: str = "", before: str | None = None
+    reader: Reader, conversation: str, limit: int, *, before: str | None = None
 ) -> list[Turn]:
-    """The last turns that are shown, oldest first; only those after the run `after` if that is one
-    of them. With `before`, the turns that a run of the conversation follows.
+    """The last turns that are shown, oldest first; with `before`, those that a run of the
+    conversation follows. Versions are left out.
     """
-    shown = path(reader, conversation, before=before)
-    if after in shown:
-        shown = shown[shown.index(after) + 1 :]
-    return of_runs(reader, shown[-limit:], members(reader, conversation))
+    return of_runs(reader, path(reader, conversation, before=before)[-limit:], {})
 
 
 def of_runs(reader: Reader, runs: Sequence[str], others: Mapping[str, str | None]) -> list[Turn]:
@@ -180,7 +177,8 @@ def _turns(reader: Reader, runs: Sequence[str]) -> list[Turn]:
                 (SELECT data ->> '$.text' FROM event WHERE event.run = run.id
                     AND type IN ('run.failed', 'run.cancelled')) END AS text,
             (SELECT ifnull(sum(completion_tokens), 0) FROM step WHERE step.run = run.id) AS tokens,
-            CASE WHEN workflow = 'agent-turn' THEN inputs END AS inputs, {_ANSWERED}
+            CASE WHEN instr(inputs, '"parts"') OR substr(inputs, 1, 8) = '@sha256:' THEN inputs END
+                AS inputs, {_ANSWERED}
         FROM run WHERE id IN ({", ".join("?" * len(runs))}) ORDER BY id"""
     rows = reader.rows(sql, runs)
     asked = _questions(reader, runs)
@@ -209,26 +207,25 @@ def _message(inputs: Mapping[str, Any] | None) -> dict[str, Any]:
     return {"parts": parts, "attachments": [summary_of(one) for one in attachments_of(parts)]}
 
 
-def unseen(reader: Reader, conversation: str) -> Unseen | None:
-    """What the model no longer saw at the latest turn; None while it sees everything."""
+def unseen(reader: Reader, shown: Sequence[str]) -> Unseen | None:
+    """Return the part left out of the prompt of the latest turn; None if there is none."""
     sql = """SELECT output FROM step WHERE tool = 'conversation.recall' AND status = 'done'
         AND run IN (?, ?, ?) ORDER BY run DESC LIMIT 1"""
-    latest = path(reader, conversation)[-3:]
-    for row in reader.rows(sql, [*latest, "", "", ""][:3]):
+    for row in reader.rows(sql, [*shown[-3:], "", "", ""][:3]):
         found = reader.value(row["output"])
         if found.get("since") and (found["left_out"] or found["shortened"]):
             return Unseen(before=found["since"], partly=found["shortened"])
     return None
 
 
-def context_use(reader: Reader, conversation: str) -> ContextUse | None:
-    """What the latest answer took of its model's context, without `size`; None where no model has
+def context_use(reader: Reader, shown: Sequence[str]) -> ContextUse | None:
+    """Return the context use of the latest answer, without `size`; None if no model has
     answered.
     """
     sql = """SELECT model, prompt_tokens + completion_tokens AS used FROM step
         WHERE run = ? AND tool = 'llm' AND status = 'done'
         ORDER BY started DESC, path DESC LIMIT 1"""
-    for run in reversed(path(reader, conversation)[-2:]):
+    for run in reversed(shown[-2:]):
         for row in reader.rows(sql, (run,)):
             if row["used"] and row["model"]:
                 return ContextUse(model=row["model"], used=row["used"])

@@ -1,6 +1,6 @@
-"""Secrets of projects: where their values lie, and who asks for one that is not there.
+"""The values of the secrets of projects.
 
-A project names a secret and says where its value lies: `kept:name` (a file that `hearth secrets
+A project names a secret and the location of its value: `kept:name` (a file that `hearth secrets
 set` makes), `env:NAME` (a variable of the service) or `file:/path`. Values are read when a program
 is started, and are nowhere else: no document, ledger, log or view holds one.
 """
@@ -21,7 +21,7 @@ LONGEST: Final = 64 * 1024
 
 
 class SecretMissing(LookupError):
-    """There is no value where a project says; the message says where, and how to put one there."""
+    """The value of a secret is missing; the message has its location and the remedy."""
 
 
 class Secrets:
@@ -37,7 +37,10 @@ class Secrets:
     def keep(self, name: str, value: str) -> None:
         """Keep a value, in the place of one that is there; raises `ValueError`."""
         if not NAME.fullmatch(name):
-            raise ValueError(f"{name!r} is no name of a secret: lower case, digits, - and _.")
+            raise ValueError(
+                f"{name!r} is not a valid name of a secret: use lower "
+                "case letters, digits, - and _."
+            )
         if not value or "\0" in value or len(value.encode()) > LONGEST:
             raise ValueError(f"A secret has 1 to {LONGEST} bytes, and none of them is zero.")
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -57,7 +60,7 @@ class Secrets:
         (self._folder / name).unlink()
 
     def value(self, reference: str) -> str:
-        """What lies where a reference says; raises `SecretMissing`."""
+        """Return the value of a reference; raises `SecretMissing`."""
         kind, _, place = reference.partition(":")
         if kind == "env":
             found, mend = self._environment.get(place, ""), "Set it and start the service again"

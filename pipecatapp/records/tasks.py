@@ -93,13 +93,13 @@ class StoredTasks:
 
 
 def task_file(id: str) -> str:
-    """What stands for the file of a task, which has none."""
+    """Return the name that is shown instead of a file: a task has none."""
     return f"task {id}"
 
 
 def query_of(words: str) -> str:
-    """What FTS5 is asked for plain words: any of them, or what begins with one; `letters` finds
-    `letter`, too.
+    """Return the FTS5 query for plain words: it matches any of them, as prefixes; `letters` also
+    finds `letter`.
     """
     found = [word.rstrip("s") if len(word) > PREFIX + 1 else word for word in _WORD.findall(words)]
     return " OR ".join(f'"{word}"' + "*" * (len(word) >= PREFIX) for word in found)

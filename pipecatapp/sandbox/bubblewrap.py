@@ -42,11 +42,11 @@ SYSTEM_FILES: Final = ("/etc/alternatives", "/etc/ld.so.cache")
 PASSWD: Final = f"sandbox:x:{USER}:{USER}::{HOME}:/bin/sh\n".encode()
 GROUP: Final = f"sandbox:x:{USER}:\n".encode()
 SLACK: Final = 8
-"""Processes above the limit before a call fails: a program at its limit is stopped and told why,
-which is worth more than an error inside of it.
+"""Processes above the limit before a call fails: a program at its limit is stopped with a reason,
+which is clearer than an error inside of it.
 """
 NICE: Final = 10
-"""Who speaks with the house does not wait for a program that computes."""
+"""Voice and other services have priority over programs."""
 UNWATCHED: Final = 4
 """How many times its memory one process can have at most while the watch is late."""
 REMEDIES: Final = (
@@ -138,9 +138,9 @@ def base_variables() -> bytes:
 def variables(environment: Mapping[str, str]) -> bytes:
     """Write the program's own variables as a script, which is read once its limits are set.
 
-    Earlier, `LD_PRELOAD` would load a library of the program into what sets them. It is a file,
-    because every user of the machine can see a command line. What a shell cannot set is left to
-    env, on whose command line it is until the program begins.
+    Earlier, `LD_PRELOAD` would load a library of the program into the process that sets them. It is
+    a file, because every user of the machine can see a command line. Variables that a shell cannot
+    set are passed to env, on whose command line they are until the program begins.
     """
     script, others = "", ""
     for name, value in environment.items():

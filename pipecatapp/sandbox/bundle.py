@@ -1,7 +1,7 @@
-"""Folders that travel: a head of data, and files and links beside it, in one tar file.
+"""Transfer folders between machines: a JSON head, files and links in one tar file.
 
-Packing follows no link, and unpacking writes through none: what lies in the folder, and who has
-packed it, may be hostile.
+Packing follows no link, and unpacking writes through none: the content of the folder and the
+machine that packed it may be hostile.
 """
 
 import contextlib
@@ -123,8 +123,8 @@ def _write(archive: tarfile.TarFile, about: tarfile.TarInfo, name: str, inside: 
 
 
 def drop(folder: Path, paths: Collection[str]) -> None:
-    """Remove files and links of a folder; what is gone already, with its folder or because a link
-    stands in that one's place, is well. Raises `OSError` for what stays.
+    """Remove files and links of a folder. Paths that do not exist, or whose folder was replaced by
+    a link, are ignored. Raises `OSError` if a file cannot be removed.
     """
     for path in paths:
         with (

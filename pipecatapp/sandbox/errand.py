@@ -17,13 +17,13 @@ from pipecatapp.sandbox.output import Text
 from pipecatapp.sandbox.sandbox import Outcome, Sandbox
 
 SOURCE: Final = "/code/main"
-"""Where a program finds its own source."""
+"""Path of the program's source inside the sandbox."""
 REFUSED: Final = "refused"
 
 
 @dataclass(frozen=True)
 class Errand:
-    """What is to be run: a `command`, or the source `code` in a `language` (python or sh)."""
+    """A program to run: a `command`, or the source `code` in a `language` (python or sh)."""
 
     command: Sequence[str]
     limits: Limits
@@ -49,7 +49,7 @@ class Errand:
         return [interpreter if self.language == "python" else "/bin/sh", SOURCE]
 
     def variables(self, path: str = PATH) -> dict[str, str]:
-        """What its environment has beside what every program has."""
+        """Return the environment variables of the program, without those of every program."""
         return {"PATH": path, "PYTHONPATH": WORK, **self.environment}
 
 
@@ -98,10 +98,10 @@ def pack_outcome(target: BinaryIO, ended: Outcome, folder: Path) -> None:
 
 
 def unpack_outcome(source: BinaryIO, folder: Path, limits: Limits) -> Outcome:
-    """Bring what a program has changed elsewhere into the folder.
+    """Apply the changes of a program on another machine to the folder.
 
-    Raises `SandboxUnusable` where it could not be run there, `TooLarge`, and `ValueError` for what
-    is no outcome.
+    Raises `SandboxUnusable` if it could not run there, `TooLarge`, and `ValueError` for an invalid
+    outcome.
     """
     head = bundle.unpack(source, folder, size=limits.disk * 2, count=limits.files * 2)
     if REFUSED in head:

@@ -53,7 +53,7 @@ class Guard:
 
     @property
     def mark(self) -> str:
-        """What begins each name of this process; a forked child has its own."""
+        """The prefix of the names of this process; a forked child has a different one."""
         if self._owner != os.getpid():
             self._owner, self._pid = os.getpid(), 0
             self._mark = f"hearth-sandbox-{self._owner}-{token_hex(4)}"

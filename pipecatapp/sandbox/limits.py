@@ -6,12 +6,12 @@ from typing import Literal
 KIB, MIB = 1 << 10, 1 << 20
 
 Stopped = Literal["time", "cpu", "memory", "processes", "output", "disk", "cancelled"]
-"""Which limit ended a program, each a kind of its own, so that a workflow can tell them apart."""
+"""The limit that ended a program."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """All of them hold for the program and its children together, except where it says "each"."""
+    """Limits of the program and its children together, except those described with "each"."""
 
     seconds: float = 60.0
     """By the wall clock."""

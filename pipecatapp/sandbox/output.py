@@ -1,4 +1,4 @@
-"""What a program printed: its beginning and its end, however much there was."""
+"""The output of a program, truncated in the middle."""
 
 from collections import deque
 from collections.abc import Iterable

@@ -35,10 +35,10 @@ READ = 1 << 16
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a program ended. A code of its own is data; `stopped` names the limit that ended it."""
+    """How a program ended: its exit code, or in `stopped` the limit that ended it."""
 
     exit_code: int | None
-    """None when it was stopped; 128 + n where signal n ended it."""
+    """None if it was stopped; 128 + n if signal n ended it."""
     stopped: Stopped | None
     stdout: Text
     stderr: Text
@@ -105,8 +105,8 @@ def limited_by() -> Mode:
 
 @dataclass(frozen=True)
 class _Job:
-    """What is to be run. A thread of its own looks after it, so that a busy service is no slower to
-    stop it.
+    """A program and its limits. A separate thread supervises it, so that a busy service does not
+    delay its stop.
     """
 
     command: Sequence[str]
@@ -305,7 +305,7 @@ class _Running:
                 self.child = self.processes.first = told.get("child-pid")
 
     def _drain(self) -> None:
-        """What the killed program had still written; its pipes close when all of it is gone."""
+        """Read the remaining output of the killed program, until its pipes close."""
         ends = time.monotonic() + AFTERMATH
         while self._selector.get_map() and time.monotonic() < ends:
             for key, _ in self._selector.select(TICK):

@@ -128,7 +128,7 @@ def numbers(machine: str) -> Mapping[str, int]:
 
 
 def rules(*, counted: bool, sockets_counted: bool) -> Iterator[Rule]:
-    """What is refused.
+    """Yield the rules for refused system calls.
 
     `counted` says that a cgroup counts the memory of all processes together, and `sockets_counted`
     that this includes the buffers of sockets.

@@ -1,7 +1,7 @@
-"""Looking into a folder that a hostile program has filled: no link is ever followed.
+"""List a folder whose content may be hostile; links are never followed.
 
-Every step goes by an open folder and a single name, so that what a name means cannot change under
-the feet of the one who looks.
+Every step uses an open folder and a single name, so that a name cannot be replaced by another
+file between two steps.
 """
 
 import contextlib
@@ -48,9 +48,9 @@ class Entry:
 
 
 def walk(folder: Path, *, depth: int, skip: Container[str] = ()) -> Iterator[Entry]:
-    """Everything below, parents first; names in `skip` (in any case) are passed over.
+    """Yield all entries below a folder, parents first; names in `skip` (in any case) are omitted.
 
-    Raises `TooLarge` below `depth` folders. What vanishes meanwhile is left out.
+    Raises `TooLarge` below `depth` folders. Entries that are removed meanwhile are omitted.
     """
     root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

@@ -41,12 +41,12 @@ HAS_CHILDREN = Path("/proc/self/task", str(os.getpid()), "children").exists()
 
 @dataclass
 class Folder:
-    """What lies in the folder that a program writes in, and how much of it was there before."""
+    """The folder in which a program writes, and its content before the start."""
 
     path: Path
     limits: Limits
     known: Mapping[str, Entry] | None = None
-    """What lay in it before, where that is not what lies there now."""
+    """Its content before, if that differs from the present content."""
 
     def __post_init__(self) -> None:
         self.before = self._look() if self.known is None else dict(self.known)
@@ -149,7 +149,9 @@ class Processes:
         return None
 
     def _memory(self, pids: list[int]) -> int:
-        """What they have together; shared pages are told apart only when it could be too much."""
+        """Return the memory of the processes together, in bytes.
+
+        Shared pages are counted once only if the sum exceeds the limit: that takes longer."""
         kernel = self._sockets.most(pids) + _temporary(pids)
         most = kernel + sum(_resident(pid) for pid in pids)
         if most <= self.limits.memory:
@@ -229,7 +231,7 @@ def _temporary(pids: list[int]) -> int:
 
 
 def _resident(pid: int) -> int:
-    """Bytes of a process that are no part of a file, and its page tables: proc(5), status."""
+    """Return the bytes of a process without mapped files, with page tables: proc(5), status."""
     found = _kilobytes(pid, "status", ("RssAnon:", "RssShmem:", "VmPTE:"))
     return sum(found.values())
 

@@ -1,9 +1,8 @@
-"""Runs one program for an agent on another machine: `python -m pipecatapp.sandbox.worker FILE`.
+"""Run one program for an agent on another machine: `python -m pipecatapp.sandbox.worker FILE`.
 
-FILE holds JSON: the errand's `url`, its one-time `token`, and `ca`, the certificates to trust in.
-The program and its folder are fetched there, it is run in the sandbox of this machine, and what
-came of it goes back to the same address. The agent may be away meanwhile, for as long as a restart
-takes.
+FILE holds JSON: the `url` of the remote job, its one-time `token`, and `ca`, the trusted
+certificates. The worker fetches the program and its folder from there, runs it in the sandbox of
+this machine and sends the outcome to the same address. It waits while the agent restarts.
 """
 
 import asyncio
@@ -37,23 +36,23 @@ MOST: Final = 1 << 40
 
 
 class Agent:
-    """The address of one errand."""
+    """The client of one remote job at the agent."""
 
     def __init__(self, told: dict[str, Any]) -> None:
         self._url, self._token = str(told["url"]), str(told["token"])
         self._trust = ssl.create_default_context(cadata=told["ca"]) if told.get("ca") else None
 
     def fetch(self, target: BinaryIO) -> None:
-        """The program and its folder."""
+        """Download the program and its folder."""
         with self._asked("GET", None, FETCH_SECONDS) as answer:
             shutil.copyfileobj(answer, target)
 
     def deliver(self, result: BinaryIO) -> None:
-        """What came of it."""
+        """Upload the outcome."""
         self._asked("PUT", result, DELIVER_SECONDS).close()
 
     def _asked(self, method: str, body: BinaryIO | None, patience: float) -> Any:
-        """The answer, once the agent gives one; no proxy stands between us and it."""
+        """Return the agent's answer; retries while the agent is unavailable and uses no proxy."""
         doors = [urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=self._trust)]
         opener, ends = urllib.request.build_opener(*doors), time.monotonic() + patience
         headers = {"authorization": f"Bearer {self._token}"}

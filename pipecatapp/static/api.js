@@ -23,6 +23,12 @@ export const remove = async (path, options) => void (await call("DELETE", path, 
 /** The same for a DELETE that is answered with JSON. */
 export const removed = async (path) => (await call("DELETE", path, {})).json()
 
+/** Posts bytes, such as a recording; the response. */
+export const postBytes = (path, bytes) => call("POST", path, { bytes })
+
+/** The response to a posted question, whose body is read while it comes. */
+export const postForStream = (path, body, { signal } = {}) => call("POST", path, { body, signal })
+
 export async function signIn(key) {
   await call("POST", "/api/session", { body: { key }, asking: true })
   localStorage.setItem("hearth.signed-in", "yes")
@@ -36,11 +42,11 @@ export async function signOut() {
 /** Whether this browser signed in before; the server has the last word with every answer. */
 export const signedIn = () => localStorage.getItem("hearth.signed-in") === "yes"
 
-async function call(method, path, { body, asking = false } = {}) {
+async function call(method, path, { body, bytes, signal, asking = false } = {}) {
   const headers = body === undefined ? {} : { "content-type": "application/json" }
   let response
   try {
-    response = await fetch(path, { method, headers, body: body && JSON.stringify(body), cache: "no-store" })
+    response = await fetch(path, { method, headers, body: bytes ?? (body && JSON.stringify(body)), cache: "no-store", signal })
   } catch {
     throw new ApiError("Hearth cannot be reached. Is it still running?")
   }

@@ -2,6 +2,7 @@
 import "./components/theme-toggle.js"
 import "./pages/chat-page.js"
 import "./pages/compare-page.js"
+import "./pages/evolution-page.js"
 import "./pages/login-page.js"
 import "./pages/logs-page.js"
 import "./pages/machines-page.js"

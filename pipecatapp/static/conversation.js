@@ -7,13 +7,20 @@ import { waiting } from "./waiting.js"
 
 const LOOK_SECONDS = 2
 
+/** Where the settings of a conversation are kept that nobody has spoken in yet. */
+const SETTINGS = "hearth.draft-settings"
+
 /**
- * One conversation: `turns` of {run, user, text, state, error, questions, versions, model, seconds}; `run` is null until the
+ * One conversation: `turns` of {run, user, text, state, error, questions, versions, attachments, seconds, speed}; `run` is null until the
  * server has accepted the turn, and `versions` are the runs of all versions of it. Tells every difference as a "change".
  * Current while it is followed (`follow`, `leave`).
  */
 class Conversation extends EventTarget {
   turns = []
+  /** How it is answered: {model, temperature, max_tokens, system}; what is null is the model's choice. */
+  settings = {}
+  /** What the latest answer took of its model's context: {model, used, size}; null while that is not known. */
+  context = null
   /** What the model no longer sees: {before, partly}; null while it sees everything. */
   unseen = null
   error = null
@@ -21,6 +28,7 @@ class Conversation extends EventTarget {
   deleted = false
   #sending = 0
   #exists
+  #unsaved = false
   #stopLooking = null
   #followed = new Map()
 
@@ -28,6 +36,7 @@ class Conversation extends EventTarget {
     super()
     this.id = id
     this.#exists = exists
+    if (!exists) this.settings = JSON.parse(sessionStorage.getItem(SETTINGS) ?? "{}")
   }
 
   get #address() {
@@ -59,10 +68,12 @@ class Conversation extends EventTarget {
   async look() {
     if (this.#sending || !this.#exists) return
     try {
-      const { turns, unseen } = await get(`${this.#address}?after=${encodeURIComponent(this.#known())}`)
+      const { turns, unseen, settings, context } = await get(`${this.#address}?after=${encodeURIComponent(this.#known())}`)
       if (this.#sending) return
       this.error = null
       this.unseen = unseen
+      this.context = context
+      if (!this.#unsaved) this.settings = settings
       this.#place(turns)
     } catch (error) {
       if (error.status === 404 && this.turns.length) return forget(this.id)
@@ -83,17 +94,17 @@ class Conversation extends EventTarget {
     const before = turns.length ? turns[0].previous : this.#known()
     const kept = this.turns.slice(0, this.turns.findIndex((each) => each.run === before) + 1)
     const known = new Map(this.turns.map((each) => [each.run, each]))
-    this.turns = [...kept, ...turns.map(({ run, user }) => known.get(run) ?? { run, user, text: "", seconds: null })]
+    this.turns = [...kept, ...turns.map(({ run, user, attachments }) => known.get(run) ?? { run, user, attachments, text: "", seconds: null })]
     for (const gone of this.#followed.keys()) if (!this.turns.includes(gone)) this.#unfollow(gone)
     for (const turn of turns) this.#take(turn)
   }
 
-  #take({ run, assistant, status, error, questions, versions }) {
+  #take({ run, assistant, status, error, questions, versions, attachments, speed, model }) {
     const turn = this.turns.find((each) => each.run === run)
     const state = status === "queued" ? "running" : status
     if (turn.state !== state && ENDED.has(state)) all.dispatchEvent(new Event("change"))
     if (turn.state !== state) waiting.look()
-    Object.assign(turn, { state, error, questions, versions })
+    Object.assign(turn, { state, error, questions, versions, attachments, speed, model })
     if (ENDED.has(state)) this.#unfollow(turn)
     if (ENDED.has(state) && (assistant || status === "done")) turn.text = assistant
     if (!ENDED.has(state)) this.#attach(turn)
@@ -125,14 +136,15 @@ class Conversation extends EventTarget {
   }
 
   /** Asks a model. Rejects with ApiError, and without a turn, when the server does not take it. */
-  async send(text, model) {
-    const turn = { run: null, user: text, text: "", state: "running", error: null, questions: [], versions: [], model, seconds: null }
+  async send(text, attachments = []) {
+    const shown = attachments.map(({ name, image }) => ({ name, kind: image ? "image" : "text" }))
+    const turn = { run: null, user: text || shown.map(({ name }) => name).join(", "), attachments: shown, text: "", state: "running", error: null, questions: [], versions: [], seconds: null }
     this.turns.push(turn)
     this.#exists = true
     this.#sending += 1
     this.#tell()
     try {
-      const { run } = await post(`${this.#address}/turns`, { text, model })
+      const { run } = await this.#ask({ ...(text && { text }), ...(attachments.length && { attachments }) })
       turn.run = run
       if (turn.stopped) await this.#cancel(turn)
       this.#attach(turn)
@@ -150,12 +162,12 @@ class Conversation extends EventTarget {
    * Asks the question of a turn once more, or another one instead. The new version is shown in its place, and nothing of what
    * followed. Rejects with ApiError, and changes nothing, when the server does not take it.
    */
-  async again(turn, text, model) {
+  async again(turn, text) {
     this.#sending += 1
     try {
       const said = text === turn.user ? {} : { text }
-      const { run } = await post(`${this.#address}/turns`, { ...said, model, instead_of: turn.run })
-      const version = { run, user: text, text: "", state: "running", error: null, questions: [], versions: [...turn.versions, run], model, seconds: null }
+      const { run } = await this.#ask({ ...said, instead_of: turn.run })
+      const version = { run, user: text, attachments: turn.attachments, text: "", state: "running", error: null, questions: [], versions: [...turn.versions, run], seconds: null }
       const at = this.turns.indexOf(turn)
       if (at < 0) return // shown no longer: the next look finds out what is
       this.turns = [...this.turns.slice(0, at), version]
@@ -165,6 +177,28 @@ class Conversation extends EventTarget {
       this.#sending -= 1
       this.#tell()
     }
+  }
+
+  /** Starts a turn with the settings of this page. */
+  async #ask(said) {
+    const answer = await post(`${this.#address}/turns`, { ...said, settings: this.settings })
+    this.#unsaved = false
+    forgetSettings()
+    return answer
+  }
+
+  /** Is answered so from now on, on every device; a conversation that nobody has spoken in is so with its first turn. */
+  async set(settings) {
+    this.settings = settings
+    this.#unsaved = true
+    if (!this.#exists) return sessionStorage.setItem(SETTINGS, JSON.stringify(settings))
+    await patch(this.#address, { settings })
+    this.#unsaved = false
+  }
+
+  /** Where an attachment of a turn lies, by its place among them; null for a turn the server does not have. */
+  attachmentAddress(turn, number) {
+    return turn.run && `${this.#address}/turns/${encodeURIComponent(turn.run)}/attachments/${number}`
   }
 
   /** Shows another version of a turn, by its run, and what followed that. */
@@ -203,6 +237,8 @@ class Conversation extends EventTarget {
     this.dispatchEvent(new Event("change"))
   }
 }
+
+export const forgetSettings = () => sessionStorage.removeItem(SETTINGS)
 
 const open = new Map()
 

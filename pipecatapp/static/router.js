@@ -8,6 +8,7 @@ const ROUTES = [
   [/^#\/runs\/([^/]+)$/, "run-page", "Run", ["run"]],
   [/^#\/workflows$/, "workflows-page", "Workflows", []],
   [/^#\/workflows\/(.+)$/, "workflow-page", "Workflow", ["workflow"]],
+  [/^#\/evolution(?:\/([^/]+))?$/, "evolution-page", "Evolution", ["campaign"]],
   [/^#\/status$/, "status-page", "Status", []],
   [/^#\/logs$/, "logs-page", "Logs", []],
   [/^#\/models$/, "models-page", "Models", []],
@@ -16,7 +17,7 @@ const ROUTES = [
 ]
 
 /** Pages that the navigation shows as one place, with tabs between them. */
-const SYSTEM = new Set(["status", "machines", "models", "people", "logs"])
+const SYSTEM = new Set(["status", "machines", "models", "people", "evolution", "logs"])
 
 /** The route of a hash: {page, title, section, params}, with its query among the params; null for an address without a page. */
 export function match(hash) {
@@ -51,6 +52,7 @@ function decoded(part) {
 export const runAddress = (run, step) => `#/runs/${encodeURIComponent(run)}${step ? `?step=${encodeURIComponent(step)}` : ""}`
 export const compareAddress = (run, other) => `${runAddress(run)}?with=${encodeURIComponent(other)}`
 export const runsAddress = (filters) => (Object.keys(filters).length ? `#/runs?${new URLSearchParams(filters)}` : "#/runs")
+export const evolutionAddress = (campaign) => `#/evolution/${encodeURIComponent(campaign)}`
 export const workflowAddress = (id) => `#/workflows/${encodeURIComponent(id)}`
 /** The chat: a new one without an id; `text` is what the list of conversations is searched by. */
 export const chatAddress = (id = "", text = "") => `#/chat${id && `/${encodeURIComponent(id)}`}${text && `?${new URLSearchParams({ text })}`}`

@@ -5,17 +5,19 @@ from types import MappingProxyType
 from typing import Final
 
 from pipecatapp.tools.autonomy import check as workflow_check
-from pipecatapp.tools.autonomy import digest, guide
+from pipecatapp.tools.autonomy import digest, guide, recent
 from pipecatapp.tools.autonomy import start as run_start
-from pipecatapp.tools.check import alignment, progress
+from pipecatapp.tools.check import alignment, progress, structure
 from pipecatapp.tools.clock import time, wait
 from pipecatapp.tools.cluster import status
 from pipecatapp.tools.code import install, run
+from pipecatapp.tools.code.approach import approach, outcome
 from pipecatapp.tools.code.context import context
 from pipecatapp.tools.code.edit import edit
 from pipecatapp.tools.code.fix import fix
 from pipecatapp.tools.code.localise import localise
 from pipecatapp.tools.code.map import map as code_map
+from pipecatapp.tools.code.memory import project as project_memory
 from pipecatapp.tools.code.memory import recall, remember
 from pipecatapp.tools.code.symbols import symbols
 from pipecatapp.tools.code.testing import run_tests
@@ -23,10 +25,12 @@ from pipecatapp.tools.files import delete, listing, read, write
 from pipecatapp.tools.git import branches, history
 from pipecatapp.tools.memory import conversation, items, note
 from pipecatapp.tools.model import llm, typed
+from pipecatapp.tools.model.evaluation import evaluate
 from pipecatapp.tools.people import ask
 from pipecatapp.tools.people import note as people_note
 from pipecatapp.tools.plain import value
 from pipecatapp.tools.plan import expand, revise, todo
+from pipecatapp.tools.ports import delivery, tracker
 from pipecatapp.tools.project import facts
 from pipecatapp.tools.project import tree as project_tree
 from pipecatapp.tools.speech import hear, say
@@ -41,6 +45,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
         for tool in (
             llm.llm,
             typed.typed,
+            evaluate.evaluate,
             value.value,
             time.now,
             wait.wait,
@@ -66,12 +71,22 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             alignment.alignment,
             guide.guide,
             digest.digest,
+            recent.recent,
             workflow_check.check,
             run_start.start,
+            tracker.list_issues,
+            tracker.show,
+            tracker.create,
+            tracker.comment,
+            tracker.close,
+            delivery.status,
+            delivery.propose,
+            delivery.proposals,
             task_find.find,
             task_save.save,
             facts.facts,
             project_tree.tree,
+            structure.structure,
             run.run,
             install.install,
             run_tests.run_tests,
@@ -81,6 +96,9 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             context.context,
             symbols.symbols,
             code_map.code_map,
+            approach.approach,
+            outcome.outcome,
+            project_memory.memory,
             recall.recall,
             remember.remember,
             say.say,

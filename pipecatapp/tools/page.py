@@ -11,9 +11,10 @@ HEAD = """# Tools
 
 Written by `make docs` from the code; do not edit.
 
-What a workflow may `use`, and what an agent may be given. Input is checked before a tool runs and
-output after it. The effect decides what a resumed run does with a call that was cut off: `external`
-is never repeated unless the tool is idempotent, everything else here is.
+Workflows name these tools with `use`, agents with `tools`. Input is validated before a tool runs
+and output after it. The effect determines whether a resumed run repeats an interrupted call:
+calls with the effect `external` are repeated only if the tool is idempotent, all other calls are
+repeated.
 """
 
 
@@ -43,7 +44,7 @@ def _table(name: str, schema: dict[str, Any], *, with_default: bool) -> Iterator
     if not properties:
         yield from (f"No {name}.", "")
         return
-    heads = [name, "type", *(["default"] if with_default else []), "what"]
+    heads = [name, "type", *(["default"] if with_default else []), "description"]
     yield f"| {' | '.join(heads)} |"
     yield "|" + " --- |" * len(heads)
     for field, facts in properties.items():

@@ -61,7 +61,7 @@ class VoiceMetrics:
         )
         self.stages = Histogram(
             "voice_stage_seconds",
-            "What voice_v2v_seconds is made of, by stage.",
+            "Parts of voice_v2v_seconds, by stage.",
             ["stage"],
             buckets=SECONDS,
             registry=registry,

@@ -19,9 +19,9 @@ from pipecatapp.voice.metrics import VoiceMetrics
 log = structlog.get_logger()
 
 REASONS: Final = {
-    "model": "The model does not answer.",
-    "hearing": "What hears does not answer.",
-    "speaking": "What speaks does not answer.",
+    "model": "The model does not respond.",
+    "hearing": "Speech-to-text does not respond.",
+    "speaking": "Text-to-speech does not respond.",
 }
 
 

@@ -1,4 +1,4 @@
-"""Executing runs: starting them, forking them, going on with them after a restart."""
+"""Start, fork and resume runs."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence

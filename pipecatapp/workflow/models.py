@@ -37,7 +37,7 @@ def _choose(
     choice, roles, facts = among
     said = render(list(choice.use), names)
     if choice.escalate:
-        rising = render(list(choice.escalate), names)
+        rising = usable(render(list(choice.escalate), names), roles, facts)
         visit = names["loop"]["index"] if "loop" in names else 0
         said = [rising[min(visit, len(rising) - 1)]]
     if given.get("model"):
@@ -54,6 +54,17 @@ def _choose(
         given.setdefault("repair", models_of(choice, ["repair"], roles, facts)[0])
     if others and "fallback" in tool.takes.model_fields:
         given.setdefault("fallback", others)
+
+
+def usable(
+    escalate: Sequence[Any], roles: Mapping[str, ModelChoice], facts: ModelFacts
+) -> list[str]:
+    """Return the names of an escalation that this home has, as roles or as models.
+
+    An expression may have given a list of names. Without any, the role `default` is left.
+    """
+    names = [str(name) for one in escalate for name in (one if isinstance(one, list) else [one])]
+    return [name for name in names if name in roles or facts.knows(name)] or ["default"]
 
 
 def models_of(

@@ -185,24 +185,31 @@ class Plan(Frozen):
         """The effects that a run of it may have."""
         return narrowed(narrowed(EFFECTS, self.grants), self.body.allow)
 
-    def effects(self, name: str = "", seen: frozenset[str] = frozenset()) -> dict[Effect, str]:
+    def effects(
+        self, name: str = "", seen: frozenset[str] = frozenset(), *, offered: bool = True
+    ) -> dict[Effect, str]:
         """The effects of a workflow and of all it uses, each with the path of a node that has it.
 
-        Tools that an agent is only given in the run are not among them.
+        Tools that an agent is only given in the run are not among them, and without `offered` none
+        of the tools that agents are given.
         """
-        return self.effects_of(self.bodies[name or self.workflow].nodes, seen)
+        return self.effects_of(self.bodies[name or self.workflow].nodes, seen, offered=offered)
 
     def effects_of(
-        self, nodes: tuple[PlanNode, ...], seen: frozenset[str] = frozenset()
+        self,
+        nodes: tuple[PlanNode, ...],
+        seen: frozenset[str] = frozenset(),
+        *,
+        offered: bool = True,
     ) -> dict[Effect, str]:
         """The same of some nodes of a scope."""
         found: dict[Effect, str] = {}
         for path, node in _all_nodes("", nodes):
             inner = node.use.removeprefix("workflow/")
             if node.kind == "workflow" and inner in self.bodies and inner not in seen:
-                below = self.effects(inner, seen | {inner})
+                below = self.effects(inner, seen | {inner}, offered=offered)
                 found = {effect: f"{path}/{at}" for effect, at in below.items()} | found
-            for effect in (node.effect, *node.offers):
+            for effect in (node.effect, *(node.offers if offered else ())):
                 if effect is not None:
                     found.setdefault(effect, path)
         return found
@@ -306,7 +313,7 @@ def loop_text(loop: PlanLoop) -> str:
 
 
 def _drawn(node: PlanNode, path: str, parent: str) -> GraphNode:
-    kind = "use" if node.kind in ("workflow", "plan") else node.kind
+    kind = "use" if node.kind == "workflow" or node.kind == "plan" else node.kind
     return GraphNode(
         path=path,
         id=node.id,
@@ -323,9 +330,12 @@ class NotGranted(PermissionError):
     """A run would need effects that whoever starts it does not grant; nothing was started."""
 
 
-def granting(plan: Plan, grants: Collection[Effect]) -> Plan:
-    """A plan that may have only these effects; raises `NotGranted` when it needs others."""
-    for effect, path in sorted(plan.effects().items()):
+def granting(plan: Plan, grants: Collection[Effect], *, offered: bool = True) -> Plan:
+    """A plan that may have only these effects; raises `NotGranted` when it needs others.
+
+    Without `offered` its agents may be given tools with other effects, whose calls then fail.
+    """
+    for effect, path in sorted(plan.effects(offered=offered).items()):
         if effect not in grants:
             raise NotGranted(f"{path} needs the effect `{effect}`, which is not granted.")
     return plan.model_copy(update={"grants": tuple(sorted(set(grants)))})

@@ -123,20 +123,34 @@ class ModelFacts:
         return ([], "nothing is known of it") if str(needs) else ([model], "")
 
     def cost(self, model: str) -> float:
-        """What a token of it costs beside the tokens of other models."""
+        """Return the cost of a token of the model relative to the tokens of other models."""
         return 1.0
 
     def context(self, model: str) -> int | None:
-        """How many tokens a request to it and the answer may have together; None: not known."""
+        """Return the context size of the model, in tokens of request and answer; None: unknown."""
         return None
 
+    def knows(self, model: str) -> bool:
+        """Whether the gateway has a model or an expert of this name; true if that is not known."""
+        return True
+
+    def served(self, model: str) -> str:
+        """The model that answers for a name, such as `smollm2` for `auto`; the name if several may
+        or if that is not known.
+        """
+        return model
+
+    def free_slots(self, model: str) -> int:
+        """How many requests to it can be answered at the same time now, at least 1."""
+        return 1
+
     def ready(self) -> bool:
-        """Whether models can be asked, or it has been waited for that long enough."""
+        """Return whether models are available, or the time to wait for them has passed."""
         return True
 
 
 class Question(BaseModel):
-    """What a run asks a person; see `Context.ask`."""
+    """A question of a run to a person; see `Context.ask`."""
 
     text: str
     choices: list[str] = []

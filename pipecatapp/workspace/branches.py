@@ -71,7 +71,10 @@ class Branches:
         words = ("log", f"--max-count={limit}", f"--format={FIELDS}", await self._known(name), "--")
         output = await self._store.git.text(*words)
         parts = [part.strip("\n").split("\x1f") for part in output.split("\x1e") if part.strip()]
-        return [LogEntry(*fields[:3], fields[3].strip()) for fields in parts]
+        return [
+            LogEntry(commit=commit, author=author, at=at, message=message.strip())
+            for commit, author, at, message in parts
+        ]
 
     async def diff(self, since: str, until: str | None = None) -> str:
         """Return what changed between two branches or states; `until` is the folder without one."""

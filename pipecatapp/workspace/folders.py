@@ -1,4 +1,4 @@
-"""The workspaces of all runs, each with a git directory of its own."""
+"""The workspaces of all runs, each with a separate git directory."""
 
 import asyncio
 import json
@@ -57,6 +57,11 @@ class GitWorkspaces:
                     await self._make(run, source, start, origin)
                 self._open[run] = await self._found(run)
             return self._open[run]
+
+    @property
+    def root(self) -> Path:
+        """The folder of all workspaces."""
+        return self._root
 
     async def prune(self, run: str) -> None:
         """Forget a run's workspace and all of its states."""

@@ -40,12 +40,12 @@ SETTINGS: Final = (
     "user.name=Hearth",
     "user.email=hearth@localhost",
 )
-"""Stronger than any file's settings. The names of other systems' file systems are no danger here,
-and refusing them would let a program spoil a workspace by naming a file `git~1`.
+"""Settings with precedence over configuration files. File names that other systems treat specially
+are harmless here, and refusing them would let a program break a workspace with a file `git~1`.
 """
 PLAIN: Final = "* !text !eol !ident !filter !working-tree-encoding !diff !merge !export-subst\n"
-"""What `info/attributes` says, which is stronger than a `.gitattributes` of the folder: files are
-kept byte by byte, by nobody's filter.
+"""Content of `info/attributes`, which has precedence over a `.gitattributes` of the folder: files
+are stored unchanged, without filters.
 """
 PROTECTED: Final = "[safe]\n\tdirectory = *\n[core]\n\thooksPath = /dev/null\n\tfsmonitor = false\n"
 """For the programs that git itself starts, which do not see `SETTINGS`."""
@@ -53,7 +53,7 @@ ATTEMPT_SECONDS: Final = 600.0
 
 
 class GitFailed(ToolFailed):
-    """git could not do it; the message has the reason that it gave."""
+    """git failed; the message has its error."""
 
 
 @dataclass(frozen=True)

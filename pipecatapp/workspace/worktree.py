@@ -18,9 +18,9 @@ from pipecatapp.workspace.git import Git, GitFailed, run
 DEPTH: Final = 100
 """Folders inside each other; the sandbox lets no program go deeper."""
 HIDDEN: Final = frozenset({".git"})
-"""Never looked into: a program may have made a repository of its own there."""
+"""Names that are skipped: a program may have created a repository there."""
 MAIN: Final = "main"
-"""The folder that every run has."""
+"""Name of the folder that every run has."""
 NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
 STATE: Final = re.compile(r"[0-9a-f]{40,64}")
 SUBMODULE: Final = "160000"
@@ -51,7 +51,7 @@ class Store:
 
 @dataclass
 class GitWorktree:
-    """A folder beside the git directory, with an index of its own."""
+    """A folder next to the git directory, with a separate index."""
 
     store: Store
     name: str
@@ -93,7 +93,7 @@ class GitWorktree:
             return await self._tree()
 
     async def content(self, state: str) -> str | None:
-        """The same hash of a state that was kept; None for one that is not here."""
+        """Return the hash of the files of a stored state; None if the state does not exist."""
         if not STATE.fullmatch(state):
             raise ToolFailed(f"{state!r} is not a state of a workspace.")
         words = ("rev-parse", "--verify", "--quiet", f"{state}^{{tree}}")
@@ -101,18 +101,18 @@ class GitWorktree:
         return None if code else said.decode().strip()
 
     async def base(self) -> str:
-        """The id of the state that it began with."""
+        """Return the id of the initial state."""
         return await self.store.git.text("rev-parse", "--verify", self._base)
 
     async def reset(self, state: str) -> None:
-        """Make the folder what it was at that state; what came after stays kept, but aside."""
+        """Restore the folder to a stored state. Later states are not deleted."""
         if not STATE.fullmatch(state):
             raise ToolFailed(f"{state!r} is not a state of a workspace.")
         async with self.store.writing:
             await self._show(await self.store.git.text("rev-parse", f"{state}^{{commit}}"))
 
     async def diff(self, since: str, until: str) -> str:
-        """What changed between two states, as a unified diff."""
+        """Return the changes between two states, as a unified diff."""
         return await self.store.git.text(
             "diff-tree", "-p", "-r", "-M", "--no-ext-diff", "--no-textconv", "--no-color",
             "--submodule=short", *(f"{state}^{{tree}}" for state in (since, until)),
@@ -274,7 +274,7 @@ class GitWorktree:
 
 
 def folder_name(name: str) -> str:
-    """A name for a folder that tells the given one, and is no other's."""
+    """Return a unique folder name that is derived from `name`."""
     if NAME.fullmatch(name) and name != MAIN:
         return name
     plain = re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-")[:40]

@@ -1,4 +1,4 @@
-"""What people send to be heard, as samples: also what phones and browsers record."""
+"""Decode uploaded recordings, including the formats of phones and browsers."""
 
 import io
 from typing import Final
@@ -10,13 +10,13 @@ from speech.audio import HEARING_RATE, Samples, decode
 from speech.errors import TooLong, UnreadableAudio
 
 CONTAINERS: Final = "mov,mp4,m4a,3gp,3g2,matroska,webm,ogg,mp3,aac,wav,flac,amr,aiff,asf,avi"
-"""What FFmpeg may take a file for. It also knows lists of other files, which it would open."""
+"""Formats that FFmpeg may detect. Others, such as playlists, would make it open other files."""
 
 ALONE: Final = {"format_whitelist": CONTAINERS, "protocol_whitelist": "none"}
 
 
 def decoded(data: bytes, *, longest_seconds: float) -> Samples:
-    """Samples at `HEARING_RATE` of WAV, FLAC, MP3 and Ogg, else of what FFmpeg knows: MP4, WebM.
+    """Decode WAV, FLAC, MP3, Ogg, or a format of FFmpeg, to samples at `HEARING_RATE`.
 
     Raises `UnreadableAudio`, or `TooLong` before anything long is decoded.
     """

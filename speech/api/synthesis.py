@@ -103,9 +103,9 @@ async def speak(body: SpeechRequest, request: Request) -> StreamingResponse:
 
 
 async def spoken(mouth: Mouth, body: SpeechRequest, length: Spoken) -> AsyncGenerator[bytes]:
-    """The bytes of the answer, counted as one request; never an empty piece. `length` grows.
+    """Yield the bytes of the answer, counted as one request; no piece is empty. Updates `length`.
 
-    A caller who leaves ends all of it, down to the sentence that is being made.
+    If the client disconnects, the synthesis of the current sentence is stopped as well.
     """
     with mouth.metrics.counted():
         async with (

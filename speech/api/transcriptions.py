@@ -95,7 +95,7 @@ async def _counted(ears: Ears, samples: Samples, language: str | None) -> AsyncG
 async def _told(
     ears: Ears, samples: Samples, first: Segment | None, rest: AsyncGenerator[Segment]
 ) -> AsyncIterator[str]:
-    """OpenAI's events: each part when it is known, then all of it. What fails later is an event."""
+    """Yield OpenAI's events: each part, then the whole text. A late error is an event, too."""
     found: list[Segment] = []
     async with aclosing(rest):
         try:
@@ -144,7 +144,7 @@ def verbose(transcript: Transcript) -> dict[str, Any]:
 
 
 def _segment(number: int, part: Segment) -> dict[str, Any]:
-    """What the engine does not tell is left out: a made-up figure would be believed."""
+    """Return a segment in OpenAI's form. Values that the engine does not report are omitted."""
     told = asdict(part)
     sure = {name: told[name] for name in SURENESS if told[name] is not None}
     times = {"start": round(part.start, 2), "end": round(part.end, 2)}

@@ -1,1 +1,1 @@
-"""What hears and what speaks: one interface each, and the engines behind them."""
+"""Engines for speech-to-text and text-to-speech, with one interface each."""

@@ -1,4 +1,4 @@
-"""Processes of engines: asked through a pipe, started anew when they end or are too large."""
+"""Processes of engines: requests by a pipe, restarts when they end or grow too large."""
 
 import asyncio
 import json
@@ -44,9 +44,9 @@ R = TypeVar("R", bound=Running)
 class Keeper(Generic[R]):
     """Keeps one warm process of an engine; requests take turns.
 
-    One that has ended is started anew by the next turn. One that has grown larger than `most_bytes`
-    is replaced: the next is started and warm before it takes over between two turns, so that nobody
-    waits for it. For that time there are two.
+    If it has ended, the next turn restarts it. If it has grown larger than `most_bytes`, it is
+    replaced: the new process is started and warm before it takes over between two turns, so that
+    no request waits for it. During that time there are two processes.
     """
 
     def __init__(
@@ -163,11 +163,10 @@ class Child:
             await self._process.wait()
 
     async def ask(self, *blocks: bytes) -> AsyncGenerator[bytes]:
-        """The blocks of the answer; who leaves early leaves the rest to be thrown away.
+        """Yield the blocks of the answer; if the caller stops early, the rest is discarded.
 
-        A task of its own reads an answer to its end, whoever leaves: a request that is cancelled,
-        which frameworks do again and again until it is gone, could leave half an answer in the pipe
-        for the next. Raises `EngineFailed`.
+        A separate task reads the answer to its end even if the request is cancelled. Otherwise half
+        an answer could remain in the pipe for the next request. Raises `EngineFailed`.
         """
         await self._pipe.acquire()
         answer: asyncio.Queue[bytes | EngineFailed | None] = asyncio.Queue()

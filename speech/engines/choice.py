@@ -21,8 +21,10 @@ GROWN: Final = 2
 
 
 def hearing(settings: Settings, metrics: SpeechMetrics) -> Hearing:
-    """What hears. Raises `ModelError` for a file that is missing or not the pinned one, and
-    `SettingsError` for an engine that is not installed.
+    """Return the speech-to-text engine of the settings.
+
+    Raises `ModelError` for a file that is missing or not the pinned one, and `SettingsError` for an
+    engine that is not installed.
     """
     model = chosen(settings)
     if model.engine == "faster-whisper" and find_spec("faster_whisper") is None:
@@ -44,7 +46,7 @@ def hearing(settings: Settings, metrics: SpeechMetrics) -> Hearing:
 
 
 def speaking(settings: Settings, metrics: SpeechMetrics) -> Speaking:
-    """What speaks; raises as `hearing` does."""
+    """Return the text-to-speech engine of the settings; raises the errors of `hearing`."""
     model = chosen(settings)
     voice = next(path for path in ready(model, settings) if path.suffix == ".onnx")
     most = settings.engine_bytes or GROWN * model.ram_bytes

@@ -17,7 +17,7 @@ BEAMS: Final = 1
 
 
 class FasterWhisper:
-    """One model, for one caller at a time; used in a process of its own."""
+    """One model, for one request at a time; used in a separate process."""
 
     def __init__(self, folder: Path, threads: int) -> None:
         self._model = WhisperModel(

@@ -1,4 +1,4 @@
-"""The interface of what hears."""
+"""The interface of speech-to-text engines."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
@@ -25,21 +25,21 @@ class Segment:
 
 
 class Hearing(Protocol):
-    """An engine that turns sound into text. `open` loads and warms it; only then it is used."""
+    """A speech-to-text engine. `open` loads it and transcribes once; call it before `hear`."""
 
     name: str
     language: str
-    """What it hears, as ISO 639-1 has it: `en`; or `many`, which are those of Whisper."""
+    """Its language as an ISO 639-1 code, or `many`: the languages of Whisper."""
 
     async def open(self) -> None:
-        """Load the model and hear something once. Raises `EngineFailed`."""
+        """Load the model and transcribe once. Raises `EngineFailed`."""
 
     async def close(self) -> None:
-        """End it; what it is doing is lost."""
+        """End the engine; a transcription in progress is lost."""
 
     def hear(self, samples: Samples, *, language: str | None) -> AsyncGenerator[Segment]:
-        """What was said in these samples (of `HEARING_RATE`), each part as soon as it is known.
+        """Transcribe samples (at `HEARING_RATE`); yield each segment as soon as it is known.
 
-        `language` is the one that is spoken; None: the engine's only one, or it finds out. Raises
+        `language`: the spoken language; None: the engine's only language, or detected. Raises
         `EngineFailed`.
         """

@@ -1,4 +1,4 @@
-"""An engine that hears, in a process of its own: `hearing_process ENGINE FOLDER THREADS`.
+"""A speech-to-text engine in a separate process: `hearing_process ENGINE FOLDER THREADS`.
 
 It greets with an empty JSON object when it has heard something once. Each request is two blocks, a
 JSON object with the `language` and the samples (32-bit floats, little endian, `HEARING_RATE`); the

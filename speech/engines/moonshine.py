@@ -22,7 +22,7 @@ LEAD_SECONDS: Final = len(LEAD_IN) / HEARING_RATE
 
 
 class Moonshine:
-    """One model, for one caller at a time; used in a process of its own."""
+    """One model, for one request at a time; used in a separate process."""
 
     def __init__(self, folder: Path) -> None:
         self._model = Transcriber(folder, string_to_model_arch(ARCHITECTURE))

@@ -1,4 +1,4 @@
-"""Our end of the pipe to an engine that hears in a process of its own (see `hearing_process`)."""
+"""The service's end of the pipe to a speech-to-text process (see `hearing_process`)."""
 
 import json
 from collections.abc import AsyncGenerator

@@ -31,7 +31,7 @@ class Piper:
         await self._keeper.close()
 
     async def say(self, sentence: str, *, speed: float) -> AsyncGenerator[Samples]:
-        """The samples of one sentence; who leaves early leaves the rest to be thrown away."""
+        """Yield the samples of one sentence; if the caller stops early, the rest is discarded."""
         asked = json.dumps({"text": " ".join(sentence.split()), "speed": speed}).encode()
         async with self._keeper.turn() as child, aclosing(child.ask(asked)) as blocks:
             async for block in blocks:

@@ -1,7 +1,7 @@
-"""Piper in a process of its own: `python -m speech.engines.piper_process VOICE.onnx`.
+"""Piper in a separate process: `python -m speech.engines.piper_process VOICE.onnx`.
 
-Piper is free under the GPL; what it does for us it does here, at the other end of a pipe, and
-nothing else of ours is loaded but `speech.blocks`. Each request is a block with a JSON object,
+Piper is licensed under the GPL; it runs only here, at the other end of a pipe, and of our code
+only `speech.blocks` is loaded. Each request is a block with a JSON object,
 `{"text": …, "speed": …}`. It greets with `{"rate": …}`; each answer is the samples in blocks
 (signed 16 bit, little endian) and an empty block.
 """

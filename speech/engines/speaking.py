@@ -1,4 +1,4 @@
-"""The interface of what speaks."""
+"""The interface of text-to-speech engines."""
 
 from collections.abc import AsyncGenerator
 from typing import Protocol
@@ -7,21 +7,21 @@ from speech.audio import Samples
 
 
 class Speaking(Protocol):
-    """A voice. `open` loads and warms it; only then it is used."""
+    """A text-to-speech voice. `open` loads it and speaks once; call it before `say`."""
 
     name: str
     language: str
     rate: int
-    """Samples a second of what it says; known once it is open."""
+    """Samples per second of its audio; set by `open`."""
 
     async def open(self) -> None:
-        """Load the voice and say something once. Raises `EngineFailed`."""
+        """Load the voice and synthesize once. Raises `EngineFailed`."""
 
     async def close(self) -> None:
-        """End it; what it is doing is lost."""
+        """End the engine; a synthesis in progress is lost."""
 
     def say(self, sentence: str, *, speed: float) -> AsyncGenerator[Samples]:
-        """The sound of one sentence, piece by piece; a listener may leave in the middle.
+        """Synthesize one sentence; yield its audio in pieces. The caller may stop at any time.
 
         `speed` is 1 for the voice's own pace, 2 for twice as fast. Raises `EngineFailed`.
         """

@@ -26,7 +26,7 @@ from speech.settings import engine_environment
 HOST: Final = "127.0.0.1"
 FRAMES_A_SECOND: Final = 50
 WHOLE_CONTEXT: Final = 1500
-"""Frames of Whisper's encoder: always 30 seconds, unless it is told that there is less."""
+"""Frames of Whisper's encoder: 30 seconds, unless a request sets a smaller number."""
 
 LEAST_CONTEXT: Final = 512
 """With less context than this the small models begin to repeat themselves (decision 0135)."""

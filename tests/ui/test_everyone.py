@@ -84,6 +84,21 @@ def test_composer_and_places_are_visible_in_a_low_window(
     assert page.evaluate("document.documentElement.scrollHeight - innerHeight") <= 0
 
 
+@pytest.mark.parametrize(("width", "height"), [(844, 390), (640, 400)])
+def test_pages_of_the_system_have_no_fault_in_a_low_window(
+    visitor: Visitor, width: int, height: int
+) -> None:
+    """A phone on its side, and a laptop at 200 % zoom; every finding of axe counts."""
+    page = visitor.enter(width=width, height=height)
+    found = {}
+
+    for name in ("status", "machines", "models", "people", "logs"):
+        visit(page, name)
+        found[name] = faults(page, every=True)
+
+    assert {name: what for name, what in found.items() if what} == {}
+
+
 def test_graph_is_behind_a_button_on_a_phone(visitor: Visitor) -> None:
     """On a narrow screen the conversation has the room, and the graph is one touch away."""
     page = visitor.enter(width=390, height=844)

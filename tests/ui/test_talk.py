@@ -293,7 +293,7 @@ def test_character_listens_thinks_and_speaks(talking: Visitor) -> None:
     becomes(page, "speaking")
     becomes(page, "listening")
     types(page, "trouble")
-    expect(page.get_by_test_id("problem")).to_contain_text("The model does not answer.")
+    expect(page.get_by_test_id("problem")).to_contain_text("The model does not respond.")
     expect(page.locator(".talk-turn[data-failed]")).to_contain_text("trouble")
     shown = {state: (name, set(moves)) for state, name, moves in page.evaluate("shown")}
 

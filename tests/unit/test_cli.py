@@ -40,7 +40,9 @@ def test_list_of_commands_has_the_first_sentence_of_each_command() -> None:
     commands = get_group(build_cli()).commands
 
     listed = {name: text for group in SUMMARIES.values() for name, text in group.items()}
-    assert listed == {name: first_sentence(command.help) for name, command in commands.items()}
+    assert listed == {
+        name: first_sentence(command.help or "") for name, command in commands.items()
+    }
     shown = CliRunner().invoke(build_list(), ["--help"]).stdout
     assert all(f" {name} " in shown for name in commands)
     assert all(f" {group} " in shown for group in SUMMARIES)

@@ -68,7 +68,7 @@ def _job(nomad: Nomad, job: str, file: Path) -> Iterator[Finding]:
         yield Finding(f"job:{job}", f"Nomad does not know the job {job}", "safe", fix)
         return
     except (JobInvalid, OSError) as error:
-        fix = Fix("by_hand", job, f"correct {file}, or run playbook.yaml with its new variables")
+        fix = Fix("by_hand", job, f"mend {file}, or run playbook.yaml with its new variables")
         yield Finding(f"job:{job}", f"{file} cannot be planned: {error}", "data", fix)
         return
     if plan.changed:
@@ -114,4 +114,4 @@ def reregister(nomad: Nomad, job: str, file: Path) -> None:
     if plan.changed:
         Jobs(nomad).register(plan)
     else:
-        raise ClusterError(f"The job {job} already matches {file}; nothing was registered.")
+        raise ClusterError(f"The job {job} is as {file} says by now; nothing was registered.")

@@ -155,7 +155,7 @@ def _settings(machine: Machine, report: Report, limits: Limits) -> Iterator[Find
             role = limits.roles.get(path, "")
             yield Finding(
                 f"config:{machine.name}:{path}",
-                f"{path} on {machine.name} differs from the inventory or from what runs",
+                f"{path} on {machine.name} differs from what the inventory says, or from what runs",
                 "disruptive",
                 Fix("run_role", role, f"write it and restart what reads it (role {role})",
                     machine.name, role),
@@ -176,7 +176,7 @@ def _certificates(
                 f"certificate:{machine.name}:{path}",
                 f"{path} on {machine.name} {when}",
                 "disruptive",
-                Fix("run_role", role, f"create it again (role {role})", machine.name, role),
+                Fix("run_role", role, f"make it anew (role {role})", machine.name, role),
             )
 
 

@@ -70,5 +70,5 @@ def _watched(product: str, part: Callable[[], Iterator[Finding]]) -> list[Findin
     try:
         return list(part())
     except ClusterError as error:
-        fix = Fix("by_hand", product, "repair the machines first, then probe again")
+        fix = Fix("by_hand", product, "mend the machines first, then probe again")
         return [Finding(f"agent:{product}", str(error), "data", fix)]

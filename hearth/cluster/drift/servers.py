@@ -85,7 +85,7 @@ def nodes(nomad: Nomad, machines: list[Machine]) -> Iterator[Finding]:
 
 def token(product: Product, session: Session, *, days: float) -> Iterator[Finding]:
     """Whether our management token still works, and how long."""
-    role_fix = Fix("by_hand", product, "run playbook.yaml: it shows how to set the token again")
+    role_fix = Fix("by_hand", product, "run playbook.yaml: it says how to set the token anew")
     try:
         itself: dict[str, Any] = session.call("GET", "acl/token/self")
     except Denied:
@@ -106,7 +106,7 @@ def checks(consul: Consul, machines: list[Machine]) -> Iterator[Finding]:
             continue
         what = f"{check.service or check.name} on {check.node}"
         said = check.output.strip().splitlines()[:1]
-        evidence = f"{what} is critical: {said[0] if said else 'its check has no output'}"
+        evidence = f"{what} is critical: {said[0] if said else 'its check says nothing'}"
         if check.node not in alive and check.check_id == "serfHealth":
             fix = Fix("by_hand", check.node, "bring it back, or take it out of the inventory")
             if check.node not in ours:
@@ -116,6 +116,6 @@ def checks(consul: Consul, machines: list[Machine]) -> Iterator[Finding]:
         elif check.service_id:
             fix = Fix(
                 "deregister_check", f"{check.node}:{check.service_id}",
-                "restart its allocation, or deregister the instance if its process is gone",
+                "restart its allocation, or forget the instance if nothing stands behind it",
             )  # fmt: skip
             yield Finding(f"check:{check.node}:{check.check_id}", evidence, "disruptive", fix)

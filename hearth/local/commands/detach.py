@@ -11,10 +11,10 @@ READY = b"1"
 
 
 def detached(work: Callable[[Callable[[], None]], int], log: Path) -> int:
-    """Run `work(let_go)` in a session of its own; return when it lets go, or its exit code.
+    """Run `work(let_go)` in a new session; return when it calls `let_go`, or its exit code.
 
-    Until it lets go it shows its progress on our terminal; from then on what it still says, which
-    is why it ended, goes to `log`. Interrupting us stops it.
+    Until then its output goes to this terminal, afterwards to `log`. An interrupt of this process
+    stops it.
     """
     reading, writing = os.pipe()
     pid = os.fork()
@@ -42,7 +42,7 @@ def _run(work: Callable[[Callable[[], None]], int], writing: int, log: Path) -> 
 
 
 def _close_all_but(kept: int) -> None:
-    """Close what we inherited: whoever waits for the end of a pipe must not wait for us."""
+    """Close inherited descriptors: the reader of a pipe must not wait for this process."""
     os.closerange(3, kept)
     os.closerange(kept + 1, os.sysconf("SC_OPEN_MAX"))
 

@@ -1,4 +1,4 @@
-"""One run of a service: a process group of its own, its output line by line, an end in bounds."""
+"""One process of a service: its own process group, output by line, and a stop with a time limit."""
 
 import asyncio
 import os
@@ -39,8 +39,8 @@ class Child:
         cls, service: Service, warden: Warden, on_line: Callable[[str], None], *, folder: Path
     ) -> Self:
         """Start the service's command in `folder`; each line of its output goes to `on_line`."""
-        # Not asyncio's own pipe: with that, the end of a process is told only when everybody who
-        # inherited its output has ended as well.
+        # Not asyncio's own pipe, which reports the end of a process only when all processes that
+        # inherited its output have ended as well.
         reading, writing = os.pipe()
         try:
             process = await asyncio.create_subprocess_exec(

@@ -1,4 +1,4 @@
-"""Keeping one service running: until it is healthy at first, then through its ends."""
+"""Keep one service running: wait until it is healthy, then restart it whenever it ends."""
 
 import asyncio
 import time
@@ -36,13 +36,13 @@ class Patience:
 
 
 class Audience(Protocol):
-    """Who is told what happens to the services."""
+    """Receives the events of the services."""
 
     def line(self, service: str, text: str) -> None:
-        """One line that a service wrote, or that is about it."""
+        """Receive one line that a service wrote, or a message about it."""
 
     def condition(self, service: str, detail: str) -> None:
-        """How a starting service is."""
+        """Receive the state of a starting service."""
 
 
 class Keeper:
@@ -100,7 +100,7 @@ class Keeper:
             ended.cancel()
 
     async def keep(self) -> None:
-        """Start the service again whenever it ends; raises `ServiceGaveUp` when that is no use."""
+        """Restart the service whenever it ends; raises `ServiceGaveUp` after too many ends."""
         assert self.child is not None
         deaths: deque[float] = deque(maxlen=self._patience.deaths)
         while True:
@@ -153,7 +153,7 @@ class Keeper:
         self._restarted()
 
     async def _become(self, service: Service) -> None:
-        """Stop the process and start that of `service`, with a log of its own."""
+        """Stop the process and start that of `service`, with a separate log."""
         await self._stop_child()
         if service.name != self.service.name:
             self._log.close()

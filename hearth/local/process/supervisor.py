@@ -15,7 +15,7 @@ from hearth.service.state import RunningService
 
 
 class StopRequest:
-    """Who asks once gets a graceful stop; who asks again gets it at once."""
+    """The first request stops gracefully, the second one immediately."""
 
     def __init__(self) -> None:
         self.asked, self.hurry = asyncio.Event(), asyncio.Event()

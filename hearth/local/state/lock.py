@@ -43,7 +43,7 @@ class InstanceLock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # Removed while still held: whoever waits for it sees that its file is no longer the one.
+        # Removed while still held: a waiting process sees that the file was replaced.
         self.path.unlink(missing_ok=True)
         self.close()
 

@@ -16,7 +16,10 @@ from pathlib import Path
 from hearth.local.errors import StateDamaged, StateTooNew
 from hearth.service.state import STATE_VERSION, StateDir
 
-NOT_BACKED_UP = ("backups", "models", "logs", "lock", "instance.json", "*-wal", "*-shm")
+NOT_BACKED_UP = (
+    *("backups", "models", "logs", "lock", "*-wal", "*-shm"),
+    *("instance.json", "gateway-instances.json"),
+)
 """Model files can be fetched again, and a write-ahead log is part of its database's copy. What is
 called so below a folder, such as a workspace's own `models`, is somebody's work."""
 
@@ -133,7 +136,7 @@ def _left_out(root: Path, folder: str, names: list[str]) -> set[str]:
 
 
 def _copy(root: Path, source: str, target: str) -> str:
-    """Copy one file; a database of ours as one consistent snapshot, whoever else reads it."""
+    """Copy one file; a database as a consistent snapshot, even if other processes use it."""
     if Path(source).parent != root or not source.endswith(".db"):
         return str(shutil.copy2(source, target))
     try:

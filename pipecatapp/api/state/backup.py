@@ -79,7 +79,9 @@ async def restore(request: Request) -> Restore:
     upload = _file_in(state.root)
     try:
         await _save(request.stream(), upload)
-        manifest = await asyncio.to_thread(stage, state, upload, keys=False, called="What was sent")
+        manifest = await asyncio.to_thread(
+            stage, state, upload, keys=False, called="The uploaded file"
+        )
     except ArchiveError as error:
         raise Refused(422, "unusable_archive", str(error)) from error
     finally:

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel
 
 from pipecatapp.api.access import known_caller
-from pipecatapp.api.openai.offers import offered
+from pipecatapp.api.chat_models import chat_models
 from pipecatapp.api.parts import Parts, WithParts
 from pipecatapp.api.voice.trust import ADDRESS
 from pipecatapp.application.registry import EXPERT
@@ -60,17 +60,11 @@ async def show_choices(parts: WithParts, studio: Annotated[Studio, Depends(studi
 
 async def models(parts: Parts) -> list[Choice]:
     """The agent, the agent with each expert that works, and every other conversation."""
-    experts = [
-        Choice(id=f"{EXPERT}{expert.name}", about=f"Agent with {expert.model or expert.name}")
-        for expert in await parts.directory.experts()
-        if expert.healthy and not expert.embeddings
-    ]
-    agent, *others = offered(parts.runs.engine.workflows)
-    names = [name for name in others if not name.endswith("/agent-turn")]
     return [
-        Choice(id=agent, about="Agent"),
-        *experts,
-        *(Choice(id=name, about=name.partition("/")[2]) for name in names),
+        Choice(
+            id=one.id, about=f"Agent with {one.about}" if one.id.startswith(EXPERT) else one.about
+        )
+        for one in await chat_models(parts)
     ]
 
 

@@ -40,17 +40,17 @@ class Assets(BaseModel):
 
 
 class ProjectDocument(BaseModel):
-    """A project. What it says is read as `project.…` by workflows with `project: <id>`."""
+    """A project. Workflows with `project: <id>` read its fields as `project.…`."""
 
     model_config = ConfigDict(extra="forbid", validate_default=True)
 
     kind: Literal["project"] = Field(description="`project`.")
     id: str = Field(pattern=r"^[a-z][a-z0-9-]*$", description="Its name.")
-    vision: str = Field("", description="What it is to become, and for whom.")
-    specifications: list[str] = Field([], description="What it must do.")
+    vision: str = Field("", description="The goal of the project, and its users.")
+    specifications: list[str] = Field([], description="Required behaviour.")
     languages: list[str] = Field([], description="Programming languages.")
     interfaces: list[str] = Field(
-        [], description="What it is made with and for: environments, engines, in free words."
+        [], description="Environments, engines and libraries that it uses, as free text."
     )
     platform: str = Field("", description="Where it runs.")
     repository: str = Field("", description="The git repository: a path or an address.")

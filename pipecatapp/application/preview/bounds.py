@@ -65,8 +65,10 @@ class _Bounding:
         if node.kind == "agent":
             return _agent(node, at)
         if node.kind == "plan":
-            inside = Sum({(): 1, (f"for each step of the plan of {at}",): 1})
-            return Bounds(inside, Sum({(f"for each model in the plan of {at}",): 1}))
+            return Bounds(
+                Sum({(): 1, (f"for each step of the plan of {at}",): 1}),
+                Sum({(f"for each model in the plan of {at}",): 1}),
+            )
         if node.kind == "use":
             return Bounds(Sum({(): 1}), Sum({(): int(node.effect == "llm")}))
         name = node.use.removeprefix("workflow/")

@@ -128,7 +128,7 @@ async def _show(name: str, state_dir: Path | None, *, as_json: bool) -> int:
 
 @dataclass(frozen=True)
 class _Asked:
-    """What the command line says is to be changed."""
+    """The changes of the command line."""
 
     given: list[str]
     remove: list[str]

@@ -1,4 +1,4 @@
-"""`hearth prompts`: texts that models are told, by their tags."""
+"""`hearth prompts`: the library of prompts, by their tags."""
 
 import json
 from pathlib import Path

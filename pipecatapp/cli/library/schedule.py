@@ -80,7 +80,7 @@ def run_schedule(id: IdArgument, state_dir: StateOption = None) -> None:
 
 
 class Timed:
-    """What the command line says of a schedule."""
+    """The options of the command line for a schedule."""
 
     def __init__(
         self,

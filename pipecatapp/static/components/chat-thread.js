@@ -32,7 +32,7 @@ class ChatThread extends HTMLElement {
     if (turns.length && this.log.firstChild?.matches(".welcome")) this.log.firstChild.remove()
     this.#turns = [...turns]
     const elements = this.log.querySelectorAll("chat-turn")
-    turns.forEach((turn, i) => elements[i].show(turn))
+    turns.forEach((turn, i) => elements[i].show(turn, (...at) => conversation.attachmentAddress(...at)))
     this.#divide(conversation, elements)
     if (!turns.length && !this.log.children.length) this.log.append(this.#welcome())
   }

@@ -3,6 +3,8 @@ import "./rich-text.js"
 import { h } from "../dom.js"
 import { duration, ENDED } from "../format.js"
 import { flame, icon } from "../icons.js"
+import { readAloud } from "../talk/aloud.js"
+import { turnChips } from "./attachment-chips.js"
 import { copyButton } from "./copy-button.js"
 import { problem } from "./notice.js"
 import { editQuestion } from "./turn-edit.js"
@@ -15,18 +17,20 @@ import { editQuestion } from "./turn-edit.js"
 class ChatTurn extends HTMLElement {
   #told = {}
 
-  show(turn) {
+  show(turn, address) {
     if (!this.answer) this.#build(turn)
     this.turn = turn
+    const attached = JSON.stringify([turn.attachments, turn.run])
+    if (turn.attachments?.length && this.#told.attached !== attached) this.attached.replaceChildren(turnChips(turn.attachments, (i) => address(turn, i)))
     this.answer.show(turn.text, { complete: ENDED.has(turn.state) })
-    const foot = JSON.stringify([turn.state, turn.run, turn.versions])
+    const foot = JSON.stringify([turn.state, turn.run, turn.versions, turn.speed])
     if (this.#told.foot !== foot) this.#foot(turn)
     const questions = JSON.stringify(turn.questions)
     if (this.#told.questions !== questions) this.#ask(turn)
     this.thinking.hidden = turn.state !== "running" || Boolean(turn.text)
     this.edit.disabled = !ENDED.has(turn.state)
     this.dataset.state = turn.state
-    this.#told = { foot, questions }
+    this.#told = { foot, questions, attached }
   }
 
   #build(turn) {
@@ -38,9 +42,10 @@ class ChatTurn extends HTMLElement {
     this.foot = h("footer", { class: "turn-foot" })
     this.edit = h("button", { type: "button", class: "icon-button small turn-edit-button", "aria-label": "Edit your question", title: "Edit your question", testid: "edit", onclick: this.#edit }, icon("edit"))
     this.asked = h("div", { class: "turn-user", testid: "question" }, h("span", { class: "off-screen" }, "You asked: "), turn.user)
+    this.attached = h("div", { class: "turn-attached" })
     this.question = h("div", { class: "turn-question" }, this.edit, this.asked)
     const body = h("div", { class: "turn-body" }, h("span", { class: "off-screen" }, "Hearth answered: "), this.answered, this.answer, this.thinking, this.questions, this.foot)
-    this.append(this.question, h("div", { class: "turn-answer" }, h("div", { class: "turn-mark" }, flame()), body))
+    this.append(this.attached, this.question, h("div", { class: "turn-answer" }, h("div", { class: "turn-mark" }, flame()), body))
   }
 
   #edit = async () => {
@@ -96,10 +101,10 @@ class ChatTurn extends HTMLElement {
       return [problem(turn.text ? "The answer broke off" : "No answer this time", turn.error, h("div", { class: "row" }, again, steps, versions))]
     }
     const stop = state === "waiting" && h("button", { type: "button", class: "foot-button", testid: "stop-run", onclick: () => this.#tell("stop") }, h("span", { class: "stop-square" }), "Stop")
-    const said = { cancelled: "Stopped", waiting: "Waiting for your answer" }[state] ?? duration(turn.seconds)
+    const said = { cancelled: "Stopped", waiting: "Waiting for your answer" }[state] ?? [duration(turn.seconds), turn.speed && `${turn.speed < 10 ? turn.speed.toFixed(1) : Math.round(turn.speed)} tokens/s`].filter(Boolean).join(" · ")
     const again = ENDED.has(state) && small("again", "retry", "Answer once more", this.#repeat)
     const branch = ENDED.has(state) && small("branch", "branch", "Continue from here in a new conversation", () => this.#tell("branch", { run }))
-    return [versions, turn.text && copyButton(() => turn.text, "Copy answer"), again, branch, steps, stop, said && h("span", { class: "fine" }, said)]
+    return [versions, turn.text && copyButton(() => turn.text, "Copy answer"), turn.text && ENDED.has(state) && aloudButton(() => turn.text), again, branch, steps, stop, said && h("span", { class: "fine turn-facts", testid: "facts", title: turn.model && `Answered by ${turn.model}` }, said)]
   }
 
   /** The switch between the versions of a turn; nothing where there is one. */
@@ -112,6 +117,31 @@ class ChatTurn extends HTMLElement {
 }
 
 const small = (testid, name, label, onclick) => h("button", { type: "button", class: "icon-button small", "aria-label": label, title: label, testid, onclick }, icon(name))
+
+/** Reads the answer aloud, and stops when it is pressed again. */
+function aloudButton(text) {
+  let reading = null
+  const show = (name, label) => {
+    button.replaceChildren(icon(name))
+    button.title = label
+    button.setAttribute("aria-label", label)
+  }
+  const button = h("button", { type: "button", class: "icon-button small", testid: "aloud" })
+  button.addEventListener("click", async () => {
+    if (reading) return reading.stop()
+    reading = readAloud(text())
+    show("stop", "Stop reading aloud")
+    try {
+      await reading.done
+    } catch (error) {
+      button.after(h("span", { class: "fault fine", role: "alert", testid: "not-aloud" }, error.message))
+    }
+    reading = null
+    show("speaker", "Read aloud")
+  })
+  show("speaker", "Read aloud")
+  return button
+}
 
 const words = (answer) => (typeof answer === "string" ? answer : typeof answer === "boolean" ? (answer ? "yes" : "no") : JSON.stringify(answer))
 

@@ -3,8 +3,14 @@ import { h } from "../dom.js"
 
 const CHOSEN = "hearth.model"
 
-/** <model-picker>: whom one talks to. `value` is a model name of this service: "agent" or "workflow/…". */
+/**
+ * <model-picker>: whom one talks to. `value` is a model name of this service: "agent", "workflow/…" or "expert/…". Tells
+ * "choose" when a person has chosen.
+ */
 class ModelPicker extends HTMLElement {
+  #models = [{ id: "agent", about: "Agent", settings: ["temperature", "max_tokens", "system"] }]
+  #wanted = null
+
   connectedCallback() {
     if (!this.select) this.#build()
     document.addEventListener("visibilitychange", this.#refresh)
@@ -16,7 +22,7 @@ class ModelPicker extends HTMLElement {
   }
 
   #build() {
-    this.select = h("select", { "aria-label": "Who answers", testid: "model", onchange: () => localStorage.setItem(CHOSEN, this.select.value) }, h("option", { value: "agent" }, "Agent"))
+    this.select = h("select", { "aria-label": "Who answers", testid: "model", onchange: this.#choose }, h("option", { value: "agent" }, "Agent"))
     this.append(this.select)
   }
 
@@ -24,8 +30,8 @@ class ModelPicker extends HTMLElement {
   #refresh = async () => {
     if (document.hidden) return
     try {
-      const [models, served] = await Promise.all([get("/v1/models"), servedModels()])
-      this.#offer(models.data.map((model) => model.id), served)
+      const [{ models }, served] = await Promise.all([get("/api/chat/models"), servedModels()])
+      this.#offer(models, served)
     } catch (error) {
       this.select.title = error.message // asking with the agent goes on, and says itself what is wrong
     }
@@ -35,15 +41,42 @@ class ModelPicker extends HTMLElement {
     return this.select.value || "agent"
   }
 
-  #offer(names, served) {
-    const key = JSON.stringify([names, served])
+  /** A model; null for the one that was chosen last in this browser. */
+  set value(model) {
+    this.#wanted = model
+    this.#select()
+  }
+
+  /** Which settings of a conversation the model takes. */
+  get takes() {
+    return this.#models.find(({ id }) => id === this.value)?.settings ?? []
+  }
+
+  #choose = () => {
+    this.#wanted = this.select.value
+    localStorage.setItem(CHOSEN, this.select.value)
+    this.dispatchEvent(new Event("choose"))
+  }
+
+  #select() {
+    const wanted = this.#wanted ?? localStorage.getItem(CHOSEN)
+    const value = this.#models.some(({ id }) => id === wanted) ? wanted : "agent"
+    if (this.select.value !== value) this.select.value = value
+  }
+
+  #offer(models, served) {
+    const key = JSON.stringify([models, served])
     if (key === this.dataset.key) return
     this.dataset.key = key
-    const workflows = names.filter((name) => name.startsWith("workflow/") && name !== "workflow/agent-turn")
-    const choices = [h("option", { value: "agent" }, served.length ? `Agent (${served.join(", ")})` : "Agent"), workflows.length && h("optgroup", { label: "Workflows" }, workflows.map((name) => h("option", { value: name }, name.slice("workflow/".length))))]
-    this.select.replaceChildren(...choices.filter(Boolean))
-    const chosen = localStorage.getItem(CHOSEN)
-    this.select.value = names.includes(chosen) ? chosen : "agent"
+    this.#models = models
+    const option = ({ id, about }) => h("option", { value: id }, about)
+    const group = (label, kind) => {
+      const found = models.filter(({ id }) => id.startsWith(kind))
+      return found.length > 0 && h("optgroup", { label }, found.map(option))
+    }
+    const agent = h("option", { value: "agent" }, served.length ? `Agent (${served.join(", ")})` : "Agent")
+    this.select.replaceChildren(...[agent, group("Agent with", "expert/"), group("Workflows", "workflow/")].filter(Boolean))
+    this.#select()
   }
 }
 

@@ -18,7 +18,7 @@ class TalkTranscript extends HTMLElement {
   clear() {
     this.#turns.clear()
     this.#heard = null
-    this.replaceChildren(h("p", { class: "talk-nothing quiet" }, "What you say and what you hear stands here."))
+    this.replaceChildren(h("p", { class: "talk-nothing quiet" }, "The transcript appears here."))
   }
 
   told(message) {

@@ -1,9 +1,11 @@
 import "../components/chat-composer.js"
 import "../components/chat-thread.js"
+import "../components/context-gauge.js"
 import "../components/conversation-list.js"
 import "../components/demo-notice.js"
 import "../components/model-picker.js"
 import "../components/run-panel.js"
+import { askSettings } from "../components/chat-settings.js"
 import { answerQuestion } from "../components/question-form.js"
 import { conversation, newConversation } from "../conversation.js"
 import { announce, h } from "../dom.js"
@@ -23,22 +25,27 @@ class ChatPage extends HTMLElement {
   connectedCallback() {
     this.thread = h("chat-thread", {
       onidea: (event) => this.composer.fill(event.detail.text),
-      onagain: ({ detail }) => (detail.sent = this.#current.again(detail.turn, detail.text, this.models.value)),
+      onagain: ({ detail }) => {
+        this.#choose()
+        detail.sent = this.#current.again(detail.turn, detail.text)
+      },
       onversion: (event) => this.#version(event.detail.run),
       onbranch: (event) => this.#branch(event.detail.run),
       onstop: () => this.#stop(),
       onanswered: () => this.#current.look(),
       oninspect: (event) => this.#inspect(event.detail.run),
     })
-    this.composer = h("chat-composer", { onsay: (event) => this.#say(event.detail.text), onstop: () => this.#stop() })
-    this.models = h("model-picker")
+    this.composer = h("chat-composer", { onsay: (event) => this.#say(event.detail), onstop: () => this.#stop() })
+    this.models = h("model-picker", { onchoose: () => this.#set({ ...this.#current.settings, model: this.models.value }) })
+    this.tune = h("button", { type: "button", class: "icon-button", "aria-label": "How this conversation is answered", title: "How this conversation is answered", testid: "settings", onclick: this.#settings }, icon("tune"))
+    this.gauge = h("context-gauge", { hidden: true })
     this.list = h("conversation-list", { onfind: () => rewrite(chatAddress(this.#address, this.list.text)) })
     this.panel = h("run-panel")
     this.side = h("aside", { class: "chat-side", id: "chat-side", "aria-label": "Conversations" }, this.list)
     this.runs = h("aside", { class: "chat-run", id: "chat-run", "aria-label": "Run behind the answer", testid: "run-panel" }, this.panel)
     this.sideToggle = this.#toggle("list", "Conversations", "chat-side", "side")
     this.runToggle = this.#toggle("graph", "Steps", "chat-run", "run")
-    const head = h("header", { class: "chat-head" }, this.sideToggle, h("h1", { tabindex: "-1" }, "Chat"), this.models, this.runToggle)
+    const head = h("header", { class: "chat-head" }, this.sideToggle, h("h1", { tabindex: "-1" }, "Chat"), this.gauge, this.models, this.tune, this.runToggle)
     this.append(this.side, h("section", { class: "chat-main", "aria-label": "Chat" }, head, h("demo-notice"), this.thread, this.composer), this.runs)
     this.addEventListener("keydown", this.#escape)
     WIDE.addEventListener("change", this.#narrowed)
@@ -79,19 +86,37 @@ class ChatPage extends HTMLElement {
   }
 
   /** What was written answers the question that is open; without one it is a new turn. */
-  async #say(text) {
+  async #say({ text, attachments }) {
     this.#address = this.#current.id
     rewrite(chatAddress(this.#address, this.list.text))
     const { question } = this.#current
     try {
+      if (question && attachments.length) throw new Error("Files cannot be part of the answer to a question. Remove them first.")
+      this.#choose()
       if (question) await answerQuestion(question.run, question.path, question.question, text)
-      else await this.#current.send(text, this.models.value)
+      else await this.#current.send(text, attachments)
       this.composer.accepted()
       if (question) await this.#current.look()
     } catch (error) {
-      this.composer.refused(text, error.message)
+      this.composer.refused(text, error.message, attachments)
       this.#unsure = { text, after: this.#current.turns.at(-1)?.run ?? "" }
     }
+  }
+
+  /** The model that the picker shows answers the next turn. */
+  #choose() {
+    this.#current.settings = { ...this.#current.settings, model: this.models.value }
+  }
+
+  #set(settings) {
+    return this.#does(() => this.#current.set(settings))
+  }
+
+  #settings = async () => {
+    const current = this.#current
+    const found = await askSettings(current.settings, this.models.takes)
+    if (found && current === this.#current) await this.#set({ ...found, model: this.models.value })
+    if (found) announce("Saved")
   }
 
   #stop() {
@@ -126,6 +151,9 @@ class ChatPage extends HTMLElement {
     if (this.#current.deleted) return this.#afterDeletion()
     const last = this.#current.turns.at(-1)
     this.thread.show(this.#current)
+    this.gauge.show(this.#current.context)
+    this.models.value = this.#current.settings.model ?? null
+    this.tune.dataset.set = String(["temperature", "max_tokens", "system"].some((name) => (this.#current.settings[name] ?? "") !== ""))
     this.composer.busy = this.#current.busy
     this.composer.asks = this.#current.question
     this.composer.trouble = this.#current.error

@@ -6,7 +6,7 @@ import { emptyState, loading, problem } from "../components/notice.js"
 import { systemHead } from "../components/system-tabs.js"
 import { announce, h } from "../dom.js"
 import { every } from "../events.js"
-import { bytes, duration } from "../format.js"
+import { bytes, count, duration } from "../format.js"
 
 const LOOK_SECONDS = 4
 
@@ -104,7 +104,7 @@ function measured(stats) {
     meter("Memory", memory === null ? "not measured" : `${bytes(used)} of ${bytes(memory)}`, memory && (100 * used) / memory),
     meter("Disk", disk === null ? "not measured" : `${bytes(full)} of ${bytes(disk)}`, disk && (100 * full) / disk),
     ...cards.flatMap(card),
-    meter("Temperature", celsius === null ? "not measured" : `${Math.round(celsius)} °C`, null, "of the processor"),
+    meter("Temperature", celsius === null ? "not measured" : `${Math.round(celsius)} °C`, null, celsius !== null && "of the processor"),
     meter("Power", watts === null ? "not measured" : `${watts.toFixed(1)} W`, null, of && `of the ${of}`),
   ]
 }
@@ -115,7 +115,7 @@ function card({ name, memory_total: memory, memory_used: used, percent, celsius,
 }
 
 function speed(speeds) {
-  return speeds.map(({ expert, model, tokens_per_second: fast }) => meter(expert, fast === null ? "no answer yet" : `${fast.toFixed(fast < 10 ? 1 : 0)} tokens per second`, null, model && model !== expert ? `runs ${model}` : ""))
+  return speeds.map(({ expert, model, tokens_per_second: fast }) => meter(expert, fast === null ? "no answer yet" : `${fast < 10 ? fast.toFixed(1) : count(Math.round(fast))} tokens per second`, null, model && model !== expert ? `runs ${model}` : ""))
 }
 
 /** One value with its bar, where it is a part of something. */

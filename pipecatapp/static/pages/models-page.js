@@ -54,7 +54,7 @@ class ModelsPage extends HTMLElement {
     const room = list.disk_free_bytes === null ? "" : ` · ${bytes(list.disk_free_bytes)} of disk free`
     this.machine.textContent = `${list.can_pull ? "This machine" : "The largest machine"} has ${bytes(list.memory_bytes)} of memory${room}`
     this.#advise(list)
-    const groups = Object.groupBy(list.models, groupOf)
+    const groups = Object.groupBy(list.models, (model) => groupOf(model, list.can_pull))
     const key = JSON.stringify(Object.entries(groups).map(([name, models]) => [name, models.map((model) => model.name)]))
     for (const model of list.models) {
       if (!this.#rows.has(model.name)) this.#rows.set(model.name, modelRow(model, this.#act))
@@ -122,9 +122,10 @@ const GROUPS = [
   ["speech", "Speech"],
 ]
 
-function groupOf({ kind, installed, fits, served_by: servedBy, pull }) {
+function groupOf({ kind, installed, fits, served_by: servedBy, in_use: inUse, pull }, local) {
   if (kind !== "chat") return "speech"
-  if (installed || pull) return servedBy.length && !pull && !fits ? "served" : "here"
+  if (!local && servedBy.length) return "served"
+  if (installed || pull || inUse) return "here"
   return fits ? "fits" : "large"
 }
 

@@ -66,7 +66,7 @@ class PeoplePage extends HTMLElement {
     const button = talks > 0 && h("button", { type: "button", class: "link-button", dataset: { name }, testid: "key-conversations", "aria-label": `${words} of ${label}`, onclick: () => this.#conversations(key, label) }, words)
     return h(
       "li",
-      { class: "model-row", testid: "key", dataset: { name } },
+      { class: "model-row key-row", testid: "key", dataset: { name } },
       h("div", { class: "model-words" }, h("div", { class: "model-title" }, h("h3", {}, label), ending && h("code", {}, ending), revoked ? h("span", { class: "tag", dataset: { kind: "bad" } }, "Revoked") : scopeWords(scopes).map((each) => h("span", { class: "tag" }, each))), name && h("p", {}, usage(key)), h("p", { class: "fine" }, ...facts(key), button || words, owner && [", last ", h("time-since", { at: owner.updated })])),
       h("div", { class: "model-actions" }, name && !revoked && this.#menu(key)),
     )

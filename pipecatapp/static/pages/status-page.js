@@ -85,7 +85,7 @@ class StatusPage extends HTMLElement {
   #show({ machines, services, experts, schedules, programs }) {
     const several = machines.length > 1
     this.content.replaceChildren(
-      table("Machines", "machines", ["Name", "State", "Room", "Services"], illFirst(machines).map(machine)),
+      table("Machines", "machines", ["Name", "State", "Capacity", "Services"], illFirst(machines).map(machine)),
       experts.length ? table("Experts", "experts", ["Name", "Health", "Model", "Detail"], illFirst(experts).map(expert)) : h("section", {}, h("h2", {}, "Experts"), h("p", { class: "quiet" }, "No expert is known. The gateway tells which ones there are; is it running?")),
       table("Services", "services", ["Name", "Health", "Since", "Detail"], illFirst(services).map((each) => service(each, several))),
       ...(schedules.length ? [table("Schedules", "schedules", ["Name", "Next", "Last run", "Times"], schedules.map(schedule))] : []),
@@ -122,7 +122,7 @@ function pages(links) {
 
 function machine({ name, address, healthy, state, detail, cores, memory_mb, services }) {
   const room = [cores && `${cores} ${cores === 1 ? "core" : "cores"}`, memory_mb && memory(memory_mb)].filter(Boolean).join(", ")
-  return [h("th", { scope: "row" }, name, address && fine(address)), cell("health", health(healthy, sentence(state))), cell("room", room || fine("not told")), cell("services", services.join(", ") || fine("none"), detail && fine(detail))]
+  return [h("th", { scope: "row" }, name, address && fine(address)), cell("health", health(healthy, sentence(state))), cell("room", room || fine("unknown")), cell("services", services.join(", ") || fine("none"), detail && fine(detail))]
 }
 
 function service({ name, url, machine, healthy, since, detail }, several) {

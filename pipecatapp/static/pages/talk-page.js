@@ -80,10 +80,10 @@ class TalkPage extends HTMLElement {
     try {
       const { models, voices, kept, authority, trouble } = await get("/api/voice")
       fill(this.model, models, "hearth.talk.model")
-      fill(this.voice, voices.length ? voices : [{ id: "default", about: "The only one" }], "hearth.talk.voice")
+      fill(this.voice, voices.length ? voices : [{ id: "default", about: "Default" }], "hearth.talk.voice")
       this.#authority = authority
       this.kept.textContent = kept ? "No sound is kept. The words are kept with their runs." : "Nothing is kept: the words go when you leave."
-      if (trouble) this.#problem("Nobody can talk here now", trouble)
+      if (trouble) this.#problem("Voice is not available right now", trouble)
       else if (!mayListen()) this.note.replaceChildren(insecure(authority))
     } catch (error) {
       this.#problem("The voices cannot be read", error.message)

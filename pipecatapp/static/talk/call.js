@@ -3,7 +3,8 @@ import { Direct } from "./direct.js"
 import { Meter } from "./meter.js"
 import { Speaker } from "./speaker.js"
 
-const REFUSED = {
+/** What to do when the browser gives no microphone, by the name of its error. */
+export const REFUSED = {
   NotAllowedError: "The browser may not use the microphone. Allow it in the browser's settings for this page, then start again. You can type meanwhile.",
   NotFoundError: "No microphone was found. Plug one in, then start again. You can type meanwhile.",
   NotReadableError: "Another program holds the microphone. Close it, then start again. You can type meanwhile.",

@@ -29,6 +29,11 @@ export class Speaker {
     this.#ends += buffer.duration
   }
 
+  /** Seconds until all is played. */
+  get left() {
+    return Math.max(0, this.#ends - this.context.currentTime)
+  }
+
   stop() {
     for (const source of this.#playing) source.stop()
     this.#playing.clear()

@@ -18,15 +18,15 @@ class Checked(BaseModel):
     """A document that can run, or what is wrong with it."""
 
     ok: bool = Field(description="Whether it can run within its effects.")
-    diagnostics: list[str] = Field(description="What is wrong with this document.")
-    all: list[str] = Field(description="What was wrong with this one and those before.")
+    diagnostics: list[str] = Field(description="Errors of this document.")
+    all: list[str] = Field(description="Errors of this document and of the previous ones.")
     document: str = Field(description="The document without a fence around it.")
     plan: str = Field(description="Graph, tools, effects, limits and worst case, for a person.")
     nodes: list[dict[str, Any]] = Field(description="The nodes of its graph.")
     tools: list[str] = Field(description="The tools that it uses.")
     effects: list[str] = Field(description="The effects that it has.")
     bound: str = Field(description="How many steps and model calls it has at most.")
-    diff: str = Field(description="What differs from the document before, as a unified diff.")
+    diff: str = Field(description="Difference to the previous document, as a unified diff.")
 
 
 @tool("workflow.check", effect="read", version=1)
@@ -38,7 +38,7 @@ async def check(
         str, BY_AUTHOR, Field(description="The document to compare it with; empty for none.")
     ] = "",
     before: Annotated[
-        list[str], BY_AUTHOR, Field(description="What was wrong with the documents before.")
+        list[str], BY_AUTHOR, Field(description="Errors of the previous documents.")
     ] = [],  # noqa: B006
     *,
     last: Annotated[

@@ -27,7 +27,7 @@ class Digest(BaseModel):
 @tool("runs.digest", effect="read", version=1)
 async def digest(
     ctx: Context,
-    text: Annotated[str, Field(description="What is to be done.", min_length=1)],
+    text: Annotated[str, Field(description="Description of the task.", min_length=1)],
     limit: Annotated[int, Field(description="Runs at most.", ge=1, le=20)] = 5,
 ) -> Digest:
     """Sum up earlier runs with words of a request: what was asked, how it ended, and what failed.

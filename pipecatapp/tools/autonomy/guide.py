@@ -36,7 +36,7 @@ async def guide(
     ],
     budget: Annotated[
         int, BY_AUTHOR, Field(description="Tokens; examples are left out first.", ge=200)
-    ] = 3000,
+    ] = 5000,
 ) -> Guide:
     """Explain how workflows are written: the keys, the tools of this instance and examples.
 

@@ -1,1 +1,1 @@
-"""Tools that check work against its plan and its past."""
+"""Tools that check the structure of a project, and work against its plan and its past."""

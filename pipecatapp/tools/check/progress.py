@@ -13,7 +13,7 @@ class Try(BaseModel):
 
     signature: str = Field(description="Signature of the error; empty if there was none.")
     tree: str = Field(description="Hash of all files after the attempt.")
-    patch: str = Field(description="What was changed.")
+    patch: str = Field(description="The change, as a unified diff.")
 
 
 class Progress(BaseModel):

@@ -19,6 +19,9 @@ class ExpertPlace(BaseModel):
     model: str | None = None
     url: str = Field("", exclude=True)
     healthy: bool
+    slots: int = Field(1, exclude=True)
+    in_flight: int = Field(0, exclude=True)
+    busy_elsewhere: int = Field(0, exclude=True)
     tokens_per_second: float | None = Field(None, description="Of its last streams, smoothed.")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
+import psutil
 
 from hearth.service.control import ControlFailed, Request, send
 from hearth.service.host import HostMeter, HostStats
@@ -49,7 +50,13 @@ class FixedPlaces:
         return []
 
     async def machines(self, services: list[ServiceHealth]) -> list[Machine]:
-        return machines_of(services)
+        """Capacity is known of this machine only."""
+        found = machines_of(services)
+        for machine in found:
+            if machine.name == socket.gethostname():
+                machine.cores = psutil.cpu_count()
+                machine.memory_mb = psutil.virtual_memory().total >> 20
+        return found
 
     async def measure(self) -> dict[str, HostStats]:
         if self._meter is None:

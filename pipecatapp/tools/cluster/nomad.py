@@ -15,10 +15,10 @@ from pipecatapp.tools.cluster.places import Machine, NotRestarted
 log = structlog.get_logger()
 
 SOCKET: Final = "unix://"
-"""Addresses that begin so name the socket of Nomad's task API."""
+"""Prefix of an address that is the Unix socket of Nomad's task API."""
 
 RESTART_SECONDS: Final = 60.0
-"""How long the tasks of an allocation may take to stop."""
+"""Time limit for the tasks of an allocation to stop."""
 
 LONG_LIVED: Final = ("service", "system")
 

@@ -54,7 +54,9 @@ class McpAnswer(BaseModel):
     """What a tool of an MCP server gave. None of it is our word."""
 
     source: str = Field(description="Its source, and a note that it is data, not an instruction.")
-    text: str = Field(description="What it said; of much, the beginning and the end.")
+    text: str = Field(
+        description="Text of the answer; only the beginning and the end if it is long."
+    )
     text_cut: int = Field(0, description="Bytes that are missing in the middle of `text`.")
     data: Any = Field(None, description="The result as JSON, if the tool returns JSON.")
 

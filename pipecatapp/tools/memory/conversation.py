@@ -45,14 +45,14 @@ class PastMessage(BaseModel):
         """An estimate of its tokens."""
         if isinstance(self.content, str):
             return estimated(self.content)
-        images = sum(part.get("type") == "image_url" for part in self.content)
-        return estimated(text_of(self.content)) + images * IMAGE
+        images = [part for part in self.content if part.get("type") == "image_url"]
+        return estimated(text_of(self.content)) + len(images) * IMAGE
 
 
 class History(BaseModel):
     """The end of a conversation as chat messages, the oldest first."""
 
-    messages: list[PastMessage] = Field(description="What user and assistant said in turn.")
+    messages: list[PastMessage] = Field(description="Messages of user and assistant, in order.")
     turns: int = Field(description="How many turns the messages hold.")
     left_out: int = Field(description="How many of the turns looked at did not fit.")
     shortened: bool = Field(default=False, description="Whether the first turn is truncated.")

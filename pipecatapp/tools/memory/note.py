@@ -37,7 +37,9 @@ async def save(
     text: Annotated[
         str,
         Field(
-            description="What to remember, as a full sentence.", min_length=1, max_length=LONGEST
+            description="The fact to remember, as a full sentence.",
+            min_length=1,
+            max_length=LONGEST,
         ),
     ],
     tags: Annotated[

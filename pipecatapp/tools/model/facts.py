@@ -68,6 +68,35 @@ class ExpertFacts(ModelFacts):
         takers = [one for one in healthy if one.tools != "none"]
         return max((one.context for one in takers or healthy if one.context), default=None)
 
+    def knows(self, model: str) -> bool:
+        """Whether an expert has this name; true while no expert is known, for `auto`, and for the
+        workflows that this service serves.
+        """
+        own = model in (AUTO, "agent") or model.startswith("workflow/")
+        return own or not self._experts or any(model in _names(one) for one in self._experts)
+
+    def served(self, model: str) -> str:
+        """The model that answers for a name; the name if several may, or if none is known."""
+        found = {one.model or one.name for one in self._answering(model)}
+        return found.pop() if len(found) == 1 else model
+
+    def free_slots(self, model: str) -> int:
+        """How many requests to it can be answered at the same time now, at least 1."""
+        free = 0
+        for expert in self._answering(model):
+            for place in expert.instances:
+                busy = place.in_flight + place.busy_elsewhere
+                free += max(0, place.slots - busy) if place.healthy else 0
+        return max(1, free)
+
+    def _answering(self, model: str) -> list[ExpertHealth]:
+        """The healthy experts that a request to this model may go to."""
+        return [
+            one
+            for one in self._experts
+            if one.healthy and not one.embeddings and (model == AUTO or model in _names(one))
+        ]
+
     def _lacks(self, expert: ExpertHealth, needs: ModelNeeds) -> list[str]:
         return list(self._missing(expert, needs))
 

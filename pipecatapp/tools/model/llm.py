@@ -36,7 +36,7 @@ class Answer(BaseModel):
     """What the model said, and the model that really said it."""
 
     text: str = Field(description="The whole text; empty where it only calls tools.")
-    tool_calls: list[CalledTool] = Field([], description="What the model wants called.")
+    tool_calls: list[CalledTool] = Field([], description="Tool calls that the model requests.")
     finish_reason: str = Field(description="Why it ended: stop, length, tool_calls …")
     model: str = Field(description="The model that really answered.")
 
@@ -54,7 +54,7 @@ async def llm(
     tools: Annotated[
         list[dict[str, Any]],
         BY_AUTHOR,
-        Field(description="What the model may call, as OpenAI tools."),
+        Field(description="Tools that the model may call, in OpenAI's format."),
     ] = [],  # noqa: B006
     temperature: Annotated[float | None, Field(description="How freely it samples.", ge=0)] = None,
     max_tokens: Annotated[
@@ -92,7 +92,7 @@ async def llm(
 
 
 def refusal_of(error: ModelRefused) -> dict[str, str | None]:
-    """Message, code and field of a 400, for a caller whose own request caused it."""
+    """Return message, code and field of a status 400, for the client that sent the request."""
     body = error.body.get("error") if isinstance(error.body, dict) else None
     told = body if isinstance(body, dict) else {}
     words = {name: told.get(name) for name in ("code", "param")}
@@ -101,7 +101,7 @@ def refusal_of(error: ModelRefused) -> dict[str, str | None]:
 
 
 def _failure(model: str, error: ModelError) -> ToolFailed:
-    """What was wrong, for the person who reads the run."""
+    """Return the error as the run shows it."""
     if isinstance(error, ModelUnavailable):
         hint = "" if error.status else " Is it running? `hearth up` starts it."
         return ToolFailed(f"The gateway does not answer: {error}{hint}")
@@ -146,7 +146,9 @@ def request_of(
     except ValidationError as error:
         problem = error.errors()[0]
         place = ".".join(str(part) for part in problem["loc"])
-        raise ToolFailed(f"The messages are no chat: {place}: {problem['msg']}.") from error
+        raise ToolFailed(
+            f"The messages are not a valid chat ({place}): {problem['msg']}."
+        ) from error
 
 
 async def _answer(

@@ -27,7 +27,7 @@ async def ask(
     returns: Annotated[
         Any, Field(description="Type of the answer, in the short-hand of documents.")
     ] = None,
-    show: Annotated[Any, Field(description="What one should see to decide.")] = None,
+    show: Annotated[Any, Field(description="Data to show with the question.")] = None,
     after: Annotated[
         float | None,
         BY_AUTHOR,

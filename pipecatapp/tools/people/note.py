@@ -11,7 +11,7 @@ LONGEST = 4000
 
 
 class Told(BaseModel):
-    """What was told."""
+    """The message, as it was stored."""
 
     text: str = Field(description="The note, as people see it at the run.")
 
@@ -19,11 +19,9 @@ class Told(BaseModel):
 @tool("human.note", effect="human", version=1)
 async def note(
     ctx: Context,
-    text: Annotated[
-        str, Field(description="What people should know.", min_length=1, max_length=LONGEST)
-    ],
+    text: Annotated[str, Field(description="The message.", min_length=1, max_length=LONGEST)],
 ) -> Told:
-    """Tell whoever follows the run something, and go on at once."""
+    """Show a message at the run, and continue without waiting."""
     await ctx.say(text)
     ctx.record(note=text)
     return Told(text=text)

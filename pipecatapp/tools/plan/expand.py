@@ -26,7 +26,8 @@ class Kind(BaseModel):
     given: Json = Field(default={}, alias="with", description="Inputs that are the same for all.")
     inputs: list[str] = Field(default=[], description="Inputs of the plan that it is given.")
     takes: list[Literal["goal", "files", "notes"]] = Field(
-        default=["goal", "files", "notes"], description="What of the planned step it is given."
+        default=["goal", "files", "notes"],
+        description="Fields of the planned step that are passed to it.",
     )
 
 
@@ -34,9 +35,9 @@ class Wanted(BaseModel):
     """A step as a planner wants it."""
 
     id: str = Field(description="A short name.")
-    goal: str = Field(description="What is to be done, as a full sentence.")
-    kind: str = Field("", description="One of the kinds; empty: the first of them.")
-    files: list[str] = Field([], description="The files that it reads and changes.")
+    goal: str = Field(description="Its goal, as a full sentence.")
+    kind: str = Field(default="", description="One of the kinds; empty: the first of them.")
+    files: list[str] = Field(default=[], description="The files that it reads and changes.")
     leaf: bool = Field(default=True, description="Whether it is simple enough to be done at once.")
 
 

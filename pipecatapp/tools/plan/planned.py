@@ -36,7 +36,7 @@ class PlanStep(BaseModel):
 class Plan(BaseModel):
     """A plan that can run, or what is wrong with it."""
 
-    problems: list[str] = Field(description="What is wrong, for the next request; empty if valid.")
+    problems: list[str] = Field(description="Errors, for the next request; empty if valid.")
     base: str = Field(description="The workflow that the layers change.")
     layer: str = Field(description="The new layer, as YAML; empty if there are problems.")
     layers: list[str] = Field(description="All layers, the strongest last.")

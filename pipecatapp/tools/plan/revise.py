@@ -13,9 +13,11 @@ class Change(BaseModel):
     """A change of one step."""
 
     step: str = Field(description="The id of the step.")
-    goal: str = Field("", description="Its new goal; empty keeps the goal.")
-    note: str = Field("", description="What whoever does the step should know.")
-    files: list[str] | None = Field(None, description="Its files instead; null keeps them.")
+    goal: str = Field(default="", description="Its new goal; empty keeps the goal.")
+    note: str = Field(
+        default="", description="Additional information for the execution of the step."
+    )
+    files: list[str] | None = Field(default=None, description="Its files instead; null keeps them.")
     drop: bool = Field(default=False, description="Whether the step is left out.")
 
 
@@ -29,7 +31,7 @@ class Revised(Plan):
 async def revise(
     ctx: Context,
     base: Annotated[str, BY_AUTHOR, Field(description="The workflow that the layers change.")],
-    changes: Annotated[list[Change], Field(description="What to change.")],
+    changes: Annotated[list[Change], Field(description="The changes.")],
     layers: Annotated[list[str], BY_AUTHOR, Field(description="The layers so far.")] = [],  # noqa: B006
     note: Annotated[
         str, BY_AUTHOR, Field(description="The note for all steps if no change names a step.")

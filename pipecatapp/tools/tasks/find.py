@@ -25,7 +25,7 @@ class FoundTask(BaseModel):
     about: str
     tags: list[str]
     score: float = Field(description="The share of the request's words that the task has.")
-    steps: list[PlanStep] = Field(description="What it does.")
+    steps: list[PlanStep] = Field(description="Its steps.")
 
 
 class FoundTasks(BaseModel):
@@ -39,7 +39,7 @@ class FoundTasks(BaseModel):
 @tool("task.find", effect="read", version=1)
 async def find(
     ctx: Context,
-    text: Annotated[str, Field(description="What is to be done.", min_length=1)],
+    text: Annotated[str, Field(description="Description of the task.", min_length=1)],
     tags: Annotated[list[str], Field(description="Words that describe the kind of task.")] = [],  # noqa: B006
     extends: Annotated[
         str, BY_AUTHOR, Field(description="Only tasks that extend this workflow; empty: all.")

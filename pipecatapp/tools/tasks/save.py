@@ -16,7 +16,7 @@ class SavedTask(BaseModel):
 
     id: str = Field(description="Its name.")
     version: int = Field(description="1, or more where a task of this name was stored before.")
-    tags: list[str] = Field(description="What it is found by.")
+    tags: list[str] = Field(description="Tags for searches.")
 
 
 class TaskStore(Protocol):
@@ -39,7 +39,7 @@ async def save(
     title: Annotated[str, Field(description="A few words that name it.", min_length=1)],
     base: Annotated[str, BY_AUTHOR, Field(description="The workflow that the plan extends.")],
     layers: Annotated[list[str], BY_AUTHOR, Field(description="The layers of the plan.")],
-    about: Annotated[str, Field(description="What it does, in a sentence.")] = "",
+    about: Annotated[str, Field(description="Description, in one sentence.")] = "",
     tags: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=40)]],
         Field(description="Words to find it by.", max_length=20),

@@ -9,10 +9,12 @@ from pipecatapp.workflow import Context, tool
 
 
 class Delivered(BaseModel):
-    """Where the result lies."""
+    """The branch and the commit with the result."""
 
-    branch: str = Field(description="The branch in the repository that the workspace began with.")
-    commit: str = Field(description="The one commit on it that holds all that was changed.")
+    branch: str = Field(
+        description="The branch in the repository from which the workspace was made."
+    )
+    commit: str = Field(description="The commit on it with all changes of the run.")
 
 
 @tool("workspace.deliver", effect="external", version=1, workspace=True, idempotent=True)

@@ -76,11 +76,13 @@ class Conversations:
             await wire.write(Error(text=str(error), code="voice-worker"))
         else:
             ended.labels("broken").inc()
-            await wire.write(Error(text="The conversation broke off.", code="voice-worker"))
+            await wire.write(
+                Error(text="The conversation ended unexpectedly.", code="voice-worker")
+            )
 
     async def _talk(self, satellite: Satellite, peer: str, run: RunPipeline) -> None:
         manners = self._manners
-        if run.start_stage.value != "wake":  # it has found its wake word itself
+        if run.start_stage.value != "wake":  # the satellite detected its wake word itself
             manners = manners.model_copy(update={"wake_words": ()})
         setup = (await self.setup()).model_copy(
             update={"spoken_rate": satellite.rate, "manners": manners}

@@ -34,9 +34,9 @@ def description(languages: Sequence[str], voices: Sequence[Json]) -> Info:
         for voice in voices
     ]
     answers = HandleModel(**told("agent", "agent-turn"), languages=list(languages) or UNHEARD)
-    asr = AsrProgram(**told("hearth", "What Hearth hears with"), models=[hears])
+    asr = AsrProgram(**told("hearth", "Hearth's speech-to-text"), models=[hears])
     tts = TtsProgram(
-        **told("hearth", "What Hearth speaks with"), voices=speaks,
+        **told("hearth", "Hearth's text-to-speech"), voices=speaks,
         supports_synthesize_streaming=True,
     )  # fmt: skip
     handle = HandleProgram(**told("hearth", "Hearth's agent"), models=[answers])

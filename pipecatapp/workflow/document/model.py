@@ -83,7 +83,7 @@ class Input(Part):
 
     type: ShapeText = Field("text", description="Type in short-hand.")
     default: Any = Field(None, description="Default value. Without it the input is required.")
-    about: str = Field("", description="What it is, for people and models.")
+    about: str = Field("", description="Description of the input, for people and models.")
 
     @model_validator(mode="before")
     @classmethod
@@ -110,7 +110,7 @@ class Output(Part):
     type: ShapeText = Field(
         "any", description="Type in short-hand; the value is checked against it."
     )
-    about: str = Field("", description="What it is.")
+    about: str = Field("", description="Description of the output.")
 
     @model_validator(mode="before")
     @classmethod
@@ -119,10 +119,10 @@ class Output(Part):
 
 
 class Retry(Part):
-    """`retry`: try again what failed. A number is short for `times`."""
+    """`retry`: how a failed node is tried again. A number is short for `times`."""
 
-    times: int = Field(gt=0, le=100, description="How often it is tried again at most.")
-    wait: Seconds | None = Field(None, description="Time before each further try.")
+    times: int = Field(gt=0, le=100, description="Maximum number of retries.")
+    wait: Seconds | None = Field(None, description="Time before each retry.")
 
     @model_validator(mode="before")
     @classmethod
@@ -131,7 +131,7 @@ class Retry(Part):
 
 
 class ModelPart(Part):
-    """`model`: who is asked. A text or a list is short for `use`."""
+    """`model`: the model that answers. A text or a list is short for `use`."""
 
     use: Words = Field(
         ["default"],
@@ -142,9 +142,9 @@ class ModelPart(Part):
         description="In a loop, instead of `use`: one for each visit, the last one for all after.",
     )
     needs: list[Literal["tools", "vision", "embeddings"]] = Field(
-        [], description="What it must be able to do."
+        [], description="Required capabilities."
     )
-    context: int | None = Field(None, gt=0, description="Tokens that it must be able to hold.")
+    context: int | None = Field(None, gt=0, description="Required context size, in tokens.")
     privacy: Literal["any", "local"] = Field(
         "any", description="`local`: only models on machines of this home."
     )
@@ -159,30 +159,32 @@ class ModelPart(Part):
 
 
 class Defaults(Part):
-    """What holds for every node that does not say otherwise."""
+    """Default values of all nodes."""
 
-    model: ModelPart | None = Field(None, description="Who is asked.")
+    model: ModelPart | None = Field(None, description="The model that answers.")
     timeout: Seconds | None = Field(None, description="Time a tool call may take.")
-    retry: Retry | None = Field(None, description="For tools that may be called again.")
+    retry: Retry | None = Field(None, description="Retries of tools that may be called again.")
     cache: Literal["auto", "never"] = Field("auto", description="As for a node.")
 
 
 class LimitsPart(Part):
-    """Sums over the whole run, restarts included. A run that goes beyond one fails."""
+    """Limits of the whole run, including restarts. A run that exceeds a limit fails."""
 
     nodes: int = Field(
-        1000, gt=0, description="Nodes that run; every visit and calls inside agents included."
+        1000,
+        gt=0,
+        description="Number of executed nodes, including every visit and the calls inside agents.",
     )
     depth: int = Field(8, gt=0, le=50, description="Maximum nesting depth of workflows.")
     wall: Seconds | None = Field(None, description="Time the run may execute.")
     tokens: int | None = Field(None, gt=0, description="Tokens that models read and write.")
     cost: float | None = Field(
-        None, gt=0, description="The same, each token times what one of its model costs."
+        None, gt=0, description="Tokens multiplied by the cost of a token of their model."
     )
 
 
 class Schedule(Part):
-    """`schedule`: when it starts by itself. A text is short for `cron`."""
+    """`schedule`: when the workflow starts automatically. A text is short for `cron`."""
 
     cron: str | None = Field(
         None, description="Minute, hour, day, month, weekday; a time has passed once it is over."
@@ -191,7 +193,7 @@ class Schedule(Part):
     zone: str | None = Field(
         None, description="Time zone of `cron`, such as Europe/Berlin; else the machine's."
     )
-    inputs: dict[str, Any] = Field({}, description="What it is started with.")
+    inputs: dict[str, Any] = Field({}, description="Inputs of the scheduled run.")
 
     @model_validator(mode="before")
     @classmethod
@@ -227,7 +229,7 @@ _A_DAY = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 class WorkspacePart(Part):
-    """`workspace`: what the run's folder begins with. A text is short for `repo`."""
+    """`workspace`: the initial content of the run's folder. A text is short for `repo`."""
 
     repo: str = Field(description="Path of a git repository on the machine of the service.")
     commit: str | None = Field(None, description="Commit, tag or branch; HEAD without it.")
@@ -239,10 +241,10 @@ class WorkspacePart(Part):
 
 
 class ForEach(Part):
-    """`for`: once for each item. A text that is one `{{ … }}`, or a list, is short for `each`."""
+    """`for`: run once for each item. One `{{ … }}`, or a list, is short for `each`."""
 
     each: str | list[Any] = Field(description="The list, usually as an expression.")
-    name: Name = Field("item", alias="as", description="What the item is called in expressions.")
+    name: Name = Field("item", alias="as", description="Name of the item in expressions.")
     parallel: int = Field(
         1, gt=0, le=1000, description="Items at the same time; results keep the order of the items."
     )
@@ -254,14 +256,14 @@ class ForEach(Part):
 
 
 class OnError(Part):
-    """`on_error`: what follows when it fails. `stop` and `continue` are written as one word."""
+    """`on_error`: reaction to a failure. `stop` and `continue` are written as one word."""
 
     then: Literal["stop", "continue", "goto"] = Field(
         "stop",
-        description="`stop` fails the enclosing scope; `continue` goes on without its output.",
+        description="`stop` fails the enclosing scope; `continue` continues without its output.",
     )
     goto: Name | None = Field(None, description="The sibling to continue with instead.")
-    max: int | None = Field(None, gt=0, le=1000, description="Jumps back at most.")
+    max: int | None = Field(None, gt=0, le=1000, description="Maximum number of backward jumps.")
 
     @model_validator(mode="before")
     @classmethod
@@ -270,7 +272,7 @@ class OnError(Part):
 
 
 class Node(Part):
-    """One entry of a scope: a tool, another workflow, a scope of its own, or a jump."""
+    """One entry of a scope: a tool, another workflow, an inner scope, or a jump."""
 
     id: Name = Field(description="Its name in its scope and in expressions.")
     use: str | None = Field(None, description="The tool, or `workflow/<id>`.")
@@ -284,42 +286,49 @@ class Node(Part):
     when: Condition | None = Field(
         None,
         alias="if",
-        description="Whether it runs; else it is skipped, and so is what reads it.",
+        description="Condition; if it is false, the node and the nodes that read it are skipped.",
     )
     otherwise: list["Node"] = Field(
         [], alias="else", description="Nodes that run when `if` was false."
     )
     each: ForEach | None = Field(None, alias="for", description="Run once for each item of a list.")
     during: Condition | None = Field(
-        None, alias="while", description="Run as long as this is true; looked at before each visit."
+        None, alias="while", description="Run as long as this is true; evaluated before each visit."
     )
     until: Condition | None = Field(
-        None, description="Run until this is true; looked at after each visit."
+        None, description="Run until this is true; evaluated after each visit."
     )
     max: int | None = Field(
-        None, gt=0, le=1000, description="Visits of a `while` or `until`, jumps of a `goto` back."
+        None,
+        gt=0,
+        le=1000,
+        description="Maximum number of visits of a `while` or `until`, or "
+        "of backward jumps of a `goto`.",
     )
     on_max: Literal["fail", "continue", "ask"] = Field(
-        "fail", description="What follows when `max` is reached."
+        "fail", description="Reaction when `max` is reached."
     )
     stuck_on: str | None = Field(
         None,
-        description="When it has the value of the visit before, it is as if `max` was reached.",
+        description="If it has the same value as in the previous visit, the "
+        "loop ends as if `max` was reached.",
     )
     retry: Retry | None = Field(
         None,
-        description="Try it, or the visit, again when it fails; an agent, a scope or a workflow "
-        "begins anew as a whole, its files as they are then, or with `workspace: fork` as before.",
+        description="Retries of the node, or of the visit, after a failure. "
+        "An agent, a scope or a workflow "
+        "starts again from its beginning, with the files as they are, or as before with "
+        "`workspace: fork`.",
     )
     on_error: OnError = Field(
         default_factory=lambda: OnError.model_validate("stop"),
         description="`stop`, `continue`, or `{goto: id}`.",
     )
     needs: Words = Field(
-        [], description="Nodes that must be done before, though nothing of them is read."
+        [], description="Nodes that must end before this one, in addition to those that it reads."
     )
     given: dict[str, Any] = Field({}, alias="with", description="The input of the tool.")
-    model: ModelPart | None = Field(None, description="Who is asked.")
+    model: ModelPart | None = Field(None, description="The model that answers.")
     prompt: Words = Field(
         [], description="Tags; the prompts whose tags are all among them become the system text."
     )
@@ -329,18 +338,22 @@ class Node(Part):
     )
     check: Conditions = Field(
         [],
-        description="What must be true of its output, which is read by its own id; else it fails. "
-        "One condition, a list, or the reason for the failure and its condition.",
+        description="Conditions on its output, which is read by the "
+        "node's id; the node fails if one is "
+        "false. One condition, a list, or the reason for the failure and its condition.",
     )
-    timeout: Seconds | None = Field(None, description="Time it, or each visit, may take.")
+    timeout: Seconds | None = Field(
+        None, description="Maximum duration of the node, or of each visit."
+    )
     cache: Literal["auto", "never", "pin"] | None = Field(
         None,
-        description="`auto`: take an output that is known; `never`: call; `pin`: take `pinned`.",
+        description="`auto`: use a cached output; `never`: call; `pin`: use `pinned`.",
     )
     pinned: Any = Field(None, description="Recorded output that replaces the call.")
     workspace: Literal["same", "fork"] = Field(
         "same",
-        description="`fork`: it, or each visit, has a folder of its own, merged when it is done.",
+        description="`fork`: the node, or each visit, works on its own "
+        "copy, which is merged when it ends.",
     )
     where: Where = Field(
         "local",
@@ -349,35 +362,36 @@ class Node(Part):
     )
     stream: bool = Field(default=False, description="Whether its text is streamed to clients.")
     tags: list[str] = Field([], description="For people and searches.")
-    about: str = Field("", description="What it is for.")
+    about: str = Field("", description="Description.")
 
 
 class WorkflowDocument(Part):
     """A workflow."""
 
-    kind: Literal["workflow"] = Field("workflow", description="What the document is.")
+    kind: Literal["workflow"] = Field("workflow", description="Kind of the document.")
     id: WorkflowName = Field(description="Its name; other documents use it as `workflow/<id>`.")
     version: int = Field(1, gt=0, description="Grows when its inputs or outputs change.")
     tags: list[str] = Field([], description="For people and searches.")
-    about: str = Field("", description="What it does.")
-    inputs: dict[Name, Input] = Field({}, description="What it takes.")
+    about: str = Field("", description="Description.")
+    inputs: dict[Name, Input] = Field({}, description="Inputs.")
     defaults: Defaults = Field(
         default_factory=lambda: Defaults.model_validate({}),
-        description="What holds for every node.",
+        description="Default values of all nodes.",
     )
     limits: LimitsPart = Field(
-        default_factory=lambda: LimitsPart.model_validate({}), description="What a run may use."
+        default_factory=lambda: LimitsPart.model_validate({}), description="Limits of a run."
     )
     allow: list[Effect] | None = Field(
         None,
-        description="Effects that it and all it uses may have; without it, any that the run has.",
+        description="Permitted effects of the workflow and everything that it "
+        "uses; default: all effects of the run.",
     )
     project: str | None = Field(
         None, description="The project it belongs to; its fields are read as `project.…`."
     )
-    schedule: Schedule | None = Field(None, description="When it starts by itself.")
+    schedule: Schedule | None = Field(None, description="Automatic starts.")
     workspace: WorkspacePart | None = Field(
-        None, description="What the run's folder begins with; without it the folder is empty."
+        None, description="Initial content of the run's folder; default: empty."
     )
     steps: list[Node] | None = Field(None, description="Nodes that run in sequence.")
     graph: list[Node] | None = Field(

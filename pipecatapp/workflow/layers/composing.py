@@ -58,18 +58,21 @@ def compose(
     layers: Sequence[Layer] = (),
     select: Mapping[str, str] | None = None,
 ) -> Composition:
-    """The workflow that comes of all this; raises `InvalidDocument`."""
+    """Apply variants and layers to a document and return the result.
+
+    Raises `InvalidDocument`.
+    """
     composing = _Composing(bases, dict(select or {}))
     composition = composing.document(written, ())
     for axis in sorted(composing.select.keys() - set(composing.axes)):
-        told = f"there is no variant {axis!r} to select from"
-        mend = did_you_mean(axis, composing.axes, otherwise="It has no variants")
-        composing.faults.append(written.source.diagnostic(("select", axis), told, mend))
+        fact = f"there is no variant {axis!r}"
+        hint = did_you_mean(axis, composing.axes, otherwise="The workflow has no variants")
+        composing.faults.append(written.source.diagnostic(("select", axis), fact, hint))
     for layer in layers:
         name = str(composition.value.get("id"))
         if layer.document.of != name:
-            told = f"the layer is about {layer.document.of!r}, not about {name!r}"
-            composing.faults.append(layer.source.diagnostic(("of",), told))
+            fact = f"the layer is for the workflow {layer.document.of!r}, not for {name!r}"
+            composing.faults.append(layer.source.diagnostic(("of",), fact))
         else:
             composing.lay(composition, layer.document, f"layer {layer.id}", layer.source, ())
     if composing.faults:

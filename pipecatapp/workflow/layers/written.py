@@ -26,7 +26,7 @@ class Add(BaseModel):
 
 
 class Opinions(BaseModel):
-    """What is said of another document. A path names a node and a field of it,
+    """Overrides for another document. A path names a field of a node,
     `split/writer.with.task`, or a field of the workflow, `.limits.nodes`.
     """
 
@@ -39,12 +39,12 @@ class Opinions(BaseModel):
 
 
 class LayerDocument(Opinions):
-    """A layer: opinions on one workflow."""
+    """A layer: overrides for one workflow."""
 
-    kind: Literal["layer"] = Field(description="What the document is.")
+    kind: Literal["layer"] = Field(description="Kind of the document.")
     id: Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]*$")] = Field(description="Its name.")
-    of: str = Field(description="The workflow it is about.")
-    about: str = Field("", description="What it is for.")
+    of: str = Field(description="The workflow to which it is applied.")
+    about: str = Field("", description="Description.")
 
 
 @dataclass(frozen=True)

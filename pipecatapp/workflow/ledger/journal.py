@@ -237,7 +237,7 @@ class Journal:
         self._add([(update, row)], event)
 
     def skipped(self, path: str, node: str, reason: str) -> None:
-        """An instance will not run."""
+        """Record a skipped step with the reason."""
         insert = """INSERT OR REPLACE INTO step
             (run, path, node, status, attempt, started, ended, error)
             VALUES (?, ?, ?, 'skipped', 0, ?, ?, ?)"""
@@ -246,7 +246,7 @@ class Journal:
         self._add([(insert, (self.run, path, node, at, at, clean(reason)))], event)
 
     def taken(self, step: Begun, given: object, output: str, told: Mapping[str, Any]) -> None:
-        """An instance has its output from an earlier one: the only entry of it."""
+        """Record a step that reuses the output of an earlier one; it has no other entry."""
         column, statements = pack(given)
         facts, more = pack(dict(told))
         insert = """INSERT OR REPLACE INTO step
@@ -265,7 +265,7 @@ class Journal:
         what: Ended,
         beside: Sequence[Statement] = (),
     ) -> None:
-        """An instance has ended; `beside` is written with it."""
+        """Record the end of a step. `beside`: statements for the same transaction."""
         output, statements = pack(what.output) if ending == "done" else (None, [])
         prompt, more = (None, []) if what.prompt is None else pack(what.prompt)
         facts, still_more = pack(dict(what.facts)) if what.facts else (None, [])

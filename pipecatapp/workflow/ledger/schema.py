@@ -188,6 +188,18 @@ _FIXES: Migration = (
 """Changes that made failing tests pass. `edit` is JSON: lines of definitions. `fix_use` names the
 calls of unfinished runs that have counted a use, so that a resumed run does not count it again."""
 
+_EDITS: Migration = (
+    """CREATE TABLE edits (
+        model TEXT NOT NULL, format TEXT NOT NULL, asked INTEGER NOT NULL,
+        applied INTEGER NOT NULL, green INTEGER NOT NULL, PRIMARY KEY (model, format))
+        WITHOUT ROWID""",
+    "CREATE TABLE edits_use (run TEXT, path TEXT, PRIMARY KEY (run, path)) WITHOUT ROWID",
+    """CREATE TRIGGER edits_use_over AFTER UPDATE OF ended ON run WHEN NEW.ended IS NOT NULL
+        BEGIN DELETE FROM edits_use WHERE run = NEW.id; END""",
+)
+"""How often the answers of a model in an edit format could be applied and made the tests pass.
+`edits_use` is for it what `fix_use` is for `fix`."""
+
 _BEFORE = """SELECT max(id) FROM run AS earlier
     WHERE earlier.conversation = run.conversation AND earlier.id < run.id"""
 
@@ -215,7 +227,7 @@ how its turns are answered."""
 
 MIGRATIONS: Sequence[Migration] = (
     _FIRST, _QUESTIONS, _LIBRARY, _BEHALF, _SPOKEN, _UNUSED, _OWNERS, _PRUNED, _HISTORY, _FIXES,
-    _TURNS,
+    _TURNS, _EDITS,
 )  # fmt: skip
 """Number n brings a file from format n to format n + 1.
 

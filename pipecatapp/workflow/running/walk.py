@@ -445,7 +445,7 @@ class Walk:
         frame.done(output)
 
     def _enter(self, node: PlanNode, frame: Frame, home: str, given: Any) -> None:
-        """Note that something with an inside begins."""
+        """Record the start of a node that contains other nodes, unless it was recorded before."""
         if frame.path not in self._past:
             self._instances.count(frame.path, nodes=1)
             self._instances.begin(begun(node, frame.path, home), given)

@@ -1,4 +1,4 @@
-"""A repair of a bug that is killed around each of its events, and resumed."""
+"""A repair of a bug and the making of a program, killed around each event and resumed."""
 
 import json
 import subprocess
@@ -13,29 +13,40 @@ from tests.integration.agent.code.victim import faults
 
 ROOT = Path(__file__).parents[3]
 KILLS: list[int] = []
-"""How many kills the last measurement has made."""
+"""How many kills of repairs and of programs the last measurement has made."""
 
 
 def measure() -> list[Pair]:
-    """Kill the service after, and before, the commit of every event.
+    """Kill the service after the commit of every event, and in a repair before it as well.
 
     Raises `RuntimeError` unless each run ends with the same commit on one branch, and without a
     second start of a step that had ended.
     """
+    repairs, programs = _killed("fix", "all"), _killed("build", "after")
+    KILLS[:] = [len(repairs), len(programs)]
+    return [
+        *(_pair([one for one in repairs if one["when"] == when]) for when in ("after", "before")),
+        _pair(programs),
+    ]
+
+
+def _killed(task: str, which: str) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
-        words = [sys.executable, "-m", "tests.integration.agent.code.victim", folder, "all"]
-        ended = subprocess.run(words, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+        words = ["-m", "tests.integration.agent.code.victim", folder, which, task]
+        ended = subprocess.run(
+            [sys.executable, *words], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
+        )
     whole, *killed = [json.loads(line) for line in ended.stdout.splitlines()]
     for case in killed:
         if wrong := faults(whole, case):
-            raise RuntimeError(f"Killed {case['when']} event {case['count']}: {'; '.join(wrong)}")
-    KILLS[:] = [len(killed)]
-    return [_pair(killed, when) for when in ("after", "before")]
+            raise RuntimeError(
+                f"{task}, killed {case['when']} event {case['count']}: {'; '.join(wrong)}"
+            )
+    return killed
 
 
-def _pair(killed: list[dict[str, Any]], when: str) -> Pair:
+def _pair(cases: list[dict[str, Any]]) -> Pair:
     """The steps that were run again, and those that a program without a ledger would run again."""
-    cases = [case for case in killed if case["when"] == when]
     begun = [len(_steps(case["at_kill"])) for case in cases]
     again = [len(_steps(case["events"])) - len(set(_steps(case["events"]))) for case in cases]
     return Pair(mean(again), mean(begun), also={"most steps run again": float(max(again))})
@@ -48,15 +59,20 @@ def _steps(events: list[list[str]]) -> list[str]:
 
 def remarks() -> list[str]:
     """How much was tried."""
-    return [f"{KILLS[0]} kills: each run ended with the same commit on one branch."]
+    return [
+        f"{KILLS[0]} kills of the repair and {KILLS[1]} of the program: each run ended with the"
+        " same commit on one branch."
+    ]
 
 
 BENCHMARK = Benchmark(
     id="code.kill",
     about=(
-        "A repair of a bug that needs two attempts, by the agent service, which is killed (SIGKILL)"
-        " right after and right before the commit of every event, and started again. Steps of the"
-        " run that were made again for one kill; a run that begins again makes all of them again."
+        "A repair of a bug that needs two attempts, and a program whose packages do not exist and"
+        " that gets guidance and a further feature. The agent service is killed (SIGKILL) right"
+        " after the commit of every event, of the repair right before it as well, and started"
+        " again. Steps of the run that were made again for one kill; a run that begins again makes"
+        " all of them again."
     ),
     unit="steps",
     peer="begin again",

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import os
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
@@ -19,8 +20,8 @@ from tests.benchmarks.code.projects import Target, targets, unpack
 from tests.benchmarks.entry import Benchmark, Pair
 from tests.support.projects import wheels
 
-COUNT = 300
-BATCHES = 5
+COUNT = int(os.environ.get("BENCH_SAMPLE", "300"))
+BATCHES = max(1, min(5, COUNT // 20))
 SEED = 2021
 SECONDS = 20
 """Time of one run of tests. A module whose tests take a quarter of it is not used."""
@@ -167,7 +168,7 @@ def remarks() -> list[str]:
 BENCHMARK = Benchmark(
     id="code.localise",
     about=(
-        "300 mutants of boltons, networkx and toolz that the tests of their module detect (a"
+        f"{COUNT} mutants of boltons, networkx and toolz that the tests of their module detect (a"
         " comparison, an operator, a number, a condition or two arguments exchanged; seed 2021)."
         " The share whose function is the first that is named. Goal: 0.6, and 0.95 in the first"
         " three, without a model. The peer is the place that the first failing test names."

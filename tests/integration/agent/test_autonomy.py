@@ -17,7 +17,7 @@ steps:
 outputs: {text: "{{ word.value }}"}
 """
 SECOND = VALID.replace("HELLO", "HELLO AGAIN")
-WRONG = VALID.replace("use: value", "use: valu")
+WRONG = VALID.replace("use: value", "use: values")
 FORBIDDEN = VALID.replace(
     "use: value, with: {value: HELLO}", "use: file.write, with: {path: a, text: b}"
 ).replace("word.value", "word.path")
@@ -117,7 +117,7 @@ def test_confirmed_workflow_runs_as_a_child_that_asks_again_until_the_chain_ends
 @pytest.mark.parametrize(
     ("first", "fault"),
     [
-        (WRONG, "there is no tool 'valu'"),
+        (WRONG, "there is no tool 'values'"),
         (FORBIDDEN, "`workspace`, which is not granted"),
         (CHAINED, "workflow/autonomy cannot be used here"),
     ],
@@ -147,7 +147,7 @@ def test_document_that_never_compiles_fails_after_four_tries_with_all_diagnostic
     """Each answer was wrong in another way, and the run tells every one."""
     wrong = house.model.when("")
     for number in range(6):
-        wrong.say(said(VALID.replace("use: value", f"use: valu{number}")))
+        wrong.say(said(VALID.replace("use: value", f"use: values{number}")))
 
     with house.client() as client:
         run = begin(client)
@@ -157,7 +157,7 @@ def test_document_that_never_compiles_fails_after_four_tries_with_all_diagnostic
     assert view["status"] == "failed"
     assert len(house.model.requests) == 4
     for number in range(4):
-        assert f"there is no tool 'valu{number}'" in view["error"]
+        assert f"there is no tool 'values{number}'" in view["error"]
     assert len(runs) == 1
 
 

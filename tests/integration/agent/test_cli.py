@@ -180,7 +180,7 @@ def test_plan_shows_what_would_run_and_runs_nothing(hearth: Hearth, empty_house:
     assert (plain.exit_code, as_json.exit_code, asked.exit_code) == (0, 0, 0)
     assert "reply: agent" in plain.stdout
     told = asked.stdout[asked.stdout.index("\nprompts:\n  reply\n    system | You are") :]
-    assert "    system | Is it {late}?\n    messages | {{ inputs.messages or history" in told
+    assert "    system | Is it {late}?\n    messages | {{ inputs.messages or (" in told
     nodes = json.loads(as_json.stdout)["graph"]["nodes"]
     assert [node["id"] for node in nodes] == ["history", "reply"]
     assert empty_house.model.requests == []

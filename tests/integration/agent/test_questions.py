@@ -104,7 +104,7 @@ def test_run_in_a_script_takes_its_answers_beforehand(hearth: Hearth, tmp_path: 
     assert (answered.exit_code, answered.stdout) == (0, '{\n  "count": 3\n}\n')
     assert alone.exit_code == 1
     assert "Nobody can answer" in alone.stderr
-    assert "Give --answer look/max=" in alone.stderr
+    assert "Use --answer look/max=" in alone.stderr
     assert wrong.exit_code == 2
 
 
@@ -122,7 +122,7 @@ def test_answer_and_note_in_the_shell(house: House, monkeypatch: pytest.MonkeyPa
         view = ended(client, run)
 
     assert (refused.exit_code, noted.exit_code, taken.exit_code) == (2, 0, 0)
-    assert taken.stdout == f"look[2]/max of run {run} is answered.\n"
+    assert taken.stdout == f"The question of look[2]/max in run {run} is answered.\n"
     assert again.exit_code == 1
     assert view["outputs"] == {"count": 3}
 

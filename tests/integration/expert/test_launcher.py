@@ -94,7 +94,10 @@ def test_taken_port_is_said_at_once(embedded: Starter) -> None:
 
 @pytest.mark.parametrize(
     ("engine", "words"),
-    [("llama-server", "/nowhere is no program"), ("llama-cpp-python", "llama-cpp-python[server]")],
+    [
+        ("llama-server", "/nowhere is not a program"),
+        ("llama-cpp-python", "llama-cpp-python[server]"),
+    ],
 )
 def test_engine_that_is_not_installed_is_named(embedded: Starter, engine: str, words: str) -> None:
     """An engine is chosen by name; what has to be installed for it, people cannot know."""

@@ -237,3 +237,27 @@ def test_more_callers_than_slots_all_get_answers(gateway: httpx2.Client) -> None
 
     assert all(answer.startswith(b"HTTP/1.1 200") for answer in answers)
     assert time.monotonic() - start < 120
+
+
+def test_clock_in_a_system_prompt_does_not_cost_the_cache(
+    expert: Expert, gateway: httpx2.Client
+) -> None:
+    """By the engine's own count: straight to it, the second turn is read from the clock on."""
+    rules = "You look after a house. Its doors, lamps and heaters are yours to know. " * 16
+
+    def second_turn(client: httpx2.Client) -> tuple[int, int]:
+        """Cached and all tokens of the second prompt."""
+        talk: list[Json] = [{"role": "user", "content": f"Hello, {client.base_url}."}]
+        for turn in range(2):
+            system = {"role": "system", "content": f"Current time: 10:0{turn}:00\n{rules}"}
+            body = {"model": "smollm2", "messages": [system, *talk], "max_tokens": 4}
+            answer = client.post(CHAT, json=body).raise_for_status().json()
+            talk += [answer["choices"][0]["message"], {"role": "user", "content": "And now?"}]
+        usage = answer["usage"]
+        return usage["prompt_tokens_details"]["cached_tokens"], usage["prompt_tokens"]
+
+    direct, whole = second_turn(expert.client)
+    kept, _ = second_turn(gateway)
+
+    assert direct < 0.1 * whole
+    assert kept > 0.85 * whole

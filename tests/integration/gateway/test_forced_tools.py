@@ -1,5 +1,6 @@
 """Requests that force a call of a tool: honoured or refused, never ignored."""
 
+import json
 from typing import Any
 
 import httpx2
@@ -9,11 +10,14 @@ from hearth.openai_api.testing import ScriptedModel
 from tests.integration.gateway.conftest import CHAT, Json, Lab, chat
 
 RESPONSES = "/v1/responses"
+MESSAGES = "/v1/messages"
+OLLAMA = "/api/chat"
 NAMES = ("weather", "clock")
 TOOLS: list[Json] = [
     {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
     for name in NAMES
 ]
+ANTHROPIC: list[Json] = [{"name": name, "input_schema": {"type": "object"}} for name in NAMES]
 FLAT: list[Json] = [{"type": "function", "name": name, "parameters": {}} for name in NAMES]
 
 
@@ -46,6 +50,9 @@ def gateway(lab: Lab, model: ScriptedModel) -> httpx2.Client:
         (CHAT, {"tools": TOOLS, "tool_choice": allowed("required", "clock")}),
         (RESPONSES, {"tools": FLAT, "tool_choice": "required"}),
         (RESPONSES, {"tools": FLAT, "tool_choice": {"type": "function", "name": "clock"}}),
+        (MESSAGES, {"tools": ANTHROPIC, "tool_choice": {"type": "any"}}),
+        (MESSAGES, {"tools": ANTHROPIC, "tool_choice": {"type": "tool", "name": "clock"}}),
+        (OLLAMA, {"tools": TOOLS, "tool_choice": "required"}),
     ],
 )
 @pytest.mark.parametrize("name", ["plain", "simple"])
@@ -58,7 +65,9 @@ def test_model_without_a_template_for_tools_is_refused(
 
     assert answer.status_code == 400, answer.text
     error = answer.json()["error"]
-    assert (error["param"], error["code"]) == ("tool_choice", "no_capable_expert")
+    if path in (CHAT, RESPONSES):
+        assert (error["param"], error["code"]) == ("tool_choice", "no_capable_expert")
+    assert "has no template for tools" in json.dumps(error)
 
 
 @pytest.mark.parametrize("choice", ["auto", "none", None, allowed("auto", "clock")])

@@ -1,13 +1,20 @@
 """Requests to a running `hearth up`, as the agent and `hearth models use` send them."""
 
+import os
 import signal
 import socket
+import subprocess
+import sys
 
 import pytest
 
+from hearth.models.catalogue import FALLBACK, Catalogue
+from hearth.models.pull import pull
+from hearth.models.store import ModelStore
 from hearth.service.control import ControlFailed, Request, send
 from hearth.service.state import read_instance
 from tests.integration.local.conftest import Tiny, wait_for
+from tests.rules.tree import ROOT
 
 
 def test_one_service_is_restarted_and_the_instance_file_tells_it(tiny: Tiny) -> None:
@@ -49,3 +56,26 @@ def test_wrong_requests_are_answered_with_a_sentence(tiny: Tiny) -> None:
     assert up.ended() == 0
     with pytest.raises(ControlFailed, match="`hearth up` does not answer: No such file"):
         send(control, Request(action="restart", name="pipecatapp"))
+
+
+def test_models_use_asks_the_instance_that_runs(tiny: Tiny) -> None:
+    """The tiny instance has no expert, and its refusal is what the command prints."""
+    model = Catalogue.load()[FALLBACK]
+    weights = pull(model, ModelStore(ROOT / ".cache" / "models"))
+    folder = ModelStore(tiny.state.models).folder(model)
+    folder.mkdir(parents=True)
+    for file in weights.parent.iterdir():
+        os.link(file, folder / file.name)
+    up = tiny.start()
+    tiny.running()
+
+    command = [sys.executable, "-m", "hearth", "models", "use", FALLBACK, "--state-dir"]
+    ended = subprocess.run(
+        [*command, str(tiny.state.root)], capture_output=True, text=True, check=False
+    )
+
+    assert ended.returncode == 1
+    assert ended.stderr.strip() == "This instance has no expert whose model can be changed."
+    assert not (tiny.state.root / "expert.json").exists()
+    up.send(signal.SIGINT)
+    assert up.ended() == 0

@@ -94,7 +94,7 @@ def test_damaged_file_never_reaches_the_final_path(
     fetched = tmp_path / "fetched"
     fetched.write_bytes(CONTENT[:-1])
 
-    with pytest.raises(ModelDamaged, match="What was fetched"):
+    with pytest.raises(ModelDamaged, match="The downloaded file"):
         store.place(model, fetched, Silent())
 
     assert not store.path(model).exists()

@@ -87,7 +87,7 @@ def test_old_runs_keep_their_status_steps_and_values(client: httpx2.Client) -> N
     assert bees["graph"]["nodes"]
     assert fork["forked"] == bees["id"]
     assert fork["steps"][0]["facts"]["cached"] == {"run": bees["id"], "path": "draft"}
-    assert "Nobody can answer" in ants["error"]
+    assert "Nobody is here to answer" in ants["error"]
     assert statuses(ants) == {"draft": "done", "ask": "failed"}
     assert statuses(cats) == {"draft": "done", "ask": "cancelled"}
     assert keep["outputs"] == {"new": ["one", "two"]}

@@ -13,3 +13,11 @@ def write(ctx: Context, **files: str) -> Path:
         path.parent.mkdir(exist_ok=True, parents=True)
         path.write_text(text, encoding="utf-8")
     return ctx.workspace
+
+
+def write_files(root: Path, files: dict[str, str]) -> None:
+    """Write files below a folder."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text(text, encoding="utf-8")

@@ -8,8 +8,9 @@ _HEAD = """# Project documents
 
 Written by `make docs` from the code; do not edit.
 
-YAML 1.2, in the folder `projects` of the state directory. What is not listed here is refused, with
-file, line and column. How to use one: [Keep tasks, prompts and projects](../howto/keep-tasks.md).
+YAML 1.2, in the folder `projects` of the state directory. Keys that are not listed here are
+refused, with file, line and column. How to use one:
+[Keep tasks, prompts and projects](../howto/keep-tasks.md).
 """
 
 
@@ -26,7 +27,7 @@ def projects_page() -> str:
 
 
 def _rows(model: type[BaseModel]) -> list[str]:
-    rows = ["| key | required | what |", "| --- | --- | --- |"]
+    rows = ["| key | required | description |", "| --- | --- | --- |"]
     for name, field in model.model_fields.items():
         needed = "yes" if field.is_required() else ""
         rows.append(f"| `{name}` | {needed} | {field.description} |")

@@ -29,9 +29,9 @@ _HEAD = """# Workflow documents
 
 Written by `make docs` from the code; do not edit.
 
-YAML 1.2. A document says what a workflow takes, which tools it uses, and what it gives. What is not
-listed here is refused, with file, line and column. How to write one:
-[Write a workflow](../howto/write-a-workflow.md).
+YAML 1.2. A document defines the inputs of a workflow, the tools that it uses, and its outputs.
+Keys that are not listed here are refused, with file, line and column. How to write one: [Write a
+workflow](../howto/write-a-workflow.md).
 """
 _TITLES: dict[str, type[Part]] = {
     "Head": WorkflowDocument,
@@ -48,29 +48,29 @@ _TITLES: dict[str, type[Part]] = {
 }
 _LAYERS = """## Layers, variants, extending
 
-A document may say `extends: <id>`: it begins as that workflow, its own keys stand over it
-(`inputs`, `outputs`, `defaults` and `limits` key by key), and it may hold the opinions below.
-`variants:` holds opinions by axis and choice; `select: {axis: choice}` chooses, and so does who
-starts the run. A layer is a document of its own. The strongest first: layers, the last one named
-first; the opinions of the document; its variants; what it states; what it extends. What only one
-run is to have is a layer, too: a file for `--layer`, or its text among the `layers` of the API. An
-opinion about a node that is not there is a fault.
+With `extends: <id>`, a document starts from that workflow; its own keys replace those of the
+workflow (`inputs`, `outputs`, `defaults` and `limits` key by key), and it can contain the
+overrides below. `variants:` contains overrides by axis and choice; `select: {axis: choice}`
+selects one, as can the caller that starts the run. A layer is a separate document. In descending
+order of precedence: layers, the last one first; the overrides of the document; its variants; its
+fields; the workflow that it extends. To change a single run, use a layer as well: a file for
+`--layer`, or its text in `layers` of the API. An override of a node that does not exist is an
+error.
 """
 _EXPRESSIONS = """## Expressions
 
-A text that is exactly one `{{ … }}` is replaced by the value, whatever its type; in any other text
-the value is written into it. A node's expressions are evaluated once, when it starts; what comes
-out is never evaluated again.
+A text that is exactly one `{{ … }}` is replaced by the value, of any type; in any other text the
+value is inserted. The expressions of a node are evaluated once, when it starts; their results are
+not evaluated again.
 
-Names: `inputs`, `run.id`, `run.request`, and the ids of nodes, whose outputs stand under them:
-`{{ reply.text }}`. `{{ a.b }}` looks up an item, never anything else. `first(a.x, b.x)` is the
-first of them that ran; `{{ a.x | default('none') }}` says what stands in for a node that did not.
-In a loop, and in steps that a `goto` leads back to, there are `loop.index` (from 0), `loop.first`,
-`loop.parent` (the loop around it) and `prev`: what the visit before gave, all of it null in the
-first. A `for` has its item under the name that `as` gives. What a loop gives: `all`, the outputs of
-its visits; `last`; and `count`.
+Names: `inputs`, `run.id`, `run.request`, and the ids of nodes, for their outputs: `{{ reply.text
+}}`. `{{ a.b }}` only looks up an item. `first(a.x, b.x)` is the first of them that ran; `{{ a.x |
+default('none') }}` is `none` if the node did not run. In a loop, and in steps to which a `goto`
+leads back, there are `loop.index` (from 0), `loop.first`, `loop.parent` (the enclosing loop) and
+`prev`: the outputs of the previous visit, null in the first one. `as` is the name of the item of
+a `for`. The outputs of a loop are `all` (the outputs of its visits), `last` and `count`.
 
-There are `+ - * / // %`, comparisons, `in`, `and`, `or`, `not`, `~` and `x if y else z`.
+The operators are `+ - * / // %`, comparisons, `in`, `and`, `or`, `not`, `~` and `x if y else z`.
 """
 
 
@@ -79,10 +79,10 @@ def documents_page() -> str:
     lines = [_HEAD]
     for title, model in _TITLES.items():
         lines += [f"## {title}", "", model.__doc__ or "", "", *_table(model), ""]
-    lines += [_LAYERS, "### Opinions", "", Opinions.__doc__ or "", "", *_table(Opinions), ""]
+    lines += [_LAYERS, "### Overrides", "", Opinions.__doc__ or "", "", *_table(Opinions), ""]
     lines += ["### `add`", "", Add.__doc__ or "", "", *_table(Add), ""]
     only = {name: field for name, field in LayerDocument.model_fields.items() if name in _OF_LAYER}
-    lines += ["### Layer", "", "Opinions, and:", "", *_rows(only), ""]
+    lines += ["### Layer", "", "The keys of overrides, and:", "", *_rows(only), ""]
     lines += ["## Types", "", "| type | value |", "| --- | --- |"]
     lines += [f"| `{word}` | {what} |" for word, what in SHORTHAND.items()]
     tests = [name for name in TESTS if name not in OPERATORS]
@@ -99,7 +99,7 @@ def _table(model: type[BaseModel]) -> Iterator[str]:
 
 
 def _rows(fields: Mapping[str, FieldInfo]) -> Iterator[str]:
-    yield "| key | value | default | what |"
+    yield "| key | value | default | description |"
     yield "| --- | --- | --- | --- |"
     for name, field in fields.items():
         default = "required" if field.is_required() else _default(field)

@@ -145,8 +145,8 @@ def test_versions_fit_a_phone_and_double_zoom(visitor: Visitor) -> None:
     page = asked(visitor, width=360, height=640)
     turn = page.get_by_test_id("turn").last
     turn.get_by_test_id("again").click()
-    ended(page.get_by_test_id("turn").last)
     expect(page.get_by_test_id("versions")).to_contain_text("2 of 2")
+    ended(page.get_by_test_id("turn").last)
     for width, height in ((360, 640), (640, 400)):
         page.set_viewport_size({"width": width, "height": height})
         for name in ("earlier", "again", "branch", "show-run", "edit"):

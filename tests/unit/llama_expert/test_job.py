@@ -56,7 +56,7 @@ def test_context_is_multiplied_for_all_callers(settings: dict[str, Any]) -> None
 
 def test_program_that_cannot_run_is_named(tmp_path: Path) -> None:
     """The path in the settings is the first thing that people get wrong."""
-    with pytest.raises(EngineMissing, match=r"is no program: see LLAMA_EXPERT_LLAMA_SERVER_BIN"):
+    with pytest.raises(EngineMissing, match=r"is not a program: set LLAMA_EXPERT_LLAMA_SERVER_BIN"):
         llama_server.check(tmp_path / "no")
 
 

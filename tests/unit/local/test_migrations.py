@@ -103,7 +103,8 @@ def test_version_that_is_no_number_is_damage(state: StateDir, content: bytes) ->
 
 def test_backup_holds_what_cannot_be_had_again_and_only_that(state: StateDir) -> None:
     """Copying 20 GB of model files at every update would fill the disk."""
-    for name in ("key", "expert.json", "logs/a.log", "models/m/m.gguf", "instance.json", "lock"):
+    moment = ("instance.json", "gateway-instances.json", "lock", "logs/a.log")
+    for name in ("key", "expert.json", "models/m/m.gguf", *moment):
         (state.root / name).parent.mkdir(parents=True, exist_ok=True)
         (state.root / name).write_text(name, encoding="ascii")
     backup = back_up(state, 0)

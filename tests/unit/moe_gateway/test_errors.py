@@ -70,6 +70,7 @@ TRACE = (
          "The model's template refuses the conversation: Roles must alternate"),
         (500, "[json.exception.parse_error.101] bad byte", 400, None, "bad byte"),
         (501, "This server does not support embeddings.", 400, "model", "capability `embeddings`"),
+        (501, "This server does not support reranking.", 400, "model", "capability `rerank`"),
         (500, "CUDA error: out of memory", 500, None, "CUDA error: out of memory"),
         (503, "Failed to parse tools: x", 503, None, "Failed to parse tools: x"),
         (400, "Field 'n': [json.exception.type_error.302] is x", 400, "n", "Field 'n': is x"),

@@ -31,6 +31,7 @@ class Server:
     tools: str = "native"
     vision: bool = False
     embeddings: bool = False
+    rerank: bool = False
     chat: bool = True
     structured: bool = True
     languages: tuple[str, ...] = ()
@@ -48,6 +49,7 @@ SMALL_2 = replace(SMALL, label="s2")
 BIG = Server("b1", "big", ("big",), cost=20, context=32_768)
 EYES = Server("e1", "eyes", ("eyes",), cost=10, context=8192, vision=True)
 VECTORS = Server("v1", "vectors", ("vectors",), cost=0.1, embeddings=True, context=512)
+RANKS = Server("r1", "ranks", ("ranks",), cost=0.2, rerank=True, chat=False)
 CODER = Server("c1", "coder", ("coder",), cost=9, domains=("code",), languages=("en", "de"))
 AUSTRIAN = replace(CODER, languages=("de-AT",))
 LOOSE = Server("l1", "loose", ("loose",), cost=0.5, structured=False)
@@ -81,6 +83,7 @@ def sick(server: Server) -> Server:
         ("auto", Needs(), [sick(SMALL), BIG], ["b1"], "auto: cheapest of 2; small is not ready"),
         ("auto", Needs(), [sick(SMALL), SMALL_2, sick(BIG)], ["s2"], "auto: cheapest of 2"),
         ("auto", Needs(embeddings=True), [BIG, VECTORS], ["v1"], "auto: the only one that can"),
+        ("auto", Needs(rerank=True), [BIG, VECTORS, RANKS], ["r1"], "auto: the only one that can"),
         ("auto", Needs(), [replace(BIG, cost=1), SMALL], ["b1", "s1"], "auto: cheapest of 2"),
         ("auto", Needs(), [replace(SMALL, load=9), BIG], ["s1", "b1"], "auto: cheapest of 2"),
         ("auto", Needs(), [replace(SMALL, auto=False), BIG], ["b1"], "auto: the only one"),
@@ -133,6 +136,7 @@ def test_route_is_chosen_by_name_need_cost_and_load(
         ("auto", Needs(tools=True), [SMALL], 400, "small takes no tools"),
         ("auto", Needs(vision=True), [SMALL, BIG], 400, "big takes no pictures"),
         ("auto", Needs(embeddings=True), [BIG], 400, "big takes no embeddings"),
+        ("auto", Needs(rerank=True), [BIG, VECTORS], 400, "big takes no rerank"),
         ("auto", Needs(structured=True), [LOOSE], 400, "loose takes no JSON schema"),
         ("auto", Needs(languages=("ja",)), [CODER], 400, "coder takes no language 'ja'"),
         ("auto", Needs(languages=("zh", "ja")), [CODER], 400, "no language 'zh' or 'ja'"),

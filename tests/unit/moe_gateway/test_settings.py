@@ -81,3 +81,29 @@ def test_gateway_never_runs_without_keys(monkeypatch: pytest.MonkeyPatch) -> Non
 
     with pytest.raises(SettingsError, match="KEY_FILES is not set"):
         Settings.load()
+
+
+@pytest.mark.parametrize(
+    ("listener", "reason"),
+    [
+        ({"port": 11434, "acts_as": "apps"}, "belong together"),
+        ({"port": 11434, "addresses": ["10.0.0.0/8"]}, "belong together"),
+        ({"port": 11434, "acts_as": "people", "addresses": ["10.0.0.5"]}, "hearth keys add"),
+        ({"port": 11434, "acts_as": "house", "addresses": ["10.0.0.5"]}, "hearth keys add"),
+        ({"port": 8080}, "same port"),
+        ({"port": 0}, "greater than or equal to 1"),
+        (
+            {"port": 11434, "acts_as": "apps", "addresses": ["10.0.0.5/8"]},
+            "not a valid IPv4 network",
+        ),
+    ],
+)
+def test_listener_that_makes_no_sense_stops_the_start(
+    monkeypatch: pytest.MonkeyPatch, listener: dict[str, object], reason: str
+) -> None:
+    """One that lets callers in without a key names them, and never acts as the house."""
+    monkeypatch.setenv("MOE_GATEWAY_KEY_FILES", '["/x/house"]')
+    monkeypatch.setenv("MOE_GATEWAY_LISTENERS", json.dumps([listener]))
+
+    with pytest.raises(SettingsError, match=reason):
+        Settings.load()

@@ -31,6 +31,8 @@ UNKNOWN_CONTEXT: Final = 4096
 """Tokens of a model that does not say how many it takes."""
 LARGEST_BUDGET: Final = 6000
 """Tokens: small models get worse with more."""
+LARGEST_WIDE: Final = 16_000
+"""Tokens of a wide context: for a second look, when the usual one was not enough."""
 SMALLEST_MAP: Final = 32
 """Tokens: less does not hold a file and one of its definitions."""
 MAP_TITLE: Final = "Definitions near these, with their lines"
@@ -86,6 +88,15 @@ async def context(
             ge=64,
         ),
     ] = None,
+    *,
+    wide: Annotated[
+        bool,
+        BY_AUTHOR,
+        Field(
+            description="Take three quarters of the model's context, but not more than 16,000"
+            " tokens, where no budget is given."
+        ),
+    ] = False,
 ) -> CodeContext:
     """Collect source code for an error: the functions on its stack, and what they use.
 
@@ -94,7 +105,9 @@ async def context(
     """
     root = workspace(ctx)
     facts = cast("ModelFacts", ctx.services.get(ModelFacts, ModelFacts()))
-    room = budget or min(LARGEST_BUDGET, (facts.context(model) or UNKNOWN_CONTEXT) // 2)
+    size = facts.context(model) or UNKNOWN_CONTEXT
+    usual = min(LARGEST_WIDE, size * 3 // 4) if wide else min(LARGEST_BUDGET, size // 2)
+    room = budget or usual
     sources = Sources(ctx, root)
     found = await candidates_of_error(sources, error) if error else []
     found += await candidates_of_suspects(sources, suspects)

@@ -2,18 +2,27 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Annotated, Final
 
 from pydantic import BaseModel, Field
 
 from pipecatapp.sandbox.tree import TooLarge
+from pipecatapp.tools.code.context.candidates import (
+    Sources,
+    Suspicious,
+    candidates_of_suspects,
+    candidates_used,
+)
 from pipecatapp.tools.code.edit.paths import allowed
 from pipecatapp.tools.code.edit.refusal import Refused
 from pipecatapp.tools.code.edit.transaction import Change, read_file, write_all
 from pipecatapp.tools.code.fix import names
+from pipecatapp.tools.code.fix.logic import logic
 from pipecatapp.tools.code.fix.problem import Candidate, Problem, problem_of
 from pipecatapp.tools.code.fix.syntax import syntax
 from pipecatapp.tools.code.program import ProgramInputs
+from pipecatapp.tools.code.symbols.symbols import source_files
 from pipecatapp.tools.code.testing.comparing import failing, why_not_fixed
 from pipecatapp.tools.code.testing.outcome import Tested
 from pipecatapp.tools.code.testing.results import results
@@ -70,16 +79,25 @@ async def fix(
     attempts: Annotated[
         int, BY_AUTHOR, Field(description="Changes that are tried, at most.", ge=1, le=100)
     ] = 10,
+    suspects: Annotated[
+        list[Suspicious],
+        Field(
+            description="Places in functions that may have the bug, such as those of code.localise."
+            " With them, small mistakes of logic are tried after all others."
+        ),
+    ] = [],  # noqa: B006
 ) -> Fixed:
     """Repair misspelt names, missing imports, wrong indentation and missing brackets in Python.
 
+    With `suspects` also an operator, a comparison, a number, a condition or two arguments.
     No model is called. A change is kept only if the failing test passes and no other test fails.
     """
     suite = project.suite(ctx, program)
     before = await results(ctx, suite)
     if before.ok:
         raise ToolFailed("No test fails, so there is nothing to fix.")
-    repair = Repair(ctx, suite, (may_touch, [*TESTS, *protected]), before)
+    places = await _with_used(ctx, suite.root, suspects)
+    repair = Repair(ctx, suite, (may_touch, [*TESTS, *protected]), before, places)
     while len(repair.tried) < attempts and await repair.round(attempts):
         pass
     left = failing(repair.tested)
@@ -91,14 +109,26 @@ async def fix(
     )
 
 
+async def _with_used(
+    ctx: Context, root: Path, suspects: Sequence[Suspicious]
+) -> list[Suspicious]:  # fmt: skip
+    """Add the functions that the suspected ones use: the bug may be in what a test calls."""
+    sources = Sources(ctx, root)
+    found = await candidates_of_suspects(sources, suspects)
+    used = await candidates_used(sources, await source_files(root), found) if found else []
+    return [*suspects, *(Suspicious(file=one.path, line=one.start) for one in used)]
+
+
 class Repair:
     """Tries changes, one after the other, and keeps those that help."""
 
     def __init__(
-        self, ctx: Context, suite: Suite, files: tuple[Sequence[str], Sequence[str]], tested: Tested
-    ) -> None:
+        self, ctx: Context, suite: Suite, files: tuple[Sequence[str], Sequence[str]],
+        tested: Tested, suspects: Sequence[Suspicious],
+    ) -> None:  # fmt: skip
         """`files`: patterns of those that may be changed, and of those that must not."""
         self._ctx, self._suite, self._files = ctx, suite, files
+        self._suspects = suspects
         self.tested = tested
         self.tried: list[TriedChange] = []
 
@@ -106,18 +136,43 @@ class Repair:
         """Repair the first error; False if nothing helps, or all tests pass."""
         if self.tested.ok:
             return False
-        root, error = self._suite.root, self.tested.error
-        try:
-            problem = await asyncio.to_thread(problem_of, error, root, self._suite.folder)
-        except (OSError, TooLarge) as reason:
-            raise ToolFailed(f"The project cannot be read: {reason}.") from reason
-        if problem is None:
-            return False
-        candidates = await asyncio.to_thread(_candidates, problem)
-        for candidate in candidates[: attempts - len(self.tried)]:
-            if await self._helps(problem.path, candidate):
+        proposed = await asyncio.to_thread(self._proposed)
+        for path, candidate in proposed[: attempts - len(self.tried)]:
+            if await self._helps(path, candidate):
                 return True
         return False
+
+    def _proposed(self) -> list[tuple[str, Candidate]]:
+        """Return the changes to try, with their files. Raises `ToolFailed`."""
+        root = self._suite.root
+        try:
+            problem = problem_of(self.tested.error, root, self._suite.folder)
+            found = [] if problem is None else [(problem.path, c) for c in _candidates(problem)]
+            return found + list(self._logical(root))
+        except (OSError, TooLarge) as reason:
+            raise ToolFailed(f"The project cannot be read: {reason}.") from reason
+
+    def _logical(self, root: Path) -> Iterator[tuple[str, Candidate]]:
+        """Yield changes of the logic of the suspected functions, the most suspicious first."""
+        known: set[tuple[str, str]] = set()
+        for suspect in self._suspects:
+            if not suspect.file.endswith(".py") or not self._is_allowed(suspect.file):
+                continue
+            there = read_file(root, suspect.file)
+            if there is None or suspect.line is None:
+                continue
+            for candidate in logic(there[0].decode(errors="replace"), suspect.line):
+                if (suspect.file, candidate.text) not in known:
+                    known.add((suspect.file, candidate.text))
+                    yield suspect.file, candidate
+
+    def _is_allowed(self, path: str) -> bool:
+        """Whether a file may be changed: tests, for example, are not."""
+        try:
+            allowed(self._suite.root, path, *self._files)
+        except Refused:
+            return False
+        return True
 
     async def _helps(self, path: str, candidate: Candidate) -> bool:
         """Apply a change and test it; undo it unless it helps."""

@@ -23,7 +23,19 @@ def test_archive_that_is_none_is_told_without_a_name_that_nobody_gave(house: Hou
         answer = client.post("/api/restore", content=b"a letter")
 
     assert answer.status_code == 422
-    assert answer.json()["error"]["message"].startswith("What was sent is damaged, or no archive")
+    assert answer.json()["error"]["message"].startswith(
+        "The uploaded file is damaged, or no archive"
+    )
+
+
+def test_list_of_running_servers_is_left_out_of_a_backup(house: House) -> None:
+    """On another machine the gateway would take it for the servers that run there."""
+    (house.state / "gateway-instances.json").write_text("[]", encoding="ascii")
+    with house.client() as client:
+        content = client.get("/api/backup").raise_for_status().content
+
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        assert "gateway-instances.json" not in archive.getnames()
 
 
 def test_packages_of_programs_are_left_out_of_a_backup(house: House) -> None:

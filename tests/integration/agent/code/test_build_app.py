@@ -5,11 +5,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx2
+import pytest
 
 from hearth.openai_api.chat import ChatRequest
 from tests.integration.agent.code.conftest import follow_until, git, prompts, repository
 from tests.integration.agent.conftest import House, Json
 from tests.integration.agent.test_cli import Hearth
+from tests.integration.tools.code.test_install import wheel
 
 PLAN: Json = {
     "summary": "Greets a person.",
@@ -35,6 +37,21 @@ print("Hello " + name_)
 =======
 print("Hello " + name)
 >>>>>>> REPLACE
+```
+"""
+NEEDS = """It needs the package lamp.
+
+main.py
+```
+import lamp
+print("Hello " + lamp.LIGHT)
+```
+"""
+OTHER_PACKAGE = """There is no such package, but this one.
+
+requirements.txt
+```
+lamp
 ```
 """
 README = "# Greeter\n\nStart it with `python3 main.py`.\n"
@@ -72,6 +89,7 @@ def answer(client: httpx2.Client, run: str, node: str, value: str) -> Json:
     return question
 
 
+@pytest.mark.proves("000-16")
 def test_program_is_planned_written_repaired_and_delivered_with_a_readme(
     hearth: Hearth, empty_house: House, tmp_path: Path
 ) -> None:
@@ -94,6 +112,7 @@ def test_program_is_planned_written_repaired_and_delivered_with_a_readme(
     assert git(folder, "log", "-1", "--format=%s") == "Greets a person.\n"
 
 
+@pytest.mark.proves("000-08")
 def test_refused_answer_is_asked_for_again(
     hearth: Hearth, empty_house: House, tmp_path: Path
 ) -> None:
@@ -128,6 +147,7 @@ def test_program_that_never_runs_is_not_delivered(
     assert not any("README" in str(each.body["messages"][0]) for each in empty_house.model.requests)
 
 
+@pytest.mark.proves("000-12")
 def test_server_that_still_runs_is_a_success(
     hearth: Hearth, empty_house: House, tmp_path: Path
 ) -> None:
@@ -172,3 +192,28 @@ def test_person_changes_the_plan_gives_guidance_and_adds_a_feature(
     assert 'print("HELLO " + name)' in git(repo, "show", f"{branch}:main.py")
     assert git(repo, "show", f"{branch}:README.md") == "Mine."
     assert "These files exist: README.md" in prompts(empty_house)[0]
+
+
+@pytest.mark.proves("000-10")
+def test_package_that_does_not_exist_is_an_error_to_repair(
+    hearth: Hearth, empty_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The error of pip is in the next prompt, and the model changes requirements.txt."""
+    (tmp_path / "wheels").mkdir()
+    wheel(tmp_path / "wheels", "lamp", "2.1", "LIGHT = 'on'")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "wheels"))
+    script(empty_house, PLAN | {"packages": ["lampp"]}, NEEDS)
+    empty_house.model.when("satisfies the requirement lampp").say(OTHER_PACKAGE)
+    folder = tmp_path / "greeter"
+
+    done = hearth("code", "build", "Greet a person.", "--into", str(folder))
+
+    assert done.exit_code == 0, done.output
+    first, second = [line for line in done.output.splitlines() if line.startswith("Attempt")]
+    assert first.startswith("Attempt 1: wrote main.py; its packages cannot be installed: ")
+    assert second == "Attempt 2: wrote requirements.txt; the program runs."
+    (repair,) = [text for text in prompts(empty_house) if "the requirement lampp" in text]
+    assert "The packages that requirements.txt names cannot be installed." in repair
+    assert "```\nlampp\n" in repair
+    assert git(folder, "show", "main:requirements.txt") == "lamp\n"

@@ -89,7 +89,7 @@ def run_of(house: House, repo: Path, **inputs: Any) -> Json:
         return follow_until(client, run, "end")
 
 
-@pytest.mark.proves("003-20")
+@pytest.mark.proves("003-07", "003-20", "003-26", "003-27", "003-35")
 def test_second_attempt_starts_from_the_base_with_the_note_and_the_commit_holds_it_alone(
     house: House, repo: Path
 ) -> None:
@@ -104,6 +104,8 @@ def test_second_attempt_starts_from_the_base_with_the_note_and_the_commit_holds_
     base = git(repo, "rev-parse", "main^{tree}").strip()
     assert steps["attempts[1]/clean"]["output"]["tree"] == base
     assert "AssertionError: Bye, Ada." in steps["attempts[1]/description"]["output"]["value"]
+    layer = json.loads(steps["attempts[0]/refined"]["output"]["layer"])
+    assert layer["append"] == {"farewell.with.notes": [NOTE]}
     assert NOTE in asked_for(house, f"Do this step: {FAREWELL_GOAL}")[1]
     taken = {path for path, step in steps.items() if step["facts"].get("cached")}
     assert {
@@ -124,6 +126,7 @@ def test_second_attempt_starts_from_the_base_with_the_note_and_the_commit_holds_
     ]
 
 
+@pytest.mark.proves("003-31")
 def test_stored_task_is_found_again_and_used_as_a_layer(
     hearth: Hearth, empty_house: House, repo: Path
 ) -> None:
@@ -159,6 +162,7 @@ def test_stored_task_is_found_again_and_used_as_a_layer(
     assert layer["set"] == {"farewell.with.goal": "Write words/farewell.py anew."}
 
 
+@pytest.mark.proves("003-29")
 def test_person_decides_whether_a_stored_task_is_used(
     hearth: Hearth, empty_house: House, repo: Path
 ) -> None:
@@ -222,6 +226,7 @@ def test_change_outside_the_allowed_files_is_never_delivered(
     assert git(repo, "branch", "--list", "task/*") == ""
 
 
+@pytest.mark.proves("003-05", "003-30")
 def test_plan_is_split_until_each_step_is_simple_enough(house: House, repo: Path) -> None:
     """A step that the planner calls no leaf is split; the steps hang below it in the graph."""
     whole = {"steps": [{"id": "both", "goal": "Write both functions.", "kind": "write",
@@ -237,6 +242,9 @@ def test_plan_is_split_until_each_step_is_simple_enough(house: House, repo: Path
     assert nodes["attempts/work/both"]["parent"] == "attempts/work"
     assert nodes["attempts/work/both/greeting"]["use"] == "workflow/code-step"
     assert nodes["attempts/work/both/farewell"]["about"] == FAREWELL_GOAL
+    paths = [step["path"] for step in view["steps"]]
+    assert paths.index("background") < paths.index("planning[0]/split[0]")
+    assert all("check.py" in prompt for prompt in asked_for(house, "Name the steps"))
 
 
 def test_branch_is_pushed_to_a_bare_repository(

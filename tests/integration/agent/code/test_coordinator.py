@@ -142,7 +142,7 @@ def test_struck_item_is_never_begun_and_an_added_one_is_done_after_the_others(
     ]  # fmt: skip
 
 
-@pytest.mark.proves("002-12")
+@pytest.mark.proves("002-11", "002-12")
 def test_missing_file_of_the_structure_is_named_at_the_end_and_nothing_is_delivered(
     house: House, repo: Path
 ) -> None:
@@ -163,7 +163,7 @@ def test_missing_file_of_the_structure_is_named_at_the_end_and_nothing_is_delive
     assert git(repo, "branch", "--list", "task/*") == ""
 
 
-@pytest.mark.proves("002-15", "002-19")
+@pytest.mark.proves("002-15")
 def test_change_outside_the_plan_stops_and_asks_before_it_is_committed(
     house: House, repo: Path
 ) -> None:

@@ -236,6 +236,107 @@ def test_person_is_asked_after_four_attempts_and_the_next_prompt_has_the_last_on
     assert "+    return sum(prices) * (5 - discount / 100)" in last
 
 
+TWO_BUGS = {
+    "shop/__init__.py": "",
+    "shop/prices.py": PROGRAM.replace("min(prices)", "max(prices)"),
+    "tests/test_prices.py": TESTS,
+}
+HEAD = "def cheapest(prices: list[float]) -> float:\n"
+CHEAPEST = RIGHT.replace(
+    "    return sum(prices) * (1 + discount / 100)\n", f"{HEAD}    return max(prices)\n"
+).replace("    return sum(prices) * (1 - discount / 100)\n", f"{HEAD}    return min(prices)\n")
+
+
+def test_attempt_with_fewer_failing_tests_is_the_base_of_the_next(
+    hearth: Hearth, empty_house: House, tmp_path: Path
+) -> None:
+    """Two bugs need two changes; the second answer has only the second one."""
+    repo = repository(tmp_path / "shop", TWO_BUGS)
+    empty_house.model.when("is kept:").say(CHEAPEST)
+    empty_house.model.when("").say(RIGHT)
+
+    done = hearth("code", "fix", "python3 -m pytest -q", "--repo", str(repo))
+
+    assert done.exit_code == 0, done.output
+    assert "Attempt 2: changed shop/prices.py; the command succeeds." in done.output
+    first, second = prompts(empty_house)
+    assert "(1 + discount / 100)" in first
+    assert "With this change fewer tests fail, and it is kept:" in second
+    assert "Its error is AssertionError: assert 2.0 == 1.0" in second
+    branch = done.output.split("on the branch ")[1].split(".")[0]
+    assert git(repo, "diff", "--numstat", f"main..{branch}") == "2\t2\tshop/prices.py\n"
+
+
+def with_experts(house: House, *names: str, slots: int = 1) -> None:
+    """Let the gateway have experts of these names, each with so many free slots."""
+    house.model.experts = [
+        {
+            "name": name,
+            "model": f"{name}-model",
+            "healthy": True,
+            "instances": [{"healthy": True, "slots": slots}],
+        }
+        for name in names
+    ]
+
+
+def test_each_attempt_asks_the_next_model_and_a_person_is_last(
+    empty_house: House, repo: Path
+) -> None:
+    """The small model costs least; guidance is for the biggest one, and one that is not there is
+    left out.
+    """
+    with_experts(empty_house, "small", "big")
+    empty_house.model.when("The other way round").say(RIGHT)
+    wrong = empty_house.model.when("")
+    for each in WORSE:
+        wrong.say(each)
+    body = {"workflow": "fix-bug", "inputs": {"repo": str(repo), "command": COMMAND}}
+
+    with empty_house.running(), empty_house.client() as client:
+        run = client.post("/api/runs", json=body | {"interactive": True}).json()["run"]
+        view = follow_until(client, run, "node.waiting")
+        (question,) = [step for step in view["steps"] if step["status"] == "waiting"]
+        answer = {"path": question["path"], "value": "The other way round."}
+        assert client.post(f"/api/runs/{run}/answer", json=answer).is_success
+        view = follow_until(client, run, "end")
+
+    assert view["outputs"]["fixed"] is True
+    asked = [each.body["model"] for each in empty_house.model.requests]
+    assert asked == ["small", "big", "big", "big", "big"]
+    wide = {step["path"]: step["output"] for step in view["steps"] if step["path"].endswith("wide")}
+    assert [wide[f"rounds[0]/attempts[{n}]/wide"]["value"] for n in range(4)] == [
+        False, False, False, True
+    ]  # fmt: skip
+
+
+def test_free_slots_give_several_patches_and_the_right_one_is_applied(
+    hearth: Hearth, empty_house: House, repo: Path
+) -> None:
+    """Each is tested in its own copy of the code; only one of three is right."""
+    with_experts(empty_house, "coder", slots=3)
+    empty_house.model.when("").say(WRONG).say(RIGHT).say(IN_TEST)
+
+    done = hearth("code", "fix", COMMAND, "--repo", str(repo), "--json")
+
+    assert done.exit_code == 0, done.output
+    assert len(empty_house.model.requests) == 3
+    with empty_house.client() as client:
+        run = client.get(f"/api/runs/{json.loads(done.output)['run']}").json()
+    outputs = {step["path"]: step["output"] for step in run["steps"]}
+    attempt = "rounds[0]/attempts[0]"
+    failures = [outputs[f"{attempt}/tries[{n}]/failures"]["value"] for n in range(3)]
+    assert sorted(failures) == [0, 1, 1_000_000]
+    assert outputs[f"{attempt}/edit"]["applied"]
+    assert f"{attempt}/propose" not in {p for p, output in outputs.items() if output}
+    branch = run["outputs"]["branch"]
+    assert git(repo, "diff", "--unified=0", f"main..{branch}").splitlines()[-1] == (
+        "+    return sum(prices) * (1 - discount / 100)"
+    )
+    counted = [outputs[f"{attempt}/tries[{n}]/count"] for n in range(3)]
+    assert max(counted, key=lambda one: one["asked"]) == {"asked": 3, "applied": 2, "green": 1}
+
+
 def test_small_model_fills_in_one_function(hearth: Hearth, empty_house: House, repo: Path) -> None:
     """The answer is JSON under a schema, so that it cannot be malformed."""
     source = '''def total(prices: list[float], discount: float) -> float:
@@ -324,3 +425,25 @@ def test_mistakes_of_the_caller_are_one_clear_sentence(
     assert nowhere.stderr == f"There is no git repository at {tmp_path / 'plain'}.\n"
     assert odd.stderr.startswith("Changes that are not committed are left out.\n")
     assert "edits" in odd.stderr
+
+
+def test_mistake_of_logic_is_repaired_without_a_model(
+    hearth: Hearth, empty_house: House, repo: Path
+) -> None:
+    """One operator is wrong; with --no-model, operators of the suspected function are tried."""
+    words = ("code", "fix", COMMAND, "--repo", str(repo), "--no-model")
+
+    done = hearth(*words)
+    (repo / "shop" / "prices.py").write_text(PROGRAM.replace("sum(prices)", "0.5"))
+    commit(repo)
+    hopeless = hearth(*words)
+
+    assert done.exit_code == 0, done.output
+    assert "Repaired without a model: " in done.output
+    branch = done.output.split("on the branch ")[1].split(".")[0]
+    assert git(repo, "diff", "--unified=0", f"main~1..{branch}").splitlines()[-1] == (
+        "+    return sum(prices) * (1 - discount / 100)"
+    )
+    assert hopeless.exit_code == 1
+    assert hopeless.output.splitlines()[-1] == "The bug is not fixed."
+    assert empty_house.model.requests == []

@@ -1,8 +1,9 @@
 """Kills the agent service around events of a run that needs two attempts, and resumes it.
 
-    python -m tests.integration.agent.code.victim FOLDER some|all [fix|task]
+    python -m tests.integration.agent.code.victim FOLDER some|after|all [fix|task|build]
 
-The run is one of `fix-bug`, or one of `coding-task`.
+The run is one of `fix-bug`, of `coding-task`, or of `build-app`. The built program needs packages
+that do not exist, has an error, gets the guidance of a person and a further feature.
 
 First one run is left alone. Then a forked service is killed (SIGKILL) right after the commit that
 holds an event, and another right before it, when the event has happened and is not written; `all`
@@ -19,18 +20,27 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import structlog
 
 from pipecatapp.workflow.ledger import writer
 from tests.conftest import served
 from tests.integration.agent.code import test_coding_task as coding
 from tests.integration.agent.code.conftest import follow_until, git, repository
+from tests.integration.agent.code.test_build_app import (
+    BROKEN,
+    LOUD,
+    PLAN,
+    README,
+    REPAIR,
+    asked_to,
+)
 from tests.integration.agent.code.test_fix_bug import COMMAND, PROGRAM, RIGHT, TESTS, WRONG
-from tests.integration.agent.conftest import House, ScriptedGateway
+from tests.integration.agent.conftest import House, ScriptedGateway, follow
 from tests.integration.workflow.victim import Deadly, events, in_child
 
 SOME = (
@@ -50,6 +60,16 @@ SOME_OF_TASK = (
     ("before", "node.done", "kept"),
 )
 """The same, and at a plan, in it, and at the storing of it."""
+SOME_OF_BUILD = (
+    ("after", "node.waiting", "planning[0]/agree"),
+    ("before", "node.done", "features[0]/attempts[0]/environment"),
+    ("after", "node.running", "features[0]/attempts[1]/mend"),
+    ("before", "node.done", "features[0]/guide"),
+    ("after", "node.done", "features[0]/guide"),
+    ("after", "node.running", "features[2]/attempts[0]/trial"),
+    ("before", "node.done", "deliver"),
+)
+"""The same, and at the questions to a person."""
 FILES = {"shop/__init__.py": "", "shop/prices.py": PROGRAM, "tests/test_prices.py": TESTS}
 
 
@@ -57,6 +77,27 @@ def fix_script(house: ScriptedGateway) -> None:
     """A model that is wrong first, and right once it has read why."""
     house.when("was tried and taken back").say(RIGHT)
     house.when("").say(WRONG)
+
+
+NO_PACKAGE = """The standard library is enough.
+
+requirements.txt
+```
+# None.
+```
+"""
+GUIDANCE, FEATURE = "Spell it name.", "Greet loudly."
+
+
+def script_build(model: ScriptedGateway) -> None:
+    """Repair only what the prompt has: the error of pip, the guidance, the feature."""
+    model.when(asked_to("You plan")).say(json.dumps(PLAN | {"packages": ["no-such-package"]}))
+    model.when(asked_to("You write the program")).say(BROKEN)
+    model.when(asked_to("Write the README")).say(README)
+    model.when(f"asks for this now: {FEATURE}").say(LOUD)
+    model.when(f"asks for this now: {GUIDANCE}").say(REPAIR)
+    model.when("the requirement no-such-package").say(NO_PACKAGE)
+    model.when("NameError").say("No idea.")
 
 
 @dataclass(frozen=True)
@@ -70,6 +111,8 @@ class Scenario:
     branch: str
     """The beginning of the name of the branch that it delivers."""
     some: tuple[tuple[str, str, str], ...]
+    answers: dict[str, str] = field(default_factory=dict)
+    """The answers of a person to the question of each step; without any, nobody is asked."""
 
 
 SCENARIOS = {
@@ -81,6 +124,20 @@ SCENARIOS = {
         coding.script,
         "task",
         SOME_OF_TASK,
+    ),
+    "build": Scenario(
+        "build-app",
+        {"text": "Greet."},
+        {"LICENSE": "None."},
+        script_build,
+        "run",
+        SOME_OF_BUILD,
+        answers={
+            "planning[0]/agree": "yes",
+            "features[0]/guide": GUIDANCE,
+            "features[1]/verdict": FEATURE,
+            "features[2]/verdict": "yes",
+        },
     ),
 }
 
@@ -118,10 +175,25 @@ def work(folder: Path, address: str, scenario: Scenario) -> None:
     inputs = {"repo": str(folder / "shop"), **scenario.inputs}
     with house.running(), house.client() as client:
         known = client.get("/api/runs").json()["runs"]
-        body = {"workflow": scenario.workflow, "inputs": inputs, "interactive": False}
+        body = {
+            "workflow": scenario.workflow,
+            "inputs": inputs,
+            "interactive": bool(scenario.answers),
+        }
         run = known[0]["id"] if known else client.post("/api/runs", json=body).json()["run"]
+        answer_all(client, run, scenario.answers)
         view = follow_until(client, run, "end")
     (folder / "result").write_text(json.dumps({"run": run} | view))
+
+
+def answer_all(client: httpx2.Client, run: str, answers: dict[str, str]) -> None:
+    """Answer the questions of a run that are not answered yet, until there are no more."""
+    for path, value in answers.items():
+        with client.stream("GET", f"/api/runs/{run}/events") as events_of_run:
+            follow(events_of_run, until="node.waiting", path=path)
+        steps = client.get(f"/api/runs/{run}").json()["steps"]
+        if any(one["path"] == path and one["status"] == "waiting" for one in steps):
+            client.post(f"/api/runs/{run}/answer", json={"path": path, "value": value})
 
 
 def child(folder: Path, address: str, scenario: Scenario, *, when: str = "", count: int = 0) -> int:
@@ -213,12 +285,13 @@ def points(
     """When to kill, and at which event."""
     for count, (kind, path, _) in enumerate(known, 1):
         for when in ("after", "before"):
-            if which == "all" or (when, kind, path) in some:
+            if which in ("all", when) or (which == "some" and (when, kind, path) in some):
                 yield when, count
 
 
 def main(root: Path, which: str, name: str = "fix") -> None:
     scenario = SCENARIOS[name]
+    os.environ["PIP_NO_INDEX"] = "1"  # no network: pip finds no package at all
     with gateway(scenario) as address:
         whole = new(root / "whole", scenario)
         assert child(whole, address, scenario) == 0

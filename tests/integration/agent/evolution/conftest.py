@@ -48,9 +48,13 @@ def request_text(number: int) -> str:
     return " ".join(f"fruit{number}word{place}" for place in range(WORDS))
 
 
-def fruit_cases(counts: Mapping[Split, int] = COUNTS) -> list[Case]:
+def fruit_cases(
+    counts: Mapping[Split, int] = COUNTS,
+    workflow: str = "classify",
+    check: Check = Check(equals="sweet"),  # noqa: B008 (it is frozen)
+) -> list[Case]:
     """Cases that pass when the model answers with the word `sweet` alone, so many of each split."""
-    left, found = dict(counts), []
+    left, found = dict(counts), list[Case]()
     for number in itertools.count():
         if not any(left.values()):
             return found
@@ -58,8 +62,7 @@ def fruit_cases(counts: Mapping[Split, int] = COUNTS) -> list[Case]:
         if left[split]:
             left[split] -= 1
             inputs = {"text": request_text(number)}
-            checks = (Check(equals="sweet"),)
-            found.append(Case(id=id, workflow="classify", inputs=inputs, checks=checks))
+            found.append(Case(id=id, workflow=workflow, inputs=inputs, checks=(check,)))
     raise AssertionError("not reached")
 
 

@@ -2,6 +2,9 @@
 
 import json
 
+from prompt_engineering.cases import Case, Check
+from prompt_engineering.evaluation import RunEvaluator
+from prompt_engineering.genome import Genome
 from prompt_engineering.opening import campaign_of
 from tests.integration.agent.conftest import House
 from tests.integration.agent.evolution.conftest import (
@@ -35,3 +38,27 @@ async def test_campaign_proposes_a_better_prompt_that_a_person_makes_live(starte
         assert live["text"] == PROMPT
     gate = json.loads((archive_folder(started) / "gate.json").read_text())
     assert [pair["new"] for pair in gate["pairs"]] == [True] * 8
+
+
+async def test_measured_agent_is_refused_tools_that_change_something(house: House) -> None:
+    """The agent is offered the tool as in a live run, but its call fails; the run goes on."""
+    house.model.when(lambda request: request.messages[-1].role == "tool").say("Not saved.")
+    house.model.when("remember").call_tool("note_save", {"text": "Figs are sweet."})
+    case = Case(
+        id="notes", workflow="agent-turn", inputs={"text": "remember figs"},
+        checks=(Check(equals="Not saved."),),
+    )  # fmt: skip
+    genome = Genome(prompt="agent", tags=("agent",), text="You are measured.")
+    async with client_of(house) as client:
+        outcome = await RunEvaluator(client).evaluate(case, genome)
+
+        notes = (await client.request("GET", "/api/notes"))["notes"]
+        live = await client.request("GET", "/api/prompts/agent")
+
+    assert outcome.passed, outcome.message
+    assert notes == []
+    first, second = (request.body for request in house.model.requests)
+    assert "You are measured." in str(first["messages"][0])
+    assert "note_save" in str(first["tools"])
+    assert "not granted" in str(second["messages"][-1])
+    assert live["text"] != "You are measured."

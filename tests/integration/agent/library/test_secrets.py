@@ -151,7 +151,11 @@ def test_shown_commands_keep_and_remove_and_a_wrong_name_is_refused(
     ]
     wrong = command(bakery.state, "secrets", "set", "../key", given=VALUE)
 
-    assert told == ["weather is kept; a project names it by `kept:weather`.\n", "weather\n", ""]
+    assert told == [
+        "Secret weather is stored. Projects refer to it as `kept:weather`.\n",
+        "weather\n",
+        "",
+    ]
     assert json.loads(hearth(bakery.state, "secrets", "--json")) == {"secrets": []}
-    assert (wrong.exit_code, "no name of a secret" in wrong.output) == (2, True)
+    assert (wrong.exit_code, "not a valid name of a secret" in wrong.output) == (2, True)
     assert (bakery.state / "key").read_text(encoding="utf-8") == bakery.key

@@ -387,7 +387,7 @@ def test_models_are_listed_and_described(gateway: httpx2.Client) -> None:
     assert "completion" in automatic["capabilities"]
     assert unknown.status_code == 404
     assert "Did you mean 'small'" in unknown.json()["error"]
-    assert gateway.get(f"{gateway.base_url}/api/version").json() == {"version": "0.12.11"}
+    assert gateway.get(f"{gateway.base_url}/api/version").json() == {"version": "0.14.2"}
 
 
 @pytest.mark.parametrize("name", ["pull", "push", "create", "copy", "delete"])

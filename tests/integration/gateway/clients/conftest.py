@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -19,13 +18,15 @@ from hearth.openai_api.testing import ScriptedModel
 from tests.clients import environments
 from tests.integration.expert.running import KEY as EXPERT_KEY
 from tests.integration.expert.running import Expert, Starter
+from tests.integration.gateway.clients.programs import installed
+from tests.integration.gateway.clients.real import Coder, coding_gateway
 from tests.integration.gateway.conftest import KEY, Json, Lab
 
 SEARCH = 'hello.py\n```python\n<<<<<<< SEARCH\nprint("hello")\n=======\n'
 EDIT = f'{SEARCH}print("hello, town")\n>>>>>>> REPLACE\n```\n'
 """How aider's models say what to change."""
 
-NODE_SOURCE = environments.ROOT / "tests" / "clients" / "node"
+NODE_SOURCE = environments.SOURCE / "node"
 
 
 def scripted() -> ScriptedModel:
@@ -33,6 +34,8 @@ def scripted() -> ScriptedModel:
     model = ScriptedModel()
     model.when(lambda asked: asked.messages[-1].role == "tool").say("It is noon.")
     model.when("good day").say("Good day to you.")
+    model.when("with Bash").call_tool("Bash", {"command": "cat clock.txt", "description": "Look"})
+    model.when("with a command").call_tool("exec_command", {"cmd": "cat clock.txt"})
     model.when("what time").call_tools(("time_now", {"zone": "UTC"}), ("time_now", {"zone": "CET"}))
     model.when("refuse").refuse(429, "Too many.", type="rate_limit_error", code="rate_limited")
     model.when("wrong").refuse(400, "That is no request.", type="invalid_request_error")
@@ -121,8 +124,13 @@ def clients(real: Expert, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 
 @pytest.fixture(scope="session")
+def coder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coder]:
+    """SmolLM2 in llama-server, as a model that takes tools and a long prompt."""
+    with coding_gateway(tmp_path_factory.mktemp("coder")) as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
 def node_client() -> Path:
     """The folder with the locked client installed, kept for the next time."""
-    if shutil.which("npm") is None:
-        pytest.skip("the Node client is tested where npm is: install Debian's nodejs and npm")
-    return environments.node_modules(NODE_SOURCE)
+    return installed(NODE_SOURCE)

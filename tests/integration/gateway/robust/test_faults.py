@@ -214,6 +214,59 @@ def test_fault_has_an_end_and_a_name(
     wait_until(lambda: instances_of(gateway)[0]["in_flight"] == 0, 60)
 
 
+FAMILIES: dict[str, Json] = {
+    "/v1/responses": {"input": "{}"},
+    "/v1/messages": {"messages": [{"role": "user", "content": "{}"}], "max_tokens": 99},
+    "/api/chat": {"messages": [{"role": "user", "content": "{}"}]},
+}
+ENDS = {
+    "/v1/responses": ('"type":"response.completed"', '"type":"error"'),
+    "/v1/messages": ('"type":"message_stop"', '"type":"error"'),
+    "/api/chat": ('"done":true', '"error":'),
+}
+"""What the last event of a whole stream holds, and that of a broken one."""
+
+
+@pytest.mark.parametrize("path", FAMILIES)
+@pytest.mark.parametrize(("fault", "whole", "streamed"), [*EARLY, *LATE])
+def test_fault_has_an_end_in_every_family(
+    faulty: Faulty, path: str, fault: str, whole: Any, streamed: Any
+) -> None:
+    """As a stream, which is where the APIs differ most: the last event is the error, in the words
+    of the API, and a status that was not sent is the same as for a chat."""
+    gateway = faulty.alone(streamed[1])
+    text = json.dumps({"model": "small", "stream": True, **FAMILIES[path]}).replace("{}", fault)
+
+    answer = gateway.post(path, content=text, headers={"content-type": "application/json"})
+
+    good, bad = ENDS[path]
+    last = [line for line in answer.text.split("\n") if line.strip()][-1]
+    if answer.status_code == 200:
+        assert (good in last, bad in last) == (streamed[1] is None, streamed[1] is not None)
+    else:
+        assert "error" in answer.json()
+        assert answer.status_code == (streamed[0] if streamed[0] != 200 else 502)
+    wait_until(lambda: instances_of(gateway)[0]["in_flight"] == 0, 60)
+
+
+@pytest.mark.parametrize("path", FAMILIES)
+@pytest.mark.parametrize("fault", ["reset early", "hang early", "half json", "5xx", "busy"])
+def test_fault_of_a_whole_answer_has_its_status_in_every_family(
+    faulty: Faulty, path: str, fault: str
+) -> None:
+    """And an error in the form of that API."""
+    whole = next(one[1] for one in EARLY if one[0] == fault)
+    text = json.dumps({"model": "small", "stream": False, **FAMILIES[path]}).replace("{}", fault)
+
+    answer = faulty.alone(whole[1]).post(
+        path, content=text, headers={"content-type": "application/json"}
+    )
+
+    assert answer.status_code == whole[0]
+    error = answer.json()["error"]
+    assert error if path == "/api/chat" else error["message"]
+
+
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     "fault", ["reset early", "close early", "half-closed early", "page", "busy", "half json"]

@@ -93,6 +93,7 @@ async def test_same_packages_are_made_once_and_need_nobody_later(
     assert await INSTALL.check(ctx, {"packages": ["lamp==2.1"]}) == first
 
 
+@pytest.mark.proves("000-09")
 async def test_versions_that_were_chosen_are_recorded_as_a_lock(
     ctx: Context, wheels: Path, tmp_path: Path
 ) -> None:

@@ -29,5 +29,5 @@ async def test_log_and_diff_tell_what_a_branch_has(worktree: GitWorktree) -> Non
     assert since["files"] == ["c"]
     assert between["diff"].splitlines()[-1] == "+1"
     assert len((await LOG.check(ctx, {"branch": "one", "limit": 1}))["commits"]) == 1
-    with pytest.raises(ToolFailed, match="not a state"):
+    with pytest.raises(ToolFailed, match="no state"):
         await DIFF.check(ctx, {"since": "0" * 40})

@@ -21,6 +21,7 @@ def write(root: Path, *names: str, data: bytes = b"x\n") -> None:
         path.write_bytes(data)
 
 
+@pytest.mark.proves("002-29")
 async def test_files_are_in_natural_order_below_their_folders(tmp_path: Path) -> None:
     """People number files; 10 comes after 2."""
     write(
@@ -33,6 +34,7 @@ async def test_files_are_in_natural_order_below_their_folders(tmp_path: Path) ->
     assert (seen["shown"], seen["cut"]) == (8, False)
 
 
+@pytest.mark.proves("002-29")
 async def test_what_is_not_source_is_left_out(tmp_path: Path) -> None:
     """Installed, generated and binary files would hide the project's own; links may lead out."""
     (root := tmp_path / "work").mkdir()

@@ -75,6 +75,7 @@ def test_program_that_ended_well_has_no_error_and_a_stopped_one_has_its_limit() 
 
 
 @pytest.mark.parametrize("recording", RECORDED, ids=lambda recording: recording.name)
+@pytest.mark.proves("002-27")
 def test_recorded_output_gives_the_error_that_a_person_reads_in_it(recording: Recording) -> None:
     """A repair starts at the place, the type and the message; a wrong one repairs another line."""
     error = error_of(
@@ -91,6 +92,7 @@ def plain(error: ProgramError) -> dict[str, Any]:
     return {**error.model_dump(), "frames": frames}
 
 
+@pytest.mark.proves("002-27")
 def test_each_family_is_proved_by_enough_recordings() -> None:
     """Formats differ between versions and options; a few happy cases would prove little."""
     counts = Counter(recording.path.parent.name for recording in RECORDED)

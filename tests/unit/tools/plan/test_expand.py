@@ -56,6 +56,7 @@ async def test_steps_become_a_layer_on_the_base(ctx: Context) -> None:
     assert ctx.service(Documents).written["base"].value["steps"] == []
 
 
+@pytest.mark.proves("003-28")
 async def test_step_is_split_until_it_is_a_leaf_or_at_the_last_level(ctx: Context) -> None:
     """A planner that never says leaf ends at the depth limit."""
     told = await expand(ctx, [step("a", leaf=False), step("b")], max_depth=3)
@@ -70,6 +71,7 @@ async def test_step_is_split_until_it_is_a_leaf_or_at_the_last_level(ctx: Contex
     assert [one["id"] for one in told["steps"]] == ["a/a_2/a_3", "b"]
 
 
+@pytest.mark.proves("003-28")
 async def test_leaf_whose_files_do_not_fit_the_budget_is_split(
     ctx: Context, tmp_path: Path
 ) -> None:

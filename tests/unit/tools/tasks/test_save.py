@@ -11,7 +11,7 @@ from pipecatapp.tools.tasks.save import Tasks
 from pipecatapp.workflow import Context, Diagnostic, InvalidDocument, ToolFailed, read_document
 
 SAVE = TOOLS["task.save"]
-LAYERS = [
+LAYERS: list[dict[str, Any]] = [
     {"kind": "layer", "id": "plan-1", "of": "base", "add": [{"node": {"id": "a", "use": "value"}}]},
     {"kind": "layer", "id": "plan-2", "of": "base", "set": {"a.with.goal": "New."},
      "append": {"a.with.notes": ["It failed."]}},

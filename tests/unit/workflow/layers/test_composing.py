@@ -194,7 +194,7 @@ disable: [split/checks]
         (
             OVER.strip(),
             {"sped": "quick"},
-            "w.yaml:3:9: there is no variant 'sped' to select from. Did you mean 'speed'?",
+            "w.yaml:3:9: there is no variant 'sped'. Did you mean 'speed'?",
         ),
         (
             "id: a\nsteps: []\nvariants: {x: {y: {sett: {}}}}\nselect: {x: y}\n",
@@ -218,7 +218,9 @@ def test_documents_that_extend_each_other_are_told() -> None:
 
 def test_layer_is_for_one_workflow() -> None:
     """A layer that was named for another workflow by mistake changes nothing."""
-    assert faults(BASE, LAYER) == ["layer.yaml:4:5: the layer is about 'over', not about 'base'"]
+    assert faults(BASE, LAYER) == [
+        "layer.yaml:4:5: the layer is for the workflow 'over', not for 'base'"
+    ]
 
 
 def test_fault_in_a_layer_is_told_in_the_layer() -> None:

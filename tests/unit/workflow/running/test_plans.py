@@ -65,7 +65,7 @@ async def test_steps_of_a_plan_are_steps_of_the_run_and_nodes_of_its_graph(
     ("plan", "reason"),
     [
         (SENDS, "the effect `external`, which is not granted"),
-        (PLAN.replace("text.upper", "text.uper"), "there is no tool 'text.uper'"),
+        (PLAN.replace("text.upper", "text.lower"), "there is no tool 'text.lower'"),
         ("id: made\nsteps:\n" + "".join(
             f"  - {{id: n{n}, use: text.upper, with: {{text: x}}}}\n" for n in range(4)
         ), "it has 4 nodes, and 3 are allowed"),

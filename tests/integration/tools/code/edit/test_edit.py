@@ -332,6 +332,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.proves("000-15")
 async def test_uncertain_or_forbidden_edit_is_refused_and_changes_nothing(
     root: Path, name: str
 ) -> None:
@@ -406,6 +407,7 @@ async def test_diff_creates_and_removes_files_and_keeps_permissions(root: Path) 
     assert (root / "shop.py").stat().st_mode & 0o777 == 0o755
 
 
+@pytest.mark.proves("000-08")
 async def test_text_around_the_edits_is_recorded(root: Path) -> None:
     """What the model said besides is shown to people, and never written into a file."""
     answer = f"Let me fix it.\n\n{block('    result = 0', '    result = 1')}\nRun the tests now."
@@ -415,6 +417,7 @@ async def test_text_around_the_edits_is_recorded(root: Path) -> None:
     assert result["prose"] == "Let me fix it.\n\n\nRun the tests now."
 
 
+@pytest.mark.proves("000-15")
 async def test_document_asks_again_with_the_reason_of_a_refusal(opened: Opened) -> None:
     """A refused answer is data: a document branches on its reason and goes on in the same run."""
     async with opened(AGAIN) as engine:

@@ -85,6 +85,7 @@ def context(root: Path) -> Context:
     return Context(workspace=root, services={Sandbox: Sandbox()})
 
 
+@pytest.mark.proves("003-43")
 async def test_definitions_of_every_language_are_listed(root: Path) -> None:
     """What a model may name has to be found, and what it may replace needs its lines."""
     result = await SYMBOLS.check(context(root), {})

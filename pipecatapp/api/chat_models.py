@@ -1,0 +1,56 @@
+"""`GET /api/chat/models`: what can answer in a conversation."""
+
+from fastapi import APIRouter, Depends
+from pydantic import BaseModel
+
+from pipecatapp.api.access import known_caller
+from pipecatapp.api.openai.offers import offered
+from pipecatapp.api.parts import Parts, WithParts
+from pipecatapp.application.registry import AGENT_WORKFLOW, EXPERT, PREFIX
+
+router = APIRouter(prefix="/api/chat/models", dependencies=[Depends(known_caller)])
+
+SETTINGS = ("temperature", "max_tokens", "system")
+
+
+class ChatModel(BaseModel):
+    """`id` is what a turn names; `about` is what a person reads; `settings` are those it takes."""
+
+    id: str
+    about: str
+    settings: list[str]
+
+
+class ChatModels(BaseModel):
+    models: list[ChatModel]
+
+
+@router.get("")
+async def list_chat_models(parts: WithParts) -> ChatModels:
+    """The agent, the agent with each healthy expert, and the workflows that hold conversations."""
+    return ChatModels(models=await chat_models(parts))
+
+
+async def chat_models(parts: Parts) -> list[ChatModel]:
+    """What a person can choose to talk with; the agent is the first one."""
+    workflows = offered(parts.runs.engine.workflows)
+    takes = {
+        name: [field for field in SETTINGS if field in workflow.input_schema()["properties"]]
+        for name, workflow in workflows.items()
+    }
+    agent, *others = workflows
+    experts = [
+        ChatModel(id=f"{EXPERT}{one.name}", about=one.model or one.name, settings=takes[agent])
+        for one in await parts.directory.experts()
+        if one.healthy and not one.embeddings
+    ]
+    own = f"{PREFIX}{AGENT_WORKFLOW}"
+    return [
+        ChatModel(id=agent, about="Agent", settings=takes[agent]),
+        *experts,
+        *(
+            ChatModel(id=name, about=name.removeprefix(PREFIX), settings=takes[name])
+            for name in others
+            if name != own
+        ),
+    ]

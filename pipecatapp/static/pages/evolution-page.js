@@ -1,0 +1,151 @@
+import "../graph/evolution-graph.js"
+import { get, post, remove } from "../api.js"
+import { diffBox, openDialog, textBox } from "../components/dialog.js"
+import { emptyState, loading, problem } from "../components/notice.js"
+import { systemHead } from "../components/system-tabs.js"
+import { announce, h } from "../dom.js"
+import { rates } from "../graph/evolution-graph.js"
+import { evolutionAddress, rewrite, runAddress } from "../router.js"
+
+const DECISIONS = { promote: "The gate passed: the prompt is proposed.", give_up: "The gate failed: the new prompt is not better.", too_expensive: "The gate failed: the new prompt uses too many tokens.", exhausted: "The gate used all of its cases without a decision.", no_budget: "The gate stopped: the token budget is used up.", open: "The gate has not decided." }
+
+/**
+ * Prompt campaigns: their candidates as a graph, and what a person decides about the proposal. With the attribute `readonly`
+ * nothing can be decided: the archive is shown without an instance.
+ */
+class EvolutionPage extends HTMLElement {
+  #found = null // the campaign that is shown, as the API gives it
+  #live = []
+
+  connectedCallback() {
+    this.choice = h("select", { "aria-label": "Campaign", testid: "campaign", onchange: () => this.#open(this.choice.value) })
+    this.state = h("div", { class: "evolution-state", testid: "evolution-state" }, loading(2))
+    this.graph = h("evolution-graph", { onchoose: (event) => this.#choose(event.detail.id) })
+    this.detail = h("aside", { class: "evolution-detail", "aria-label": "Candidate", testid: "candidate-detail" })
+    this.replaceChildren(this.hasAttribute("readonly") ? h("header", { class: "page-head" }, h("h1", { tabindex: "-1" }, "Evolution"), this.choice) : systemHead("evolution", this.choice), this.state, h("div", { class: "evolution-body" }, this.graph, this.detail))
+    this.#load(this.params?.campaign)
+  }
+
+  /** Called with new parameters while this page stays. */
+  enter({ campaign }) {
+    if (campaign && campaign !== this.choice.value) this.#open(campaign)
+  }
+
+  async #load(wanted) {
+    try {
+      const { campaigns, promotions } = await get("/api/evolution")
+      this.#live = promotions
+      if (!campaigns.length) return this.#nothing()
+      this.choice.replaceChildren(...campaigns.map((each) => h("option", { value: each.campaign }, `${each.campaign} (${each.genome.prompt})`)))
+      await this.#open(wanted ?? campaigns[0].campaign)
+    } catch (error) {
+      this.state.replaceChildren(problem("The campaigns cannot be read", error.message))
+    }
+  }
+
+  #nothing() {
+    this.choice.hidden = true
+    this.graph.hidden = true
+    this.state.replaceChildren(emptyState("graph", "No campaigns yet", "Start one with: hearth evolve run PROMPT"))
+  }
+
+  async #open(campaign) {
+    try {
+      this.#found = await get(`/api/evolution/${encodeURIComponent(campaign)}`)
+    } catch (error) {
+      return this.state.replaceChildren(problem("The campaign cannot be read", error.message))
+    }
+    this.choice.value = campaign
+    if (!this.hasAttribute("readonly")) rewrite(evolutionAddress(campaign))
+    const { candidates, proposal } = this.#found
+    this.graph.show(candidates, ancestors(candidates, this.#promotion()?.candidate ?? proposal?.candidate))
+    this.#showState()
+    this.#choose(proposal?.candidate ?? candidates[0]?.id)
+  }
+
+  #promotion() {
+    return this.#live.find((each) => each.campaign === this.#found.campaign.campaign)
+  }
+
+  #showState() {
+    const { gate, proposal } = this.#found
+    const live = this.#promotion()
+    const parts = [h("p", {}, gate ? DECISIONS[gate.decision] : "The gate has not run. A score on search cases is no result.")]
+    if (proposal) parts.push(h("p", { testid: "evidence" }, evidenceText(proposal)))
+    if (live) parts.push(h("p", {}, `Live, confirmed by ${live.by}.`))
+    if (live && !this.hasAttribute("readonly")) parts.push(h("button", { type: "button", class: "button", testid: "rollback", onclick: () => this.#rollBack(live) }, "Roll back"))
+    else if (proposal && !this.hasAttribute("readonly")) parts.push(h("button", { type: "button", class: "button primary", testid: "promote", onclick: () => this.#promote(proposal) }, "Promote"))
+    this.state.replaceChildren(...parts)
+  }
+
+  #choose(id) {
+    const candidate = this.#found.candidates.find((each) => each.id === id)
+    if (!candidate) return this.detail.replaceChildren()
+    this.graph.choose(id)
+    const { passes, runs } = rates(candidate)
+    const parents = candidate.parents.map((parent) => h("button", { type: "button", class: "button small", testid: "parent", onclick: () => this.#choose(parent) }, parent))
+    this.detail.replaceChildren(
+      h("h2", {}, candidate.id),
+      h("p", { testid: "candidate-about" }, `${candidate.origin}, ${candidate.status}, generation ${candidate.generation}; search cases passed: ${passes} of ${runs}; ${candidate.tokens} tokens`),
+      h("p", {}, "Parent: ", parents.length ? parents : "none"),
+      candidate.reason && h("p", { class: "fine" }, candidate.reason),
+      h("h3", {}, "Rationale"),
+      h("p", { testid: "rationale" }, candidate.rationale || "The live prompt at the start."),
+      h("h3", {}, "Change"),
+      candidate.diff ? diffBox(candidate.diff, "Change to the parent") : h("p", {}, "None."),
+      h("h3", {}, "Text"),
+      textBox(candidate.genome.text, "Text of the prompt"),
+      h("h3", {}, "Cases"),
+      caseList({ ...candidate.learn, ...candidate.select }),
+    )
+  }
+
+  async #promote(proposal) {
+    const name = h("input", { type: "text", "aria-label": "Your name", required: true, maxlength: 200, testid: "by" })
+    const content = h("div", {}, h("p", {}, evidenceText(proposal)), h("label", {}, "Your name, for the record ", name))
+    const action = await openDialog({ title: `Make this the prompt “${proposal.prompt}”?`, content, actions: [{ name: "confirm", label: "Promote", kind: "primary" }], close: "Cancel" })
+    if (action !== "confirm") return
+    await this.#decide(() => post(`/api/evolution/${encodeURIComponent(proposal.campaign)}/promote`, { by: name.value }), "The prompt is live.")
+  }
+
+  async #rollBack(live) {
+    const content = h("p", {}, "Runs that start from now on use the prompt that was live before.")
+    const action = await openDialog({ title: `Roll back the prompt “${live.prompt}”?`, content, actions: [{ name: "confirm", label: "Roll back", kind: "danger" }], close: "Cancel" })
+    if (action === "confirm") await this.#decide(() => remove(`/api/evolution/promotions/${encodeURIComponent(live.prompt)}`), "The prompt is rolled back.")
+  }
+
+  async #decide(request, words) {
+    try {
+      await request()
+      announce(words)
+      await this.#load(this.#found.campaign.campaign)
+    } catch (error) {
+      this.state.append(problem("Nothing was changed", error.message))
+    }
+  }
+}
+
+function evidenceText({ candidate, evidence }) {
+  return `${candidate}: on ${evidence.pairs} unseen cases the new prompt passed ${evidence.new_passed} and the live one ${evidence.old_passed} (${evidence.wins} only the new one, ${evidence.losses} only the live one). Evidence e = ${evidence.e}; 20 is needed. Tokens: ${evidence.cost} times.`
+}
+
+/** The ids of a candidate and of all candidates that it comes from. */
+function ancestors(candidates, id) {
+  const byId = new Map(candidates.map((each) => [each.id, each]))
+  const found = new Set()
+  const open = id ? [id] : []
+  while (open.length) {
+    const next = byId.get(open.pop())
+    if (!next || found.has(next.id)) continue
+    found.add(next.id)
+    open.push(...next.parents)
+  }
+  return found
+}
+
+function caseList(scores) {
+  const rows = Object.entries(scores).map(([id, score]) => h("li", { testid: "case", dataset: { passed: String(score.passes === score.runs) } }, `${id}: ${score.passes === score.runs ? "passed" : "failed"} `, score.run_ids.map((run) => h("a", { href: runAddress(run) }, "run")), score.message && h("p", { class: "fine" }, score.message)))
+  return rows.length ? h("ul", { class: "evolution-cases" }, rows) : h("p", {}, "It was not run.")
+}
+
+customElements.define("evolution-page", EvolutionPage)

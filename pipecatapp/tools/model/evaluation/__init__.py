@@ -1,0 +1,1 @@
+"""Measure what a model can do on this machine."""

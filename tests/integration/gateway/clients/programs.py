@@ -1,0 +1,112 @@
+"""Programs that somebody has installed and given an address and a key."""
+
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.clients import environments
+from tests.integration.gateway.conftest import KEY
+
+CODING = environments.SOURCE / "coding"
+"""Claude Code and Codex, and the chat template of the real model that they ask."""
+
+CLOCK = "It is a quarter past twelve."
+"""What stands in the file `clock.txt`, which a model reads with a tool of the client."""
+
+
+@dataclass
+class Program:
+    """A program that works in a folder: somebody's home, with a file in it."""
+
+    command: list[str]
+    home: Path
+    environment: dict[str, str]
+
+    def run(self, *arguments: str, seconds: float = 120) -> str:
+        """Run it to its end; what it said."""
+        ended = self.ended(*arguments, seconds=seconds)
+        assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
+        return ended.stdout.strip()
+
+    def ended(self, *arguments: str, seconds: float = 120) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*self.command, *arguments], cwd=self.home, env=self.environment, text=True,
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False,
+        )  # fmt: skip
+
+    def begin(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start it and do not wait."""
+        return subprocess.Popen(
+            [*self.command, *arguments], cwd=self.home, env=self.environment,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+
+
+def installed(project: Path) -> Path:
+    """The folder with the locked packages of a Node project."""
+    if shutil.which("npm") is None:
+        pytest.skip("the Node clients are tested where npm is: install Debian's nodejs and npm")
+    return environments.node_modules(project)
+
+
+def claude(url: str, home: Path, **more: str) -> Program:
+    """Claude Code of somebody who has set an address and a key. The other variables keep it from
+    calling home; see https://code.claude.com/docs/en/env-vars."""
+    (home / "clock.txt").write_text(f"{CLOCK}\n")
+    bin_folder = installed(CODING) / "node_modules" / ".bin"
+    environment = {
+        "PATH": f"{bin_folder}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(home),
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_AUTH_TOKEN": KEY,
+        "ANTHROPIC_MODEL": "small",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "CLAUDE_CODE_MAX_RETRIES": "0",
+        **more,
+    }
+    return Program(["claude"], home, environment)
+
+
+CONFIG = """\
+model = "{model}"
+model_provider = "hearth"
+
+[model_providers.hearth]
+name = "Hearth"
+base_url = "{url}/v1"
+env_key = "HEARTH_KEY"
+request_max_retries = 0
+stream_max_retries = 0
+"""
+SILENT = """
+check_for_update_on_startup = false
+
+[analytics]
+enabled = false
+
+[features]
+plugins = false
+"""
+"""What keeps it from calling home; see https://developers.openai.com/codex/config-reference."""
+
+
+def codex(url: str, home: Path, model: str = "small") -> Program:
+    """Codex of somebody who has set an address and a key."""
+    (home / "clock.txt").write_text(f"{CLOCK}\n")
+    (home / ".codex").mkdir()
+    (home / ".codex" / "config.toml").write_text(with_silence(CONFIG.format(model=model, url=url)))
+    bin_folder = installed(CODING) / "node_modules" / ".bin"
+    environment = {
+        "PATH": f"{bin_folder}:/usr/local/bin:/usr/bin:/bin", "HOME": str(home), "HEARTH_KEY": KEY,
+    }  # fmt: skip
+    return Program(["codex"], home, environment)
+
+
+def with_silence(config: str) -> str:
+    """Return the configuration of a user with `SILENT`, whose top-level keys come first."""
+    top, _, tables = SILENT.partition("\n\n")
+    return f"{top.strip()}\n{config}\n{tables}"
