@@ -1,7 +1,8 @@
 #!/bin/sh
 # From a fresh clone to a running Hearth, with nothing but Python: see --help.
 # Everything it makes is in .tools, .venv and .cache of the checkout, and what the tests keep from one
-# checkout to the next is in ~/.cache/hearth-tests; removing these undoes it.
+# checkout to the next is in ~/.cache/hearth-tests; it links ~/.local/bin/hearth to .venv/bin/hearth.
+# Removing these undoes it.
 set -eu
 
 root=$(dirname "$(readlink -f "$0")")
@@ -326,6 +327,7 @@ bring_up() {
     esac
     prepare cluster
     use_caches
+    link_hearth
     if in_lab; then
         enter_lab -i "$inventory" "$playbook" "$@"
     fi
@@ -336,9 +338,51 @@ bring_up() {
     cd "$root"
     "$venv/bin/ansible-playbook" -i "$inventory" "$playbook" "$@"
     if [ "$playbook" = playbook.yaml ] && ! looks_only "$@"; then
-        printf '\n'
-        "$venv/bin/hearth" status -i "$inventory" --key
+        "$venv/bin/hearth" status -i "$inventory"
+        show_next_steps
     fi
+}
+
+# show_next_steps: after the first run, what a person types next; the key is never printed unasked.
+show_next_steps() {
+    cat <<EOF
+
+Next steps
+  Show the key, which signs in to the web page and the API:
+    $hearth status -i $inventory --key
+  Let your browser trust the cluster: import ${inventory%/*}/*.ca.pem (docs/howto/use-a-cluster.md)
+  Check everything with real requests:
+    ./bootstrap.sh -i $inventory e2e-tests.yaml
+  Keep a copy of ${inventory%/*}/*.vault.yaml and of its password: nothing can replace them.
+EOF
+}
+
+# link_hearth: makes `hearth` a command of the user's shell; sets hearth to what is typed.
+link_hearth() {
+    hearth=$venv/bin/hearth
+    link=${HOME:-/nonexistent}/.local/bin/hearth
+    if [ "$(readlink -f "$(command -v hearth 2>/dev/null || true)")" = "$(readlink -f "$hearth")" ]; then
+        hearth=hearth
+        return
+    fi
+    case $(readlink "$link" 2>/dev/null || true) in
+        "$hearth") ;;
+        # A link of another checkout is replaced. Anything else with that name is not ours.
+        */.venv/bin/hearth | "")
+            if { [ -e "$link" ] && ! [ -L "$link" ]; } || ! mkdir -p "${link%/*}" 2>/dev/null || ! ln -sfn "$hearth" "$link" 2>/dev/null; then
+                return
+            fi
+            say "Linked $link to this checkout, which makes hearth a command."
+            case :$PATH: in
+                *:"${link%/*}":*) ;;
+                *) say "This shell does not look there yet: log in again, or run export PATH=\"${link%/*}:\$PATH\"" ;;
+            esac
+            ;;
+        *) return ;;
+    esac
+    case :$PATH: in
+        *:"${link%/*}":*) hearth=hearth ;;
+    esac
 }
 
 # looks_only OPTION…: the run changed nothing, or not all of it, so there may be no cluster to show.
@@ -426,6 +470,7 @@ case ${1:-} in
         fi
         prepare local
         use_caches
+        link_hearth
         exec "$venv/bin/hearth" up "$@"
         ;;
     --test)

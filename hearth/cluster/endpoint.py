@@ -25,10 +25,16 @@ Json = dict[str, Any]
 
 REFUSALS: dict[int, type[Refused]] = {403: Denied, 404: NotFound, 409: Conflict}
 NO_LEADER: Final = re.compile(
-    r"no cluster leader|not ready to serve|is not the leader|failed to get conn", re.IGNORECASE
+    r"no cluster leader|not ready to serve|is not the leader|failed to get conn"
+    r"|inserting bootstrap token: No such policy",
+    re.IGNORECASE,
 )
-"""What servers answer before they have written anything, so that the same may be asked again. The
-last one: whom they take for the leader has just ended."""
+"""Answers of servers that have written nothing yet, so the same request may be sent again.
+`failed to get conn`: the server that they take for the leader has just stopped. `No such policy`: a
+new leader has not yet created the policy that the first token refers to."""
+CONNECTION_LOST: Final = re.compile(r"rpc error.*\bEOF\b", re.IGNORECASE)
+"""The connection from the server to the leader was closed, as by a reload of its certificate. The
+leader may have done what it was sent, so only reads are repeated."""
 PAUSE: Final = 0.5
 """Seconds between two such questions."""
 
@@ -127,7 +133,7 @@ class Session(requests.Session):
         if answer.status_code >= 300:
             said = answer.text.strip()
             kind = REFUSALS.get(answer.status_code, Refused)
-            if answer.status_code >= 500 and NO_LEADER.search(said):
+            if answer.status_code >= 500 and _is_temporary(method, said):
                 kind = NoLeader
             raise kind(answer.url.partition("?")[0], answer.status_code, said)
         return answer
@@ -177,6 +183,13 @@ class Session(requests.Session):
         if self.endpoint.cert_file is None or self.endpoint.key_file is None:
             return None
         return str(self.endpoint.cert_file), str(self.endpoint.key_file)
+
+
+def _is_temporary(method: str, answer: str) -> bool:
+    """Whether the same request may be sent again once the servers have found a leader."""
+    if NO_LEADER.search(answer):
+        return True
+    return method.upper() == "GET" and CONNECTION_LOST.search(answer) is not None
 
 
 def _json(answer: requests.Response) -> Any:

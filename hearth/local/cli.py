@@ -33,6 +33,10 @@ from hearth.service.settings import SettingsError
 from hearth.service.state import Instance, is_locked, read_instance
 from hearth.settings import Engine, Settings
 
+REPORT = "hearth-report.md"
+"""The file that `hearth doctor --report` writes into the current folder."""
+ENGINES = Path("/opt/hearth")
+"""Where a machine of a cluster has the compiled engines."""
 StateOption = Annotated[
     Path | None,
     typer.Option("--state-dir", help="State directory of the instance.", show_default=False),
@@ -173,16 +177,30 @@ def _show_cluster(cluster: Cluster, *, as_json: bool, with_key: bool) -> int:
         cluster_status.show(status, cluster.url, Console())
         if with_key:
             typer.echo(f"Key       {cluster.key}")
+        elif cluster.secrets_file is not None:
+            typer.echo(f"Key       in {cluster.secrets_file}, encrypted; --key shows it")
     return status.exit_code
 
 
-def doctor_command(state_dir: StateOption = None, port_base: PortOption = None) -> None:
+def doctor_command(
+    state_dir: StateOption = None,
+    port_base: PortOption = None,
+    *,
+    with_report: Annotated[
+        bool, typer.Option("--report", help=f"Write {REPORT} for a bug report, without secrets.")
+    ] = False,
+) -> None:
     """Check what Hearth needs on this machine. Exit code 1: a check failed."""
     with told():
         options = Options.of(Settings.load(), state_dir=state_dir, port_base=port_base)
     doctor = import_module("hearth.local.commands.doctor")  # `hearth status` does without it
     findings = doctor.examine(options)
     doctor.show_findings(findings, Console())
+    if with_report:
+        report = import_module("hearth.local.commands.report")
+        text = report.report(options.state, findings, ENGINES)
+        Path(REPORT).write_text(text, encoding="utf-8")
+        typer.echo(f"Written: {REPORT}. Read it before you send it.")
     raise typer.Exit(any(finding.verdict == "fail" for finding in findings))
 
 

@@ -13,7 +13,7 @@ from typing import Final, Self
 import httpx2
 
 from hearth.local.environment import ansible_environment
-from hearth.local.errors import ClusterUnknown
+from hearth.local.errors import ClusterUnknown, LocalError, SecretsClosed
 from hearth.service.names import PIPECATAPP
 from hearth.service.settings import read_key, trusting
 from hearth.settings import Settings
@@ -26,7 +26,7 @@ ANSWER: Final = re.compile(r"^(\S+) \| SUCCESS => (\{.*?^\})", re.MULTILINE | re
 ASKED: Final = """{{ {'address': ansible_host | default(inventory_hostname),
 'port': pipecatapp_port | default(8000),
 'ca': cluster_ca_file, 'security': cluster_security, 'key': (lookup('ansible.builtin.unvault',
-cluster_secrets_file) | from_yaml).api_key} | to_json }}"""
+cluster_secrets_file) | from_yaml).api_key, 'secrets': cluster_secrets_file} | to_json }}"""
 """Ansible opens its own vault: the key never lies in a file or on a command line."""
 
 
@@ -37,12 +37,14 @@ class Cluster:
     url: str
     key: str
     ca_file: Path | None = None
+    secrets_file: Path | None = None
+    """The encrypted file that holds the key, of a cluster that an inventory names."""
 
     @classmethod
     def of(cls, settings: Settings, inventory: Path | None = None) -> Self | None:
         """The cluster that an inventory or the settings name; None when neither does.
 
-        Raises `ClusterUnknown` and `SettingsError`.
+        Raises `ClusterUnknown`, `SecretsClosed` and `SettingsError`.
         """
         if inventory is not None:
             return cls._in(inventory, settings)
@@ -63,7 +65,7 @@ class Cluster:
         tried = [f"{scheme}://{each['address']}:{each['port']}" for each in told.values()]
         for url in tried:
             if _answers(url, ca):
-                return cls(url, first["key"], ca)
+                return cls(url, first["key"], ca, Path(first["secrets"]))
         raise ClusterUnknown(f"no machine answers at {', '.join(tried)}")
 
     def client(self) -> httpx2.Client:
@@ -74,6 +76,17 @@ class Cluster:
             verify=trusting(self.ca_file),
             trust_env=False,
         )
+
+
+def _unreadable(inventory: Path, printed: str) -> LocalError:
+    """Return the error for an inventory of which Ansible told nothing but what it printed."""
+    if "no vault secrets found" in printed:
+        return SecretsClosed(inventory, "their password is not known here")
+    if "Decryption failed" in printed:
+        return SecretsClosed(inventory, "the given password is not theirs")
+    reasons = [line for line in printed.splitlines() if line.startswith("[ERROR]: ")]
+    reason = reasons[0].removeprefix("[ERROR]: ") if reasons else "it has no group `cluster`"
+    return ClusterUnknown(f"{inventory} cannot be read: {reason[:300]}")
 
 
 def _answers(url: str, ca: Path | None) -> bool:
@@ -105,9 +118,7 @@ def _ask_ansible(inventory: Path, settings: Settings) -> Mapping[str, Mapping[st
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     told = {name: json.loads(found)["msg"] for name, found in ANSWER.findall(ended.stdout)}
     if not told:
-        words = (ended.stderr or ended.stdout).strip().splitlines()
-        reason = words[-1][:300] if words else "it names no machine of the group cluster"
-        raise ClusterUnknown(f"{inventory} cannot be read: {reason}")
+        raise _unreadable(inventory, ended.stderr + ended.stdout)
     return {
         name: json.loads(each) if isinstance(each, str) else each for name, each in told.items()
     }

@@ -13,6 +13,7 @@ LocalError
 ├── UnknownService       no service of that name runs
 ├── NoExpert             what runs has no expert whose model can be changed
 ├── ClusterUnknown       the cluster cannot be reached from here
+├── SecretsClosed        the secrets of the cluster cannot be decrypted
 └── ServiceError
     ├── StartFailed      a service ended, or did not become healthy, while starting
     ├── NotReplaced      a service did not become healthy in place of another
@@ -135,6 +136,17 @@ class ClusterUnknown(LocalError):
         super().__init__(
             f"The cluster cannot be reached ({reason}): name another inventory with -i, or set "
             "HEARTH_CLUSTER_URL and HEARTH_CLUSTER_KEY_FILE."
+        )
+
+
+class SecretsClosed(LocalError):
+    """Name a file with the password of the secrets in HEARTH_VAULT_PASSWORD_FILE."""
+
+    def __init__(self, inventory: Path, reason: str) -> None:
+        super().__init__(
+            f"The secrets of {inventory} are encrypted and {reason}: write the password that you"
+            " chose for them into a file that only you can read, name it in"
+            " HEARTH_VAULT_PASSWORD_FILE, and run this again; on a terminal it is asked for."
         )
 
 

@@ -1,7 +1,12 @@
 """What the preflight report says of a machine, and what Nomad is told of its graphics card."""
 
 import importlib.util
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 
 import pytest
@@ -118,3 +123,153 @@ def test_check_judges_and_says_what_to_do(
 
     assert found["state"] == state
     assert bool(found["remedy"]) == (state != "pass")
+
+
+def link(root: Path, name: str, *, wireless: bool, state: str = "up") -> None:
+    """Files as the kernel shows a network interface of hardware."""
+    folder = root / "sys/class/net" / name
+    (folder / "device").mkdir(parents=True)
+    (folder / "operstate").write_text(f"{state}\n")
+    if wireless:
+        (folder / "wireless").mkdir()
+
+
+def test_machine_with_wifi_only_gets_a_warning(probe: ModuleType, tmp_path: Path) -> None:
+    """A server that is away for seconds at a time costs elections."""
+    link(tmp_path, "wlp2s0", wireless=True)
+    link(tmp_path, "enp1s0", wireless=False, state="down")
+    without_cable = probe.judge_links(probe.physical_links(tmp_path))
+    (tmp_path / "sys/class/net/enp1s0/operstate").write_text("up\n")
+
+    assert without_cable["state"] == "warn"
+    assert "Use a cable" in without_cable["remedy"]
+    assert probe.judge_links(probe.physical_links(tmp_path))["state"] == "pass"
+
+
+def test_address_from_dhcp_gets_a_warning_unless_it_is_reserved(probe: ModuleType) -> None:
+    """Another address after a power cut, and the others look for it in vain."""
+    leased = probe.judge_lease("192.168.1.7", {"192.168.1.7"}, reserved=False)
+
+    assert leased["state"] == "warn"
+    assert "Reserve 192.168.1.7 for this machine in your router" in leased["remedy"]
+    assert probe.judge_lease("192.168.1.7", {"192.168.1.7"}, reserved=True)["state"] == "pass"
+    assert probe.judge_lease("192.168.1.8", {"192.168.1.7"}, reserved=False)["state"] == "pass"
+
+
+@pytest.fixture
+def open_to_all() -> Iterator[Path]:
+    """A folder that every user may enter; pytest's own are closed to others."""
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_device_that_the_services_cannot_open_fails(probe: ModuleType, open_to_all: Path) -> None:
+    """The engine then computes on the processor, or crashes, and nobody knows why."""
+    node = open_to_all / "dev/dri/renderD128"
+    node.parent.mkdir(parents=True)
+    node.write_text("")
+    # Closed to its owner, too: only root can switch to another user.
+    node.chmod(0o000)
+    (closed,) = probe.judge_devices("vulkan", "nobody", [], open_to_all)
+    node.chmod(0o666)
+    (opened,) = probe.judge_devices("vulkan", "nobody", ["render"], open_to_all)
+    node.unlink()
+    (missing,) = probe.judge_devices("vulkan", "nobody", [], open_to_all)
+
+    assert (closed["state"], opened["state"], missing["state"]) == ("fail", "pass", "fail")
+    assert f"chgrp render {node}" in closed["remedy"]
+    assert "llama_cpp_backend: cpu" in missing["remedy"]
+    assert probe.judge_devices("cpu", "nobody", [], open_to_all) == []
+
+
+def test_groups_of_the_services_are_those_that_exist(probe: ModuleType, tmp_path: Path) -> None:
+    """A machine without a graphics card may have neither."""
+    groups = tmp_path / "group"
+    groups.write_text("root:x:0:\nvideo:x:44:me\n")
+
+    assert probe.group_ids(["render", "video"], groups) == [44]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """A server that has one file."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_HEAD(self) -> None:
+            self.send_response(200 if self.path == "/there" else 404)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            del format, args
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as found:
+        thread = threading.Thread(target=found.serve_forever, args=(0.02,))
+        thread.start()
+        yield f"http://127.0.0.1:{found.server_port}"
+        found.shutdown()
+        thread.join()
+
+
+def test_file_that_is_missing_has_to_be_available(
+    probe: ModuleType, server: str, tmp_path: Path
+) -> None:
+    """An archive that was removed upstream is found before anything is installed."""
+    source = {"feature": "archive", "file": str(tmp_path / "*.zip"), "remedy": "Pin another."}
+
+    there = probe.judge_source(source | {"url": f"{server}/there"})
+    gone = probe.judge_source(source | {"url": f"{server}/gone"})
+    (tmp_path / "consul.zip").write_text("")
+    copied = probe.judge_source(source | {"url": f"{server}/gone"})
+
+    assert (there["state"], gone["state"], copied["state"]) == ("pass", "fail", "pass")
+    assert "HTTP 404" in gone["evidence"]
+
+
+def test_mirror_of_packages_that_does_not_answer_fails(probe: ModuleType) -> None:
+    """apt would try for minutes, on every machine."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        port = held.getsockname()[1]
+        silent = probe.judge_mirror("127.0.0.1", port)
+        held.listen()
+        answers = probe.judge_mirror("127.0.0.1", port)
+
+    assert (silent["state"], answers["state"]) == ("fail", "pass")
+    assert "apt's sources and proxy" in silent["remedy"]
+
+
+def test_mirrors_are_those_of_a_proxy_where_there_is_one(probe: ModuleType, tmp_path: Path) -> None:
+    """They are asked only until the packages are there."""
+    assert probe.host_and_port("http://proxy.test:3142") == ("proxy.test", 3142)
+    assert probe.host_and_port("https://mirror.test/debian") == ("mirror.test", 443)
+    assert probe.package_hosts(str(tmp_path)) == []
+
+
+def test_port_is_free_for_what_nomad_has_started(probe: ModuleType, tmp_path: Path) -> None:
+    """The second run finds the gateway on its port, and a stranger's program is a stranger's."""
+    processes = {
+        20: ("nomad", 1, ""), 30: ("python3", 20, ""), 40: ("python3", 1, "HOME=/root\0"),
+        50: ("python3", 1, "HOME=/\0NOMAD_ALLOC_ID=5cc0\0"), 60: ("python3", 50, ""),
+    }  # fmt: skip
+    for pid, (name, parent, environment) in processes.items():
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "comm").write_text(f"{name}\n")
+        (tmp_path / str(pid) / "environ").write_text(environment)
+        (tmp_path / str(pid) / "status").write_text(f"Name:\t{name}\nPPid:\t{parent}\n")
+
+    found = [pid for pid in processes if probe.is_of_nomad(str(pid), tmp_path)]
+
+    assert found == [20, 30, 50, 60]
+
+
+def test_package_is_new_enough_or_told(probe: ModuleType) -> None:
+    """Debian 12's Vulkan headers compile for ten minutes before they fail."""
+    old = probe.judge_package("libvulkan-dev", "1.3.272", "1.3.239.0-1", [])
+
+    assert old["state"] == "fail"
+    assert "The engine needs 1.3.272" in old["remedy"]
+    assert probe.judge_package("libvulkan-dev", "1.3.272", "1.4.309.0-1", [])["state"] == "pass"
+    assert probe.judge_package("nvidia-cuda-toolkit", "", None, [])["state"] == "pass"
+    enabled = probe.judge_package("nvidia-cuda-toolkit", "", "", ["contrib", "non-free"])
+    assert enabled["state"] == "pass"

@@ -22,12 +22,12 @@ names = "consul nomad machines jobs programs roles asked acl repair heal kinds j
 AnsibleModule(dict.fromkeys(names, {"type": "raw"}), supports_check_mode=True)."""
 
 PLAY = """
-- name: Judge
+- name: Compare the cluster
   hosts: all
   gather_facts: false
   vars_files: [{folder}/vars.yaml]
   tasks:
-    - name: Judge
+    - name: Compare the cluster with the declared state
       ansible.builtin.import_tasks: {folder}/judge.yaml
 """
 
@@ -60,7 +60,7 @@ def test_repair_that_does_not_hold_is_told_with_what_is_still_there(tmp_path: Pa
     said = judged(tmp_path, f"exit_json(**{ANSWER!r})")
 
     assert "job:pipecatapp: 0 of 1 run" in said
-    assert "Still there: job:pipecatapp. journal has the evidence." in said
+    assert "Not repaired: job:pipecatapp. Read the evidence in journal." in said
 
 
 def test_look_that_fails_is_told_in_its_own_words(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_look_that_fails_is_told_in_its_own_words(tmp_path: Path) -> None:
     said = judged(tmp_path, "fail_json(msg='Nobody answers at https://10.0.0.1:8501.')")
 
     assert "Nobody answers at https://10.0.0.1:8501." in said
-    assert "Still there" not in said
+    assert "Not repaired" not in said
 
 
 def test_release_is_brought_to_all_machines_before_the_first_one_changes() -> None:
@@ -84,3 +84,14 @@ def test_release_is_brought_to_all_machines_before_the_first_one_changes() -> No
     assert all(play["any_errors_fatal"] for play in plays)
     assert in_turn["serial"] == 1
     assert [role["role"] for role in in_turn["roles"]][-1] == "hearth_release"
+
+
+def test_agents_read_a_new_authority_one_after_the_other() -> None:
+    """All at once, they close the connections to their leader, and the next play finds none."""
+    plays = tree.load(tree.ROOT / "rotate_secrets.yaml")
+
+    (reload,) = [play for play in plays if play["name"] == "Trust the new certificate authority"]
+
+    assert (reload["serial"], reload["any_errors_fatal"]) == (1, True)
+    (block,) = [task["block"] for task in reload["tasks"]]
+    assert block[-1]["ansible.builtin.include_tasks"] == "ansible/playbooks/tasks/healthy.yaml"

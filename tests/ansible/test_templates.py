@@ -32,7 +32,15 @@ SET_FILTER = r"\|\s*(difference|intersect|symmetric_difference|union)\b"
 REGISTERED: dict[str, Any] = {
     "__nomad_probe": {"gpu": {"vendor": "none", "backend": "cpu", "vram_mb": 0}},
     "__prometheus_rules": {"stdout": ""},
+    "__host_mirrors": {
+        "stdout_lines": [
+            "http://mirror.test/debian/ trixie",
+            "http://mirror.test/debian/ trixie",
+            "http://mirror.test/security/ trixie-security",
+        ]
+    },
     "host_admins": ["me"],
+    "host_apt_components": ["contrib", "non-free"],
 }
 """What tasks learn from the machine before they render."""
 
@@ -133,6 +141,16 @@ def _variables(folder: Path) -> dict[str, Any]:
         "cluster_secrets_made": {"secrets": made.values},
         "render_roles": sorted(roles),
     }
+
+
+def test_components_come_from_the_mirrors_that_the_machine_has(rendered: Rendered) -> None:
+    """CUDA's libraries are in one of them, and a home may have a mirror of its own."""
+    for file in rendered.files("host.components.sources"):
+        text = file.read_text()
+        assert re.findall("URIs: (.+)\nSuites: (.+)\nComponents: (.+)", text) == [
+            ("http://mirror.test/debian/", "trixie", "contrib non-free"),
+            ("http://mirror.test/security/", "trixie-security", "contrib non-free"),
+        ]
 
 
 @pytest.mark.proves("004-31")

@@ -149,6 +149,8 @@ def told(
         # As wide as a terminal that shows whole addresses.
         "COLUMNS": "250",
         "ANSIBLE_CONFIG": str(root / "ansible.cfg"),
+        # The tests read every task, not only those that change something.
+        "ANSIBLE_STDOUT_CALLBACK": "default",
         # Its own modules and action plugins, whatever is installed here.
         "PYTHONPATH": str(root),
         **more,

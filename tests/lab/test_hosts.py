@@ -82,7 +82,8 @@ def test_machine_has_the_value_that_is_declared_nearest_to_it(cluster: Lab) -> N
     assert (shown["mine"], ran.output.count("+Domains=~ours\n")) == ("node2", 2)
     # Their certificates are for names in it, too.
     assert re.findall(r"^TASK \[(.*?)\]", ran.changes, re.MULTILINE) == [
-        "host : Ask Consul for names of the cluster", "certificate : Write them",
+        "host : Configure the resolver to forward cluster names to Consul",
+        "certificate : Write the certificate files",
     ], ran.changes  # fmt: skip
     assert set(ran.changed.values()) == {2}, ran.changes
 

@@ -96,8 +96,8 @@ def test_other_playbook_is_run_with_what_the_first_one_is_asked_for(tmp_path: Pa
 
     assert ended.returncode != 0
     assert "desk: no answer" in ended.stdout
-    assert "PLAY [Jobs]" in ended.stdout
-    assert "PLAY [Inventory]" not in ended.stdout
+    assert "PLAY [Stop the jobs]" in ended.stdout
+    assert "PLAY [Check the inventory]" not in ended.stdout
 
 
 @pytest.mark.parametrize(

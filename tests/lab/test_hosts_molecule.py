@@ -42,6 +42,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     password.write_text("a password\n")
     return {
         "ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"),
+        "ANSIBLE_STDOUT_CALLBACK": "default",
         "ANSIBLE_VAULT_PASSWORD_FILE": str(password),
         "HEARTH_CONSUL_BINARY": str(binaries.find("consul")),
         "MOLECULE_GLOB": "ansible/molecule/*/molecule.yml",

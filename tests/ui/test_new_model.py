@@ -62,7 +62,8 @@ def test_model_is_downloaded_and_answers_without_a_restart(
         page.goto(running.web)
         sign_in(page, running.key_file.read_text(encoding="ascii").strip())
         expect(page.get_by_test_id("demo-notice")).to_contain_text("smollm2 answers, a demo model")
-        expect(page.get_by_test_id("model")).to_contain_text("Agent (smollm2)")
+        chosen = page.get_by_role("combobox", name="Who answers")
+        expect(chosen).to_contain_text("Agent (smollm2)")
         page.get_by_test_id("demo-link").click()
         row = page.locator(f"[data-testid=model][data-name={NEW}]")
         row.get_by_test_id("model-pull").click()
@@ -72,7 +73,7 @@ def test_model_is_downloaded_and_answers_without_a_restart(
         assert faults(page, every=True) == []
 
         page.get_by_test_id("nav-chat").click()
-        expect(page.get_by_test_id("model")).to_contain_text(f"Agent ({NEW})")
+        expect(chosen).to_contain_text(f"Agent ({NEW})")
         turn = say(page, "Say hello.")
         ended(turn)
         expect(turn.get_by_test_id("answer")).not_to_be_empty()

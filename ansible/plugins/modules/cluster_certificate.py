@@ -46,7 +46,7 @@ author: [Hearth]
 """
 
 EXAMPLES = """
-- name: Make the certificate of this machine
+- name: Issue the certificate of the machine
   cluster_certificate:
     authority: "{{ cluster_authority }}"
     name: "{{ inventory_hostname }}"

@@ -116,7 +116,7 @@ author: [Hearth]
 """
 
 EXAMPLES = """
-- name: Look for drift
+- name: Compare the cluster with the declared state
   cluster_drift:
     consul: {url: "{{ consul_url }}", token: "{{ token }}", ca_file: "{{ cluster_ca_file }}"}
     nomad: {url: "{{ nomad_url }}", token: "{{ other }}", ca_file: "{{ cluster_ca_file }}"}

@@ -36,7 +36,7 @@ author: [Hearth]
 """
 
 EXAMPLES = """
-- name: Make the secrets of the cluster
+- name: Generate missing secrets
   cluster_secrets:
     path: "{{ inventory_dir }}/../group_vars/all/vault.yaml"
     secrets:

@@ -86,7 +86,7 @@ author: [Hearth]
 """
 
 EXAMPLES = """
-- name: Set up the access control of Consul
+- name: Apply ACL policies and tokens in Consul
   consul_acl:
     url: "https://{{ consul_server_address }}:8501"
     ca_file: "{{ consul_ca_file }}"

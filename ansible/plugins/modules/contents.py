@@ -27,7 +27,7 @@ author: [Hearth]
 """
 
 EXAMPLES = """
-- name: Read what is there
+- name: Read the certificate files
   contents:
     paths: [/etc/hearth/tls/ca.pem, /etc/hearth/tls/service.pem]
   register: there

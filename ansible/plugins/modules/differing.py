@@ -41,7 +41,7 @@ author: [Hearth]
 """
 
 EXAMPLES = """
-- name: See which of its files differ
+- name: Compare configuration files
   differing:
     files:
       - path: /etc/docker/daemon.json

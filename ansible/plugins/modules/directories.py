@@ -44,7 +44,7 @@ author: [Hearth]
 """
 
 EXAMPLES = """
-- name: Make the places
+- name: Create directories
   directories:
     directories:
       - path: /opt/hearth

@@ -1,13 +1,18 @@
 #!/usr/bin/python
 """Looks at one machine without changing it. Needs nothing but Python's standard library there."""
 
+import hashlib
 import json
 import os
+import pwd
 import shutil
 import socket
 import subprocess
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from ansible.module_utils.basic import AnsibleModule
 
@@ -19,10 +24,11 @@ description:
 options:
   sections:
     description:
-      - What to look at. C(gpu) is the graphics card; C(findings) also judges the machine.
+      - What to look at. C(gpu) is the graphics card; C(findings) checks the machine; C(sources)
+        checks O(sources) and O(folders) alone, as on the controller.
     type: list
     elements: str
-    choices: [gpu, findings]
+    choices: [gpu, findings, sources]
     default: [gpu]
   folders:
     description: Folders that have to be writable, each with the free space in bytes that it needs.
@@ -40,6 +46,55 @@ options:
     default: []
   mesh_address: {description: Address that has to be one of the machine., type: str, default: ""}
   mesh_ports: {description: Ports that jobs get., type: str, default: "20000-32000"}
+  cpu_flags:
+    description: Instructions of x86 processors that the engines use, as in C(/proc/cpuinfo).
+    type: list
+    elements: str
+    default: []
+  backend:
+    description: What the engines compute with.
+    type: str
+    choices: [cpu, cuda, rocm, vulkan]
+    default: cpu
+  device_user:
+    description: User that opens the devices of the graphics card.
+    type: str
+    default: ""
+  device_groups:
+    description: Groups that this user gets, where they exist.
+    type: list
+    elements: str
+    default: []
+  packages:
+    description: Debian packages to be installed, each with its oldest usable version or C("").
+    type: dict
+    default: {}
+  components:
+    description: Components of Debian's archive that the run will enable.
+    type: list
+    elements: str
+    default: []
+  mirrors_unless:
+    description:
+      - Check that the machine's package mirrors, or its proxy for packages, answer, unless this
+        file is there. Empty is no check.
+    type: str
+    default: ""
+  reserved_address:
+    description: The router always gives the machine the same address.
+    type: bool
+    default: false
+  sources:
+    description:
+      - Files that have to be there, or else be available at an address. Each has C(feature),
+        C(file) (a pattern; may be empty), C(sha256) and C(url) (may be empty) and C(remedy).
+    type: list
+    elements: dict
+    default: []
+  wanted:
+    description: Patterns of files by name; the names of those that match nothing are returned.
+    type: dict
+    default: {}
   now: {description: Seconds since 1970 on the controller., type: float, default: 0}
   clock_tolerance: {description: Seconds that the clocks may differ., type: float, default: 30}
 author: [Hearth]
@@ -48,7 +103,7 @@ attributes:
 """
 
 EXAMPLES = """
-- name: Look at the machine
+- name: Probe the machine
   host_probe:
     sections: [gpu, findings]
     folders: {/var/lib: 20000000000}
@@ -66,10 +121,16 @@ findings:
   returned: when asked for
   type: list
   elements: dict
+missing:
+  description: Names of O(wanted) whose pattern matches no file.
+  returned: always
+  type: list
+  elements: str
 """
 
 VENDORS = {"0x10de": "nvidia", "0x1002": "amd", "0x8086": "intel"}
-SECTIONS = ["gpu", "findings"]
+SECTIONS = ["gpu", "findings", "sources"]
+BACKENDS = ["cpu", "cuda", "rocm", "vulkan"]
 LIST = {"type": "list", "elements": "str"}
 ARCHITECTURES = ("x86_64", "aarch64")
 
@@ -117,7 +178,7 @@ def _nvidia_cards():
 
 def _text(file):
     try:
-        return file.read_text(encoding="utf-8").strip()
+        return file.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
         return ""
 
@@ -237,8 +298,232 @@ def judge_gpu(gpu):
     )
 
 
+def judge_processor(flags, wanted):
+    """`flags`: those of the processor, empty where it has no such list (arm)."""
+    lacking = sorted(set(wanted) - set(flags))
+    if not lacking or not flags:
+        return finding("processor", "pass", "has the instructions of the engines")
+    remedy = (
+        "Set llama_cpp_cpu_variants: true for the cluster, which compiles the engines for every"
+        " generation of processors, or take the machine out of the inventory."
+    )
+    return finding("processor", "fail", f"lacks {', '.join(lacking)}", remedy)
+
+
+NODES = {
+    "cuda": ["dev/nvidiactl"],
+    "rocm": ["dev/kfd", "dev/dri/render*"],
+    "vulkan": ["dev/dri/render*"],
+}
+DRIVERS = {
+    "cuda": "Install NVIDIA's driver (Debian: nvidia-driver, of non-free) and restart the machine",
+    "rocm": "Install the firmware of AMD's card (Debian: firmware-amd-graphics) and restart",
+    "vulkan": "Install the driver or firmware of the graphics card and restart the machine",
+}
+
+
+def judge_devices(backend, user, groups, root=Path("/")):
+    """The devices of the engines' backend have to be there, and open for the services' user."""
+    findings = []
+    for pattern in NODES.get(backend, []):
+        nodes = sorted(root.glob(pattern))
+        feature = f"device /{pattern}"
+        if not nodes:
+            remedy = f"{DRIVERS[backend]}, or set llama_cpp_backend: cpu for it."
+            findings.append(finding(feature, "fail", "missing", remedy))
+        elif not any(opens(node, user, groups) for node in nodes):
+            node = nodes[0]
+            remedy = f"Let its group use it: `chgrp render {node} && chmod 660 {node}`."
+            evidence = f"{node} cannot be opened by {user}"
+            findings.append(finding(feature, "fail", evidence, remedy))
+        else:
+            findings.append(finding(feature, "pass", f"opens for {user}"))
+    return findings
+
+
+def opens(node, user, groups):
+    """Whether the user may read and write it once it is in these groups, of those that exist.
+
+    Before the first run there is no such user; then nobody's rights are those to go by.
+    """
+    try:
+        entry = pwd.getpwnam(user)
+    except KeyError:
+        entry = pwd.getpwnam("nobody")
+    rights = {}
+    if os.getuid() == 0:
+        extra = os.getgrouplist(entry.pw_name, entry.pw_gid) + group_ids(groups)
+        rights = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": sorted(set(extra))}
+    ended = subprocess.run(
+        ["/bin/sh", "-c", ': 3<>"$1"', "sh", str(node)],
+        capture_output=True, timeout=20, check=False, **rights,
+    )  # fmt: skip
+    return ended.returncode == 0
+
+
+def group_ids(names, path=Path("/etc/group")):
+    rows = [line.split(":") for line in _text(path).splitlines()]
+    return [int(row[2]) for row in rows if row[0] in names and len(row) > 2]
+
+
+def judge_package(name, oldest, candidate, components):
+    """`candidate`: the version that apt would install; None while its lists were never read."""
+    feature = f"package {name}"
+    if candidate is None:
+        return finding(feature, "pass", "unknown until apt has read its lists")
+    if not candidate:
+        if components:
+            evidence = f"expected in {', '.join(components)}, which the run enables"
+            return finding(feature, "pass", evidence)
+        remedy = "Enable the component that has it (host_apt_components: [contrib, non-free])."
+        return finding(feature, "fail", "not in the package lists of the machine", remedy)
+    if oldest and not is_at_least(candidate, oldest):
+        remedy = (
+            f"The engine needs {oldest}: use a newer release of the system, another"
+            " llama_cpp_backend (vulkan, cpu), or the vendor's own packages."
+        )
+        return finding(feature, "fail", f"version {candidate}", remedy)
+    return finding(feature, "pass", candidate)
+
+
+def is_at_least(version, oldest):
+    compared = ["dpkg", "--compare-versions", version, "ge", oldest]
+    return subprocess.run(compared, check=False, timeout=20).returncode == 0
+
+
+def candidates(names):
+    """Package -> the version that apt would install, "" without one; None without any lists."""
+    if not names:
+        return {}
+    if not any(Path("/var/lib/apt/lists").glob("*_Packages*")):
+        return dict.fromkeys(names)
+    asked = subprocess.run(
+        ["apt-cache", "policy", *names],
+        capture_output=True, text=True, timeout=60, check=False, env={**os.environ, "LC_ALL": "C"},
+    ).stdout  # fmt: skip
+    found, name = dict.fromkeys(names, ""), ""
+    for line in asked.splitlines():
+        if not line.startswith(" "):
+            name = line.strip().rstrip(":")
+        elif line.strip().startswith("Candidate:") and "(none)" not in line:
+            found[name] = line.partition(":")[2].strip()
+    return found
+
+
+def package_hosts(unless):
+    """Host and port of apt's proxy, or else of its mirrors; none where the file `unless` exists."""
+    if not unless or Path(unless).exists():
+        return []
+    dumped = subprocess.run(
+        ["apt-config", "dump"], capture_output=True, text=True, timeout=20, check=False
+    ).stdout
+    proxies = [
+        line.split('"')[1]
+        for line in dumped.splitlines()
+        if line.lower().startswith(("acquire::http::proxy ", "acquire::https::proxy "))
+    ]
+    asked = ["apt-get", "indextargets", "--format", "$(SITE)", "Created-By: Packages"]
+    sites = subprocess.run(asked, capture_output=True, text=True, timeout=60, check=False).stdout
+    addresses = [url for url in proxies if "://" in url] or sites.split()
+    return sorted({address for address in map(host_and_port, addresses) if address})
+
+
+def host_and_port(address):
+    parsed = urlsplit(address)
+    if not parsed.hostname:
+        return None
+    return parsed.hostname, parsed.port or (443 if parsed.scheme == "https" else 80)
+
+
+def judge_mirror(host, port):
+    feature = f"packages from {host}:{port}"
+    try:
+        with socket.create_connection((host, port), timeout=5):
+            return finding(feature, "pass", "answers")
+    except OSError as error:
+        remedy = "Check the network, and apt's sources and proxy (`apt-config dump`)."
+        return finding(feature, "fail", f"no answer ({error.strerror or error})", remedy)
+
+
+def judge_source(source):
+    """A file that is there, with the right checksum, or an address where it can be fetched."""
+    feature, remedy = source["feature"], source["remedy"]
+    url, sha256 = source.get("url") or "", source.get("sha256") or ""
+    found = matches(source.get("file") or "")
+    if found and (not sha256 or any(digest(file) == sha256 for file in found)):
+        return finding(feature, "pass", str(found[0]))
+    # What has another checksum is fetched again.
+    if found and not url:
+        return finding(feature, "fail", f"{found[0]} has another checksum", remedy)
+    if not url:
+        return finding(feature, "fail", f"there is no {source.get('file')}", remedy)
+    refused = unreachable(url)
+    if refused:
+        return finding(feature, "fail", f"{url} cannot be fetched ({refused})", remedy)
+    return finding(feature, "pass", f"available at {url}")
+
+
+def matches(pattern):
+    """The files of an absolute pattern; none without one."""
+    return sorted(Path("/").glob(pattern.lstrip("/"))) if pattern.strip("/") else []
+
+
+def digest(file):
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def unreachable(url):
+    """Why an address cannot be fetched; empty if it can. Nothing but its header is read."""
+    request = urllib.request.Request(url, method="HEAD")
+    try:
+        with urllib.request.urlopen(request, timeout=15):
+            return ""
+    except urllib.error.HTTPError as error:
+        # 405: a server that answers only to GET.
+        return "" if error.code == 405 else f"HTTP {error.code}"
+    except (urllib.error.URLError, OSError) as error:
+        reason = getattr(error, "reason", error)
+        return getattr(reason, "strerror", None) or str(reason)
+
+
+def judge_links(links):
+    """`links`: (name, is wireless) of the network interfaces that are connected."""
+    names = ", ".join(name for name, _ in links)
+    if links and all(wireless for _, wireless in links):
+        remedy = "Use a cable: on Wi-Fi, servers lose each other and models take long to copy."
+        return finding("link", "warn", f"Wi-Fi only ({names})", remedy)
+    return finding("link", "pass", names or "no interface of hardware")
+
+
+def physical_links(root=Path("/")):
+    found = []
+    for link in sorted(root.glob("sys/class/net/*")):
+        if (link / "device").exists() and _text(link / "operstate") == "up":
+            found.append((link.name, (link / "wireless").exists() or (link / "phy80211").exists()))
+    return found
+
+
+def judge_lease(address, leased, reserved):
+    """`leased`: the addresses of the machine that end by themselves."""
+    if address not in leased or reserved:
+        return finding("lease", "pass", "the address stays")
+    remedy = (
+        f"Reserve {address} for this machine in your router, then set"
+        " preflight_checks_reserved_address: true."
+    )
+    return finding("lease", "warn", f"{address} comes from DHCP and may change", remedy)
+
+
+def leased_addresses():
+    return {a["local"] for a in _addresses() if a.get("family") == "inet" and a.get("dynamic")}
+
+
 def listeners():
-    """TCP port -> name of the program that listens, of the process where it can be seen."""
+    """TCP port -> name of the program that listens, of the process where it can be seen.
+
+    A program that Nomad started is `nomad (NAME)`.
+    """
     asked = subprocess.run(
         ["ss", "-Hltnp"], capture_output=True, text=True, timeout=20, check=False
     ).stdout
@@ -246,15 +531,50 @@ def listeners():
     for line in asked.splitlines():
         fields = line.split()
         port = fields[3].rpartition(":")[2]
-        found[int(port)] = fields[5].split('"')[1] if len(fields) > 5 else "another program"
+        found[int(port)] = holder(fields[5]) if len(fields) > 5 else "another program"
     return found
 
 
+def holder(shown):
+    """Name the process of `users:(("name",pid=1,fd=2))`, as `ss` shows it."""
+    name = shown.split('"')[1]
+    pid = shown.partition("pid=")[2].partition(",")[0]
+    # What a container publishes is held by Docker, whoever has started the container.
+    ours = is_of_nomad(pid) or (name == "docker-proxy" and shutil.which("nomad"))
+    return f"nomad ({name})" if ours and name != "nomad" else name
+
+
+def is_of_nomad(pid, root=Path("/proc")):
+    """Whether Nomad has started the process, or one of its ancestors.
+
+    A program is a descendant of Nomad's executor; a container has Nomad's variables.
+    """
+    while pid.isdigit() and pid not in {"0", "1"}:
+        if _text(root / pid / "comm") == "nomad" or "NOMAD_ALLOC_ID=" in _text(
+            root / pid / "environ"
+        ):
+            return True
+        rows = dict(line.split(":", 1) for line in _text(root / pid / "status").splitlines())
+        pid = rows.get("PPid", "").strip()
+    return False
+
+
 def own_addresses():
+    return {address["local"] for address in _addresses()}
+
+
+def _addresses():
     asked = subprocess.run(
         ["ip", "-json", "address"], capture_output=True, text=True, timeout=20, check=False
     ).stdout
-    return {a["local"] for link in json.loads(asked or "[]") for a in link.get("addr_info", [])}
+    return [a for link in json.loads(asked or "[]") for a in link.get("addr_info", [])]
+
+
+def processor_flags(path=Path("/proc/cpuinfo")):
+    for line in _text(path).splitlines():
+        if line.startswith("flags"):
+            return line.partition(":")[2].split()
+    return []
 
 
 def passwordless_files(folder=Path("/etc/sudoers.d")):
@@ -287,22 +607,41 @@ def system_release():
     return {name: value.strip('"') for name, _, value in rows}
 
 
+def judge_controller(params):
+    return [
+        *[judge_folder(folder, wanted) for folder, wanted in params["folders"].items()],
+        *map(judge_source, params["sources"]),
+    ]
+
+
 def judge(params, gpu):
     held = listeners()
     local = _text(Path("/proc/sys/net/ipv4/ip_local_port_range"))
+    offered = candidates(list(params["packages"]))
+    devices = (params["backend"], params["device_user"], params["device_groups"])
     return [
         judge_architecture(os.uname().machine),
         judge_system(system_release()),
+        judge_processor(processor_flags(), params["cpu_flags"]),
         judge_memory(memory_total(), params["memory_bytes"]),
         *[judge_folder(folder, wanted) for folder, wanted in params["folders"].items()],
         judge_clock(time.time(), params["now"], params["clock_tolerance"]),
         judge_address(params["mesh_address"], own_addresses()),
+        judge_lease(params["mesh_address"], leased_addresses(), params["reserved_address"]),
+        judge_links(physical_links()),
         *[judge_peer(address) for address in params["peers"]],
         *[judge_port(port, owner, held) for port, owner in params["ports"].items()],
         *([judge_port_range(local, params["mesh_ports"])] if local else []),
         judge_packages(apt_is_locked()),
+        *[judge_mirror(*mirror) for mirror in package_hosts(params["mirrors_unless"])],
+        *[
+            judge_package(name, oldest, offered[name], params["components"])
+            for name, oldest in params["packages"].items()
+        ],
         judge_passwordless(passwordless_files()),
         judge_gpu(gpu),
+        *judge_devices(*devices),
+        *map(judge_source, params["sources"]),
     ]
 
 
@@ -316,14 +655,28 @@ def main():
             "peers": {**LIST, "default": []},
             "mesh_address": {"type": "str", "default": ""},
             "mesh_ports": {"type": "str", "default": "20000-32000"},
+            "cpu_flags": {**LIST, "default": []},
+            "backend": {"type": "str", "choices": BACKENDS, "default": "cpu"},
+            "device_user": {"type": "str", "default": ""},
+            "device_groups": {**LIST, "default": []},
+            "packages": {"type": "dict", "default": {}},
+            "components": {**LIST, "default": []},
+            "mirrors_unless": {"type": "str", "default": ""},
+            "reserved_address": {"type": "bool", "default": False},
+            "sources": {"type": "list", "elements": "dict", "default": []},
+            "wanted": {"type": "dict", "default": {}},
             "now": {"type": "float", "default": 0},
             "clock_tolerance": {"type": "float", "default": 30},
         },
         supports_check_mode=True,
     )  # fmt: skip
+    params = module.params
+    if params["sections"] == ["sources"]:
+        module.exit_json(changed=False, gpu={}, findings=judge_controller(params), missing=[])
     gpu = probe_gpu()
-    asked = "findings" in module.params["sections"]
-    module.exit_json(changed=False, gpu=gpu, findings=judge(module.params, gpu) if asked else [])
+    missing = [name for name, pattern in params["wanted"].items() if not matches(pattern)]
+    findings = judge(params, gpu) if "findings" in params["sections"] else []
+    module.exit_json(changed=False, gpu=gpu, findings=findings, missing=missing)
 
 
 if __name__ == "__main__":

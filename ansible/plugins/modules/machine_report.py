@@ -51,7 +51,7 @@ author: [Hearth]
 """
 
 EXAMPLES = """
-- name: Look at this machine
+- name: Read the state of the machine
   machine_report:
     units: [consul.service, nomad.service]
     binaries: [/usr/local/bin/consul]

@@ -38,7 +38,7 @@ author: [Hearth]
 """
 
 EXAMPLES = """
-- name: Set up the access control of Nomad
+- name: Apply ACL policies in Nomad
   nomad_acl:
     url: "https://{{ nomad_server_address }}:4646"
     ca_file: "{{ nomad_ca_file }}"

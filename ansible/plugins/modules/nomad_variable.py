@@ -26,7 +26,7 @@ author: [Hearth]
 """
 
 EXAMPLES = """
-- name: Give the gateway its keys
+- name: Store the keys of the gateway
   nomad_variable:
     url: "{{ nomad_url }}"
     ca_file: "{{ nomad_ca_file }}"

@@ -44,7 +44,7 @@ author: [Hearth]
 """
 
 EXAMPLES = """
-- name: Make new keys of gossip
+- name: Generate new gossip keys
   secret_rotation:
     path: "{{ cluster_secrets_file }}"
     state: begun

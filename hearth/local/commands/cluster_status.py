@@ -12,6 +12,7 @@ from hearth.local.cluster import Cluster
 from hearth.local.commands.schedules import Schedule, table_of
 from hearth.local.commands.status import Exit
 from hearth.local.errors import ClusterUnknown
+from hearth.service.names import MOE_GATEWAY
 
 MEBI: Final = 1024
 
@@ -81,7 +82,7 @@ def ask(cluster: Cluster) -> tuple[ClusterStatus, dict[str, Any]]:
 
 
 def show(status: ClusterStatus, url: str, console: Console) -> None:
-    """The same three tables as the web page has, and the addresses below them."""
+    """Print the three tables that the web page has, and the addresses below them."""
     for table in (
         _machines(status.machines), _experts(status.experts), _services(status.services)
     ):  # fmt: skip
@@ -90,7 +91,9 @@ def show(status: ClusterStatus, url: str, console: Console) -> None:
         console.print(table_of(status.schedules), end="\n\n")
     for words in status.unknown:
         console.print(Text(words, "yellow"))
-    for name, address in {"Web page": url, **status.links}.items():
+    gateways = [one.url for one in status.services if one.name == MOE_GATEWAY and one.url]
+    api = {"API": f"{gateways[0]}/v1"} if gateways else {}
+    for name, address in {"Web page": url, **api, **status.links}.items():
         console.print(f"{name:<9} {address}", highlight=False, markup=False, soft_wrap=True)
 
 

@@ -38,7 +38,8 @@ def play(
         [PLAYBOOK, "-i", "localhost,", "-c", "local", "-e",
          f"ansible_python_interpreter={sys.executable}", *options, str(book)],
         cwd=ROOT, capture_output=True, text=True, check=False,
-        env=os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "HOME": str(folder)},
+        env=os.environ | {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "HOME": str(folder),
+                          "ANSIBLE_STDOUT_CALLBACK": "default"},
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout + ended.stderr
     answers: list[Any] = json.loads(found.read_text())

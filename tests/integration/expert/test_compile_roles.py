@@ -116,6 +116,7 @@ class Machines:
             cwd=build_engines.REPOSITORY, capture_output=True, text=True, check=False,
             env={
                 **os.environ, "PATH": f"{tools}:{os.environ['PATH']}", "NO_COLOR": "1",
+                "ANSIBLE_STDOUT_CALLBACK": "default",
                 # Ansible writes into $HOME and reads in the home of the user, which may differ.
                 "ANSIBLE_ASYNC_DIR": str(self.folder / "async"),
             },
@@ -154,15 +155,15 @@ def test_one_builder_compiles_and_the_others_copy(machines: Machines) -> None:
     """Ten machines need not each spend an hour on the same result, nor one twice."""
     looked = machines.play("--check")
     assert not machines.root("one").exists()
-    assert looked.did("Say what a check leaves out") == ["one"]
+    assert looked.did("Report the build that check mode skips") == ["one"]
 
     # The source comes from where its project publishes it, as it does at home.
     with machines.published() as url:
         source = {"llama.cpp": machines.source(url)}
         first = machines.play(llama_cpp_archive="", sources=source)
-    assert first.did("Fetch the source") == ["one"]
-    assert first.did("Compile, which takes ten minutes to an hour") == ["one"]
-    assert first.did("Unpack") == ["two"]
+    assert first.did("Download the source archive of llama.cpp") == ["one"]
+    assert first.did("Compile the source of llama.cpp") == ["one"]
+    assert first.did("Unpack the program archive") == ["two"]
     for name in ("one", "two"):
         for program in ("llama-server", "ggml-rpc-server"):
             subprocess.run([machines.root(name) / "current" / "bin" / program], check=True)
@@ -175,8 +176,8 @@ def test_one_builder_compiles_and_the_others_copy(machines: Machines) -> None:
     shutil.rmtree(machines.root("two"))
     shutil.rmtree(machines.folder / "controller")
     later = machines.play()
-    assert later.did("Compile, which takes ten minutes to an hour") == []
-    assert later.did("Unpack") == ["two"]
+    assert later.did("Compile the source of llama.cpp") == []
+    assert later.did("Unpack the program archive") == ["two"]
 
 
 @pytest.mark.extended
@@ -187,7 +188,7 @@ def test_source_that_is_not_the_pinned_one_is_refused(machines: Machines) -> Non
         refused = machines.play(fails=True, llama_cpp_archive="", sources=wrong)
 
     assert "checksum" in refused.output
-    assert refused.did("Unpack the source") == []
+    assert refused.did("Unpack the source archive") == []
     assert not (machines.root("one") / "current").exists()
 
 
@@ -206,7 +207,7 @@ def test_prebuilt_tree_replaces_compiling_and_the_last_result_is_kept(machines: 
     (tree / "stamp").write_text("1" * 64, encoding="ascii")
     machines.play(llama_cpp_prebuilt=str(tree))
 
-    assert sorted(taken.did("Unpack")) == ["one", "two"]
+    assert sorted(taken.did("Unpack the program archive")) == ["one", "two"]
     assert again.changed == [0, 0]
     kept = {folder.name for folder in machines.root("one").iterdir() if not folder.is_symlink()}
     assert kept == {compiled, machines.current("one")} == {compiled, "prebuilt-" + "1" * 16}
@@ -227,9 +228,9 @@ def test_what_was_cut_short_is_never_taken_for_whole(machines: Machines) -> None
     half_unpacked = machines.play(fails=True, disk_kb=5_000, llama_cpp_prebuilt=str(tree))
     machines.play(llama_cpp_prebuilt=str(tree))
 
-    assert "Call it packed" not in half_packed.output
-    assert half_unpacked.did("Call it packed") == ["one"]
-    assert half_unpacked.did("Unpack") == []
+    assert "Rename the packed archive to the final name" not in half_packed.output
+    assert half_unpacked.did("Rename the packed archive to the final name") == ["one"]
+    assert half_unpacked.did("Unpack the program archive") == []
     for name in ("one", "two"):
         current = machines.root(name) / "current"
         assert (current / "complete").exists()

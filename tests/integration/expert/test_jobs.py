@@ -2,6 +2,7 @@
 
 import getpass
 import json
+import os
 import re
 import subprocess
 import sys
@@ -222,7 +223,7 @@ def test_roles_deploy_what_the_lists_say_and_then_leave_it_alone(
     said = [
         subprocess.run(
             [*command, *options], cwd=build_engines.REPOSITORY, capture_output=True, text=True,
-            check=False,
+            check=False, env={**os.environ, "ANSIBLE_STDOUT_CALLBACK": "default"},
         ).stdout
         for options in (["--check", "--diff"], [], [])
     ]  # fmt: skip

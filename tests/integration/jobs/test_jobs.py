@@ -118,7 +118,8 @@ def test_one_click_of_the_job_writes_a_backup_and_another_shows_the_status(
     action = ("action", "-job=pipecatapp", "-group=agent", "-task=agent")
 
     told = cluster.command(*action, "backup", given="")
-    status = cluster.command(*action, "status", given="")
+    # On a busy machine a probe may be late, and then the status is shown as unhealthy.
+    status = cluster.command(*action, "status", given="", codes=(0, 1))
 
     [file] = (cluster.state / "backups").glob("by-hand-*.tar.gz")
     assert f"Written: {file}" in " ".join(told.split())

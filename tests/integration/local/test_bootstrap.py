@@ -98,6 +98,22 @@ def test_second_start_changes_nothing_and_installs_nothing(clone: Clone) -> None
     assert clone.stamps() == before
 
 
+def test_hearth_is_a_command_after_the_first_start(clone: Clone) -> None:
+    """Pages say `hearth status`, and a file of somebody else with that name stays."""
+    link = clone.home / ".local/bin/hearth"
+    assert link.readlink() == clone.venv / "bin/hearth"
+
+    link.unlink()
+    anew = clone.bootstrap("--run-local", "--help")
+    link.unlink()
+    link.write_text("mine")
+    kept = clone.bootstrap("--run-local", "--help")
+
+    assert f"Linked {link} to this checkout" in anew.stderr
+    assert f'export PATH="{link.parent}:$PATH"' in anew.stderr
+    assert (kept.returncode, kept.stderr, link.read_text()) == (0, "", "mine")
+
+
 @pytest.mark.proves("004-33")
 def test_options_and_exit_code_of_hearth_up_pass_through(clone: Clone) -> None:
     """Whoever knows `hearth up` knows `--run-local`."""

@@ -344,7 +344,7 @@ async def test_three_people_speak_at_once_and_each_gets_his_answer(home: Home) -
         "Is there enough milk in the fridge for breakfast?": "There is half of a bottle.",
     }
     for_all = threading.Event()
-    for word, answer in zip(("France", "planets", "milk"), people.values(), strict=True):
+    for word, answer in zip(("France", "planets", "breakfast"), people.values(), strict=True):
         home.house.model.when(word).say(answer, held=for_all)
     voices = [home.voice_of(question) for question in people]
 

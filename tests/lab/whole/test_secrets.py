@@ -11,7 +11,7 @@ from hearth.cluster import vault
 from hearth.lab.lab import Lab
 from tests.lab.layers import kv
 from tests.lab.playbooks import PASSWORD, Ran, play, secrets
-from tests.lab.whole.asking import agents
+from tests.lab.whole.asking import Unsettled, agents, patiently, settle
 
 pytestmark = [
     pytest.mark.hosts,
@@ -20,8 +20,10 @@ pytestmark = [
     pytest.mark.timeout(1500),
 ]
 EXTENDED_INPUTS = [
-    "secrets.yaml", "group_vars/all/main.yaml", "ansible/plugins/**", "ansible/roles/consul/**",
-    "ansible/roles/nomad/**", "hearth/cluster/acl/**", "hearth/cluster/secrets.py",
+    "rotate_secrets.yaml", "secrets.yaml", "group_vars/all/main.yaml", "ansible/plugins/**",
+    "ansible/playbooks/tasks/**", "ansible/roles/certificate/**", "ansible/roles/consul/**",
+    "ansible/roles/nomad/**", "hearth/cluster/acl/**", "hearth/cluster/endpoint.py",
+    "hearth/cluster/secrets.py",
 ]  # fmt: skip
 
 RECIPE = re.compile(r"as root on the leader \(([0-9.]+):\d+\): `(echo \d+ > \S+)`")
@@ -67,3 +69,35 @@ def _without_management_tokens() -> bytes:
     text = StringIO()
     YAML().dump(kept, text)
     return text.getvalue().encode()
+
+
+def test_all_secrets_are_replaced_while_another_machine_leads(cluster: Lab) -> None:
+    """The controller asks the first machine, which then has to ask the leader."""
+    before = secrets()
+    _take_leadership_from(cluster, "node1")
+
+    ran = play(cluster, "-e", "rotate=all", playbook="rotate_secrets.yaml")
+
+    after = secrets()
+    assert "Replaced: " in ran.output
+    assert set(after) == set(before)
+    assert [name for name in after if after[name] == before[name]] == []
+    settle(cluster)
+
+
+def _take_leadership_from(lab: Lab, name: str) -> None:
+    """Have other machines lead Consul and Nomad."""
+    node, asked = lab.node(name), next(node for node in lab.nodes() if node.name != name)
+    node.ssh("systemctl stop consul nomad")
+
+    def others_lead() -> None:
+        with agents(lab, asked) as (consul, nomad):
+            leaders = [consul.leader(), nomad.leader()]
+        if not all(leaders) or any(leader.startswith(f"{node.address}:") for leader in leaders):
+            raise Unsettled(f"the leaders are {leaders}")
+
+    try:
+        patiently(others_lead)
+    finally:
+        node.ssh("systemctl start consul nomad")
+    settle(lab)

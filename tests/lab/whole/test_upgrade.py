@@ -22,8 +22,8 @@ HIGHER = "90.0.0"
 VERSION = "basename $(readlink /opt/hearth/current)"
 PROGRAM = "sha256sum $(readlink -f /usr/local/bin/nomad)"
 READ_ONLY = "mount --bind /opt /opt && mount -o remount,bind,ro /opt"
-BROUGHT = "TASK [hearth_release : Say that"
-IN_TURN = "PLAY [One machine after the other]"
+BROUGHT = "TASK [hearth_release : Mark the"
+IN_TURN = "PLAY [Upgrade one machine at a time]"
 OF_A_RELEASE = ("llama-expert-general", "moe-gateway", "pipecatapp", "speech-stt", "speech-tts")
 
 

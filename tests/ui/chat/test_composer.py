@@ -178,6 +178,7 @@ def test_settings_of_a_conversation_are_sent_with_its_turns_and_kept(seeing: Vis
     ended(page.get_by_test_id("turn"))
     assert "temperature" not in seeing.house.model.requests[-1].body
     page.get_by_test_id("new-chat").click()
+    expect(page.get_by_test_id("turn")).to_have_count(0)
     ended(say(page, "Hello again"))
     assert "Rhyme." not in str(seeing.house.model.requests[-1].body)
 

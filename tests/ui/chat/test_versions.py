@@ -107,6 +107,7 @@ def test_pinned_conversation_is_first_also_after_newer_ones(visitor: Visitor) ->
     """The menu pins and unpins; the list says which are pinned."""
     page = asked(visitor)
     page.get_by_test_id("new-chat").click()
+    expect(page.get_by_test_id("turn")).to_have_count(0)
     ended(say(page, "Newer"))
     rows = page.get_by_test_id("conversation")
     expect(rows.first).to_contain_text("Newer")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -102,6 +103,9 @@ def test_inventory_leads_to_the_cluster(empty_house: House, tmp_path: Path) -> N
 
     assert code == 0, told
     assert "moe-gateway" in told
+    assert re.search(r"^API +http\S+/v1$", told, re.MULTILINE)
+    assert f"in {tmp_path / 'test.vault.yaml'}, encrypted" in " ".join(told.split())
+    assert str(key) not in told
 
 
 def test_page_about_a_cluster_works_as_written(
@@ -146,6 +150,27 @@ def _bash(text: str, folder: Path) -> str:
     )  # fmt: skip
     assert ended.returncode == 0, ended.stdout
     return ended.stdout
+
+
+@pytest.mark.parametrize(
+    ("password", "reason"),
+    [(None, "their password is not known here"), ("wrong", "the given password is not theirs")],
+)
+def test_secrets_that_cannot_be_opened_are_told_with_the_remedy(
+    tmp_path: Path, password: str | None, reason: str
+) -> None:
+    """Ansible prints thirty lines about it, of which the last is a bracket."""
+    inventory = tmp_path / "home.yaml"
+    inventory.write_text(INVENTORY.format(port=9))
+    SecretFile(tmp_path / "test.vault.yaml", "correct horse").ensure({"api_key": "api_key"})
+    (tmp_path / "password").write_text(password or "")
+    named = {"HEARTH_VAULT_PASSWORD_FILE": str(tmp_path / "password")} if password else {}
+
+    code, told = invoke("status", "-i", str(inventory), **named)
+
+    assert code == 1
+    assert reason in told
+    assert "name it in HEARTH_VAULT_PASSWORD_FILE" in " ".join(told.split())
 
 
 def test_inventory_without_a_cluster_is_said(tmp_path: Path) -> None:

@@ -310,11 +310,17 @@ def test_each_attempt_asks_the_next_model_and_a_person_is_last(
     ]  # fmt: skip
 
 
+@pytest.fixture
+def three_slots(empty_house: House) -> None:
+    """One expert with three free slots, before the agent reads the experts at its start."""
+    with_experts(empty_house, "coder", slots=3)
+
+
+@pytest.mark.usefixtures("three_slots")
 def test_free_slots_give_several_patches_and_the_right_one_is_applied(
     hearth: Hearth, empty_house: House, repo: Path
 ) -> None:
     """Each is tested in its own copy of the code; only one of three is right."""
-    with_experts(empty_house, "coder", slots=3)
     empty_house.model.when("").say(WRONG).say(RIGHT).say(IN_TEST)
 
     done = hearth("code", "fix", COMMAND, "--repo", str(repo), "--json")

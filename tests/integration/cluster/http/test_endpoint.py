@@ -38,6 +38,38 @@ def test_first_election_is_waited_for() -> None:
     assert len(agent.requests) == 2
 
 
+def test_bootstrap_is_repeated_until_a_new_leader_has_its_policies() -> None:
+    """Right after an election Consul does not know the policy of its first token yet."""
+    missing = (
+        "failed inserting bootstrap token: No such policy with ID"
+        " 00000000-0000-0000-0000-000000000001"
+    )
+    with ScriptedAgent() as agent:
+        agent.answer("GET", "/v1/acl/token/self", "ACL token not found", status=403)
+        agent.answer("PUT", "/v1/acl/bootstrap", missing, status=500)
+        agent.answer("PUT", "/v1/acl/bootstrap", {"SecretID": SECRET, "AccessorID": "a"})
+
+        assert bootstrap_consul(Endpoint(agent.url), SECRET)
+
+    assert [r.path for r in agent.requests].count("/v1/acl/bootstrap") == 2
+
+
+@pytest.mark.parametrize("lost", ["rpc error: EOF", "rpc error making call: EOF"])
+def test_read_is_repeated_where_the_connection_to_the_leader_was_closed(lost: str) -> None:
+    """A leader that reads its new certificate closes the connections of the other servers."""
+    with ScriptedAgent() as agent, Nomad(Endpoint(agent.url, leader_timeout=60)) as nomad:
+        agent.answer("GET", "/v1/jobs", lost, status=500)
+        agent.answer("GET", "/v1/jobs", [])
+        agent.answer("PUT", "/v1/var/x", lost, status=500)
+
+        assert nomad.jobs() == []
+        # The leader may have written it before the connection was closed.
+        with pytest.raises(Refused, match=lost):
+            nomad.put_variable("x", {"a": "b"})
+
+    assert [r.method for r in agent.requests] == ["GET", "GET", "PUT"]
+
+
 def test_question_to_servers_without_a_leader_is_asked_again() -> None:
     """A server restarts while jobs are planned: an upgrade goes on where it was."""
     with ScriptedAgent() as agent, Nomad(Endpoint(agent.url, leader_timeout=60)) as nomad:
