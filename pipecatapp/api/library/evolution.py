@@ -91,19 +91,19 @@ async def start(body: CampaignOrder, runner: WithRunner, address: OwnAddress) ->
     return Started(campaign=await runner.start(body, address))
 
 
-@router.post("/{id}/pause", status_code=204)
+@router.post("/{id}/pause", status_code=202)
 async def pause(id: Id, runner: WithRunner) -> None:
     """End the process of a campaign; it goes on from its files with `resume`."""
     await runner.pause(id)
 
 
-@router.post("/{id}/resume", status_code=204)
+@router.post("/{id}/resume", status_code=202)
 async def resume(id: Id, runner: WithRunner, address: OwnAddress) -> None:
     """Go on with a paused campaign."""
     await runner.resume(id, address)
 
 
-@router.post("/{id}/stop", status_code=204)
+@router.post("/{id}/stop", status_code=202)
 async def stop(id: Id, runner: WithRunner) -> None:
     """End a campaign for ever; what it found stays."""
     await runner.stop(id)

@@ -113,7 +113,7 @@ def questions() -> list[Case]:
     ]  # fmt: skip
 
 
-def divided(cases: Sequence[Case]) -> tuple[list[Case], list[Case]]:
+def divided(cases: list[Case]) -> tuple[list[Case], list[Case]]:
     """Return the cases of the campaign, and those that it never sees: every third one."""
     held_out = cases[::3][:HELD_OUT]
     unseen = {case.id for case in held_out}
