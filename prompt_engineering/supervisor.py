@@ -1,4 +1,4 @@
-"""`python -m prompt_engineering.supervisor`: adapt to the failures of a home, again and again."""
+"""`python -m prompt_engineering.supervisor`: adapt to failures and watch promoted prompts."""
 
 import asyncio
 from typing import Annotated
@@ -7,8 +7,9 @@ import typer
 
 from pipecatapp.cli.exit_codes import DONE, finish
 from pipecatapp.client import connect
-from prompt_engineering.cli import StateOption, checked
+from prompt_engineering.cli import StateOption, checked, regret_text
 from prompt_engineering.opening import Options
+from prompt_engineering.regret import watch_promotions
 from prompt_engineering.watching import handle_failures
 
 
@@ -41,6 +42,8 @@ async def _supervise(options: Options, every: float) -> int:
             for one in await handle_failures(client, options, model=options.model):
                 action = one.reflection.action
                 typer.echo(f"{one.failure.run} {action}: {one.reflection.reason} {one.message}")
+            for regret in await watch_promotions(client, options.folder):
+                typer.echo(regret_text(regret.model_dump()))
         if not every:
             return DONE
         await asyncio.sleep(every)

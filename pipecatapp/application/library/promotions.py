@@ -32,6 +32,9 @@ log = structlog.get_logger()
 SHOWN_FILES: Final = ("campaign", "gate", "proposal")
 """Files of a campaign that are shown beside its candidates."""
 
+REGRET: Final = ("prompt", "decision", "evidence")
+"""Fields of a comparison that are shown."""
+
 
 class UnknownCampaign(LookupError):
     """No campaign has this id. Look at the list of campaigns."""
@@ -54,10 +57,14 @@ class ProposalOutdated(ValueError):
 
 
 class CampaignList(BaseModel):
-    """All campaigns, the newest first, and what is live."""
+    """All campaigns, the newest first, and what is live.
+
+    `regrets`: by prompt, how live runs with the promoted version compare with the one before.
+    """
 
     campaigns: list[dict[str, Any]]
     promotions: list[Promotion]
+    regrets: dict[str, dict[str, Any]] = {}
 
 
 class CampaignArchive(BaseModel):
@@ -80,7 +87,14 @@ class PromotionService:
         found = [one for one in map(_json, self._campaigns.glob("*/campaign.json")) if one]
         found.sort(key=lambda one: str(one.get("created")), reverse=True)
         live = [read_promotion(file) for file in sorted(self._promoted.glob("[!.]*.json"))]
-        return CampaignList(campaigns=found, promotions=live)
+        regrets = {one.prompt: regret for one in live if (regret := self._regret(one))}
+        return CampaignList(campaigns=found, promotions=live, regrets=regrets)
+
+    def _regret(self, promotion: Promotion) -> dict[str, Any] | None:
+        """Return the comparison of live runs; None without one for this very promotion."""
+        found = _json(self._state / "evolution" / "regret" / f"{promotion.prompt}.json")
+        same = found and (found["campaign"], found["at"]) == (promotion.campaign, promotion.at)
+        return {name: found[name] for name in REGRET} if found and same else None
 
     def archive(self, campaign: str) -> CampaignArchive:
         """Return one campaign with all of its candidates.

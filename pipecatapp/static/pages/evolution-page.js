@@ -21,6 +21,7 @@ const LOOK_SECONDS = 2
 class EvolutionPage extends HTMLElement {
   #found = null // the campaign that is shown, as the API gives it
   #live = []
+  #regrets = {} // how live runs compare with the prompt before, by promoted prompt
   #states = {} // what each campaign does now, by its name
   #chosen = null // the id of the candidate that is shown
   #stopLooking = () => {}
@@ -51,8 +52,9 @@ class EvolutionPage extends HTMLElement {
 
   async #load(wanted) {
     try {
-      const { campaigns, promotions, states } = await get("/api/evolution")
+      const { campaigns, promotions, regrets, states } = await get("/api/evolution")
       this.#live = promotions
+      this.#regrets = regrets
       this.#states = states
       if (!campaigns.length) return this.#nothing()
       this.choice.hidden = this.graph.hidden = false
@@ -102,6 +104,8 @@ class EvolutionPage extends HTMLElement {
     const parts = [h("p", {}, gate ? DECISIONS[gate.decision] : "The gate has not run. A score on search cases is no result.")]
     if (proposal) parts.push(h("p", { testid: "evidence" }, evidenceText(proposal)))
     if (live) parts.push(h("p", {}, `Live, confirmed by ${live.by}.`))
+    const regret = live && this.#regrets[live.prompt]
+    if (regret) parts.push(h("p", { testid: "regret" }, regretText(regret)))
     if (live && !this.#readonly) parts.push(h("button", { type: "button", class: "button", testid: "rollback", onclick: () => this.#rollBack(live) }, "Roll back"))
     else if (proposal && !this.#readonly) parts.push(h("button", { type: "button", class: "button primary", testid: "promote", onclick: () => this.#promote(proposal) }, "Promote"))
     this.state.replaceChildren(...parts, ...this.#controls())
@@ -218,6 +222,11 @@ class EvolutionPage extends HTMLElement {
 
 function evidenceText({ candidate, evidence }) {
   return `${candidate}: on ${evidence.pairs} unseen cases the new prompt passed ${evidence.new_passed} and the live one ${evidence.old_passed} (${evidence.wins} only the new one, ${evidence.losses} only the live one). Evidence e = ${evidence.e}; 20 is needed. Tokens: ${evidence.cost} times.`
+}
+
+function regretText({ decision, evidence }) {
+  const words = `Live runs compared with the prompt before: ${evidence.pairs} (${evidence.wins} passed only with the promoted one, ${evidence.losses} only with the old one); e = ${evidence.e}.`
+  return decision === "roll_back" ? `${words} Rollback is proposed: decide with the button.` : words
 }
 
 /** The ids of a candidate and of all candidates that it comes from. */
