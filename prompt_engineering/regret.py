@@ -1,9 +1,9 @@
 """Watch promoted prompts: one in ten live runs also runs with the prompt before the promotion.
 
-A run is compared only when it could be repeated without any effect: all of its steps were pure, read
-or asked a model, and it belongs to no conversation, which a repetition would find changed. Both runs
-are judged by the checks that all cases of the workflow have in common. When the evidence for the
-promoted prompt falls below 0.05 the rollback is proposed; a person decides.
+A run is compared only if a repetition has no effect: all of its steps were pure, read something or
+asked a model, and it belongs to no conversation, which has changed since then. Both runs are judged
+by the checks that all cases of the workflow have in common. When the evidence for the promoted
+prompt falls below 0.05, the rollback is proposed; a person decides.
 """
 
 import hashlib

@@ -14,6 +14,7 @@ from prompt_engineering.archive_server import server_of
 from prompt_engineering.campaign import Proposal, Settings
 from prompt_engineering.gate import Gate, Pair
 from prompt_engineering.genome import Genome, diff_of
+from prompt_engineering.regret import LivePair, Regret
 from tests.integration.agent.evolution.conftest import SEED, system_of, write_classify
 from tests.ui.conftest import Visitor, faults
 
@@ -138,6 +139,36 @@ def test_proposal_becomes_live_only_when_a_person_confirms_it(evolution: Visitor
     page.get_by_test_id("rollback").click()
     page.get_by_test_id("dialog-confirm").click()
     expect(page.get_by_test_id("promote")).to_be_visible()
+    assert live(evolution) == PROMPT
+
+
+def test_page_proposes_the_rollback_of_a_prompt_that_is_worse_in_live_runs(
+    evolution: Visitor,
+) -> None:
+    """The counts of the live runs are shown, and the decision is the person's."""
+    with evolution.house.client() as client:
+        promotion = client.post("/api/evolution/answer-001/promote", json={"by": "Ada"}).json()
+    known = {name: promotion[name] for name in ("prompt", "campaign", "at")}
+    regret = Regret.model_validate(known)
+    for number in range(5):
+        pair = LivePair(run=f"r{number}", old_run=f"o{number}", new=False, old=True)
+        regret = regret.with_pair(pair)
+    file = evolution.house.state / "evolution" / "regret" / "answer.json"
+    file.parent.mkdir()
+    file.write_text(regret.model_dump_json())
+    page = evolution.enter()
+    page.get_by_test_id("nav-status").click()
+    page.get_by_test_id("tab-evolution").click()
+
+    expect(page.get_by_test_id("regret")).to_contain_text("5 only with the old one); e = 0.0312.")
+    expect(page.get_by_test_id("regret")).to_contain_text("Rollback is proposed")
+    assert faults(page) == []
+    assert live(evolution) == BETTER
+    page.get_by_test_id("rollback").click()
+    page.get_by_test_id("dialog-confirm").click()
+
+    expect(page.get_by_test_id("promote")).to_be_visible()
+    expect(page.get_by_test_id("regret")).to_have_count(0)
     assert live(evolution) == PROMPT
 
 

@@ -12,12 +12,15 @@ from prompt_engineering.regret import common_checks, is_sampled, read_regret, wa
 from tests.integration.agent.conftest import House
 from tests.integration.agent.evolution.conftest import (
     PROMPT,
+    WORKFLOW,
     client_of,
     options_of,
     system_of,
 )
 
 EVERY = 1
+NOTE = """  - {id: note, use: note.save, with: {text: "{{ reply.text }}"}}
+outputs:"""
 
 
 async def promoted(house: House, client: Client) -> None:
@@ -91,20 +94,25 @@ async def test_good_prompt_stays_and_each_run_is_compared_once(started: House) -
 
 
 async def test_runs_with_effects_in_conversations_or_of_other_prompts_are_not_repeated(
-    started: House,
+    classify_house: House,
 ) -> None:
     """Such a run would change something, or would not be the same."""
-    house = started
-    house.model.when(lambda request: request.messages[-1].role == "tool").say("Saved.")
-    house.model.when("remember").call_tool("note_save", {"text": "Figs are sweet."})
-    async with client_of(house) as client:
-        await promoted(house, client)
-        await live_run(client, "A fig?", conversation="talk")
-        await live_run(client, "remember figs", "agent-turn")
-        asked = len(house.model.requests)
+    house = classify_house
+    noting = WORKFLOW.replace("id: classify", "id: noting").replace("outputs:", NOTE)
+    (house.state / "workflows" / "noting.yaml").write_text(noting)
+    house.model.when(lambda _request: True).say("Yes.")
+    with house.running():
+        async with client_of(house) as client:
+            await promoted(house, client)
+            await live_run(client, "A fig?", conversation="talk")
+            await live_run(client, "A date?", "noting")
+            await live_run(client, "A plum?", "agent-turn")
+            notes = (await client.request("GET", "/api/notes"))["notes"]
+            asked = len(house.model.requests)
 
-        assert await watch_promotions(client, house.state / "evolution", share=EVERY) == []
+            assert await watch_promotions(client, house.state / "evolution", share=EVERY) == []
 
+            assert (await client.request("GET", "/api/notes"))["notes"] == notes != []
     assert len(house.model.requests) == asked
 
 
