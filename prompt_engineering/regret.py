@@ -7,7 +7,7 @@ prompt falls below 0.05, the rollback is proposed; a person decides.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -158,7 +158,7 @@ async def _pair(client: AppClient, folder: Path, promotion: Json, run: str) -> L
     return LivePair(run=run, old_run=old.run, new=passed, old=old.passed)
 
 
-def common_checks(folder: Path, workflow: str) -> Sequence[Check]:
+def common_checks(folder: Path, workflow: str) -> tuple[Check, ...]:
     """Return the checks that every case of a workflow has; at least that a run ends as done."""
     cases = [one for one in read_cases([folder]) if one.workflow == workflow]
     shared = cases[0].checks if cases else ()

@@ -99,8 +99,8 @@ async def restart_unhealthy(
 ) -> list[str]:
     """Restart each service that is down, and wait until it is healthy; say what was done.
 
-    A service that is down because of another one, or because its machine is away, is left alone;
-    jobs that ended or were stopped are no services. Raises `RequestFailed`.
+    A service that is down because of another one, or because its machine is away, is left alone. A
+    job that ended or was stopped is not listed. Raises `RequestFailed`.
     """
     status = await client.request("GET", "/api/status")
     now = now or datetime.now(UTC)

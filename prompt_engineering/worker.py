@@ -32,7 +32,7 @@ INVALID: Final = 2
 
 
 class Order(BaseModel):
-    """What to do, and how to reach the instance. `campaign` is empty for a new one."""
+    """The work, and the way to the instance. `campaign` is empty for a new one."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -54,7 +54,7 @@ OwnAddress = Annotated[str, Depends(address_of)]
 
 
 class Campaigns(CampaignList):
-    """`states`: what each campaign does now, by its name."""
+    """`states`: the state of each campaign, by its name."""
 
     states: dict[str, CampaignState]
 
@@ -73,7 +73,7 @@ class Confirmation(BaseModel):
 
 @router.get("")
 def list_campaigns(promotions: WithPromotions, runner: WithRunner) -> Campaigns:
-    """All campaigns, the newest first, what each does, and the promoted prompts that are live."""
+    """All campaigns, the newest first, with their states, and the promoted prompts that are live."""
     found = promotions.campaigns()
     names = [str(one["campaign"]) for one in found.campaigns]
     return Campaigns(**dict(found), states={name: runner.state(name) for name in names})
@@ -81,7 +81,7 @@ def list_campaigns(promotions: WithPromotions, runner: WithRunner) -> Campaigns:
 
 @router.post("/estimate")
 async def estimate(body: CampaignOrder, runner: WithRunner, address: OwnAddress) -> CampaignCost:
-    """What a campaign would cost; nothing is run or written."""
+    """Estimate the cost of a campaign; nothing is run or written."""
     return await runner.estimate(body, address)
 
 

@@ -70,7 +70,7 @@ class CampaignCost(BaseModel):
 
 
 class CampaignState(BaseModel):
-    """What a campaign does now. `error` is why its last process failed."""
+    """The state of a campaign. `error` is why its last process failed."""
 
     state: State
     error: str = ""
