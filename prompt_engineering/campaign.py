@@ -127,7 +127,8 @@ class Campaign:
             decision=gate.decision if gate else None,
             tokens=self.tokens,
         )
-        self.archive.write("result", result)
+        if self.archive.read("result", Result) != result:
+            self.archive.write("result", result)
         return result
 
     @property

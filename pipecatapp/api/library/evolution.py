@@ -73,7 +73,7 @@ class Confirmation(BaseModel):
 
 @router.get("")
 def list_campaigns(promotions: WithPromotions, runner: WithRunner) -> Campaigns:
-    """All campaigns, the newest first, with their states, and the promoted prompts that are live."""
+    """All campaigns, the newest first, with their states, and the promoted prompts."""
     found = promotions.campaigns()
     names = [str(one["campaign"]) for one in found.campaigns]
     return Campaigns(**dict(found), states={name: runner.state(name) for name in names})
