@@ -75,7 +75,7 @@ class Confirmation(BaseModel):
 def list_campaigns(promotions: WithPromotions, runner: WithRunner) -> Campaigns:
     """All campaigns, the newest first, with their states, and the promoted prompts."""
     found = promotions.campaigns()
-    names = [str(one["campaign"]) for one in found.campaigns]
+    names = [str(one.get("campaign")) for one in found.campaigns]
     return Campaigns(**dict(found), states={name: runner.state(name) for name in names})
 
 

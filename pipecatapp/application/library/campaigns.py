@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from hearth.files import write_atomic
 from hearth.service.state import is_locked
 from pipecatapp.application.library.promotion_records import ID
-from pipecatapp.application.library.promotions import UnknownCampaign
+from pipecatapp.application.library.promotions import UnknownCampaign, object_in
 from pipecatapp.workflow.storage import now
 
 log = structlog.get_logger()
@@ -203,17 +203,17 @@ class CampaignRunner:
 
     def _head(self, campaign: str) -> Json:
         head = self._folder / "campaigns" / campaign / "campaign.json"
-        if not re.fullmatch(ID, campaign) or not head.exists():
-            raise UnknownCampaign(f"There is no campaign {campaign!r}.")
-        found: Json = json.loads(head.read_bytes())
+        found = object_in(head) if re.fullmatch(ID, campaign) else None
+        if found is None:
+            raise UnknownCampaign(f"There is no campaign {campaign!r}, or its file is damaged.")
         return found
 
 
 def _has_ended(folder: Path) -> bool:
     if (folder / "result.json").exists():
         return True
-    gate = folder / "gate.json"
-    return gate.exists() and json.loads(gate.read_bytes()).get("decision") in ENDED
+    gate = object_in(folder / "gate.json")
+    return gate is not None and gate.get("decision") in ENDED
 
 
 async def _answer(process: Process) -> Json:

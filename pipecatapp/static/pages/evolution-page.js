@@ -23,6 +23,7 @@ class EvolutionPage extends HTMLElement {
   #live = []
   #regrets = {} // how live runs compare with the prompt before, by promoted prompt
   #states = {} // what each campaign does now, by its name
+  #seen = "" // what the last look has read
   #chosen = null // the id of the candidate that is shown
   #stopLooking = () => {}
 
@@ -50,7 +51,7 @@ class EvolutionPage extends HTMLElement {
     if (campaign && campaign !== this.choice.value) this.#open(campaign)
   }
 
-  async #load(wanted) {
+  async #load(wanted, options) {
     try {
       const { campaigns, promotions, regrets, states } = await get("/api/evolution")
       this.#live = promotions
@@ -59,7 +60,7 @@ class EvolutionPage extends HTMLElement {
       if (!campaigns.length) return this.#nothing()
       this.choice.hidden = this.graph.hidden = false
       this.choice.replaceChildren(...campaigns.map((each) => h("option", { value: each.campaign }, `${each.campaign} (${each.genome.prompt})`)))
-      await this.#open(wanted ?? campaigns[0].campaign)
+      await this.#open(wanted ?? campaigns[0].campaign, options)
     } catch (error) {
       this.state.replaceChildren(problem("The campaigns cannot be read", error.message))
     }
@@ -69,9 +70,22 @@ class EvolutionPage extends HTMLElement {
   async #look() {
     const name = this.#found?.campaign.campaign
     if (!["running", "elsewhere"].includes(this.#states[name]?.state)) return
+    const seen = await this.#read(name)
+    if (!seen || seen === this.#seen || name !== this.#found.campaign.campaign) return
+    this.#seen = seen
     const chosen = this.#chosen
-    await this.#load(name)
+    await this.#load(name, { keepView: true })
     if (chosen) this.#choose(chosen)
+  }
+
+  /** All that is shown of a campaign, as a text to compare; null after an error, which is shown. */
+  async #read(name) {
+    try {
+      return JSON.stringify(await Promise.all([get("/api/evolution"), get(`/api/evolution/${encodeURIComponent(name)}`)]))
+    } catch (error) {
+      this.state.replaceChildren(problem("The campaign cannot be read", error.message))
+      return null
+    }
   }
 
   #nothing() {
@@ -80,7 +94,7 @@ class EvolutionPage extends HTMLElement {
     this.state.replaceChildren(emptyState("graph", "No campaigns yet", "Write cases for a prompt, then start a campaign here or with: hearth evolve run PROMPT"))
   }
 
-  async #open(campaign) {
+  async #open(campaign, { keepView = false } = {}) {
     try {
       this.#found = await get(`/api/evolution/${encodeURIComponent(campaign)}`)
     } catch (error) {
@@ -89,7 +103,7 @@ class EvolutionPage extends HTMLElement {
     this.choice.value = campaign
     if (!this.#readonly) rewrite(evolutionAddress(campaign))
     const { candidates, proposal } = this.#found
-    this.graph.show(candidates, ancestors(candidates, this.#promotion()?.candidate ?? proposal?.candidate))
+    this.graph.show(candidates, ancestors(candidates, this.#promotion()?.candidate ?? proposal?.candidate), { keepView })
     this.#showState()
     this.#choose(proposal?.candidate ?? candidates[0]?.id)
   }
