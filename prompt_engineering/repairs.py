@@ -12,8 +12,9 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -32,8 +33,14 @@ HEALTHY_SECONDS: Final = 180.0
 LOAD_SECONDS: Final = 1800.0
 LOOK_SECONDS: Final = 1.0
 
-Kind = Literal["restart", "more_memory"]
 Json = Mapping[str, Any]
+
+
+class Kind(StrEnum):
+    """A repair that a person can allow; named as the action of a reflection."""
+
+    RESTART = "restart"
+    MORE_MEMORY = "more_memory"
 
 
 class Attempt(BaseModel):
@@ -95,19 +102,21 @@ async def restart_unhealthy(
     folder: Path,
     *,
     now: datetime | None = None,
-    grace: timedelta = GRACE,
+    grace: timedelta | None = None,
 ) -> list[str]:
     """Restart each service that is down, and wait until it is healthy; say what was done.
+
+    `grace` is how long it has to be down, by default `GRACE`.
 
     A service that is down because of another one, or because its machine is away, is left alone. A
     job that ended or was stopped is not listed. Raises `RequestFailed`.
     """
     status = await client.request("GET", "/api/status")
-    now = now or datetime.now(UTC)
+    now, least = now or datetime.now(UTC), GRACE if grace is None else grace
     return [
         await _restart(client, folder, service, now)
         for service in _down(status)
-        if now - datetime.fromisoformat(service["since"]) >= grace
+        if now - datetime.fromisoformat(service["since"]) >= least
     ]
 
 

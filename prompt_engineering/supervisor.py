@@ -49,7 +49,7 @@ def supervise(
 async def _supervise(options: Options, every: float, allowed: Set[Kind]) -> int:
     while True:
         async with connect(options.state_dir) as client:
-            if "restart" in allowed:
+            if Kind.RESTART in allowed:
                 for line in await restart_unhealthy(client, options.folder):
                     typer.echo(line)
             for one in await handle_failures(client, options, model=options.model, allowed=allowed):

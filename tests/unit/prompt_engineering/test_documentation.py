@@ -43,7 +43,7 @@ def test_guide_names_the_options_and_limits_of_the_code() -> None:
     page = sections("howto/evolve-prompts.md")
     adapting, running = page["Adapt to a failure"], page["Run a campaign"]
 
-    assert [kind for kind in get_args(Kind) if f"`--allow {kind}`" not in adapting] == []
+    assert [kind for kind in Kind if f"`--allow {kind}`" not in adapting] == []
     assert f"at most {NUMBERS[MOST_ATTEMPTS]} campaigns" in adapting
     assert f"at most {NUMBERS[MOST_REPAIRS]} a day" in adapting
     assert [method for method in METHODS if f"`{method}`" not in running] == []

@@ -1,5 +1,6 @@
 """Repairs that the supervisor performs, on real processes of a local instance."""
 
+import asyncio
 import os
 import shutil
 import signal
@@ -9,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 from ruamel.yaml import YAML
+from typer.testing import CliRunner
 
 from hearth.models.catalogue import FALLBACK, Catalogue, shipped_catalogue
 from hearth.models.pull import pull
 from hearth.models.store import ModelStore
 from hearth.service.state import StateDir, read_instance
 from pipecatapp.client import Client, connect
+from prompt_engineering import repairs
 from prompt_engineering.diagnosis import by_rules, gather
 from prompt_engineering.failures import failure_of
 from prompt_engineering.opening import Options
@@ -26,6 +30,7 @@ from prompt_engineering.repairs import (
     restart_unhealthy,
     serve_smaller,
 )
+from prompt_engineering.supervisor import supervise
 from prompt_engineering.watching import handle_failures
 from tests.integration.agent.conftest import House
 from tests.integration.agent.evolution.conftest import client_of
@@ -159,6 +164,34 @@ async def test_model_that_cannot_be_served_leaves_the_one_before(
     assert read_repairs(folder, "expert").attempts[0].result == result
 
 
+async def test_supervisor_command_repairs_with_permission(
+    tiny: Tiny, empty_house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The option, down to the new process; another repair than the two is refused."""
+    monkeypatch.setattr(repairs, "GRACE", AT_ONCE)
+    gateway = pid_of(tiny.state, "moe-gateway")
+    instance = read_instance(tiny.state)
+    assert instance is not None
+    here = instance.model_copy(update={"web": empty_house.address})
+    tiny.state.instance_file.write_text(here.model_dump_json(), encoding="utf-8")
+    app = typer.Typer()
+    app.command()(supervise)
+    state = ["--state-dir", str(tiny.state.root)]
+    os.kill(gateway, signal.SIGSTOP)
+    try:
+        with empty_house.client() as client:
+            client.get("/api/status").raise_for_status()
+        ran = await asyncio.to_thread(CliRunner().invoke, app, ["--allow", "restart", *state])
+    finally:
+        resumed(gateway)
+    refused = await asyncio.to_thread(CliRunner().invoke, app, ["--allow", "reboot", *state])
+
+    assert ran.exit_code == 0, ran.output
+    assert "was restarted and is healthy." in ran.output
+    assert pid_of(tiny.state, "moe-gateway") != gateway
+    assert refused.exit_code == 2
+
+
 @pytest.fixture
 def two_models(make_tiny: Callable[[], Tiny], tmp_path: Path) -> Iterator[Tiny]:
     """The real `hearth up`, which serves a model that another one is smaller than."""
@@ -203,14 +236,14 @@ async def test_smaller_model_serves_after_a_run_that_used_up_the_memory(two_mode
 
 def test_repairs_of_a_target_pause_and_end() -> None:
     """Ten minutes, twenty minutes, and no fourth repair on one day."""
-    repairs = Repairs(target="moe-gateway@home")
+    record = Repairs(target="moe-gateway@home")
     for minutes, refusal in ((0, None), (9, "00:10"), (10, None), (29, "00:30"), (30, None)):
         now = BEGIN + timedelta(minutes=minutes)
-        found = repairs.refusal(now)
+        found = record.refusal(now)
         assert (found is None) if refusal is None else (refusal in str(found))
         if found is None:
             attempt = Attempt(at=now)
-            repairs = repairs.model_copy(update={"attempts": (*repairs.attempts, attempt)})
+            record = record.model_copy(update={"attempts": (*record.attempts, attempt)})
 
-    assert "A person has to look at it" in str(repairs.refusal(BEGIN + timedelta(hours=23)))
-    assert repairs.refusal(BEGIN + timedelta(hours=25)) is None
+    assert "A person has to look at it" in str(record.refusal(BEGIN + timedelta(hours=23)))
+    assert record.refusal(BEGIN + timedelta(hours=25)) is None
