@@ -1,4 +1,4 @@
-"""What the `hearth` command itself takes from the environment."""
+"""Settings that the `hearth` command reads from the environment."""
 
 import os
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What must be true before anything is started."""
+"""Checks that an instance must pass before it starts."""
 
 import errno
 import os
@@ -97,7 +97,7 @@ def is_free(port: int) -> bool:
 
 
 def port_holder(port: int) -> str:
-    """Who listens there, as far as we may know: `nginx (pid 712)`."""
+    """Describe the process that listens on a port, if it is visible: `nginx (pid 712)`."""
     try:
         listening = [
             connection

@@ -90,7 +90,7 @@ async def serving(handle: Handler) -> AsyncIterator[Path]:
 async def _answer(
     handle: Handler, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    # Who asks may be the service that is restarted: then nobody reads the reply.
+    # The client may be the service that is restarted; then nothing reads the reply.
     with suppress(ConnectionError):
         try:
             reply = await _reply(handle, await reader.readline())

@@ -38,7 +38,7 @@ LOAD_SECONDS = 900.0
 
 @dataclass(frozen=True)
 class Plan:
-    """What an instance shall run, and what is worth saying once it does."""
+    """The services that an instance runs, and hints to print once it runs."""
 
     services: list[Service]
     hints: tuple[str, ...] = ()
@@ -53,7 +53,7 @@ class ExpertPlan:
     options: Options
     catalogue: Catalogue
     people: Mapping[str, str]
-    """What people set for the services."""
+    """Settings for the services that the user has set."""
 
     def service(self, models: Sequence[Model]) -> Service:
         """The expert that tries `models`, best first. Raises `SettingsError`."""

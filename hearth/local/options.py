@@ -1,4 +1,4 @@
-"""What the user asked of `hearth up`: the settings, overruled by the command's options."""
+"""The options of `hearth up`: the settings, overridden by the options of the command."""
 
 import shlex
 from collections.abc import Mapping

@@ -1,8 +1,8 @@
 """Fetch a file over HTTP so that a broken connection, or a broken evening, loses nothing.
 
-What has come so far lies in `<file>.part`; beside it, in `<file>.part.json`, the entity tag of the
-version it belongs to. The rest is asked for with `Range` and `If-Range` (RFC 9110, sections 13.1.5
-and 14.2), so a file that changed at its source comes whole and is never mixed.
+The bytes received so far are in `<file>.part`; `<file>.part.json` has the entity tag of the version
+that they belong to. The rest is requested with `Range` and `If-Range` (RFC 9110, sections 13.1.5
+and 14.2), so a file that changed at its source is downloaded again as a whole.
 """
 
 from collections.abc import Callable

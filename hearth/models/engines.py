@@ -1,4 +1,4 @@
-"""What is known of each engine that can serve a model, as facts that the contract test checks."""
+"""Properties of each engine that can serve a model; the contract test checks them."""
 
 from dataclasses import dataclass
 

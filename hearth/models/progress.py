@@ -10,7 +10,8 @@ from rich.progress import Progress as Bars
 
 
 class Progress(Protocol):
-    """What a pull reports to; calls come from the thread that pulls. A call that raises ends it."""
+    """Receiver of the progress of a pull, called from the pulling thread. An exception ends the
+    pull."""
 
     def step(self, text: str) -> None:
         """A part of the work begins: `downloading`, `checking`, `waiting for another pull`."""

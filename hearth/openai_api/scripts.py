@@ -1,4 +1,4 @@
-"""What a scripted model shall answer: rules, and the chunks that an answer is made of."""
+"""Rules for the answers of a scripted model, and the chunks of an answer."""
 
 import json
 import re
@@ -17,9 +17,10 @@ Json = dict[str, Any]
 Break = Literal[
     "reset", "close", "error", "malformed", "hang", "half-closed", "huge-line", "endless"
 ]
-"""How an answer breaks off: a TCP reset; the connection closed without the end of the body; an
-error event and a clean end; an event that is no JSON, then a clean end; silence; silence after the
-end of what this side sends; a line without end; words without end."""
+"""How an answer fails: a TCP reset; the connection closed before the end of the body; an error
+event and a clean end; an event that is not valid JSON, then a clean end; no more data; no more
+data after this side has closed its half of the connection; a line without end; tokens without
+end."""
 
 ARGUMENT_PIECE: Final = 8
 CREATED: Final = 1_790_000_000
@@ -35,7 +36,7 @@ class Script:
     wait: float = 0.0
     pause: float = 0.0
     held: threading.Event | None = None
-    """What comes after the first `held_after` words is not said before this is set."""
+    """If set, the words after the first `held_after` ones are sent only after this event."""
     held_after: int = 0
     finish: str | None = None
     status: int = 200

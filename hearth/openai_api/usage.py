@@ -14,7 +14,7 @@ _TELLING: Final = re.compile(rb'"usage"\s*:\s*\{|"error"\s*:')
 _DONE: Final = DONE.encode()
 _USAGE: Final = b'"usage"'
 _MARKS: Final = (_USAGE, b'"error"', _DONE)
-"""What an event must hold to be worth a look; in a text that a model says, quotes are escaped."""
+"""Substrings of events that are parsed; in generated text, quotes are escaped."""
 _END: Final = b"data: %s\n\n" % _DONE
 _AND_END: Final = b"\n\n" + _END
 """How nearly all streams end. Of many tokens that come at once, a search is as long as all of
@@ -43,7 +43,7 @@ def count_of(usage: Any) -> TokenCount | None:
 
 
 class Bill:
-    """What one request with several answers cost, however its server tells it.
+    """Token counts of one request with several answers, for each form in which servers send them.
 
     llama.cpp tells it for each answer, of a chat in an event without choices, of plain text beside
     its last words (`to_json_oaicompat…` of its server); OpenAI once for all of them. So many
@@ -54,7 +54,7 @@ class Bill:
         self._shared = shared
         self._apart = list[tuple[dict[str, Any], TokenCount]]()
         self._beside = dict[int, tuple[dict[str, Any], TokenCount]]()
-        """The last that was told beside each choice: some servers tell it with every word."""
+        """The last counts of each choice: some servers send them with every token."""
 
     def add(self, chunk: Mapping[str, Any]) -> bool:
         """Take an event's `usage`; False when it has no counts."""
@@ -74,7 +74,7 @@ class Bill:
 
     @property
     def count(self) -> TokenCount | None:
-        """Of all answers together; None: nothing was told."""
+        """Counts of all answers together; None without any counts."""
         counts = [count for _, count in self._told]
         if len(counts) < 2:
             return counts[0] if counts else None
@@ -122,7 +122,7 @@ class StreamTap:
         return round(self._seen * len(_BLANK.findall(self._sample)) / len(self._sample)) - 1
 
     def feed(self, data: bytes) -> bytes:
-        """What of `data`, and of what waited, may be passed on now; may be empty.
+        """Return the complete events of the pending data and `data`; may be empty.
 
         Raises `EventTooLong` when an event has no end.
         """
@@ -147,7 +147,7 @@ class StreamTap:
         return data
 
     def _ended(self, data: bytes) -> bytes:
-        """What ends with an event; the rest waits."""
+        """Return the complete events and keep the rest."""
         end = _last_end(data)
         self._rest = data[end:]
         if len(self._rest) > MAX_EVENT_BYTES:
@@ -194,7 +194,7 @@ class StreamTap:
 
 
 class SeveralTap(StreamTap):
-    """The same for a stream of several answers: what they cost together is told once, at the end.
+    """Reads the counts of a stream with several answers, and reports their sum once, at the end.
 
     llama-server begins the answer to each prompt after the first one with the event `null`, at
     which official clients break: it is taken out.
@@ -216,7 +216,7 @@ class SeveralTap(StreamTap):
         return b"".join(self._kept(data[a:b]) for a, b in pairwise(ends))
 
     def _kept(self, event: bytes) -> bytes:
-        """What the caller gets in the place of this event."""
+        """Return the bytes that replace this event for the caller."""
         told = _data_of(event)
         if told == b"null":
             return b""
@@ -241,7 +241,7 @@ class SeveralTap(StreamTap):
 
 
 def _data_of(event: bytes) -> bytes:
-    """What an event says; nearly all have one line, for which the expression is slow."""
+    """Return the data of an event. Nearly all events have one line; the expression is slow."""
     line = event.strip(b"\r\n")
     if line.startswith(b"data:") and b"\n" not in line:
         return line[5:].removeprefix(b" ")

@@ -74,7 +74,8 @@ def build(
 
 
 def _packages(root: Path, folder: Path, name: str, *, arch: str, python: str) -> Path:
-    """What others wrote. Our own code may change without a network."""
+    """Build or reuse the archive of third-party packages, so our code can change without a
+    network."""
     lock = root / LOCKS[name]
     digest = hashlib.sha256(FORM + lock.read_bytes()).hexdigest()[:12]
     archive = folder / f"packages-{name}-{digest}-{arch}-py{python}.tar.gz"

@@ -1,4 +1,4 @@
-"""What can go wrong while a release is put together.
+"""Errors of building a release.
 
 ReleaseError
 ├── CommandFailed     a program that was needed ended with an error

@@ -98,7 +98,8 @@ class Door:
             if written == self._loaded:
                 return
             files = self._certificate.chain, self._certificate.key
-            # What does not fit would leave the one that serves without its key.
+            # Load into a separate context first: a pair that does not match would remove the active
+            # key.
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*files)
             self._context.load_cert_chain(*files)
         except OSError as error:

@@ -50,7 +50,7 @@ class Health:
         self.not_ready("stop", "stopping: finishing active requests")
 
     def report(self) -> HealthReport:
-        """What `/health` answers; `since` is when `ready` last changed."""
+        """Return the response of `/health`; `since` is when `ready` last changed."""
         return HealthReport(
             service=self.service,
             ready=self.ready,

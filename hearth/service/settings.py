@@ -54,7 +54,7 @@ class TlsSettings(StrictSettings):
 
     @property
     def certificate(self) -> Certificate | None:
-        """What the service shows; None when it speaks plain HTTP.
+        """The certificate that the service presents; None if it speaks plain HTTP.
 
         Raises `SettingsError` when one file is named without the other, or they cannot be used.
         """

@@ -42,7 +42,7 @@ class StateDir:
 
     @property
     def settings_file(self) -> Path:
-        """What people set for the services of this instance: `NAME=VALUE` a line."""
+        """Settings of the user for the services of this instance: one `NAME=VALUE` per line."""
         return self.root / "settings.env"
 
     @property
@@ -62,7 +62,8 @@ class StateDir:
 
     @property
     def instance_file(self) -> Path:
-        """What runs now: JSON with addresses, ports and process ids; absent when nothing runs."""
+        """The running services: JSON with addresses, ports and process ids; absent if nothing
+        runs."""
         return self.root / "instance.json"
 
     @property
@@ -89,7 +90,7 @@ class RunningService(BaseModel):
 
 
 class Instance(BaseModel):
-    """What runs on a state directory: the content of its `instance.json`."""
+    """The running instance of a state directory: the content of its `instance.json`."""
 
     model_config = ConfigDict(frozen=True)
 

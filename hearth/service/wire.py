@@ -36,7 +36,7 @@ def refusal(message: str, code: str) -> bytes:
 
 
 class AnyLength:
-    """What uvicorn takes for the length of an answer that nobody knows."""
+    """A content length for uvicorn that stands for an unknown length."""
 
     def __lt__(self, other: int) -> bool:
         return False

@@ -52,7 +52,7 @@ class Expert(BaseModel):
 
 
 class ClusterStatus(BaseModel):
-    """What `/api/status` answers, as far as it is shown here."""
+    """The fields of the response of `/api/status` that the command shows."""
 
     healthy: bool
     version: str

@@ -35,7 +35,7 @@ ROOMY_BYTES = 2 << 30
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check found; a warning or a failure says what to do."""
+    """The result of one check; a warning or a failure contains the remedy."""
 
     subject: str
     verdict: Verdict

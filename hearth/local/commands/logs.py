@@ -55,9 +55,9 @@ def follow(files: Sequence[Path], show: Show) -> None:
 
 
 def new_lines(tails: Sequence["Tail"]) -> list[tuple[str, str, str]]:
-    """What was appended since the last look: moment, service, text.
+    """Return the lines added since the last call as (timestamp, service, text).
 
-    Sorted by the moment alone: lines of one millisecond, as of a traceback, keep their order.
+    Sorted by timestamp only: lines of one millisecond, as of a traceback, keep their order.
     """
     return sorted((line for tail in tails for line in tail.read()), key=itemgetter(0))
 

@@ -1,4 +1,4 @@
-"""What starts by itself, as `hearth status` shows it."""
+"""Scheduled workflows, as `hearth status` shows them."""
 
 from datetime import datetime
 
@@ -24,7 +24,7 @@ class Schedule(BaseModel):
 
 
 class Schedules(BaseModel):
-    """What `/api/schedules` answers."""
+    """The response of `/api/schedules`."""
 
     schedules: list[Schedule] = []
 

@@ -1,4 +1,4 @@
-"""What `hearth up` shows: what it waits for, where to go, and the logs with a prefix each."""
+"""The output of `hearth up`: progress of the start, addresses, and logs with a prefix each."""
 
 import os
 import sys
@@ -17,14 +17,14 @@ class Terminal(Console):
     def on_broken_pipe(self) -> None:
         """Go on without output; Rich would end the program."""
         self.quiet = True
-        # What the interpreter flushes at its end must go somewhere, too.
+        # The interpreter flushes stdout at exit, so its descriptor must stay valid.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
 
 
 class Screen:
-    """What `hearth up` shows on a terminal; elsewhere, plain lines."""
+    """The live output of `hearth up` on a terminal, or plain lines elsewhere."""
 
     def __init__(self, console: Console) -> None:
         self.console = console

@@ -35,7 +35,7 @@ class ServiceStatus(BaseModel):
 
 
 class InstanceStatus(BaseModel):
-    """What `hearth status --json` prints; without an instance, three nulls and no services."""
+    """The output of `hearth status --json`; without an instance, three nulls and no services."""
 
     web: str | None
     api: str | None

@@ -49,7 +49,7 @@ class Warden:
 
     @property
     def descriptor(self) -> int:
-        """What a new process must inherit to enrol itself."""
+        """The descriptor that a new process must inherit to register itself."""
         return self._writing
 
     def enrolling(self, command: tuple[str, ...]) -> tuple[str, ...]:

@@ -20,11 +20,12 @@ NOT_BACKED_UP = (
     *("backups", "models", "logs", "lock", "*-wal", "*-shm"),
     *("instance.json", "gateway-instances.json"),
 )
-"""Model files can be fetched again, and a write-ahead log is part of its database's copy. What is
-called so below a folder, such as a workspace's own `models`, is somebody's work."""
+"""Paths that a backup omits: model files can be downloaded again, and a copy of a database
+includes its write-ahead log. The patterns apply only at the top level: a folder such as `models`
+inside a workspace belongs to a user and is copied."""
 
 NOT_YET_STATE = ("models", "logs", "backups", "lock", "expert.json")
-"""What commands may make in a directory before an instance first runs on it."""
+"""Names that commands may create in a directory before an instance first runs on it."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Migration:
 
 @dataclass(frozen=True)
 class Migrated:
-    """What was done to a state directory of an older version."""
+    """The result of migrating a state directory of an older version."""
 
     found: int
     backup: Path
