@@ -1,4 +1,4 @@
-"""Who is asked now: as many at once as there are slots; the others wait in a fair queue.
+"""Admission: as many requests at a time as there are slots; the others wait in a fair queue.
 
 Each key has its own queue, and the keys take turns (round robin), so one caller with a hundred
 requests holds up nobody else's first one. A request that cannot go on, because its expert is busy,
@@ -48,7 +48,7 @@ class Circuit:
         self._failed, self._next, self.open_until = 0, self._seconds, 0.0
 
     def failed(self) -> bool:
-        """Whether this failure has opened it, anew or for the first time."""
+        """Record a failure. Returns True if it opened the circuit, for the first time or again."""
         self._failed += 1
         if self._failed < self._failures and not self.open_until:
             return False
@@ -79,7 +79,7 @@ class RetryBudget:
 
 
 class Slots(Protocol):
-    """What admission knows of an instance."""
+    """The properties of an instance that admission uses."""
 
     in_flight: int
 
@@ -102,9 +102,9 @@ class Waiting(Generic[S]):
 
 
 class Admission(Generic[S]):
-    """The slots of all instances, and who waits for them.
+    """The slots of all instances, and the requests that wait for them.
 
-    `per_key` and `total` are the most requests that may wait; more are refused with 429.
+    `per_key` and `total` are the maximum numbers of waiting requests; more are refused with 429.
     """
 
     def __init__(self, per_key: int, total: int) -> None:
@@ -142,7 +142,7 @@ class Admission(Generic[S]):
 
         Raises `Refused`: what `pick` raises (nobody is ready any more), or 429: the queue is full.
         """
-        # Whoever waits could not use what is free now: `changed` has just asked them all.
+        # Waiting requests cannot use the free slots: `changed` has just tried all of them.
         instance = pick()
         if instance is None:
             return await self._wait(key, model, pick, told)
@@ -160,7 +160,7 @@ class Admission(Generic[S]):
             self.changed()
 
     def changed(self) -> None:
-        """Slots or instances are not what they were: let those in who can go on now."""
+        """Admit waiting requests that can proceed after a change of slots or instances."""
         for _ in range(len(self)):
             if not self._let_one_in():
                 return

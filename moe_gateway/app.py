@@ -46,12 +46,12 @@ from moe_gateway.upstream.headers import request_id
 from moe_gateway.upstream.pool import Pool
 
 OPEN: Final = frozenset(("/health", "/health/live", "/metrics"))
-"""What needs no key; everything else does, also what does not exist."""
+"""Paths that need no key; all other paths need one, even if they do not exist."""
 
 WHERE: Final = (
     "OpenAI's API is at /v1: does your base URL end with it, once? /openapi.json has every path."
 )
-"""The most common mistake of who sets a program up."""
+"""A hint for the most common mistake in the configuration of a client."""
 
 TIDIED: Final = frozenset(
     (
@@ -59,8 +59,8 @@ TIDIED: Final = frozenset(
         *("/v1/models", "/api/experts", "/api/keys", "/openapi.json"),
     )
 )
-"""What is meant, too, by the same with more slashes: `//v1/…` is a base URL that ends with one and
-a path that begins with one."""
+"""Paths that are also accepted with repeated slashes: a base URL that ends with a slash and a
+path that begins with one give `//v1/…`."""
 
 
 class Gateway:
@@ -105,7 +105,7 @@ class Gateway:
 
 
 def _reply_of(path: str) -> Callable[[bytes, Send], Reply]:
-    """What tells in the form of which API a request to this path is refused."""
+    """Return the class of replies whose format fits the API of this path, for a refusal."""
     if path in OLLAMA_PATHS:
         return ollama_reply
     return MessagesReply if path.startswith(f"{MESSAGES}/") else Reply
@@ -118,7 +118,7 @@ def _tidy(scope: Scope) -> Scope:
 
 
 def _with_id(reply: Reply, send: Send) -> Send:
-    """`send` with what stands at the head of every answer."""
+    """Wrap `send` to add the headers that every response has."""
 
     async def send_with_id(message: Message) -> None:
         if message["type"] == "http.response.start":

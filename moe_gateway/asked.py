@@ -66,28 +66,28 @@ class Attempt:
     failure: str = ""
     """The code of what went wrong."""
     span: int = 0
-    """Its id in the trace, which that server was told."""
+    """Id of its span in the trace, which was sent to that server."""
 
 
 class Asked:
-    """One request. `path` is what a server is asked, `depth` how many agents stand between it and
-    the person who asked first.
+    """One request. `path` is the path on the server, `depth` the number of agents between the
+    request and the first caller.
 
-    What nearly all requests have in common at their beginning stands here once, not in each.
+    Initial values that nearly all requests share are class attributes, not set per request.
     """
 
     by_default = False
-    """Nobody has the model that was asked for; the default answers."""
+    """The requested model does not exist; the default model answers."""
     needs: Needs | None = None
     passed_over = ""
-    """Which instances could not answer, for the caller to read."""
+    """The instances that could not answer, as text for the route reason."""
     notice = ""
-    """What of its request is left out, for the route reason."""
+    """Parts of the request that are ignored, for the route reason."""
     failure: Refused | None = None
-    """What the last instance that was asked came to."""
+    """The failure of the last instance that was tried."""
     tried: frozenset[str] = frozenset()
     route: Route[Instance] | None = None
-    """How it was decided just now that it may be asked; used once."""
+    """The routing decision that admitted it; used once."""
     model = UNKNOWN
     instance = NOWHERE
     at_home = False
@@ -132,22 +132,23 @@ class Asked:
         self.attempts += (Attempt(self.instance, begun, ended, failure, self.span),)
 
     def needed(self) -> Needs:
-        """What an instance needs to have for it; the body is looked at once."""
+        """Return the requirements of the request for an instance; the body is parsed once."""
         if self.needs is None:
             self.needs = needs_of(self.body, self.kind, _hints(self.heard.own))
         return self.needs
 
     def needed_by_name(self) -> Needs:
-        """The same of who names a model, for whom only the beginning of the prompt counts: a small
-        request that names no conversation has none that is worth a look."""
+        """Return the requirements of a request that names its model: only prompt affinity
+        matters. A small request without a conversation has no prefix worth hashing."""
         small = len(self.body) < WORTH_KEEPING and b"prompt_cache_key" not in self.body
         if small and self.heard.own.keys().isdisjoint(SESSION_HEADERS):
             return NO_NEEDS
         return self.needed()
 
     def cost(self, so_far: Callable[[], int] | None) -> TokenCount | None:
-        """What its answer cost; about, where its server has not told: mostly its caller hung up,
-        who must not save a budget so. `so_far` tells how many tokens had come."""
+        """Return the tokens of the answer, estimated if the server has not reported them, mostly
+        because the client disconnected: that must not save budget. `so_far` returns the number
+        of tokens received."""
         if self.counted_inside:
             return None
         if self.usage is not None or so_far is None or (said := so_far()) <= 0:
@@ -180,7 +181,8 @@ class Asked:
         return changed(self.body, **fields) if fields else self.body
 
     def fixed_head_for(self, instance: Instance) -> bytes:
-        """The header lines of every request to it; an agent is told on whose behalf it works."""
+        """Return the header lines of every request to an instance; an agent also receives the
+        caller."""
         if not instance.settings.lists_models:
             return instance.fixed_head
         told = Behalf(self.caller.name, self.depth + 1).signed(instance.key)

@@ -294,7 +294,7 @@ class HotRoutes:
         )
         reply.place, seconds = None, time.perf_counter() - since
         try:
-            asked.caller.afford()  # What was answered meanwhile may have spent its tokens.
+            asked.caller.afford()  # The key may have used up its tokens meanwhile.
         except Refused:
             self.admission.leave(instance)
             raise
@@ -305,7 +305,8 @@ class HotRoutes:
         return instance
 
     def _placed(self, asked: Asked, reply: Reply, place: Callable[[], int]) -> None:
-        """It waits in the queue, and its caller is told where. Who was asked before has failed."""
+        """Record that the request waits in the queue; an instance that was tried before has
+        failed."""
         reply.place, reply.facts = place, []
         reply.pending = [
             (EXPERT, asked.model.encode()),
@@ -314,8 +315,8 @@ class HotRoutes:
         self.metrics.placed(asked.model, place())
 
     def _may_go_on(self, asked: Asked, instance: Instance, *, sent: bool = True) -> bool:
-        """Whether there is another instance to ask, and failovers are not too many already; one
-        that was not sent is no load, so it does not count."""
+        """Return whether another instance can be tried and the limit of failovers is not
+        reached. An instance to which nothing was sent does not count."""
         try:
             route = self._route(asked)
         except Refused:
@@ -346,7 +347,7 @@ class HotRoutes:
             ill = connection.status >= 500 and not final
             if not ill:
                 seconds = time.perf_counter() - sent
-                # What is refused in no time is no sign of a quick server.
+                # A fast 4xx says nothing about latency, so it does not update the mean.
                 instance.answered(seconds if connection.status < 400 else instance.first_byte)
                 asked.meters = self.metrics.of(asked.model, instance.label)
                 asked.meters.upstream.observe(seconds)
@@ -393,7 +394,7 @@ class HotRoutes:
         status = GONE if reply.gone else f"{reply.status // 100}xx"
         self.metrics.count(asked.model, asked.instance, status)
         if asked.instance != NOWHERE:
-            # What was cut off costs what was said, whoever has cut it off.
+            # An interrupted answer is billed for the tokens already produced.
             so_far = reply.so_far if reply.begun or status in ("2xx", GONE) else None
             self.keys.used(asked.caller, asked.model, asked.cost(so_far))
         meters = asked.meters
@@ -413,7 +414,7 @@ def _code(failure: Refused | None) -> str:
 
 
 def _facts(asked: Asked, instance: Instance, route: Route[Instance]) -> Headers:
-    """Who answers, and why this one."""
+    """Return the response headers that name the expert and the reason of its selection."""
     first = bool(route.order) and instance is route.order[0]
     reason = route.reason if first else route.reason_for(instance, asked.tried)
     if asked.by_default:
@@ -428,8 +429,9 @@ def _facts(asked: Asked, instance: Instance, route: Route[Instance]) -> Headers:
 
 
 def _refusal(error: UpstreamError) -> Refused:
-    """What the caller gets when nobody could answer. What was slow would be slow again, and what
-    fell silent has worked already: official clients must not send those three times."""
+    """Return the error for the caller if no instance could answer. After a timeout, official
+    clients must not retry three times: a slow request would be slow again, and a stalled one has
+    used the engine."""
     if isinstance(error, TimedOut):
         return Refused(504, error.code, str(error), headers=NO_RETRY)
     if isinstance(error, Unreachable):

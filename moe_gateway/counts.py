@@ -39,7 +39,7 @@ class Spread:
         self._sum += value
 
     def collected(self) -> tuple[list[tuple[str, float]], float]:
-        """What is at most each bound, and the sum."""
+        """Return the cumulative count of each bucket, and the sum."""
         names = map(floatToGoString, (*self._bounds, inf))
         return list(zip(names, accumulate(self._counts), strict=True)), self._sum
 

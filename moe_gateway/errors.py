@@ -20,7 +20,7 @@ MAX_BODY: Final = "MOE_GATEWAY_MAX_BODY_BYTES"
 """The setting that limits a request."""
 
 MAX_RETRY_SECONDS: Final = 60
-"""Official clients sleep what they are told: openai-node an hour, if it is told an hour."""
+"""The maximum of `retry-after`: official clients wait as long as it says, even an hour."""
 
 
 def no_key() -> Refused:

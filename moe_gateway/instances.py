@@ -96,11 +96,12 @@ class Instance:
 
     @property
     def free(self) -> bool:
-        """Whether it takes one more request now. What lists its models itself admits itself."""
+        """Whether it can take one more request now. A server that lists its own models also
+        queues itself."""
         if self.settings.lists_models:
             return True
         if self.circuit.open_until and self.circuit.state == "half-open":
-            return self.in_flight <= self.before  # These are no try, and may take their time.
+            return self.in_flight <= self.before  # Earlier requests are not probes.
         return self.in_flight < self.slots
 
     @property
@@ -162,7 +163,7 @@ class Instance:
         self.healthy, self.reason = False, reason
 
     def facts(self) -> dict[str, Any]:
-        """What `/api/experts` tells."""
+        """Return the entry of `/api/experts`."""
         return {
             "instance": self.label,
             "machine": self.machine,
@@ -184,9 +185,9 @@ class Instance:
 class Watch:
     """Keeps the instances, their health and models up to date, and the gateway's own health.
 
-    `instances` is the list that everybody looks at, filled here: those of the settings, and those
-    that Consul knows. `left` is told the label of each that is gone for good; `told` is called
-    after each look.
+    `instances` is the shared list that this class fills: instances of the settings, and those that
+    Consul knows. `left` is called with the label of each removed instance; `told` is called after
+    each check.
     """
 
     def __init__(
@@ -260,7 +261,7 @@ class Watch:
                 self._look_after(instance)
         self.tell()
 
-    # What Consul tells.
+    # Updates from Consul.
 
     def take(self, services: "Services") -> None:
         """Use what Consul calls healthy at once, drop what it calls critical, forget the rest.
@@ -324,7 +325,7 @@ class Watch:
         self.instances.remove(instance)
         self._left(instance.label)
 
-    # What the instances tell.
+    # Health checks and models of the instances.
 
     def _look_after(self, instance: Instance) -> None:
         self._looking[instance] = self._group.create_task(self._look(instance))

@@ -1,4 +1,4 @@
-"""What the gateway counts. Labels are bounded: a model that nobody offers is `unknown`."""
+"""Metrics of the gateway. Labels are bounded: a model that does not exist is `unknown`."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -45,7 +45,7 @@ class Meters:
     between: Spread
 
     def used(self, usage: TokenCount, *, at_home: bool) -> None:
-        """What one answer cost; `at_home`: it was sent to where its beginning belongs."""
+        """Add the tokens of an answer; `at_home`: the instance that caches its prefix answered."""
         self.prompt.value += usage.prompt
         self.completion.value += usage.completion
         if usage.cached:
@@ -161,10 +161,10 @@ class GatewayMetrics:
         counter.inc()
 
     def of(self, model: str, instance: str) -> Meters:
-        """What is measured of answered requests.
+        """Return the meters of answered requests.
 
-        Its counters are there from the first answer on, at zero: Prometheus sees no rise where a
-        series begins with 1, so the first failure of an instance would not be seen.
+        The counters exist at zero from the first answer on: Prometheus sees no increase where a
+        series starts with 1, so the first failure of an instance would be lost.
         """
         where = (model, instance)
         meters = self._meters.get(where)
@@ -283,7 +283,7 @@ def _tasks() -> int:
 
 
 class KeyCollector(Collector):
-    """What each key used since the gateway runs; there are as many labels as open keys."""
+    """Usage of each key since the start; there is one label value per open key."""
 
     def __init__(self, keys: Keyring) -> None:
         self._keys = keys

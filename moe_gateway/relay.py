@@ -38,38 +38,38 @@ UNDECIDED: Final = [(EXPERT, b"none"), (ROUTE, b"being decided")]
 TRACEPARENT: Final = b"traceparent"
 
 STREAMS_ONLY: Final = frozenset((b"cache-control", b"x-accel-buffering"))
-"""What a server says of a stream, and is not true of the answer put together from it."""
+"""Headers of a server's stream that do not apply to the answer assembled from it."""
 
 
 class CallerGone(Exception):
-    """The caller hung up before the request was whole; there is nobody to answer."""
+    """The client disconnected before the request was complete, so no response is possible."""
 
 
 class Reply:
-    """What one caller gets: a head once, then the body; every answer carries the request's id."""
+    """The response to one caller: headers once, then the body. It always has the request's id."""
 
     first_byte_at = 0.0
     pending: Headers = UNDECIDED
-    """What `facts` are of an answer that nobody has been asked for yet."""
+    """Value of `facts` before an instance was selected."""
     _early = False
-    """The head went out before that was certain."""
+    """The headers were sent before the facts were known."""
     status = 0
     begun = False
-    """A piece of the answer itself is out; signs of life are none."""
+    """Data of the answer itself was sent; keep-alive comments do not count."""
     ended = False
-    """The whole answer is out."""
+    """The whole answer was sent."""
     gone = False
-    """The caller hung up before the end."""
+    """The client disconnected before the end."""
     place: Callable[[], int] | None = None
     """Tells a request's place in the queue while it waits there."""
     late = False
     """The deadline passed before the end."""
     shut = False
-    """The caller's key was closed before the end."""
+    """The caller's key was revoked before the end."""
     breaks = False
-    """What has begun is no text, and has no place for an error: it can only break off."""
+    """The body is not text and cannot contain an error: on failure the connection is closed."""
     so_far: Callable[[], int] | None = None
-    """About how many tokens of an answer have come whose server has not told yet."""
+    """Returns an estimate of the tokens received so far, if the server has not reported a count."""
 
     def __init__(self, request_id: bytes, send: Send, line: Line | None = None) -> None:
         """With a `line`, a good answer that is whole goes out on it, past `send`."""
@@ -80,7 +80,7 @@ class Reply:
 
     @property
     def cut_off(self) -> bool:
-        """Whether its end comes before that of the answer, for a reason of its own."""
+        """Whether the response was ended early by the client, the deadline or a revoked key."""
         return self.gone or self.late or self.shut
 
     def _head(self, status: int, content_type: bytes, headers: Headers, facts: Headers) -> Headers:
@@ -114,9 +114,9 @@ class Reply:
         return self._line if self._line is not None and self._line.streams else None
 
     async def sign_of_life(self) -> None:
-        """Tell a caller who waits for a stream that it will come: a comment, which clients skip.
+        """Send a keep-alive comment to a caller that waits for a stream; clients skip comments.
 
-        It commits the status; what fails from now on is told in the stream, and so is who answers.
+        This commits the status: later errors, and the expert that answers, are sent in the stream.
         """
         if self.begun or self.ended:
             return
@@ -141,11 +141,12 @@ class Reply:
 
     @property
     def waited(self) -> bool:
-        """Whether the head went out early, and what it could not say is still to be told."""
+        """True if headers were sent before the upstream was known; facts then follow as
+        comments."""
         return self._early
 
     def _certain(self) -> bytes:
-        """What an early head could not say, as comments: the lines that it would have had."""
+        """Return the facts that were unknown when the headers were sent, as stream comments."""
         self._early = False
         return b"".join(b": %s: %s\n" % fact for fact in self.facts) + b"\n"
 
@@ -168,7 +169,7 @@ class Reply:
         if self._line is not None and self._line.streams:
             self._line.end(data)
         else:
-            # It may wait for a caller who does not read on, as long as the deadline lets it.
+            # Waits for a slow client at most until the deadline.
             await self._send({"type": "http.response.body", "body": data})
         self.ended = True
 
@@ -227,8 +228,8 @@ async def pass_whole(
     """Pass an answer on that is not streamed, an error too; tells what it cost. `finished` makes
     of a whole answer what the caller gets.
 
-    Nothing goes out before all of it is there, so another server can still be asked. Raises
-    `Lost`, also when it is no JSON object, or `TimedOut`.
+    Sends nothing before the answer is complete, so another server can still be tried. Raises
+    `Lost`, also if the answer is not a JSON object, or `TimedOut`.
     """
     data = await connection.body(idle, MAX_ANSWER_BYTES)
     usage, status, headers = None, connection.status, passed_back(connection)
@@ -246,19 +247,19 @@ async def pass_whole(
 
 
 def no_answer(connection: Connection, *, streams: bool = False) -> Lost:
-    """It sent something else than an answer: a page of another server, or half a document; or a
-    document to who wanted one that `streams`."""
+    """Return the error for a response that is not an answer: a page of another server, a
+    truncated document, or a document although the caller requested a stream."""
     kind = connection.content_type.partition(b";")[0].decode("latin-1")[:50] or "no content type"
     wanted = "stream" if streams else "JSON object"
     return Lost(f"{connection.address.authority} sent what is no {wanted} ({kind}).")
 
 
 async def pass_bytes(reply: Reply, connection: Connection, idle: float) -> None:
-    """Pass an answer on as it comes, whatever it is: sound, or the words of it.
+    """Forward a response of any type, such as audio or its transcript, as it arrives.
 
-    Raises `UpstreamError` before the first byte. What breaks later is told by an event where there
-    are events; else it breaks the caller's connection, too, so that nobody takes half a sound for a
-    whole one: the answer is left without its end, and uvicorn closes the connection.
+    Raises `UpstreamError` before the first byte. A later failure is sent as an event if the
+    response has events; otherwise the caller's connection is closed without the end of the body, so
+    that a partial recording is not mistaken for a complete one (uvicorn closes it).
     """
     told = connection.content_type.startswith(EVENT_STREAM)
     try:
@@ -343,9 +344,9 @@ async def _copy(reply: Reply, connection: Connection, idle: float, tap: StreamTa
 async def pass_assembled(
     reply: Reply, connection: Connection, idle: float, look: Look
 ) -> TokenCount | None:
-    """Put a streamed answer together for a caller who wants it whole; tells what it cost.
+    """Assemble a streamed answer for a caller that requested a complete one; returns its usage.
 
-    Raises `Lost` or `TimedOut`: nothing goes out before the end.
+    Raises `Lost` or `TimedOut`: nothing is sent before the end.
     """
     reader, whole, size = SseReader(), Assembler(look.several or 1), 0
     reply.so_far = whole.tokens

@@ -12,11 +12,11 @@ from hearth.service.settings import TlsSettings
 from moe_gateway.routing.choice import AUTO
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]*$", max_length=100)]
-"""A name that may stand in an HTTP header and in a metric's label."""
+"""A name that is valid in an HTTP header and in a metric's label."""
 
 
 class InstanceSettings(BaseModel):
-    """One server behind the gateway: of an expert, or one that tells its models itself."""
+    """One server behind the gateway: of an expert, or one that lists its models itself."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

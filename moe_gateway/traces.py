@@ -1,9 +1,9 @@
 """Traces of requests, for a collector that speaks OTLP over HTTP (OpenTelemetry).
 
-One span a request, and beneath it one for each server that was asked. Names are those of the
-conventions for generative AI where they have one, else begin with `hearth.`. No word of a question
-or an answer is in them, and no key. This module is imported only where a setting names a collector;
-requests are told when they are over, and sent by a thread of the library.
+Each request is a span, with a child span for each server that was tried. Names follow the semantic
+conventions for generative AI where they exist, otherwise they begin with `hearth.`. Spans contain
+no text of requests or answers, and no keys. This module is imported only if a setting names a
+collector; spans are created when a request has ended, and sent by a thread of the library.
 """
 
 import time
@@ -59,7 +59,8 @@ PARENT: Final = frozenset((TRACEPARENT, b"tracestate"))
 
 
 class Ids(RandomIdGenerator):
-    """Gives the ids that servers were told already, before there was a span; else random ones."""
+    """Returns the ids that servers already received, before the span existed; otherwise random
+    ones."""
 
     def __init__(self) -> None:
         self.trace = self.span = 0

@@ -1,4 +1,4 @@
-"""`/api/keys`: what `hearth keys` does, over HTTP, for who has a key with the scope `admin`."""
+"""`/api/keys`: the operations of `hearth keys` over HTTP, for keys with the scope `admin`."""
 
 import asyncio
 from dataclasses import asdict
@@ -26,7 +26,7 @@ Count = Annotated[int, Field(ge=1, le=2**53)]
 
 
 class KeyLimits(BaseModel):
-    """What a key may do; absent: no limit."""
+    """The limits of a key; an absent field means no limit."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -53,8 +53,8 @@ class NewKey(KeyLimits):
 
 
 def key_routes(store: KeyStore | None, keyring: Keyring) -> APIRouter:
-    """What is changed here counts when it is answered, for the callers of `keyring`. Without a
-    `store` there is nothing to manage, and the routes say so."""
+    """Return the routes that manage keys. A change applies to callers of `keyring` before the
+    response is sent. Without a `store` the routes refuse every request."""
     router = APIRouter(prefix="/api/keys", tags=["keys"], dependencies=[Depends(_is_admin)])
 
     def kept() -> KeyStore:

@@ -62,7 +62,7 @@ def _experts(watch: Watch) -> Json:
 
 
 def details_of(name: str, instances: Sequence[Instance]) -> Json:
-    """What a client may want to know of a model before it asks it."""
+    """Return the properties of a model for clients."""
     own = [one for one in instances if name in one.names]
     first = next((one for one in own if one.healthy), own[0] if own else None)
     if name == AUTO or first is None:

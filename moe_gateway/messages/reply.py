@@ -1,4 +1,4 @@
-"""What a caller of `/v1/messages` gets, while the gateway speaks chat with the server."""
+"""Responses of `/v1/messages`, converted from the chat completions of the server."""
 
 from typing import Any
 

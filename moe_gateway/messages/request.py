@@ -24,7 +24,7 @@ NO_EFFECT: Final = (
 )
 """Wishes to Anthropic's own service, which some clients send always, and what is read elsewhere."""
 OURS: Final = frozenset((*UNSUPPORTED, *READ, *RENAMED, *NO_EFFECT))
-"""What is mapped or answered here; every other field passes through."""
+"""Fields that are mapped or handled here; every other field is passed on."""
 
 CHOICES: Final = {"auto": "auto", "any": "required", "none": "none"}
 
@@ -37,7 +37,7 @@ class Request:
     stream: bool
     chat: Json
     notice: str
-    """What its caller has to know, for the route reason."""
+    """Ignored parts of the request, for the route reason."""
 
 
 def read_request(fields: Json) -> Request:

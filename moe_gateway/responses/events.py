@@ -90,7 +90,7 @@ class Events:
         return events
 
     def end(self) -> list[Json]:
-        """What is open is closed; the whole response is the last event."""
+        """Close the open item, and end with the event that contains the whole response."""
         events = self._close()
         output = [item.item() for item in self._items]
         if not output:

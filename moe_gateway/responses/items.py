@@ -36,7 +36,7 @@ def sealed(thought: str) -> str:
 
 
 class Conversation:
-    """Makes messages of items. What a model thought goes with the message that follows it."""
+    """Converts items to messages. Reasoning is added to the message that follows it."""
 
     def __init__(self) -> None:
         self._messages: list[Json] = []
@@ -102,7 +102,7 @@ class Conversation:
         return message
 
     def _end_thought(self) -> None:
-        """Give reasoning that no answer follows a message of its own."""
+        """Add pending reasoning without an answer as a separate message."""
         if self._thought:
             self._messages.append(self._with_thought({"role": "assistant", "content": ""}))
 
@@ -117,7 +117,7 @@ _ITEMS: Final[Mapping[str, Callable[[Conversation, Json, str], None]]] = {
 
 def _thought(item: Json, place: str) -> str:
     """Return the text of a reasoning item: its own, else that of our opaque field, else its
-    summary. What another service has encrypted cannot be read."""
+    summary. Content encrypted by another service cannot be read."""
     opaque = item.get("encrypted_content")
     parts = item.get("content") or []
     if not parts and isinstance(opaque, str) and opaque.startswith(OPAQUE):

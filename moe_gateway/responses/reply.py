@@ -1,4 +1,4 @@
-"""What a caller of `/v1/responses` gets, while the gateway speaks chat with the server."""
+"""Responses of `/v1/responses`, converted from the chat completions of the server."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -25,7 +25,7 @@ OWN_NAMES: Final = {
     "max_tokens": "max_output_tokens",
     "response_format": "text.format",
 }
-"""What a server calls these fields, and what the caller does."""
+"""Names of fields in errors of a server, and the names in the caller's request."""
 
 
 class ResponsesReply(TranslatedReply):

@@ -36,7 +36,7 @@ KEPT: Final = ("store", "previous_response_id")
 OURS: Final = frozenset(
     (*READ, *KEPT, "stream_options", "top_logprobs", *UNSUPPORTED, *RENAMED, *OF_OPENAI)
 )
-"""What is mapped or answered here; every other field passes through."""
+"""Fields that are mapped or handled here; every other field is passed on."""
 
 LOGPROBS: Final = "message.output_text.logprobs"
 OPAQUE_REASONING: Final = "reasoning.encrypted_content"

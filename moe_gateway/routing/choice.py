@@ -26,7 +26,7 @@ LEFT_ALONE: Final = "it failed again and again and is left alone for some second
 
 
 class Candidate(Protocol):
-    """What routing knows of an instance."""
+    """The properties of an instance that routing uses."""
 
     @property
     def label(self) -> str: ...
@@ -93,11 +93,11 @@ class Candidate(Protocol):
 
     @property
     def domains(self) -> Collection[str]:
-        """What it is for; empty: for everything alike."""
+        """Subjects for which it is made; empty: any."""
 
     @property
     def fallback(self) -> Sequence[str]:
-        """Experts that answer in its place when none of its instances can."""
+        """Experts that answer instead if none of its instances can."""
 
 
 C = TypeVar("C", bound=Candidate)
@@ -106,10 +106,10 @@ _TURN: Final = attrgetter("turn")
 
 @dataclass(slots=True)
 class Route(Generic[C]):
-    """Instances to try, in this order, and why; the reason is told to the caller.
+    """Instances to try, in this order, and the reason, which the caller receives.
 
-    `spare` are those of the declared fallbacks: only for when nobody in `order` can answer. `home`
-    is where the beginning of the prompt belongs, when that is the first choice.
+    `spare` are instances of the declared fallbacks, used only if none in `order` can answer. `home`
+    is the instance that caches the prefix of the prompt, if it is the first choice.
     """
 
     order: Sequence[C]
@@ -130,10 +130,11 @@ class Route(Generic[C]):
 
 
 def choose(model: str, needs: Needs, instances: Sequence[C]) -> Route[C]:
-    """The route of one request.
+    """Return the route of one request.
 
-    Raises `Refused`: 404 for an unknown model, 503 when nobody is ready, 400 when no expert can.
-    What `needs` demand counts for `auto` and for fallbacks: who names a model gets it.
+    Raises `Refused`: 404 for an unknown model, 503 if no instance is ready, 400 if no expert can
+    answer. `needs` are required for `auto` and for fallbacks only: a named model is used in any
+    case.
     """
     if model == AUTO:
         return _automatic(needs, instances)
@@ -165,7 +166,7 @@ def able_to_rank(model: str, named: Sequence[C]) -> list[C]:
 
 
 def choose_named(model: str, named: Sequence[C], needs: Needs, instances: Sequence[C]) -> Route[C]:
-    """The same for who names a model; `named` are those that have it."""
+    """Return the route of a request that names a model; `named` are the instances that have it."""
     if not named:
         raise unknown_model(model, known_models(instances))
     reason = "asked by name" if named[0].expert in (None, model) else f"alias of {named[0].expert}"
@@ -202,11 +203,11 @@ OPENAI_SPEECH: Final = {
     ),
     "tts": frozenset(("tts-1", "tts-1-hd", "gpt-4o-mini-tts")),
 }
-"""What clients ask for that cannot be set otherwise."""
+"""Model names that some clients send and cannot change."""
 
 
 def known_models(instances: Sequence[Candidate]) -> list[str]:
-    """Every name that a caller may ask for; `auto` first when there are experts to choose from."""
+    """Return all names that a caller may request; `auto` first if there are experts to select."""
     names = dict.fromkeys(name for instance in instances for name in instance.names)
     experts = any(instance.expert is not None and instance.auto for instance in instances)
     return ([AUTO] if experts else []) + list(names)
@@ -245,8 +246,8 @@ def _automatic(needs: Needs, instances: Sequence[C]) -> Route[C]:
 
 
 def undecided(needs: Needs, instances: Sequence[Candidate]) -> bool:
-    """Whether it depends on the domain who is chosen for `auto`: of those that can, some are made
-    for one thing, and some for another or for everything."""
+    """Return whether the selection for `auto` depends on the domain: the experts that can answer
+    are made for different domains."""
     experts = [one for one in instances if one.expert is not None and one.auto and one.usable]
     able = [one for one in experts if lack_of(one, needs) is None and _fits(one, needs)]
     return len({tuple(one.domains) for one in able}) > 1
@@ -313,7 +314,7 @@ def _fits(instance: Candidate, needs: Needs) -> bool:
 
 
 def lack_of(instance: Candidate, needs: Needs) -> str | None:
-    """What the instance cannot do at all; None: it can all that is needed."""
+    """Return a capability that the instance lacks; None if it has all that are needed."""
     lacks = (
         (needs.tools and instance.tools == "none", "tools"),
         (needs.vision and not instance.vision, "pictures"),

@@ -1,5 +1,6 @@
-"""What a request for `auto` is about, where neither its caller nor a rule tells: a small expert is
-asked, for a bounded time. Without its answer the request goes its way as if nobody had asked."""
+"""Determine the domain of a request for `auto` that neither its caller nor a rule defines: a
+small expert classifies it within a time limit. Without a result the request is routed without a
+domain."""
 
 import asyncio
 from collections import OrderedDict
@@ -51,8 +52,8 @@ class Classifier:
         """Model -> the vectors of the domains, each of length 1."""
 
     async def domain_of(self, text: str, needs: Needs) -> str:
-        """The domain; empty when it is none of them, could not be told in time, or would change
-        nothing for a request with these needs."""
+        """Return the domain; empty if none matches, the time is over, or it would not change the
+        route of a request with these needs."""
         if not undecided(needs, self._instances):
             return ""
         text = text[:LOOKED_AT]

@@ -22,8 +22,8 @@ LOOKED_AT: Final = 1000
 
 
 def primary(tag: str) -> str:
-    """The language of a tag (BCP 47): `de` of `de-AT`, `pt` of `pt_BR`. Who says the region, as
-    most programs do, wants no other model for it."""
+    """Return the language of a tag (BCP 47): `de` of `de-AT`, `pt` of `pt_BR`. Most programs
+    send a region, but the model does not depend on it."""
     return tag.replace("_", "-").partition("-")[0].strip().lower()
 
 

@@ -3,7 +3,7 @@
     UpstreamError
       + Unreachable           no connection, so the request was not sent
       |   + ConnectTimedOut
-      + Lost                  the connection broke, or what came is no HTTP
+      + Lost                  the connection broke, or the data is not HTTP
       + TimedOut              silence
           + FirstByteTimedOut
           + IdleTimedOut
@@ -126,7 +126,7 @@ class Connection(asyncio.Protocol):
         self._parser: httptools.HttpResponseParser | None = None
         self._pieces: deque[bytes] = deque()
         self.on_body = self._pieces.append
-        """What the parser tells of each chunk; a method of ours costs more than the rest of it."""
+        """Callback of the parser for each chunk; a bound method would cost more than the rest."""
         self._waiting_bytes = 0
         self._sink: Callable[[bytes], bool] | None = None
         self._idle = 0.0
@@ -139,7 +139,7 @@ class Connection(asyncio.Protocol):
         self._sent_at = 0.0
         self.due = inf
 
-    # What the gateway does with it.
+    # Methods for the gateway.
 
     async def ask(self, head: bytes, body: bytes, seconds: float) -> None:
         """Send a request, whose head ends with its blank line, and wait for status and headers.
@@ -173,7 +173,7 @@ class Connection(asyncio.Protocol):
             self._transport.writelines((head, body))
 
     async def piece(self, seconds: float) -> bytes:
-        """What has come of the body since the last time; empty at its end.
+        """Return the data of the body since the last call; empty at its end.
 
         Raises `Lost` or `TimedOut`.
         """
@@ -232,7 +232,7 @@ class Connection(asyncio.Protocol):
         return True
 
     def _taken(self) -> bytes:
-        """What has come of the body."""
+        """Return and clear the received data of the body."""
         data = self._pieces.popleft() if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
         self._waiting_bytes = 0
@@ -278,7 +278,7 @@ class Connection(asyncio.Protocol):
         return not self._heard and self.now() - self._sent_at < STALE_SECONDS
 
     def _event(self, seconds: float) -> "asyncio.Future[bool]":
-        """Is told when something happens: True; or False when nothing did for so long."""
+        """Return a future: True on the next event, False if none occurs within `seconds`."""
         self._waiter = waiter = self._loop.create_future()
         self._deadlines.within(self, seconds)
         return waiter
@@ -300,7 +300,7 @@ class Connection(asyncio.Protocol):
             self._error = Lost(f"{self.address.authority}: {reason}.")
         self._wake()
 
-    # What the event loop tells it.
+    # Callbacks of the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
@@ -335,7 +335,7 @@ class Connection(asyncio.Protocol):
             self.complete = True
         self._fail("the connection was reset" if exc else "the connection was closed")
 
-    # What the parser tells it.
+    # Callbacks of the parser.
 
     def on_message_begin(self) -> None:
         if self.complete:

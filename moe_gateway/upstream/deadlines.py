@@ -10,19 +10,18 @@ TOGETHER: Final = 0.02
 
 
 class Limited(Protocol):
-    """What may wait too long."""
+    """An object with a deadline."""
 
     due: float
-    """When it is too late, on the event loop's clock; `inf`: nothing is waited for."""
+    """The deadline on the event loop's clock; `inf`: none."""
 
     def late(self) -> None:
         """It has waited as long as it may."""
 
 
 class Deadlines:
-    """Many limits that hardly ever come true: each is a number of who waits, and one timer, set for
-    the earliest of them, looks at all (decision 0023). To set a limit anew, or to drop it, costs
-    as much as to set a number (decision 0023).
+    """Many timeouts that rarely fire, on one timer that is set to the earliest deadline. Setting or
+    clearing one costs as much as setting an attribute (decision 0023).
     """
 
     __slots__ = ("_known", "_looks_at", "_loop", "_timer")

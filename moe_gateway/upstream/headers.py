@@ -11,7 +11,7 @@ from moe_gateway.errors import Headers
 from moe_gateway.upstream.connection import Connection
 
 _bits: Final = Random().getrandbits
-"""Of a generator of our own: that of `random` belongs to everybody, who may seed or watch it."""
+"""A private generator: other code may seed or observe that of `random`."""
 
 SANE_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
@@ -65,18 +65,18 @@ _FATES: Final = (
     | dict.fromkeys(LOOKED_AT, _LOOKED_AT)
     | dict.fromkeys(SESSION_HEADERS, _BOTH)
 )
-"""What becomes of a header: nothing, the gateway looks at it, or it goes on as well. One that is
-not here only goes on."""
+"""Action for a header: drop it, read it, or read and forward it. Headers that are not listed are
+only forwarded."""
 
 
 @dataclass(slots=True)
 class Heard:
-    """What the headers of a request say."""
+    """The headers of a request."""
 
     own: dict[bytes, bytes]
-    """What the gateway looks at itself, by name; of several with one name, the last."""
+    """Headers that the gateway reads, by name; if a name is repeated, the last value."""
     lines: bytes
-    """What goes on to the server."""
+    """Header lines to forward to the server."""
 
 
 def heard(headers: Headers) -> Heard:

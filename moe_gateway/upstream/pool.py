@@ -99,7 +99,7 @@ class Pool:
             connection.abort()
 
     def close(self) -> None:
-        """Close what is idle; what is in use is closed by who uses it."""
+        """Close idle connections; a connection in use is closed by its user."""
         for connections in self._idle.values():
             for connection in connections:
                 connection.abort()
