@@ -1,4 +1,4 @@
-"""Who may call: a key in the header, or the cookie of a login from our own page."""
+"""Authentication: a key in the header, or the session cookie of our page."""
 
 import asyncio
 import hmac
@@ -62,7 +62,8 @@ class Access:
         return bool(scheme and host) and host == request.headers.get("host")
 
     async def punish_wrong_key(self) -> None:
-        """Answer guesses ever more slowly; whoever has the key is never held up."""
+        """Delay the answers to wrong keys increasingly; requests with a valid key are not
+        delayed."""
         now = self._clock()
         recent = [at for at in self._wrong if now - at < FORGIVEN_AFTER]
         self._wrong = [*recent[-10:], now]
@@ -75,7 +76,7 @@ class Access:
 def cookie_name(request: HTTPConnection) -> str:
     """The name of our cookie at the address that the browser uses.
 
-    Browsers share cookies between the ports of a host, and each instance has a session of its own.
+    Browsers share cookies between the ports of a host, and each instance has a separate session.
     """
     scheme = request.url.scheme.replace("ws", "http")
     return f"{COOKIE}_{request.url.port or scheme}"

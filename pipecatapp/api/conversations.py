@@ -36,8 +36,8 @@ class StartedTurn(BaseModel):
 
 
 class Change(BaseModel):
-    """What is to be different: the title, on one line; whether it is listed before the others; how
-    its turns are answered; the run of the version of a turn that is shown.
+    """Fields to change: the title, on one line; whether it is pinned; the settings of its turns;
+    the run of the version of a turn that is shown.
     """
 
     model_config = ConfigDict(extra="forbid")

@@ -14,7 +14,7 @@ from pipecatapp.application.errors import ERRORS, ErrorCode
 from pipecatapp.application.runs import shown
 
 _SUSPECT: Final = re.compile(rb"\\u[dD][89a-fA-F]|NaN|Infinity")
-"""What a body may hold that has to be looked at more closely."""
+"""Sequences in a body that need a closer check."""
 
 
 async def sound_json(connection: HTTPConnection) -> None:

@@ -46,7 +46,8 @@ class Flat(BaseModel):
 
 
 class Look(Document):
-    """A run to be: with these inputs, or as a fork of `run`, anew from the step `at` on."""
+    """A run to preview: with these inputs, or as a fork of `run` that is repeated from step `at`
+    on."""
 
     inputs: dict[str, Any] | None = None
     run: str | None = Field(None, max_length=200)
@@ -55,8 +56,8 @@ class Look(Document):
 
 @router.post("/cache")
 async def show_dry_run(body: Look, parts: WithParts) -> Preview:
-    """Of each step whether it would be called or is known, and why, and what models would be told;
-    nothing is run.
+    """Return for each step whether it would be called or is cached, with the reason, and the
+    prompts of models. Nothing is run.
     """
     document = Document.model_validate(body.model_dump(exclude={"inputs", "run", "at"}))
     runs, run, at = parts.runs, body.run, body.at

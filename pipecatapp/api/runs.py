@@ -22,7 +22,7 @@ router = APIRouter(prefix="/api/runs", dependencies=[Depends(known_caller), Depe
 
 
 Via = Annotated[Literal["api", "cli", "evolution"], Header(alias="x-hearth-client")]
-"""What sends the request: the ledger records it as the caller."""
+"""The client that sends the request; the ledger records it as the caller."""
 
 
 class NewRun(Document):
@@ -179,7 +179,7 @@ async def _view(parts: Parts, run: str) -> Response:
 async def compare_runs(
     run: str, other: Annotated[str, Query(alias="with", max_length=200)], parts: WithParts
 ) -> RunDifference:
-    """What another run did otherwise: inputs, outputs, and each step that differs."""
+    """Return the differences to another run: inputs, outputs, and each step that differs."""
     return await asyncio.to_thread(parts.runs.compare, run, other)
 
 
@@ -187,7 +187,7 @@ async def compare_runs(
 async def changes_of_run(
     run: str, parts: WithParts, path: Annotated[str | None, Query(max_length=1000)] = None
 ) -> PlainTextResponse:
-    """What a step, or the whole run, changed in the run's workspace, as a unified diff."""
+    """Return the changes of a step, or of the whole run, in the workspace, as a unified diff."""
     return PlainTextResponse(await changes(parts.runs.engine, run, path), media_type="text/x-diff")
 
 
@@ -207,7 +207,7 @@ async def answer_run(run: str, body: Answer, parts: WithParts, via: Via = "api")
 
 @router.post("/{run}/notes", status_code=204)
 async def note_run(run: str, body: NewNote, parts: WithParts) -> None:
-    """Tell a run that has not ended something; every model asked from then on is told."""
+    """Send a note to a run that has not ended; every later model call of the run receives it."""
     await parts.runs.note(run, body.text, by=body.by)
 
 

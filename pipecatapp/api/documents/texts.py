@@ -61,7 +61,7 @@ class Both(BaseModel):
 
 @router.post("/diff")
 async def compare_documents(body: Both, documents: WithDocuments) -> Difference:
-    """What two documents say differently, with their layers, as a diff and field by field."""
+    """Return the differences of two documents with their layers, as a diff and by field."""
     return documents.compare(body.before, body.after)
 
 

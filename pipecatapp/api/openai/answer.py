@@ -129,7 +129,7 @@ class Answer:
                 raise Refused(400, code, message, param=error["param"], headers=headers)
 
     def _usage(self) -> dict[str, int]:
-        """What all models of the run read and wrote."""
+        """Return the sum of the tokens of all model calls of the run."""
         tokens = self.engine.summary(self.run).tokens
         return {
             "prompt_tokens": tokens.prompt,
@@ -177,7 +177,7 @@ class TextAnswer(Answer):
 
 
 def finish_reason(result: RunResult) -> str:
-    """What the workflow says in its output of that name, as far as OpenAI's clients know it.
+    """Return the workflow's output `finish_reason` if OpenAI's clients know its value.
 
     A run has made its calls of tools itself, so it never ends with them.
     """

@@ -34,7 +34,7 @@ TOOLS = frozenset(("tools", "functions", "tool_choice", "function_call"))
 
 
 class Format(Wire):
-    """What an answer shall be: text, or JSON."""
+    """The requested format of the answer: text or JSON."""
 
     type: Literal["text", "json_object", "json_schema"]
 

@@ -71,7 +71,7 @@ async def show_restore(request: Request) -> Restore:
 
 @router.post("/restore", status_code=202)
 async def restore(request: Request) -> Restore:
-    """Check the archive in the body, keep it for the next start, and begin anew with it.
+    """Check the archive in the body, store it for the next start, and restart with it.
 
     The keys stay those of this instance. A wrong archive is refused and nothing is changed.
     """
