@@ -41,7 +41,7 @@ COMING: Final = ".restoring"
 
 KEYS: Final = ("key", "service_key")
 STAYS: Final = (*KEYS, "version")
-"""What an archive may lack: then that of the state stays."""
+"""Files that an archive may lack; the existing ones are then kept."""
 
 LEFT_OUT: Final = (
     *("models", "packages", "logs", "backups", "lock", "restored.json"),
@@ -72,7 +72,7 @@ class ArchiveTooNew(ArchiveError):
 
 
 class Manifest(BaseModel):
-    """What an archive holds. `files` is name -> sha256; `ledger` the version of its tables.
+    """The contents of an archive. `files` is name -> sha256; `ledger` the version of its tables.
 
     `restore` is the name of one restore of it, and empty in the archive itself.
     """
@@ -88,7 +88,7 @@ class Manifest(BaseModel):
 
 
 def write_archive(state: StateDir, target: Path) -> Manifest:
-    """Write the archive of a state directory, whoever works on it meanwhile; mode 0600.
+    """Write an archive of a state directory that may be in use; mode 0600.
 
     Raises `OSError`, and `ArchiveDamaged` when a database of the state cannot be read.
     """
@@ -135,12 +135,13 @@ def stage(state: StateDir, archive: Path, *, keys: bool, called: str = "") -> Ma
 
 
 def apply_staged(state: StateDir) -> Manifest | None:
-    """Make what is staged the state; what it replaces goes into `backups/`. None: nothing waits.
+    """Replace the state by a staged archive; the old state is moved to `backups/`. Returns None
+    without a staged archive.
 
-    Called before anything of the state is opened. First what was there is moved away, then what
-    comes is moved in; a power cut in either half is mended by the next start. Only the keys that
-    people made stay, for one that was closed since must not open again: the gateway adds those that
-    the archive alone has. Raises `LedgerBusy` while a process holds the ledger.
+    Called before any file of the state is opened. First the old files are moved away, then the new
+    ones are moved in; after a power failure the next start completes either half. Issued keys are
+    kept, because a key that was revoked since must not become valid again; the gateway adds keys
+    that only the archive has. Raises `LedgerBusy` while a process holds the ledger.
     """
     staged, coming = state.root / STAGED, state.root / COMING
     if staged.is_dir():
@@ -211,7 +212,7 @@ def _copy(source: Path, target: Path) -> None:
         ):
             original.backup(copy)
             if _is_ledger(copy):
-                # Who held it then does not hold what is restored.
+                # The former holder of the lease does not hold the restored ledger.
                 copy.execute("DELETE FROM lease")
                 copy.commit()
     except sqlite3.DatabaseError as error:
@@ -299,7 +300,7 @@ def _refuse_if_in_use(ledger: Path) -> None:
             if _is_ledger(connection):
                 refuse_if_held(connection, ledger)
         except sqlite3.DatabaseError as error:
-            # What is damaged is what one restores for; what is locked may be in use.
+            # A damaged ledger may be replaced by a restore; a locked one may be in use.
             if error.sqlite_errorcode not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise
 

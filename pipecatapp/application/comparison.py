@@ -11,9 +11,9 @@ from pipecatapp.workflow.storage import Reader, RunRow, StepRow, seconds_between
 Json = dict[str, Any]
 
 LOOKED_AT: Final = ("status", "tool", "model", "input", "output", "error")
-"""What of a step says that it was another; times and tokens are always shown and never counted."""
+"""Fields whose values make two steps differ; times and tokens are shown but not compared."""
 _PLACE: Final = {"family", "path"}
-"""Parts of a key that name where a step stands: they differ between any two runs."""
+"""Parts of a key that identify the position of a step: they differ between any two runs."""
 _DERIVED: Final = {"id", "nodes", "waits", "reads", "hard"}
 """Fields of a node that follow from others, or are compared on their own."""
 _WRITTEN: Final = {"given": "with", "when": "if"}
@@ -65,7 +65,7 @@ class KeyDifference(BaseModel):
 
 
 class Totals(BaseModel):
-    """What one of the two runs was and used."""
+    """The properties and totals of one of the two runs."""
 
     id: str
     workflow: str

@@ -243,7 +243,7 @@ def _last(work: Callable[[], Awaitable[None]], stack: AsyncExitStack) -> None:
 
 
 def tell_invalid(engine: Engine) -> None:
-    """Log the workflows that cannot run; whoever starts one is told the same."""
+    """Log the workflows that cannot run; starting one gives the same error."""
     for name in engine.workflows:
         try:
             engine.plan(name)

@@ -39,8 +39,8 @@ def model_of(workflow: Workflow) -> str | None:
 
 
 class WorkflowSummary(BaseModel):
-    """What one needs to start it: `inputs` and `outputs` are JSON Schemas; `model` is the name
-    under which OpenAI clients reach it, null when it is no conversation.
+    """The interface of a workflow: `inputs` and `outputs` are JSON Schemas; `model` is its name for
+    OpenAI clients, null if it supports no conversations.
     """
 
     id: str
@@ -93,7 +93,7 @@ def summary_of(workflow: Workflow) -> WorkflowSummary:
 
 
 def tool_summaries(runs: RunService) -> list[ToolSummary]:
-    """What a node can use, by name: tools, and as `workflow/<id>` the workflows that can run."""
+    """Return the tools that a node can use, with runnable workflows as `workflow/<id>`."""
     return [
         ToolSummary(
             name=name,

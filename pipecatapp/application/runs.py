@@ -50,7 +50,7 @@ FlatForm = Literal["yaml", "usda"]
 """How a composed workflow is written out."""
 
 Beside = Callable[[str], Sequence[tuple[str, tuple[Any, ...]]]]
-"""What is written with the beginning of a run, from the run's id; see `Engine.start`."""
+"""Statements written in the transaction that starts a run, from its id; see `Engine.start`."""
 
 
 class Document(BaseModel):
@@ -86,8 +86,8 @@ class Checked(Document):
 
 
 class Fork(BaseModel):
-    """How a run is run again: with an edited document or a workflow instead of its own, with other
-    inputs, from the step `at` on anew.
+    """How a run is repeated: with an edited document or another workflow, with other inputs, or
+    from the step `at` on.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -117,7 +117,7 @@ class Planned(BaseModel):
     graph: Graph | None = None
     diagnostics: list[dict[str, Any]] = []
     warnings: list[dict[str, Any]] = []
-    """What keeps nothing from running, and is seldom meant."""
+    """Warnings: the workflow can run, but probably not as intended."""
     text: str
     inputs: dict[str, Any] = {}
     outputs: dict[str, Any] = {}
@@ -157,7 +157,7 @@ class RunService:
         )
 
     def composition(self, document: Document) -> Composition:
-        """What it is composed of; raises as `workflow` does."""
+        """Return the composition of a document; raises as `workflow` does."""
         written, layers = self._written(document), self._layers(document)
         return self.documents.composition(written, layers, document.select)
 
@@ -169,7 +169,7 @@ class RunService:
         return usda_text(written, self.documents.written, layers=layers, select=document.select)
 
     def explained(self, document: Document, path: str) -> list[Explained]:
-        """Who said what of a field, the winner first."""
+        """Return all values set for a field with their documents, the winner first."""
         return [Explained(**asdict(one)) for one in self.composition(document).explain(path)]
 
     def _granted(self, document: Document, plan: Plan) -> Plan:
@@ -201,7 +201,7 @@ class RunService:
         return self.documents.layers[layer]
 
     def learn(self, written: Written) -> Workflow:
-        """Know a workflow from now on, and compose anew what extends it."""
+        """Register a workflow, and compose the workflows that extend it again."""
         self.documents.add(written)
         workflow = self.documents.workflow(written)
         self.engine.know(workflow)
@@ -234,7 +234,7 @@ class RunService:
         return self.engine.workflows[name]
 
     def planned(self, document: Document) -> Planned:
-        """What would run; a wrong document is told, not raised."""
+        """Return the plan of a document; errors of the document are returned, not raised."""
         documents, others = self.documents.beside(getattr(document, "beside", ()))
         try:
             workflow = self.workflow(document, documents)
@@ -270,8 +270,8 @@ class RunService:
         run: str | None = None,
         at: str | None = None,
     ) -> Preview:
-        """What a run would call and tell: as a new run, or as a fork of `run`, whose inputs it has
-        where none are given. Raises `UnknownRun`, `InvalidInputs`, `InvalidDocument`.
+        """Return the preview of a new run, or of a fork of `run`, whose inputs are the default.
+        Raises `UnknownRun`, `InvalidInputs`, `InvalidDocument`.
         """
         engine, read, family = self.engine, self.engine.ledger.read, ""
         prompts = self._prompts(document)
@@ -299,9 +299,9 @@ class RunService:
         beside: Beside = lambda _run: (),
         instead_of: str | None = None,
     ) -> str:
-        """Start a run and give its id; raises as `workflow` and `Engine.start` do.
+        """Start a run and return its id; raises as `workflow` and `Engine.start` do.
 
-        A workflow with an input `conversation` is told the one that it belongs to.
+        A workflow with an input `conversation` receives the id of its conversation.
         """
         workflow, plan = await self._compiled(document)
         if conversation is not None and "conversation" in workflow.input_schema()["properties"]:
@@ -368,7 +368,7 @@ class RunService:
         return self.engine.run(run)
 
     def compare(self, run: str, other: str) -> RunDifference:
-        """What the second of two runs did otherwise; raises `UnknownRun`."""
+        """Return the differences of two runs; raises `UnknownRun`."""
         return compared(self.engine, run, other)
 
     async def prune(self, days: float, *, keep: int, look: bool) -> list[str]:
@@ -422,7 +422,7 @@ class RunService:
 
 
 def question_text(run: str, event: Event) -> str:
-    """What is told to a caller whose run waits for a person; `event` is its `node.waiting`."""
+    """Return the text for a caller whose run waits; `event` is its `node.waiting`."""
     question = event.data["question"]
     choices = f" ({', '.join(question['choices'])})" if question.get("choices") else ""
     return (

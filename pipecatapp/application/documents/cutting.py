@@ -1,4 +1,4 @@
-"""Nodes of a document as the lines they stand on, so that they are moved with their comments."""
+"""Nodes of a document as ranges of lines, so that they are moved with their comments."""
 
 import io
 from collections.abc import Iterator
@@ -93,6 +93,6 @@ def _beside(line: str) -> bool:
 
 
 def _outside(lines: list[str], number: int, item: Node) -> bool:
-    """Whether a block ends before the line that its end is told at."""
+    """Return whether a block ends before the line of its end mark."""
     mark = item.end_mark
     return number == mark.line and not lines[number][: mark.column].strip()

@@ -18,7 +18,7 @@ from pipecatapp.application.documents.renaming import Rename
 
 SCOPES: Final = ("steps", "graph", "else")
 MERGE: Final = ("git", "merge-file", "-p", "-q", "--theirs")
-"""For texts whose lines are not those of ruamel: neighbours of an edit may be written anew, too."""
+"""For texts whose lines differ from ruamel's output: lines next to an edit may be rewritten too."""
 
 
 class NotEdited(LookupError):
@@ -81,7 +81,7 @@ Operation = Annotated[SetField | Remove | AddNode | Move | RenameNode, Field(dis
 
 
 def fingerprint(text: str) -> str:
-    """The ETag of a text: whoever changes it says which one was seen."""
+    """The ETag of a text: a client that changes the text sends the ETag of the version it read."""
     return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
 
 
@@ -100,7 +100,7 @@ def edited(text: str, operations: Sequence[Operation]) -> str:
 
 
 def _cut(text: str, operation: Operation) -> str | None:
-    """Nodes that stand on lines of their own go with their lines; None for all else."""
+    """Remove or move a node with its complete lines; returns None if that is not possible."""
     if isinstance(operation, Remove) and "." not in operation.path:
         return without(text, operation.path)
     if isinstance(operation, Move):
@@ -134,7 +134,8 @@ def _dumped(yaml: YAML, document: Any) -> str:
 
 
 def _merged(text: str, before: str, after: str) -> str:
-    """What led from `before` to `after`, done to the text that `before` is a rewriting of."""
+    """Apply the changes from `before` to `after` to `text`, of which `before` is a rewritten
+    copy."""
     lines, old, new = (lines_of(one) for one in (text, before, after))
     if len(lines) == len(old):
         changes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
@@ -217,7 +218,7 @@ def _behind(nodes: Any, after: str | None, otherwise: int) -> int:
 
 
 def _node(document: Any, path: str) -> tuple[Any, Any]:
-    """A node by its path, and the list that it stands in."""
+    """Return a node by its path, and the list that contains it."""
     nodes, holder = None, document
     for name in path.split("/"):
         here = {str(node.get("id")): (nodes, node) for nodes, node in _nodes(holder, SCOPES[:2])}
@@ -228,7 +229,7 @@ def _node(document: Any, path: str) -> tuple[Any, Any]:
 
 
 def _nodes(holder: Any, keys: Sequence[str]) -> Iterator[tuple[Any, Any]]:
-    """The nodes of one scope with the list each stands in, those of `else` lists too."""
+    """Yield the nodes of one scope, including `else` lists, each with the list that contains it."""
     for key in keys:
         nodes = holder.get(key)
         for node in nodes if isinstance(nodes, list) else []:

@@ -44,7 +44,8 @@ class Library:
 
     @classmethod
     def shipped(cls) -> "Library":
-        """What comes with Hearth. Raises `InvalidDocument`: a shipped document is never wrong."""
+        """Return the documents that come with Hearth. Raises `InvalidDocument` if one is not
+        valid."""
         library = cls()
         paths = _documents(SHIPPED / "workflows", "*.yaml")
         library._add([read_document(path.read_text("utf-8"), file=str(path)) for path in paths])

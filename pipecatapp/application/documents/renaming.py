@@ -1,7 +1,7 @@
-"""A node of a document gets another id, and everything that names it follows.
+"""Rename a node of a document, with all references to it.
 
-Names stand in expressions, `needs`, `goto` and `on_error`. An expression is taken apart by Jinja's
-own lexer, whose pieces joined are the text again, so nothing else in it changes.
+Names occur in expressions, `needs`, `goto` and `on_error`. An expression is split by Jinja's own
+lexer, whose tokens joined give the text again, so nothing else in it changes.
 """
 
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ class Rename:
                 self._walk(said, inside=inside)
 
     def followed(self, source: str, *, inside: bool) -> str:
-        """The text with the name exchanged; one that is no expression stays."""
+        """Return the text with the name replaced; a text without an expression is unchanged."""
         try:
             tokens = list(_LEXER.lex(source))
         except TemplateSyntaxError:
@@ -72,7 +72,7 @@ class Rename:
         return "".join(pieces)
 
     def _is(self, chain: tuple[str, ...] | None, *, inside: bool) -> bool:
-        """Whether what a name is looked up in holds the scope; the scope itself is no look-up."""
+        """Return whether the object before a name is the scope that contains the node."""
         if chain is None:
             return False
         plain = tuple(name for name in chain if name not in _VISITS)
@@ -99,7 +99,8 @@ class _Chains:
     _outer: list[tuple[str, ...]] = field(default_factory=list)
 
     def before(self) -> tuple[str, ...] | None:
-        """What a name that stands here is looked up in; None where it names no value."""
+        """Return the object in which a name at this position is looked up; None if it names no
+        value."""
         if self.after == ".":
             return self.chain
         return None if self.after in ("|", "is", "name") else ()

@@ -33,7 +33,7 @@ from pipecatapp.workflow.syntax import read_yaml
 
 
 class DocumentText(BaseModel):
-    """A document as it stands in its file; `kept` when that is a person's, not a shipped one."""
+    """The text of a document's file; `kept` if the document is a user's, not a shipped one."""
 
     id: str
     file: str
@@ -43,7 +43,7 @@ class DocumentText(BaseModel):
 
 
 class Edited(DocumentText):
-    """What comes of an edit, with what changes; it is kept only where `saved`."""
+    """The result of an edit with its diff; it is stored only if `saved`."""
 
     saved: bool
     diff: str
@@ -136,7 +136,7 @@ class DocumentService:
             self._learn(shipped.read_text(encoding="utf-8"), shipped)
 
     def compare(self, one: Document, other: Document) -> Difference:
-        """What two documents say differently, composed with their layers."""
+        """Return the differences of two documents, composed with their layers."""
         first, second = self._runs.composition(one), self._runs.composition(other)
         before, after = dict(fields_of(first.value)), dict(fields_of(second.value))
         changes = [
@@ -225,7 +225,7 @@ class DocumentService:
         return written
 
     def _learn(self, document: str, file: Path) -> None:
-        """Know it from now on, and compose anew what extends it."""
+        """Register a document, and compose the documents that extend it again."""
         self._runs.learn(read_document(document, file=str(file)))
 
 
@@ -255,7 +255,7 @@ def _refuse_task(text: DocumentText) -> None:
 
 
 def _refuse_unreadable(text: DocumentText) -> None:
-    """What somebody has written by hand may be nothing that operations can be done to."""
+    """Refuse a text written by hand that operations cannot edit."""
     value, source = read_yaml(text.document, file=text.file)
     if not isinstance(value, dict):
         raise InvalidDocument([source.diagnostic((), "a workflow is an object with an `id`")])

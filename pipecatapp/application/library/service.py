@@ -54,7 +54,8 @@ class TaskDetail(TaskSummary):
 
 
 class ProjectDetail(BaseModel):
-    """What is read as `project.…`, and who plays the model roles."""
+    """The values that workflows read as `project.…`, and the models bound to the project's
+    roles."""
 
     id: str
     values: dict[str, Any]

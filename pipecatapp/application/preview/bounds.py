@@ -104,7 +104,7 @@ def _visits(node: PlanNode, at: str) -> Sum:
 
 
 def _returns(nodes: tuple[PlanNode, ...], node: PlanNode, path: str) -> Sum:
-    """How often jumps of its scope let it run: its counters begin anew with the scope only."""
+    """Return how often jumps of its scope can run it: its counters reset with the scope only."""
     places = {other.id: place for place, other in enumerate(nodes)}
     found = Sum({(): 1})
     for place, other in enumerate(nodes):

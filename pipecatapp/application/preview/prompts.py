@@ -1,4 +1,4 @@
-"""What the models of a run would be told, as far as its inputs say it."""
+"""Prompts that the models of a run would receive, as far as its inputs determine them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any

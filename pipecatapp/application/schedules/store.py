@@ -28,7 +28,7 @@ class ScheduleKept(ValueError):
 
 
 class NewSchedule(BaseModel):
-    """What a person asks for: a workflow with its inputs, at the times of `cron` or `every`."""
+    """A requested schedule: a workflow with inputs, at the times of `cron` or `every`."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -160,7 +160,7 @@ def started(id: str, run: str, due: datetime | None) -> Statement:
 
 
 def _following(workflow: Workflow, before: Schedule | None) -> list[Statement]:
-    """What makes the schedule of a document be what it says; nothing where it is."""
+    """Return the statements that update the schedule to its document; none if it is up to date."""
     if (said := workflow.document.schedule) is None:
         return []
     timing = Timing(said.cron, said.every, said.zone)
