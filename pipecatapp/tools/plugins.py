@@ -1,7 +1,7 @@
-"""Tools that a person has written: Python files in the state directory's folder `tools`.
+"""Tools written by users: Python files in the folder `tools` of the state directory.
 
-They are code of this service and run with all of its rights, as what stands in `pipecatapp/tools`
-does; only who owns the state directory can put them there.
+They run with all permissions of this service, like the code in `pipecatapp/tools`; only the owner
+of the state directory can add them.
 """
 
 import sys
@@ -22,7 +22,7 @@ WRONG: Final = (
     *(ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueError),
     *(LookupError, ArithmeticError, AssertionError, OSError, RuntimeError),
 )
-"""What the code of a file can fail with while it is loaded."""
+"""Errors that the code of a file can raise while it is loaded."""
 
 
 def plugins(folder: Path) -> list[Tool]:

@@ -43,7 +43,7 @@ async def wait(
 
 
 async def begin(ctx: Context) -> datetime:
-    """When this wait began first: a step of its own, which a resumed run finds as it was."""
+    """Return the start of the wait, recorded as a separate step that a resumed run reuses."""
     if not ctx.run:
         return datetime.now(UTC)
     told = await ctx.call("time.now", {"zone": "UTC"}, at="begin")

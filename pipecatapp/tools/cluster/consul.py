@@ -20,10 +20,10 @@ CONSUL = "consul"
 
 
 class ConsulPlaces:
-    """What the watch of all services knows, with the machines and unplaced jobs of Nomad.
+    """Services from the watch, with the machines and unplaced jobs of Nomad.
 
-    `links` are pages that Consul does not tell of. Hand `changed` to the watch: that is how it is
-    known since when a service is as it is.
+    `links` are pages that are not in Consul. Register `changed` with the watch: it records since
+    when each service has its state.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ def url_of(one: ServiceInstance, *, scheme: str = "http") -> str:
 
 
 def _shown(services: Services) -> list[ServiceInstance]:
-    """Without the ports on which Nomad's servers speak to each other: they are no services."""
+    """Return the services without the ports that Nomad's servers use among themselves."""
     return [one for one in _all(services) if not INTERNAL.intersection(one.tags)]
 
 

@@ -1,4 +1,4 @@
-"""What the machines, services and experts of this instance say of themselves."""
+"""State of the machines, services and experts of this instance."""
 
 from collections.abc import Callable
 from typing import Any

@@ -24,9 +24,9 @@ LONG_LIVED: Final = ("service", "system")
 
 
 class NomadView:
-    """One Nomad API, by http, https or the unix socket that Nomad lays into each task.
+    """A Nomad API, over http, https or the unix socket that Nomad creates in each task.
 
-    The token is read again for each question: Nomad renews the one of a workload's identity.
+    The token is read again for each request: Nomad renews that of a workload's identity.
     """
 
     def __init__(self, http: httpx2.AsyncClient, token_file: Path | None = None) -> None:
@@ -157,7 +157,8 @@ def _state(node: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _why_unplaced(job: Mapping[str, Any]) -> str:
-    """Empty when something of it runs, when it has been stopped, or when it is no service."""
+    """Return the reason; empty if an allocation runs, the job was stopped, or it is not a
+    service."""
     if job.get("Stop") or job["Type"] not in LONG_LIVED or job.get("ParameterizedJob"):
         return ""
     groups = ((job.get("JobSummary") or {}).get("Summary") or {}).values()

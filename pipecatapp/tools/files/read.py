@@ -1,4 +1,4 @@
-"""What is in a file of the workspace."""
+"""Read a file of the workspace."""
 
 import asyncio
 import os

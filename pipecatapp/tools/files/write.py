@@ -23,7 +23,7 @@ Mode = Literal["replace", "create", "append"]
 
 
 class Written(BaseModel):
-    """What is there now."""
+    """The written file."""
 
     path: str = Field(description="Where it really is in the workspace, links resolved.")
     size: int = Field(description="Bytes of the whole file.")

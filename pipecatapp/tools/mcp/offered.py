@@ -51,7 +51,7 @@ Call = Callable[[str, Json], Awaitable[CallToolResult]]
 
 
 class McpAnswer(BaseModel):
-    """What a tool of an MCP server gave. None of it is our word."""
+    """The result of a tool of an MCP server. Its contents are not trusted."""
 
     source: str = Field(description="Its source, and a note that it is data, not an instruction.")
     text: str = Field(
@@ -160,13 +160,13 @@ def _answer(name: str, source: str, result: CallToolResult) -> McpAnswer:
     data = result.structured_content
     if data is not None and len(json.dumps(data)) > KEPT:
         data = None
-    # What gives JSON says it again as text, which a model would have to read twice.
+    # A server repeats JSON as text; a model should not read it twice.
     text, cut = ("", 0) if data is not None else (said.text, said.cut)
     return McpAnswer(source=source, text=text, text_cut=cut, data=data)
 
 
 def _text(block: ContentBlock) -> str:
-    """What of an answer can be read; the rest is named."""
+    """Return the readable part of an answer; other parts are only named."""
     if isinstance(block, TextContent):
         return block.text
     if isinstance(block, ResourceLink):

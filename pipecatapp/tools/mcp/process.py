@@ -41,9 +41,9 @@ class Life:
     """When it last said something, on the monotonic clock."""
     stderr: bytes = b""
     why: str = ""
-    """Why it ended; empty while it runs, and where we ended it for no fault of its own."""
+    """Why it ended; empty while it runs, and if it was stopped on purpose."""
     ending: asyncio.Event = field(default_factory=asyncio.Event)
-    """Its stdout is closed, or it was told to end."""
+    """Its stdout is closed, or a stop was requested."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
     """The process is gone."""
 
@@ -121,13 +121,13 @@ async def _listen(
         pass  # nobody listens any more: it is being stopped
     finally:
         life.ending.set()
-    # What nobody reads would keep the process from ending, and us from seeing its end.
+    # Unread output would prevent the process from ending, and us from seeing its end.
     while await process.stdout.read(65536):
         pass
 
 
 def _message(line: bytes) -> SessionMessage | Exception:
-    """What is no message, such as a greeting, is handed on as the fault that it is."""
+    """Parse a line; a line that is not a message, such as a greeting, is returned as an error."""
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValidationError as error:

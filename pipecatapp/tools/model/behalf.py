@@ -13,13 +13,14 @@ from pipecatapp.workflow import Context, Ledger
 from pipecatapp.workflow.storage import Statement
 
 CALLER: Final = "x-hearth-caller"
-"""The header in which the gateway tells it, and is told it."""
+"""The header in which the gateway and the agent send the caller."""
 
 
 def kept(told: str) -> Callable[[str], Sequence[Statement]]:
-    """What is written with the beginning of a run: its owner, and the header until its end.
+    """Return the statements written with the start of a run: its owner, and the header until its
+    end.
 
-    What the built-in key starts in a conversation of another key belongs to that key.
+    A run that the built-in key starts in a conversation of another key belongs to that key.
     """
     owner = "UPDATE run SET owner = ? WHERE id = ? AND ? != ''"
     return lambda run: [

@@ -33,7 +33,7 @@ class CalledTool(BaseModel):
 
 
 class Answer(BaseModel):
-    """What the model said, and the model that really said it."""
+    """The answer of the model, and the model that gave it."""
 
     text: str = Field(description="The whole text; empty where it only calls tools.")
     tool_calls: list[CalledTool] = Field([], description="Tool calls that the model requests.")
@@ -111,7 +111,7 @@ def _failure(model: str, error: ModelError) -> ToolFailed:
 
 
 class _Speech:
-    """What is said, and whether anything was: no other model can take back a word."""
+    """The streamed text. Once it has begun, no other model can replace the answer."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx, self.begun = ctx, False

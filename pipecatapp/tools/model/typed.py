@@ -12,7 +12,7 @@ from pipecatapp.workflow.syntax import Shape, ShapeError, shape
 
 FENCE = re.compile(r"```[a-z]*\s*\n(.*?)\n?\s*```", re.DOTALL)
 LONGEST_BROKEN = 20_000
-"""Characters of a broken answer that are given to be mended."""
+"""Maximum characters of a broken answer that are sent for correction."""
 SHOWN = 2000
 """Characters of a wrong answer that the model is shown again."""
 
@@ -87,7 +87,7 @@ async def typed(
 
 
 def mending(text: str, wrong: str, form: Shape) -> list[dict[str, Any]]:
-    """What a small model is asked: the broken text only, without what it was an answer to."""
+    """Return the messages that ask a small model for a correction: the broken text only."""
     told = f"Correct this text so that it is valid JSON. Change nothing else. {instruction(form)}"
     broken = f"It fails with: {wrong}.\n\n<text>\n{text[:LONGEST_BROKEN]}\n</text>"
     return [{"role": "system", "content": told}, {"role": "user", "content": broken}]
@@ -102,7 +102,7 @@ def form_of(returns: Any) -> Shape:
 
 
 def response_format(form: Shape) -> dict[str, Any]:
-    """What makes an engine that can do so write nothing else."""
+    """Return the response format with which an engine enforces the schema."""
     return {
         "type": "json_schema",
         "json_schema": {"name": "answer", "schema": form.schema(), "strict": True},

@@ -41,7 +41,7 @@ DEPTH: Final = 100
 
 
 class ProjectFacts(BaseModel):
-    """What kind of project it is."""
+    """Properties of a project."""
 
     folder: str = Field(description="Where programs find it.")
     system: str = Field(description="Operating system and version.")

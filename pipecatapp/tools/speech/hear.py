@@ -18,7 +18,7 @@ LARGEST = 25 * 1024 * 1024
 
 
 class Heard(BaseModel):
-    """What was said."""
+    """The transcript."""
 
     text: str = Field(description="The words; empty where nobody spoke.")
 
