@@ -31,7 +31,7 @@ class Clauses:
             yield from self._spoken(piece)
 
     def flush(self) -> Iterator[str]:
-        """What is left when the text has ended."""
+        """Return the remaining clauses at the end of the text."""
         piece, self._rest = self._rest, ""
         yield from self._spoken(piece)
 

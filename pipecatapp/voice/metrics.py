@@ -23,7 +23,7 @@ class VoiceMetrics:
         self._worker(registry)
 
     def _conversations(self, registry: CollectorRegistry) -> None:
-        """What people did."""
+        """Create the metrics of conversations."""
         self.sessions = Gauge(
             "voice_sessions_running", "Conversations by voice now.", registry=registry
         )

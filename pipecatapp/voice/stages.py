@@ -19,9 +19,9 @@ class Stages:
         self._at: dict[str, float] = {}
 
     def mark(self, moment: str, at: float) -> None:
-        """A moment came. Only the first of its kind counts, except before the agent is asked:
-        who goes on speaking falls silent again. From then on each needs the one before it: the last
-        answer may still be made when this turn has begun.
+        """Record a moment. Only the first of its kind counts, except before the agent is called: a
+        user that continues to speak falls silent again. After that each moment needs the previous
+        one: the last answer may still be spoken when this turn has begun.
         """
         number = MOMENTS.index(moment)
         if number > MOMENTS.index("heard") and (

@@ -1,4 +1,4 @@
-"""What all conversations by voice of one service share: how many there may be, and the engines."""
+"""State shared by all voice conversations of a service: the session limit, and the engines."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager
@@ -69,7 +69,7 @@ class Studio:
         return False
 
     async def setup(self, hello: Hello) -> Setup:
-        """What a worker is told of the engines and of a person. Raises `NoSpeech`."""
+        """Return the configuration of a worker for a client. Raises `NoSpeech`."""
         stt, tts = await self._engines()
         if stt is None or tts is None:
             raise NoSpeech("This instance runs without speech: start it with --speech.")
@@ -81,8 +81,8 @@ class Studio:
         )  # fmt: skip
 
     async def voices(self) -> list[Json]:
-        """What `speech-tts` can speak with, each `{"id", "language"}`; none where it does not tell.
-        Raises `NoSpeech`.
+        """Return the voices of `speech-tts`, each `{"id", "language"}`; none if it does not list
+        them. Raises `NoSpeech`.
         """
         setup = await self.setup(Hello(type="hello"))
         return await self._told(setup.tts, "voices")
@@ -93,7 +93,7 @@ class Studio:
         return [str(each["id"]) for each in await self._told(setup.stt, "languages")]
 
     async def _told(self, service: str, what: str) -> list[Json]:
-        """What a service of speech tells of itself."""
+        """Request the voices or languages of a speech service."""
         tls = trusting(self.ca_file)
         async with httpx2.AsyncClient(timeout=ASK_SECONDS, verify=tls, trust_env=False) as http:
             try:

@@ -40,10 +40,10 @@ class Person(Protocol):
 
 
 class House(Protocol):
-    """What starts runs and stops them."""
+    """The interface that starts and stops runs."""
 
     async def start(self, text: str, conversation: str, listener: Listener, model: str) -> str:
-        """Start a run of what this model means; gives its id. Raises `RunFailed`."""
+        """Start a run for this model and return its id. Raises `RunFailed`."""
 
     async def wait(self, run: str) -> RunResult:
         """How it ended."""
@@ -103,7 +103,7 @@ class Talk:
                     side.result()
 
     async def _listen(self) -> None:
-        """What comes from the person."""
+        """Forward messages of the client."""
         while True:
             message = await self._person.receive()
             if isinstance(message, bytes):
@@ -138,7 +138,7 @@ class Talk:
                 await self._worker.send(said.model_dump_json())
 
     async def _relay(self) -> None:
-        """What comes from the worker; it ends when the worker does."""
+        """Forward messages of the worker until it ends."""
         try:
             async for message in self._worker:
                 if isinstance(message, bytes):
@@ -174,7 +174,7 @@ class Talk:
         await self._tell(type="turn", run=self._run, stages=told["stages"])
 
     async def _trouble(self, told: Json) -> None:
-        """The reason is for the log; the person is told which part it is."""
+        """Log the reason; the client receives only the name of the failed part."""
         log.warning("voice_trouble", part=told["part"], reason=told["reason"])
         self._metrics.errors.labels(told["part"]).inc()
         await self._tell(type="trouble", part=told["part"], text=REASONS[told["part"]])

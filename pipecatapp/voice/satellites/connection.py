@@ -1,4 +1,4 @@
-"""What a Wyoming client may ask of us: hear, speak, answer, or hold a conversation."""
+"""Connection of a Wyoming client: transcribe, speak, answer, or hold a conversation."""
 
 import asyncio
 import time
@@ -91,7 +91,7 @@ class Connection:
                 try:
                     await handler(event)
                 except (KeyError, TypeError, ValueError) as error:
-                    reason = type(error).__name__  # What it says may be what somebody said.
+                    reason = type(error).__name__  # The message may contain spoken text.
                     log.info("wyoming_event_refused", type=event.type, reason=reason)
                     await self._fail(f"{event.type} is not as it should be", "invalid-event")
                 return
@@ -102,7 +102,7 @@ class Connection:
         task.add_done_callback(self._tasks.discard)
 
     async def _guarded(self, work: Awaitable[None]) -> None:
-        """What cannot be had is told, and the connection stays."""
+        """Run `work`; report a failure to the client, and keep the connection."""
         try:
             await work
         except (EngineFailed, NoSpeech) as error:

@@ -36,7 +36,7 @@ class Guest(House, Protocol):
 
 
 class Conversations:
-    """What all satellites share: the studio, the runs, and how a conversation begins and ends."""
+    """State that all satellites share: the voice sessions, the runs, the start and end of each."""
 
     def __init__(self, studio: Studio, house: Callable[[], Guest], manners: Manners) -> None:
         self._studio, self._house, self._manners = studio, house, manners
@@ -51,7 +51,7 @@ class Conversations:
         return await self._studio.setup(Hello(type="hello"))
 
     async def description(self) -> Info:
-        """What we tell of ourselves; without speech only the agent is there."""
+        """Return the description of this service; without speech it offers only the agent."""
         try:
             languages, voices = await asyncio.gather(
                 self._studio.languages(), self._studio.voices()

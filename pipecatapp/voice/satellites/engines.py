@@ -1,4 +1,4 @@
-"""What hears and what speaks, for a program that wants only that."""
+"""Speech-to-text and text-to-speech for clients that use only one of them."""
 
 import io
 import wave

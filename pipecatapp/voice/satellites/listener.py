@@ -26,11 +26,11 @@ Network = IPv4Network | IPv6Network
 
 
 class CannotListen(Exception):
-    """Choose another port for satellites (PIPECATAPP_WYOMING_PORT), or end who has this one."""
+    """The port is in use: set PIPECATAPP_WYOMING_PORT, or stop the other program."""
 
 
 class Satellites:
-    """Wyoming knows no login, so only addresses of `peers` are served."""
+    """Wyoming has no login, so only clients with an address in `peers` are served."""
 
     def __init__(self, conversations: Conversations, peers: Sequence[Network]) -> None:
         self._conversations, self._peers = conversations, peers

@@ -18,7 +18,7 @@ LARGEST_PAYLOAD: Final = 1 << 20
 UNREADABLE: Final = (
     OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, RecursionError
 )  # fmt: skip
-"""How a line breaks, and what bytes do that are no event."""
+"""Errors of a broken connection, and of bytes that are not an event."""
 
 
 class Wire:
@@ -35,7 +35,7 @@ class Wire:
         return str((self._writer.get_extra_info("peername") or ("",))[0])
 
     async def read(self) -> Event:
-        """The next event. Raises `Left` at the end, and for what is no event."""
+        """Return the next event. Raises `Left` at the end, and for data that is not an event."""
         try:
             line = await self._reader.readline()
             if not line:

@@ -130,7 +130,7 @@ class Ending(FrameProcessor):
 
 
 def last_words(frame: LLMContextFrame) -> str:
-    """What the person said in this turn; what came before is kept with the conversation."""
+    """Return the text of this turn; earlier turns are stored with the conversation."""
     last = frame.context.get_messages()[-1]
     content = last.get("content", "") if isinstance(last, dict) else ""
     return content if isinstance(content, str) else ""

@@ -22,11 +22,11 @@ from pipecatapp.voice.worker.line import Line
 from pipecatapp.voice.worker.wire import Wire
 
 NO_OFFER: Final = (ValueError, LookupError, AssertionError, InvalidAccessError, InvalidStateError)
-"""What aiortc raises for a text that is no offer, or for one without sound."""
+"""Errors of aiortc for a text that is not an offer, or for an offer without audio."""
 
 
 class NoCall(Exception):
-    """The offer cannot be answered; the page talks without one."""
+    """The offer cannot be answered; the page uses its own connection."""
 
 
 @asynccontextmanager
@@ -52,7 +52,7 @@ async def sounding(
 
 @asynccontextmanager
 async def answered(offer: str, line: Line) -> AsyncIterator[SmallWebRTCTransport]:
-    """The transport of a call, whose answer has been told; it is hung up at the end."""
+    """Yield the transport of a call after its answer was sent; the call is ended at the end."""
     call = SmallWebRTCConnection(ice_servers=[])
     try:
         try:
@@ -87,7 +87,7 @@ class Told(FrameProcessor):
 
 
 async def read(socket: WebSocket, wire: Wire, worker: PipelineWorker) -> None:
-    """Pass on what the page writes; who closes it hangs up. Sound that comes here is dropped."""
+    """Forward messages of the page; a closed socket ends the call. Audio is dropped here."""
     try:
         while (message := await socket.receive())["type"] != "websocket.disconnect":
             text = message.get("text")

@@ -67,5 +67,5 @@ class Gate(FrameProcessor):
         if self._opened and not opened:
             await self._line.tell(type="asleep")
         self._opened = opened
-        if not opened or word is not None:  # the phrase itself is no part of a question
+        if not opened or word is not None:  # the wake word is not part of a question
             frame.audio = bytes(len(frame.audio))

@@ -15,7 +15,7 @@ LOOKS: Final = 20
 
 
 class AgentFailed(Exception):
-    """The run gave no answer; the page has been told why."""
+    """The run gave no answer; the page has received the reason."""
 
 
 class Line:

@@ -79,7 +79,7 @@ class TurnAnalyzer(BaseSmartTurn):
 
 @dataclass(frozen=True)
 class Models:
-    """What finds in sound that somebody speaks, that a sentence is finished, and a wake word."""
+    """Models that detect speech, the end of a sentence, and a wake word in audio."""
 
     voice: SileroVADAnalyzer
     turn: TurnAnalyzer
@@ -147,7 +147,7 @@ def hearing(models: Models, ears: FrameProcessor) -> list[FrameProcessor]:
 
 
 def engines(setup: Setup) -> httpx2.AsyncClient:
-    """Asks what hears and what speaks."""
+    """Return a client for speech-to-text and text-to-speech."""
     return httpx2.AsyncClient(
         headers={"authorization": f"Bearer {setup.key}"}, timeout=ENGINE_SECONDS, trust_env=False,
         verify=trusting(None if setup.ca_file is None else Path(setup.ca_file)),

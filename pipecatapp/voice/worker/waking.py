@@ -37,7 +37,7 @@ class Window:
             self._holders.add(who)
 
     def release(self, who: str) -> None:
-        """That has ended; the time begins anew."""
+        """Release a holder; the window starts again."""
         if who in self._holders:
             self._holders.remove(who)
             self.open()
