@@ -82,7 +82,7 @@ class Listener:
 
 
 class Channel:
-    """What one running run says, and to whom."""
+    """The output of one active run, and its listeners."""
 
     def __init__(self, run: str) -> None:
         self.run = run

@@ -155,7 +155,7 @@ class Engine(Executor):
     async def listen(self, run: str, *, after: int | None = None) -> AsyncIterator[Delta | Event]:
         """Text and events as they come, until the run ends; with `after` first the events before.
 
-        One who comes late first hears, at offset 0, what streaming nodes have said so far.
+        A late listener first receives, at offset 0, the text that streaming nodes have sent so far.
         """
         listener, live = Listener(), self._live.get(run)
         if live is not None:
@@ -178,8 +178,9 @@ class Engine(Executor):
     async def cancel(self, run: str) -> None:
         """End a run; returns when nothing of it runs any more.
 
-        One that rests ends where it was, one that has ended stays as it is. Raises `UnknownRun`,
-        also where a program may run in another place: only who resumes the run can end that.
+        A suspended run ends where it was; a run that has ended is unchanged. Raises `UnknownRun`,
+        also if a remote program may still be running: only the process that resumes the run can end
+        it.
         """
         async with self._waking:
             if run not in self._live and (row := self.row(run)).ended is None:
@@ -221,8 +222,8 @@ class Engine(Executor):
             live.waiting.answer(path, Reply(value=fitting, by=by, at=now()))
 
     def _asked(self, run: str, path: str) -> Question:
-        """What an unfinished run has asked by its ledger, though nobody waits for the answer now:
-        the run is not executed, or is just being resumed.
+        """Return a question that an unfinished run asked by its ledger, although no call waits now:
+        the run is not executed, or is being resumed.
         """
         read = self.ledger.read
         if self.row(run).ended is not None:
@@ -236,9 +237,9 @@ class Engine(Executor):
         return Question.model_validate(read.value(asked[path])["question"])
 
     async def note(self, run: str, text: str, *, by: str = "") -> None:
-        """Tell a run something, also one that rests: every model asked from now on is told.
+        """Send a note to a run, also to a suspended one: every later model call receives it.
 
-        Raises `UnknownRun` for one that has ended.
+        Raises `UnknownRun` for a run that has ended.
         """
         async with self._waking:
             live = self._live.get(run)

@@ -51,7 +51,7 @@ class InvalidInputs(ValueError):
 
 @dataclass(frozen=True)
 class Given:
-    """What a run is started with."""
+    """The arguments of the start of a run."""
 
     inputs: Mapping[str, Any]
     conversation: str | None
@@ -59,9 +59,9 @@ class Given:
     answers: Mapping[str, Any]
     interactive: bool
     beside: Callable[[str], Sequence[Statement]] = lambda _run: ()
-    """What is written with the beginning of the run, whose id it is given."""
+    """Returns further statements for the transaction that starts the run, from its id."""
     instead_of: str | None = None
-    """The turn of the conversation that the run is another version of."""
+    """The turn of the conversation of which this run is another version."""
 
 
 @dataclass
@@ -81,7 +81,7 @@ class Live:
 
 
 class Executor:
-    """What `Engine` executes runs with; it holds the ledger's lease while it is open."""
+    """Executes runs for `Engine`; it holds the ledger's lease while it is open."""
 
     def __init__(
         self,
@@ -115,11 +115,11 @@ class Executor:
 
     @property
     def facts(self) -> ModelFacts:
-        """What the application knows of models."""
+        """The model properties that the application provides."""
         return cast("ModelFacts", self._services.get(ModelFacts, ModelFacts()))
 
     def know(self, workflow: Workflow) -> None:
-        """Have this workflow from now on; runs that have begun go on with what they began with."""
+        """Register a workflow; active runs continue with the version with which they started."""
         self.workflows = {**self.workflows, workflow.id: workflow}
         self._plans = {
             key: plan for key, plan in dict(self._plans).items() if workflow.id not in plan.bodies
@@ -317,7 +317,7 @@ class Executor:
 
 
 def _source(plan: Plan, inputs: Json, origin: str | None) -> Source:
-    """What the run's folder begins with; raises `ExpressionError`."""
+    """Return the initial content of the run's folder; raises `ExpressionError`."""
     if plan.workspace is None:
         return Source(origin=origin)
     told = render(plan.workspace.model_dump(), {"inputs": inputs, "run": {"request": ""}})

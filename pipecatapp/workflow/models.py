@@ -16,7 +16,7 @@ def input_of(
     roles: Mapping[str, ModelChoice],
     facts: ModelFacts,
 ) -> Json:
-    """What the tool of a node is called with, its model chosen."""
+    """Return the input for the tool of a node, with its model selected."""
     given: Json = render(node.given, names)
     if node.model is not None:
         _choose(node, tool, given, names, (node.model, roles, facts))
@@ -33,7 +33,7 @@ def _choose(
     names: Mapping[str, Any],
     among: tuple[ModelChoice, Mapping[str, ModelChoice], ModelFacts],
 ) -> None:
-    """Who is asked, and who stands in; `with: {model: …}` says it more strongly."""
+    """Select the model and its fallbacks; `with: {model: …}` has priority."""
     choice, roles, facts = among
     said = render(list(choice.use), names)
     if choice.escalate:

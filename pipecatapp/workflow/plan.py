@@ -43,7 +43,7 @@ class ModelChoice(Frozen):
 
     @property
     def wants(self) -> ModelNeeds:
-        """What each of them must be."""
+        """The requirements for each of the models."""
         return ModelNeeds(frozenset(self.needs), self.context, self.privacy, self.max_cost)
 
 
@@ -77,9 +77,9 @@ class PlanNode(Frozen):
     effect: Effect | None = None
     when: bool | str = True
     unless: str | None = None
-    """The node whose `else` list it stands in: it runs when that one's `if` was false."""
+    """The node whose `else` list contains it: it runs if the `if` of that node was false."""
     waits: tuple[str, ...] = ()
-    """The siblings that must have ended before."""
+    """Siblings that must have ended before it."""
     reads: tuple[str, ...] = ()
     hard: tuple[str, ...] = ()
     """Those it cannot do without: when one is skipped, so is this."""
@@ -93,11 +93,11 @@ class PlanNode(Frozen):
     system: str = ""
     returns: Any = None
     check: dict[str, bool | str] = Field({})
-    """What must be true of its output, by the reason that is told when it is not."""
+    """Conditions of its output, by the message for each that is not met."""
     timeout: float | None = None
     loop: PlanLoop | None = None
     again: bool = False
-    """Whether a jump leads back over it, so that it has visits, `loop` and `prev`."""
+    """True if a jump back passes over it, so that it has visits, `loop` and `prev`."""
     jump: Jump | None = None
     on_error: Literal["stop", "continue", "goto"] = "stop"
     rescue: Jump | None = None
@@ -116,7 +116,8 @@ class PlanNode(Frozen):
 
     @property
     def renewals(self) -> int:
-        """How often it, or a visit of it, begins anew; a call of a tool is just made again."""
+        """How often it, or an iteration, is repeated as a whole; a single tool call is just
+        repeated."""
         return 0 if self.kind == "use" else self.retries
 
 
@@ -138,24 +139,25 @@ class Body(Frozen):
     version: int
     about: str = ""
     project: Json | None = None
-    """What is read as `project`."""
+    """The value of `project` in expressions."""
     order: Literal["steps", "graph"]
     nodes: tuple[PlanNode, ...]
     allow: tuple[Effect, ...] | None = None
-    """Effects that it and all it uses may have; None for all that its caller may."""
+    """Effects permitted for it and everything it uses; None for all effects of the caller's
+    grant."""
     inputs: dict[str, PlanInput]
     outputs: dict[str, PlanOutput]
 
 
 class PlanWorkspace(Frozen):
-    """What the run's folder begins with; both may hold expressions over the inputs."""
+    """The initial content of the run's folder; both may contain expressions over the inputs."""
 
     repo: str
     commit: str | None = None
 
 
 class Limits(Frozen):
-    """Sums over a whole run, restarts included. None is no limit."""
+    """Limits of the sums over a whole run, including before restarts. None means no limit."""
 
     nodes: int = 1000
     depth: int = 8
@@ -165,7 +167,7 @@ class Limits(Frozen):
 
 
 class Plan(Frozen):
-    """What runs. `bodies` holds the workflow and every one it uses."""
+    """A compiled workflow. `bodies` contains the workflow and all workflows that it uses."""
 
     format: Literal[1] = 1
     workflow: str
@@ -173,7 +175,7 @@ class Plan(Frozen):
     roles: dict[str, ModelChoice]
     limits: Limits
     grants: tuple[Effect, ...] | None = None
-    """Effects that whoever started the run grants; None for all that the document asks for."""
+    """Effects that the caller of the run grants; None for all that the document requests."""
     workspace: PlanWorkspace | None = None
 
     @property
@@ -202,7 +204,7 @@ class Plan(Frozen):
         *,
         offered: bool = True,
     ) -> dict[Effect, str]:
-        """The same of some nodes of a scope."""
+        """Return the effects of some nodes of a scope, each with a path of a node."""
         found: dict[Effect, str] = {}
         for path, node in _all_nodes("", nodes):
             inner = node.use.removeprefix("workflow/")
@@ -327,11 +329,11 @@ def _drawn(node: PlanNode, path: str, parent: str) -> GraphNode:
 
 
 class NotGranted(PermissionError):
-    """A run would need effects that whoever starts it does not grant; nothing was started."""
+    """The run needs effects that its caller does not grant; nothing was started."""
 
 
 def granting(plan: Plan, grants: Collection[Effect], *, offered: bool = True) -> Plan:
-    """A plan that may have only these effects; raises `NotGranted` when it needs others.
+    """Return the plan restricted to these effects; raises `NotGranted` if it needs others.
 
     Without `offered` its agents may be given tools with other effects, whose calls then fail.
     """
@@ -363,7 +365,7 @@ def _tools_of(node: PlanNode, tools: Mapping[str, Tool]) -> Iterator[str]:
 
 
 def _offered(node: PlanNode) -> list[Any]:
-    """What an agent is given as tools: names, patterns, expressions."""
+    """Return the tools of an agent: names, patterns, expressions."""
     named = node.given.get("tools") or [] if node.kind == "agent" else []
     return named if isinstance(named, list) else [named]
 

@@ -1,7 +1,7 @@
 """Tools: typed async functions that a workflow or a model may call.
 
-The function is the declaration: its docstring, signature and annotations say what it takes, what it
-gives and what it is for. Both sides are checked on every call.
+The function is the declaration: its docstring, signature and annotations define its purpose, inputs
+and outputs. Inputs and outputs are checked on every call.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -16,9 +16,9 @@ from pydantic import BaseModel, Field, ValidationError
 from pipecatapp.workflow.workspace import Worktree
 
 Effect = Literal["pure", "llm", "read", "workspace", "exec", "net", "external", "human"]
-"""What a call does to the world.
+"""The side effect of a call.
 
-It decides what happens when a call was cut off (see `REPEATABLE` and `Tool.resumable`).
+It determines the handling of an interrupted call (see `REPEATABLE` and `Tool.resumable`).
 """
 
 EFFECTS: frozenset[Effect] = frozenset(get_args(Effect))
@@ -55,8 +55,8 @@ BY_AUTHOR: Final = SetByAuthor()
 class ToolInputs(BaseModel):
     """Inputs that several tools have.
 
-    A tool with a parameter of a subclass has the fields of this class as inputs of its own, and
-    gets them as one object.
+    A tool with a parameter of a subclass has the fields of this class as separate inputs, and
+    receives them as one object.
     """
 
 
@@ -75,7 +75,7 @@ class InputRefused(ToolFailed):
 
 
 class OutputRefused(ToolFailed):
-    """The tool gave something that its output schema does not allow. The tool is wrong; mend it."""
+    """The output of the tool does not match its output schema: correct the tool."""
 
 
 class ServiceMissing(LookupError):
@@ -84,7 +84,7 @@ class ServiceMissing(LookupError):
 
 @dataclass(frozen=True)
 class ModelNeeds:
-    """What a model must be: able to do this, hold so many tokens, run at home, cost no more."""
+    """Requirements for a model: capabilities, context in tokens, locality, maximum cost."""
 
     able: frozenset[str] = frozenset()
     context: int | None = None
@@ -112,10 +112,10 @@ class ModelNeeds:
 
 
 class ModelFacts:
-    """What the application knows of models; give one as `services={ModelFacts: ...}`."""
+    """Properties of models that the application provides as `services={ModelFacts: ...}`."""
 
     def takes_tools(self, model: str) -> bool:
-        """Whether this model (an id, not a role) can be offered tools. Not, unless it is known."""
+        """Return whether a model (an id, not a role) supports tools; false if it is unknown."""
         return False
 
     def fitting(self, model: str, needs: ModelNeeds) -> tuple[list[str], str]:
@@ -158,11 +158,11 @@ class Question(BaseModel):
     returns: Any = None
     """Type of the answer, in the short-hand of documents; a text when it says nothing."""
     show: Any = None
-    """What the person should see to decide."""
+    """Data that helps the person to decide."""
     after: float | None = None
-    """Seconds, counted from the first asking over all restarts, after which nobody is waited for.
+    """Seconds, counted from the first request over all restarts, after which the question expires.
 
-    Then `otherwise` is the answer; without `otherwise` the asking fails.
+    Then `otherwise` is the answer; without `otherwise` the call fails.
     """
     otherwise: Any = None
     by_voice: bool = True
@@ -170,7 +170,7 @@ class Question(BaseModel):
 
 
 class Reply(BaseModel):
-    """What was answered, by whom and when (ISO 8601, UTC). `by` is empty when the time was over."""
+    """An answer, its author and its time (ISO 8601, UTC). `by` is empty if the question expired."""
 
     value: Any
     by: str = ""
@@ -178,7 +178,7 @@ class Reply(BaseModel):
 
 
 class Facts(BaseModel):
-    """What a call tells of itself; kept with its step and shown in the inspector."""
+    """Facts about a call; stored with its step and shown in the inspector."""
 
     model: str | None = None
     prompt: Any = None
@@ -228,14 +228,14 @@ async def _alone(
 
 
 def _unheard(_text: str) -> None:
-    """What is said where nobody listens."""
+    """Discard text without a listener."""
 
 
 @dataclass
 class Context:
-    """What a tool sees of the run it works for.
+    """The interface of a tool to its run.
 
-    With its defaults it serves to call a tool by hand.
+    The defaults allow to call a tool outside of a run.
     """
 
     run: str = ""
@@ -248,11 +248,11 @@ class Context:
     worktree: Worktree | None = None
     """The same folder with its states."""
     where: Where = "local"
-    """Where programs run that this call starts."""
+    """Where programs started by this call run."""
     project: Json | None = None
-    """What the project of the document says that makes this call; None where a model makes it."""
+    """The project of the document that makes this call; None if a model makes it."""
     leaving: Callable[[], bool] = lambda: False
-    """Whether the run goes on in another process when this call is cancelled now."""
+    """Whether the run continues in another process if this call is cancelled now."""
     tools: Mapping[str, "Tool"] = field(default_factory=lambda: MappingProxyType({}))
     services: Mapping[Any, object] = field(default_factory=lambda: MappingProxyType({}))
     speak: Callable[[str], None] = _unheard
@@ -260,9 +260,9 @@ class Context:
     approval: Approval = _unapproved
     questions: Callable[[Question], Awaitable[Reply]] = _nobody
     notes: Callable[[str], list[str]] = _no_notes
-    """What people have said since the last turn; its argument names the turn that is told."""
+    """Returns the notes since the last turn; its argument names the current turn."""
     before: Callable[[str], Json | None] = _no_past
-    """What the inner call at a place was given before a restart; None where it had not begun."""
+    """Returns the input of an inner call before a restart; None if it had not started."""
     facts: Facts = field(default_factory=Facts)
 
     def service(self, kind: type[T]) -> T:
@@ -275,9 +275,9 @@ class Context:
             ) from None
 
     async def say(self, text: str) -> None:
-        """Stream a piece of text to whoever listens now.
+        """Stream a piece of text to the current listeners.
 
-        It is never stored; give the whole text as output.
+        It is never stored; return the whole text as output.
         """
         self.speak(text)
 
@@ -436,7 +436,7 @@ class Tool:
 
 
 def complaints(error: ValidationError) -> str:
-    """What pydantic found, in one line: `zone: Input should be a valid string; days: …`."""
+    """Return pydantic's errors in one line: `zone: Input should be a valid string; days: …`."""
     return "; ".join(
         ": ".join(part for part in (".".join(map(str, fault["loc"])), fault["msg"]) if part)
         for fault in error.errors(include_url=False)

@@ -30,10 +30,10 @@ class Tree:
     worktree: Worktree
     state: str
     clean: bool
-    """Whether the folder is in that state."""
+    """Whether the folder has this state."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     holder: str | None = None
-    """The call whose turn it is; calls inside of it need none of their own."""
+    """The call that may use it; calls inside this call share its turn."""
 
     def __post_init__(self) -> None:
         self.began, self._tidying = self.state, asyncio.Lock()
@@ -64,13 +64,13 @@ class Tree:
         return True
 
     def fact(self, before: str) -> Json:
-        """What a step keeps of it."""
+        """Return the record of the folder for a step."""
         return {"tree": self.name, "before": before, "after": self.state}
 
 
 @dataclass(frozen=True)
 class Source:
-    """What the folder of a run begins with."""
+    """The initial content of a run's folder."""
 
     repo: str | None = None
     commit: str | None = None
@@ -79,7 +79,7 @@ class Source:
 
     @property
     def place(self) -> Path | None:
-        """The repository; raises `ToolFailed` for what is no path that means one thing."""
+        """The repository; raises `ToolFailed` if the path is not absolute or ambiguous."""
         if not self.repo:
             return None
         place = Path(self.repo).expanduser()
@@ -110,7 +110,7 @@ class Trees:
         return tool.workspace or any(_means(name, one) for one in inner for name in named or ())
 
     def fork(self, path: str) -> None:
-        """From now on what stands in `path` has a folder of its own."""
+        """Use a separate folder for everything inside `path`."""
         if path not in self._forks:
             above = self._open.get(self._name_of(path))
             self._forks[path] = above.state if above else None
@@ -208,7 +208,7 @@ def _means(name: str, tool: Tool) -> bool:
 
 
 def facts_of(reader: Reader, run: str) -> Iterator[Json]:
-    """What the steps of a run keep of its folders, in the order in which they ended."""
+    """Yield the folder records of the steps of a run, in the order in which they ended."""
     sql = """SELECT step.facts FROM step JOIN event ON event.run = step.run
         AND event.path = step.path AND event.type = 'node.done'
         WHERE step.run = ? AND step.status = 'done' AND step.facts IS NOT NULL ORDER BY event.seq"""
@@ -218,6 +218,6 @@ def facts_of(reader: Reader, run: str) -> Iterator[Json]:
 
 
 def state_in(facts: Any) -> Json | None:
-    """What a step keeps of the folder it saw."""
+    """Return the folder record of a step."""
     found: Json | None = facts.get(FACT) if isinstance(facts, dict) else None
     return found

@@ -1,4 +1,4 @@
-"""What people see of runs, as plain data for the API, the page and the shell."""
+"""Views of runs as plain data for the API, the page and the shell."""
 
 import json
 from typing import Any, Literal, cast

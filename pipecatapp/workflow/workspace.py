@@ -1,4 +1,4 @@
-"""What the engine asks of a workspace; `pipecatapp.workspace` has the one on git worktrees."""
+"""The engine's interface to a workspace; `pipecatapp.workspace` implements it on git worktrees."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,14 +28,14 @@ class Worktree(Protocol):
         """The id of the state that was kept last."""
 
     async def reset(self, state: str) -> None:
-        """Make the folder what it was at that state; what came after stays kept, but aside."""
+        """Reset the folder to a state; later states stay stored."""
 
     async def diff(self, since: str, until: str) -> str:
-        """What changed between two states, as a unified diff."""
+        """Return the changes between two states as a unified diff."""
 
     async def fork(self, name: str, state: str | None = None) -> "Worktree":
-        """A second folder that begins with a state, the last one of this folder where none is
-        named; or is found as it was left.
+        """Create a second folder from a state, by default the last one of this folder; an existing
+        folder is reused.
 
         Any text is a name, such as the path of an instance: `each[2]/patch`.
         """

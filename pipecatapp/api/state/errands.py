@@ -1,4 +1,4 @@
-"""`/api/errands/<id>`: a worker of the cluster downloads its program here and uploads the result.
+"""Routes with which a worker of the cluster downloads its program and uploads the result.
 
 Each remote job has a separate token that expires with its result; no other key is accepted.
 """

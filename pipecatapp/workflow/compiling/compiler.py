@@ -122,7 +122,7 @@ class _WorkflowCompiler(Uses):
         )
 
     def _project(self) -> Json | None:
-        """What is known of the project that the document names."""
+        """Return the values of the project that the document names."""
         if (name := self.document.project) is None:
             return None
         if name in self.library.projects:
@@ -132,7 +132,7 @@ class _WorkflowCompiler(Uses):
         return {}
 
     def _check_schedule(self) -> None:
-        """What it is started with by itself must be what it takes."""
+        """Check the inputs of the schedule against the inputs of the workflow."""
         if (schedule := self.document.schedule) is None:
             return
         for name, value in schedule.inputs.items():
@@ -219,7 +219,8 @@ class _WorkflowCompiler(Uses):
         return made
 
     def _loop(self, entry: Entry, visible: Visible) -> tuple[Visible, list[Read]]:
-        """What can be read inside a node that loops, and what its loop reads around it."""
+        """Return the names that a node can read inside its loop, and the reads of the loop
+        itself."""
         node, path, visit = entry.node, entry.path, self._visit(entry.node)
         if node.each is not None:
             reads = self._read_all((*path, "for"), node.each.each, visible)
@@ -278,7 +279,7 @@ class _WorkflowCompiler(Uses):
         return nodes, {name for name in _all_reads(nodes) if name not in gives}
 
     def _use(self, entry: Entry, visible: Visible) -> dict[str, Any]:
-        """What depends on the thing that a node uses."""
+        """Return the fields of the plan that depend on the tool or workflow of a node."""
         node = entry.node
         if node.use is None:
             kind: Kind = "steps" if node.steps is not None else "graph"
@@ -322,7 +323,7 @@ class _WorkflowCompiler(Uses):
 
 
 def _ways_on(node: Node) -> dict[str, Any]:
-    """What a plan keeps of jumps, and of what follows a failure."""
+    """Return the jump of a node, and its continuation after a failure."""
     error, goto = node.on_error, node.goto
     return {
         "jump": Jump(to=goto, max=node.max, on_max=node.on_max) if goto is not None else None,
@@ -337,7 +338,7 @@ def _ways_on(node: Node) -> dict[str, Any]:
 
 
 def _conditions(node: Node) -> dict[str, bool | str]:
-    """The conditions of `check` by the reason that is told when one is not met."""
+    """Return the conditions of `check`, by the message for each that is not met."""
     if isinstance(node.check, dict):
         return node.check
     return {f"it is not true that {condition}": condition for condition in node.check}

@@ -1,4 +1,4 @@
-"""What a node can read: the names at one place of a document, and what stands under each."""
+"""Names that a node can read at a position of a document, with the schema of each."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -62,7 +62,7 @@ class Visible:
     known: Mapping[str, Json]
     barred: Mapping[str, str] = field(default_factory=dict)
     given: frozenset[str] = frozenset({"inputs", "run"})
-    """Those of the names that are no nodes."""
+    """Names that are not nodes."""
 
     def among(self, gives: Mapping[str, Json], barred: Mapping[str, str]) -> "Visible":
         """Inside a scope whose nodes give this."""
@@ -103,7 +103,7 @@ def schema_of(value: Any) -> Json:
 
 
 def looped(visit: Json) -> Json:
-    """What a loop gives whose visits give `visit`."""
+    """Return the schema of the outputs of a loop whose iterations have the schema `visit`."""
     return {
         "type": "object",
         "properties": {

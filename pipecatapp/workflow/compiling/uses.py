@@ -1,4 +1,4 @@
-"""What a node uses: a tool or another workflow, and whether it is used rightly."""
+"""Checks of the tool or workflow that a node uses."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -95,7 +95,7 @@ class Uses(Reads):
             self._check_tool_inputs((*path, "with", "tool_inputs", name), str(name), inputs)
 
     def _check_tool_inputs(self, path: Path, name: str, inputs: Any) -> None:
-        """What a document sets for a tool of its agent must be inputs of that tool."""
+        """Check that the inputs that a document sets for a tool of its agent exist."""
         if name not in self.library.tools:
             mend = did_you_mean(name, self.library.tools)
             self._fault(path, f"there is no tool {name!r}", mend, key=True)
@@ -154,5 +154,5 @@ class Uses(Reads):
 
 
 def retries(retry: Retry | None) -> dict[str, Any]:
-    """What a plan keeps of `retry`."""
+    """Return the fields of the plan for `retry`."""
     return {"retries": retry.times, "wait": retry.wait or 0.0} if retry else {}

@@ -40,7 +40,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Project:
-    """What workflows of one project know of it: `values` by name, and who plays its model roles."""
+    """A project for its workflows: `values` by name, and the models bound to its model roles."""
 
     id: str
     values: Json
@@ -109,7 +109,7 @@ Fault = tuple[Path, str, str, bool]
 
 
 def _form(document: Mapping[str, Any]) -> Iterator[Fault]:
-    """What the models cannot say: which keys go together, and that names are unique."""
+    """Check rules that the models cannot express: which keys go together, and unique names."""
     yield from _choice((), document, ("steps", "graph"))
     for name in _mapping(document.get("inputs")):
         if name in RESERVED:

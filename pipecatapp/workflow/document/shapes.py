@@ -57,7 +57,7 @@ SHORTHAND: Mapping[str, str] = {
     "one of low, high": "one of these texts",
     "{title: text, pages: integer?}": "an object with these keys",
 }
-"""What can be written, and what it stands for."""
+"""Notations of types, with their meaning."""
 
 
 class Shape:

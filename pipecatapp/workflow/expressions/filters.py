@@ -29,13 +29,13 @@ class ExpressionError(ValueError):
 
 @dataclass(frozen=True)
 class Missing:
-    """What a look-up gives that finds nothing; only `default` and `first` take it."""
+    """The result of a look-up without a value; only `default` and `first` accept it."""
 
     reason: str
 
 
 class Meter:
-    """What one evaluation may still use."""
+    """The remaining budget of one evaluation."""
 
     def __init__(self) -> None:
         self._left = BUDGET

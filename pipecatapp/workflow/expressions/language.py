@@ -29,7 +29,7 @@ LONGEST = 20_000
 """Characters of one string with expressions."""
 
 BEFORE = "prev"
-"""What the visit before gave: null where that gave nothing, for there may have been none."""
+"""The outputs of the previous iteration: null if it had none, or in the first iteration."""
 
 NULL = "null"
 """Nothing, as JSON and YAML write it; Jinja2 itself only knows `none`."""

@@ -22,8 +22,8 @@ DEEPEST = 20
 
 @dataclass(frozen=True)
 class Opinion:
-    """What one document says of a field: `place` is where, `what` is set, append, add, disable, or
-    `written` where it simply stands.
+    """The override of a field by one document: `place` is its position, `what` is set, append, add,
+    disable, or `written` for a field of the document itself.
     """
 
     path: str
@@ -35,7 +35,7 @@ class Opinion:
 
 @dataclass
 class Composition:
-    """A composed workflow: where each part of it comes from, and who said what."""
+    """A composed workflow, with the origin of each part and all overrides."""
 
     source: Composed
     opinions: list[Opinion] = field(default_factory=list)
@@ -139,7 +139,7 @@ class _Composing:
             yield choices[choice] or {}, ("variants", axis, str(choice))
 
     def _state(self, found: Composition, value: Mapping[str, Any], source: Source) -> None:
-        """Lay what simply stands in a document over what there is."""
+        """Apply the fields of a document to the composition."""
         root = found.source.root
         for key, said in value.items():
             if key in OWN:

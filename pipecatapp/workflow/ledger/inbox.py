@@ -1,4 +1,4 @@
-"""What comes to a run from outside: answers and notes."""
+"""Messages to a run from outside: answers and notes."""
 
 import json
 from collections.abc import Mapping

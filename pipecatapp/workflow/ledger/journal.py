@@ -1,6 +1,6 @@
-"""What one run writes.
+"""The entries that one run writes.
 
-Each method is one entry: the event and the state it leads to, in one transaction.
+Each method writes one entry: the event and the resulting state, in one transaction.
 """
 
 import asyncio
@@ -50,7 +50,7 @@ class Submit(Protocol):
 
 @dataclass(frozen=True)
 class Fork:
-    """Where a run comes from: another one, and the node from which all is done anew."""
+    """The origin of a fork: its run, and the node from which everything is repeated."""
 
     origin: str
     family: str
@@ -316,7 +316,7 @@ class Journal:
 
 
 def _by(what: Ended) -> dict[str, object]:
-    """Who answered, of what was a question."""
+    """Return the person that answered, if the step was a question."""
     return {"by": what.facts["by"]} if what.facts and "by" in what.facts else {}
 
 

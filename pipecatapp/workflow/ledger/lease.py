@@ -1,4 +1,4 @@
-"""Who may execute runs in a ledger: one process, named in a row that it keeps fresh."""
+"""The lease of a ledger: one process may execute runs, named in a row with a heartbeat."""
 
 import os
 import secrets

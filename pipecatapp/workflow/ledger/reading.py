@@ -1,4 +1,4 @@
-"""Reading a ledger, beside whoever writes it."""
+"""Read a ledger while another process may write it."""
 
 import re
 import sqlite3
@@ -126,7 +126,7 @@ class RunValues:
 
 @dataclass(frozen=True)
 class Spent:
-    """What a run has used so far, restarts included."""
+    """Usage of a run so far, including before restarts."""
 
     nodes: int = 0
     tokens: int = 0

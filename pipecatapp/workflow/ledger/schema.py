@@ -124,7 +124,7 @@ _PRUNED: Migration = (
         for column in columns
     ),
 )
-"""What removing a run looks up: its entries in the cache, and who else has one of its blobs."""
+"""Look-ups of the deletion of a run: its cache entries, and other runs with the same blobs."""
 
 
 def _words(column: str) -> str:
@@ -169,9 +169,9 @@ _HISTORY: Migration = (
     "INSERT INTO run_fts (rowid, body) SELECT number, '' FROM run_text",
     "UPDATE run SET error = error",
 )
-"""What the list of runs is searched and filtered by: the words of each run, from triggers, and one
-index that holds every field of a filter. `owner` is the name of the key that started the run, as
-in `_OWNERS`."""
+"""Search and filters of the list of runs: the words of each run, maintained by triggers, and one
+index with every field of a filter. `owner` is the name of the key that started the run, as in
+`_OWNERS`."""
 
 _FIXES: Migration = (
     """CREATE TABLE fix (

@@ -109,5 +109,5 @@ class Ledger:
         )
 
     def journal(self, run: str) -> Journal:
-        """What the run `run` writes through."""
+        """Return the journal of a run."""
         return Journal(self.submit, run)

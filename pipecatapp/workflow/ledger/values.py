@@ -8,7 +8,7 @@ from typing import Any
 Statement = tuple[str, tuple[Any, ...]]
 
 INLINE = 8 * 1024
-"""Characters of JSON up to which a value lies in its row, which is written anew when it changes."""
+"""Maximum characters of JSON stored in the row itself, which is rewritten at each change."""
 
 _BLOB = "@sha256:"
 

@@ -24,10 +24,10 @@ from pipecatapp.workflow.ledger.values import Statement, canonical
 _log = structlog.get_logger()
 
 _TROUBLE = (sqlite3.Error, LedgerFailed, ValueError, OverflowError)
-"""What a write can fail with: the disk, the lease, and values that SQLite cannot hold."""
+"""Errors of a write: the disk, the lease, and values that SQLite cannot store."""
 
 BATCH = 500
-"""Writes that share a commit at most."""
+"""Maximum number of writes in one commit."""
 
 AGAIN = 0.5
 """Seconds between two tries to write while the disk is full."""
@@ -56,7 +56,7 @@ class Draft:
 
 @dataclass
 class Write:
-    """What belongs together: it is on the disk as a whole or not at all."""
+    """Changes that are written in one transaction."""
 
     run: str
     statements: Sequence[Statement]
@@ -65,9 +65,9 @@ class Write:
     last: bool = False
     """The end of a run of which a write has failed; it is tried all the same."""
     pauses: bool = True
-    """Whether it is held while the disk is full; the beginning of a run is refused instead."""
+    """Whether it is queued while the disk is full; the start of a run is refused instead."""
     on_written: Callable[[LedgerFailed | None], None] | None = None
-    """Called when it is on the disk, or with why it is not, whoever waits for `done`."""
+    """Called after the commit, or with the error, even if nothing awaits `done`."""
     result: Event | LedgerFailed | None = None
 
 
@@ -77,12 +77,12 @@ class Writer:
     A thread commits, so that the loop never waits for a disk that is slow; while the disk is quick
     and there is little to write, the loop does it itself (see `QUICK`).
 
-    Writes that are submitted without an `await` between them share a transaction, and so do those
-    with which tasks begin that were made meanwhile: the end of a step and the start of the next.
-    After a write of a run has failed, later ones of that run fail too, so what is in the ledger is
-    always a true beginning of what happened. What does not fit on a full disk is held, with all
-    later writes of its run, and tried again until there is room: the run pauses meanwhile.
-    The beginning of a run fails with `DiskFull` instead.
+    Writes that are submitted without an `await` between them share a transaction. So do the first
+    writes of tasks that became ready meanwhile: the end of a step and the start of the next. After
+    a write of a run has failed, later writes of that run fail too, so the ledger always contains a
+    consistent prefix of the run. A write that does not fit on a full disk is queued, with all later
+    writes of its run, and retried until there is space: the run pauses meanwhile. The start of a
+    run fails with `DiskFull` instead.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ class Calls:
         self._failures, self._go_on = failures, go_on
 
     def _input(self, node: PlanNode, path: str, names: Any) -> Json:
-        """What a tool is called with; after a restart the same as before."""
+        """Return the input of a tool; after a restart the same as before."""
         if (past := self._past.get(path)) is not None and past.input is not None:
             known: Json = self._instances.reader.value(past.input)
             return known
@@ -83,7 +83,8 @@ class Calls:
         self._spawn(frame, self._instances.call(tool, place, given, call.finish))
 
     def _found(self, call: "_Call") -> Found | None:
-        """What is known of a call and meets what is asked of it now; a pinned output has to."""
+        """Return a cached result that meets the current conditions, which a pinned output must
+        meet."""
         if call.node.cache == "pin":
             return Found(canonical(call.node.pinned), "", "pinned")
         path = call.place.path

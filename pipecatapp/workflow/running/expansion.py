@@ -1,7 +1,7 @@
-"""The tool `plan.run`: runs a workflow that was written while its run was going on.
+"""The tool `plan.run`: runs a workflow that was written during its run.
 
-The engine opens it as a scope of its own, with one instance for each of its steps. Its plan is kept
-with the step, so a resumed run goes on with the plan that it began with.
+The engine opens it as a separate scope, with one instance for each of its steps. Its plan is stored
+with the step, so a resumed run continues with the plan with which it started.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -1,4 +1,4 @@
-"""What failed, where it stands, and whether a document may answer it."""
+"""Failures with their positions, and whether a document may handle them."""
 
 import traceback
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ _log = structlog.get_logger()
 
 
 CUT_SHORT = "interrupted; its effects until then remain"
-"""What is said of an instance that ended because its run, or what it stood in, did."""
+"""The error of an instance that ended because its run, or its scope, ended."""
 
 
 class RunStopped(Exception):
-    """The run cannot go on; `path` says where. Unlike `ToolFailed` it is never told to a model."""
+    """The run cannot continue; `path` is the position. Unlike `ToolFailed`, models never see it."""
 
     def __init__(self, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
@@ -56,7 +56,7 @@ def is_final(error: BaseException) -> bool:
 
 
 def log_bug(error: BaseException, path: str) -> None:
-    """Tell who runs this of a tool with a bug; its message may hold private text, so not that."""
+    """Log an exception of a tool without its message, which may contain private text."""
     first = next(_leaves(error))
     if not isinstance(first, ToolFailed | RunStopped | LedgerFailed):
         frames = traceback.format_tb(first.__traceback__)

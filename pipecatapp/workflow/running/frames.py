@@ -11,10 +11,10 @@ from typing import Any
 from pipecatapp.workflow.running.instance import Instances
 
 GRACE = 10.0
-"""Seconds a tool has to end after it was cancelled."""
+"""Seconds for a tool to end after its cancellation."""
 
 Rescue = Callable[[], None]
-"""What goes on after a failure."""
+"""The continuation after a failure."""
 
 
 def _no_rescue() -> Rescue | None:
@@ -80,7 +80,7 @@ class Failures:
         self._instances, self._tasks, self._lost, self._go_on = instances, tasks, lost, go_on
 
     def fail(self, frame: Frame | None, path: str, reason: str, *, final: bool = False) -> None:
-        """What stands at `path`, in `frame`, has failed. A final failure no document answers."""
+        """Fail the node at `path` in `frame`. No document can handle a final failure."""
         if frame is not None and frame.over:
             return
         catcher, rescue = frame, None

@@ -59,13 +59,13 @@ class Instances:
     known: Known
     trees: Trees
     compiled: Callable[[str], Plan]
-    """Compiles a workflow that was written in the run; raises `InvalidDocument`."""
+    """Compiles a workflow that was written during the run; raises `InvalidDocument`."""
     remarks: list[Remark] = field(default_factory=list)
-    """What people have told the run so far."""
+    """Notes to the run so far."""
     struck: dict[str, str] = field(default_factory=dict)
-    """The person that struck each step of plans off the to-do list, by path."""
+    """The person that removed each planned step from the to-do list, by path."""
     open: dict[str, str] = field(default_factory=dict)
-    """Instances that have begun and not ended: path to node."""
+    """Active instances: path to node."""
     may_ask: Callable[[], bool] = lambda: True
     """Whether models can be asked: in a resumed run, they may just be starting as well."""
     deadlines: dict[str, asyncio.Timeout] = field(default_factory=dict)
@@ -156,7 +156,7 @@ class Instances:
         return output
 
     def _unheard(self, place: Place, turn: str) -> list[str]:
-        """What people have said since this call was last told; a resumed call hears the same."""
+        """Return the notes since the last turn of this call; a resumed call gets the same notes."""
         path = f"{place.path}/{turn}/notes"
         heard = self._heard.setdefault(place.path, self._heard_before(place))
         if (past := self.past.get(path)) is not None and past.status == "done":
@@ -177,7 +177,7 @@ class Instances:
         return given
 
     def _heard_before(self, place: Place) -> int:
-        """How many notes a call was told when it first began."""
+        """Return the number of notes that existed when a call first started."""
         began = self._began.get(place.path, "")
         return sum(remark.at <= began for remark in self.remarks)
 
@@ -281,7 +281,8 @@ class Instances:
         return past.attempt + 1
 
     async def _outcome(self, tool: Tool, place: Place, given: Json, attempt: int) -> Json | None:
-        """What a cut off call came to, as a person says; None when it is to be made again."""
+        """Ask a person for the outcome of an interrupted call; None means that it is to be
+        repeated."""
         self.open[place.path] = place.node
         asked = Place(f"{place.path}/outcome[{attempt}]", f"{place.node}/outcome", place.say)
         told = cut_off(tool)

@@ -114,7 +114,8 @@ class Loop:
         return self.names.new_child(found)
 
     def _after(self, index: int) -> Any:
-        """What can be read when visit `index - 1` has ended: it, and what it is made of."""
+        """Return the names that can be read after iteration `index - 1`: its output and its
+        parts."""
         output = self._gave[index - 1]
         names = self._names(index - 1)
         made = output if self.node.nodes and isinstance(output, dict) else {}

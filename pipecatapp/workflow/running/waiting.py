@@ -113,11 +113,11 @@ class Waiting:
         return next(((self._given[name],) for name in names if name in self._given), None)
 
     def questions(self) -> dict[str, Question]:
-        """What is asked now, by path."""
+        """Return the open questions by path."""
         return {path: one.question for path, one in self._open.items() if not one.reply.done()}
 
     def answer(self, path: str, reply: Reply) -> None:
-        """End a wait, or be there when it begins; the answer is on the disk already."""
+        """End a wait, or store the answer for a later wait; it is already on the disk."""
         found = self._open.get(path)
         if found is None:
             self._came[path] = Answered(reply.value, reply.by, reply.at)
@@ -171,7 +171,7 @@ async def more(ctx: Context, reason: str) -> More:
 
 
 class Outcome(BaseModel):
-    """What a person knows of a call that was cut off: make it again, let it fail, or its output."""
+    """A person's decision on an interrupted call: repeat it, let it fail, or set its output."""
 
     then: Literal["again", "fail", "output"]
     output: Any = None
@@ -198,7 +198,7 @@ LOOK = "Look whether it took effect, then start a new run."
 
 
 def cut_off(tool: Tool) -> str:
-    """What happened to a call of it."""
+    """Return the description of an interrupted call."""
     return f"unknown outcome: the run was cut off while {tool.name} ({tool.effect}) was under way"
 
 
@@ -218,7 +218,7 @@ def settled(tool: Tool, said: Mapping[str, Any]) -> Json | None:
 
 
 def _json(value: Any) -> Any:
-    """What a text says, if it is JSON of an object."""
+    """Return the object in a text if it is JSON of an object; else the value itself."""
     if isinstance(value, str):
         with suppress(ValueError, RecursionError):
             found = json.loads(value)
@@ -237,7 +237,7 @@ LATER = {
 
 
 class Approved(BaseModel):
-    """What a person said about the calls of a tool."""
+    """A person's decision on calls of a tool."""
 
     tool: str
     approved: bool
@@ -257,7 +257,7 @@ async def approval(ctx: Context, tool: str, input: Json, when: Approve) -> Appro
 
 
 class Instances(Protocol):
-    """What `approve` uses of the calls of a run."""
+    """The part of the calls of a run that `approve` uses."""
 
     run: str
     tools: Mapping[str, Tool]

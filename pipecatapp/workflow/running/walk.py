@@ -36,11 +36,11 @@ from pipecatapp.workflow.running.waiting import PAUSE
 from pipecatapp.workflow.tool import Effect, Json
 
 Refusals = (ExpressionError, ShapeError, RunStopped, LoopOver)
-"""What a node can fail with before anything of it is called."""
+"""Errors of a node before any call is made."""
 
 
 class Walk:
-    """Goes through a plan; `ended` hears the outputs, `lost` a failure that nothing answers."""
+    """Executes a plan; `ended` receives the outputs, `lost` a failure that is not handled."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class Walk:
         self._failures.fail(frame, frame.path, str(error), final=isinstance(error, RunStopped))
 
     def _rescue(self, scope: Scope, node: PlanNode) -> Rescue | None:
-        """What follows a failure of this node, by its document."""
+        """Return the continuation after a failure of this node, as its document defines it."""
         if node.loop is None and scope.tries[node.id] < node.renewals:
             return lambda: self._renew(scope, node)
         missing = Missing(f"{node.id!r} failed")
@@ -419,7 +419,7 @@ class Walk:
         )
 
     def _fork(self, frame: Frame, home: str) -> None:
-        """What stands in the frame has a folder of its own, which is merged when it is done."""
+        """Run the frame in a separate folder, which is merged when it is done."""
         done = frame.done
         self._instances.trees.fork(frame.path)
         frame.done = lambda output: self._calls.merge(frame, home, lambda: done(output))
