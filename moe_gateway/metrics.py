@@ -139,7 +139,7 @@ class GatewayMetrics:
     def _waits(self, registry: CollectorRegistry) -> None:
         self._queued = Spreads(
             "moe_gateway_queue_seconds",
-            "What requests waited that had to wait for a slot.",
+            "Seconds that requests waited for a slot.",
             ["model"],
             buckets=DURATION_BUCKETS,
             registry=registry,

@@ -63,13 +63,13 @@ def key_routes(store: KeyStore | None, keyring: Keyring) -> APIRouter:
             raise Refused(404, "no_key_store", message)
         return store
 
-    @router.get("", summary="The keys, their limits, and what each has used today")
+    @router.get("", summary="List the keys with their limits and their usage today")
     async def list_keys() -> Json:
         keys, used = await asyncio.to_thread(lambda: (kept().all(), kept().usage(today())))
         rows = [row_of(key, used.get(key.name, Usage())) for key in keys]
         return {"keys": rows, "as_of": keyring.as_of.isoformat()}
 
-    @router.post("", status_code=201, summary="Make a key; it is told this once")
+    @router.post("", status_code=201, summary="Create a key, which is returned only once")
     async def add_key(wanted: NewKey) -> Json:
         try:
             add = kept().add
@@ -79,13 +79,13 @@ def key_routes(store: KeyStore | None, keyring: Keyring) -> APIRouter:
         await keyring.look()
         return {"name": wanted.name, "key": key}
 
-    @router.put("/{name:path}", summary="Give a key other limits")
+    @router.put("/{name:path}", summary="Change the limits of a key")
     async def limit_key(name: str, wanted: KeyLimits) -> Json:
         await _known(kept().limit, name, wanted.limits)
         await keyring.look()
         return {"name": name, **asdict(wanted.limits)}
 
-    @router.delete("/{name:path}", summary="Close a key for good")
+    @router.delete("/{name:path}", summary="Revoke a key permanently")
     async def revoke_key(name: str) -> Json:
         await _known(kept().revoke, name)
         await keyring.look()

@@ -26,7 +26,7 @@ def model_routes(watch: Watch, scope_of: Callable[[str], str]) -> APIRouter:
     def opens(caller: Caller, name: str) -> bool:
         return caller.may_use(name) and caller.may_do(scope_of(name))
 
-    @router.get("/v1/models", summary="The models that this key can ask now")
+    @router.get("/v1/models", summary="List the models that this key permits")
     async def models(request: Request) -> Json:
         caller: Caller = request.state.caller
         ready = [instance for instance in instances if instance.healthy]
@@ -42,7 +42,7 @@ def model_routes(watch: Watch, scope_of: Callable[[str], str]) -> APIRouter:
         caller.check(name, scope_of(name))
         return described(name)
 
-    @router.get("/api/experts", tags=["hearth"], summary="What is there, and why it is chosen")
+    @router.get("/api/experts", tags=["hearth"], summary="List the experts and their availability")
     async def experts() -> Json:
         return _experts(watch)
 

@@ -19,7 +19,7 @@ def count_routes() -> APIRouter:
 
     @router.post(
         "/count_tokens",
-        summary="About how many tokens a message would take",
+        summary="Estimate the tokens of a message",
         openapi_extra={"requestBody": body},
     )
     async def count_tokens(request: Request) -> JSONResponse:

@@ -101,20 +101,20 @@ def ollama_routes(instances: Sequence[Instance], scope_of: Callable[[str], str])
     router = APIRouter(prefix="/api", tags=["ollama"])
     models = _Models(instances, scope_of)
 
-    @router.get("/tags", summary="The models that this key can ask now")
+    @router.get("/tags", summary="List the models that this key permits")
     async def list_models(request: Request) -> Json:
         return {"models": [models.described(*one) for one in models.ready(request.state.caller)]}
 
-    @router.get("/ps", summary="The experts among them, which are loaded")
+    @router.get("/ps", summary="List the loaded models, which are the experts")
     async def list_loaded(request: Request) -> Json:
         found = models.ready(request.state.caller)
         return {"models": [models.loaded(*one) for one in found if one[1]["kind"] == "expert"]}
 
-    @router.get("/version", summary="The version of Ollama's API that is spoken here")
+    @router.get("/version", summary="Return the supported version of Ollama's API")
     async def version() -> Json:
         return {"version": API_VERSION}
 
-    @router.post("/show", summary="What a model can", openapi_extra=BODY)
+    @router.post("/show", summary="Show the capabilities of a model", openapi_extra=BODY)
     async def show_model(request: Request) -> JSONResponse:
         try:
             return JSONResponse(models.shown(await request.body(), request.state.caller))
