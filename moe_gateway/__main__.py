@@ -1,4 +1,4 @@
-"""`python -m moe_gateway`: run the gateway as its settings say."""
+"""`python -m moe_gateway`: run the gateway with its settings."""
 
 import gc
 import sys

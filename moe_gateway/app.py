@@ -1,4 +1,4 @@
-"""The only place where the gateway is put together."""
+"""Composition root of the gateway."""
 
 import asyncio
 import time
@@ -69,7 +69,7 @@ class Gateway:
     def __init__(
         self, hot: HotRoutes, rest: FastAPI, keys: Keyring, origins: Collection[str] = ()
     ) -> None:
-        """`origins`: whose pages may call; empty: nobody's."""
+        """`origins`: web origins that may call; empty: none."""
         self.hot, self.rest, self.keys = hot, rest, keys
         self._cors = Cors(origins) if origins else None
 
@@ -135,7 +135,7 @@ def _with_id(reply: Reply, send: Send) -> Send:
 
 
 def build_app(settings: Settings, health: Health) -> Gateway:
-    """The gateway of these settings; it tells `health` whether an expert is ready.
+    """Build the gateway with these settings; it sets in `health` whether an expert is ready.
 
     Raises `SettingsError` when a key file or the CA cannot be read.
     """
@@ -164,7 +164,7 @@ def build_app(settings: Settings, health: Health) -> Gateway:
         lifespan=_lifespan(watch, keys, responses, health, traces),
         openapi_url=None,
     )
-    # A `SettingsError` of a request says that the file of the keys is locked or broken.
+    # A `SettingsError` during a request means that the file of the keys is locked or damaged.
     add_error_handlers(
         rest,
         {SettingsError: lambda error: keys_unreadable(str(error))},
@@ -207,7 +207,7 @@ def _classifier(
 
 
 def _traces(settings: Settings) -> Traces | None:
-    """Imported only where it is wanted: the library takes a second and twenty megabytes."""
+    """Import the library only if traces are enabled: it takes a second and 20 MB."""
     if settings.traces_url is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""One request on its way: what was asked, by whom, and how far it came."""
+"""The state of one request: its caller, its content and its progress."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -58,7 +58,7 @@ NO_NEEDS: Final = Needs()
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One server that was asked; times are those of `time.perf_counter`."""
+    """One attempt at a server; times are those of `time.perf_counter`."""
 
     instance: str
     begun: float
@@ -98,15 +98,16 @@ class Asked:
     """Those of the model on the instance that answered."""
     usage: TokenCount | None = None
     era = 0
-    """How often the circuit of its instance had opened when that was asked."""
+    """How often the circuit of its instance had opened when the request was sent to it."""
     left_by: tuple[str, ...] = ()
-    """Instances that were gone for good when they were done with it."""
+    """Instances that were removed after they had been tried."""
     counted_inside = False
-    """The agent that answers asks on the caller's behalf, so its tokens are counted there."""
+    """The agent calls the gateway on the caller's behalf, so the tokens are counted there."""
     queued = 0.0
-    """Seconds that it waited for its turn."""
+    """Seconds that it waited in the queue."""
     attempts: tuple[Attempt, ...] = ()
-    """Kept where requests are traced, as are the ids of the trace and of the present attempt."""
+    """Recorded only if requests are traced, as are the ids of the trace and of the current
+    attempt."""
     trace = span = 0
 
     def __init__(
@@ -126,7 +127,7 @@ class Asked:
         self.depth, self.content_type = depth, content_type
 
     def attempted(self, begun: float) -> None:
-        """Its present instance was asked then, and is done with it now."""
+        """Record the attempt at its current instance, from `begun` until now."""
         failure = str(self.failure.code or self.failure.status) if self.failure else ""
         ended = time.perf_counter()
         self.attempts += (Attempt(self.instance, begun, ended, failure, self.span),)
@@ -156,14 +157,15 @@ class Asked:
         return TokenCount(self.needed().tokens * BYTES_PER_TOKEN // TEXT_PER_TOKEN, said)
 
     def assembled_on(self, instance: Instance) -> bool:
-        """Whether a stream is asked for and put together: so a hang-up stops the work, and of
-        several answers it tells what each has cost, where llama-server tells it of the first."""
+        """Return whether a stream is requested and assembled, so that a disconnect stops the
+        engine, and each of several answers reports its usage (llama-server reports it only for
+        the first one)."""
         if self.look.stream or (instance.settings.stops_unary and not self.look.several):
             return False
         return self.kind in ("chat", "text")
 
     def body_for(self, instance: Instance) -> bytes:
-        """The caller's own bytes, unless the instance needs to be asked otherwise."""
+        """Return the caller's body, with changes if the instance needs them."""
         model = instance.model_for(self.look.model)
         if self.kind == "stt":
             same = model == self.look.model

@@ -1,8 +1,8 @@
 """The hot routes: one small ASGI callable, because a token must not wait for a framework.
 
-Look at the body, choose an instance, send the caller's own bytes on, pass the answer back as it
-comes. `/v1/responses`, `/v1/messages` and Ollama's paths become a request to another path of `/v1`
-on the way in, and what they were on the way out.
+Summarise the body, select an instance, forward the caller's bytes, and return the answer as it
+arrives. `/v1/responses`, `/v1/messages` and Ollama's paths are converted to a request to another
+path of `/v1`, and the answer is converted back.
 """
 
 import asyncio
@@ -79,11 +79,12 @@ from moe_gateway.upstream.vectors import as_asked
 log = structlog.get_logger()
 
 QUEUED_SECONDS: Final = 0.001
-"""A shorter wait is none: it is the time that looking takes."""
+"""A shorter wait does not count: it is the time of the check itself."""
 
 BUSY: Final = frozenset((429, 502, 503, 504))
-"""Says something about the instance, not about the request: another one may do it. A 500 does
-not: it would most likely come again. Nor does any with `FINAL`: an agent's run that failed."""
+"""Statuses about the instance, not about the request: another one may succeed. A 500 is not
+among them, because it would probably repeat. Nor is a response with `FINAL`: a failed run of an
+agent."""
 
 FINAL: Final = (b"x-should-retry", NO_RETRY["x-should-retry"].encode())
 
@@ -154,7 +155,7 @@ class HotRoutes:
     async def _until_gone(
         self, asked: Asked, reply: Reply, receive: Receive, line: Line | None
     ) -> None:
-        """Answer; drop all at once when the caller hangs up, time is over, or the key is closed."""
+        """Answer the request; cancel it on disconnect, deadline or revocation of the key."""
         task = asyncio.current_task() if line is None else line.task
         assert task is not None
         watch = watched(line, receive, reply, task)
@@ -227,8 +228,9 @@ class HotRoutes:
         return choose_named(model, named, needs, self.instances)
 
     def _pick(self, asked: Asked, reply: Reply) -> Instance | None:
-        """The best instance that has room and was not asked yet; none: the request has to wait.
-        A declared fallback is asked when nobody else is left, not when they are merely busy."""
+        """Return the best instance with a free slot that was not tried yet; None: the request
+        has to wait. A declared fallback is used when no other instance is left, not when they
+        are only busy."""
         route, asked.route = asked.route or self._route(asked), None
         left: Sequence[Instance] = route.order
         if asked.tried:
@@ -253,7 +255,8 @@ class HotRoutes:
             asked.needs = replace(needs, domain=domain)
 
     async def _served(self, asked: Asked, reply: Reply) -> bool:
-        """Wait for an instance and ask it; False when another one should be asked."""
+        """Wait for an instance and send the request; returns False if another one is to be
+        tried."""
         instance = self._pick(asked, reply)
         if instance is None:
             instance = await self._its_turn(asked, reply)
@@ -284,7 +287,7 @@ class HotRoutes:
                 asked.attempted(begun)
 
     async def _its_turn(self, asked: Asked, reply: Reply) -> Instance:
-        """Wait for a slot, and say how long that took."""
+        """Wait for a slot, and record the time in the queue."""
         since = time.perf_counter()
         instance = await self.admission.enter(
             asked.caller.name,

@@ -1,6 +1,6 @@
-"""Counters and histograms as plain numbers, put into Prometheus' form when somebody looks.
+"""Counters and histograms as plain numbers, converted to Prometheus' format when they are read.
 
-One event loop counts, so nothing needs the locks that prometheus_client takes at each step.
+Only one event loop counts, so the locks that prometheus_client takes at each step are not needed.
 """
 
 from bisect import bisect_left

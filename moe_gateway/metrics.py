@@ -64,7 +64,7 @@ class GatewayMetrics:
         admission: Admission[Instance],
         keys: Keyring | None = None,
     ) -> None:
-        """Without `keys`, nobody has one."""
+        """Without `keys`, there are no metrics of keys."""
         self._answers(registry)
         self._times(registry)
         self._waits(registry)
@@ -186,18 +186,18 @@ class GatewayMetrics:
         return meters
 
     def placed(self, model: str, place: int) -> None:
-        """A request came into the queue at this place."""
+        """Count a request that entered the queue at this place."""
         self._places.labels(model).observe(place)
 
     def queued(self, model: str, seconds: float) -> None:
-        """A request waited for its turn."""
+        """Record the seconds that a request waited in the queue."""
         self._queued.labels(model).observe(seconds)
 
     def failed_over(self, model: str, instance: str) -> None:
         self._failovers.labels(model, instance).inc()
 
     def forget(self, instance: str) -> None:
-        """Drop what was counted of an instance that is gone: each place that it had was another."""
+        """Remove the series of a deregistered instance."""
         metrics: Iterable[Counts | Spreads] = (
             self._requests,
             self._tokens,
@@ -216,7 +216,7 @@ class GatewayMetrics:
 
 
 class InstanceCollector(Collector):
-    """Gauges that are read off the watch and its instances when somebody looks."""
+    """Gauges that are read from the watch and its instances when metrics are collected."""
 
     def __init__(self, instances: Sequence[Instance], admission: Admission[Instance]) -> None:
         self._instances, self._admission = instances, admission
@@ -261,7 +261,7 @@ class ConsulCollector(Collector):
     """Whether what is known of the experts is still true."""
 
     def __init__(self, away: Callable[[], str | None]) -> None:
-        """`away` tells why Consul cannot be asked."""
+        """`away` returns the reason why Consul is unavailable, or None."""
         self._away = away
 
     def collect(self) -> Iterable[Metric]:
@@ -275,7 +275,7 @@ class ConsulCollector(Collector):
 
 
 def _tasks() -> int:
-    """None outside of an event loop, as when only the names of metrics are asked for."""
+    """None outside of an event loop, for example when only the names of metrics are listed."""
     try:
         return len(asyncio.all_tasks())
     except RuntimeError:

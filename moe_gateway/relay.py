@@ -61,7 +61,7 @@ class Reply:
     gone = False
     """The client disconnected before the end."""
     place: Callable[[], int] | None = None
-    """Tells a request's place in the queue while it waits there."""
+    """Returns the request's place in the queue while it waits."""
     late = False
     """The deadline passed before the end."""
     shut = False
@@ -76,7 +76,7 @@ class Reply:
         self._send, self._line, self.request_id = send, line, request_id
         self.started_at = time.perf_counter()
         self.facts: Headers = []
-        """Headers that say where the answer comes from."""
+        """Headers that describe the route of the answer."""
 
     @property
     def cut_off(self) -> bool:
@@ -97,8 +97,8 @@ class Reply:
     async def start(
         self, status: int, content_type: bytes, headers: Headers, facts: Headers | None = None
     ) -> None:
-        """Send the head of an answer whose length nobody knows; with other `facts` than those of
-        the answer, if they are given."""
+        """Send the headers of a response of unknown length, with `facts` instead of those of the
+        reply if they are set."""
         head = self._head(status, content_type, headers, self.facts if facts is None else facts)
         if self._line is not None and self._line.quick:
             self._line.begin(status, head)
@@ -110,7 +110,7 @@ class Reply:
 
     @property
     def open_line(self) -> Line | None:
-        """Where pieces can go out now as they come, past ASGI."""
+        """The writer for data that bypasses ASGI, if there is one."""
         return self._line if self._line is not None and self._line.streams else None
 
     async def sign_of_life(self) -> None:
@@ -129,7 +129,7 @@ class Reply:
         return WAITING if self.place is None else b": waiting, place %d\n\n" % self.place()
 
     async def _start_early(self) -> None:
-        """A head with what is known while nobody has answered."""
+        """Send headers before an instance has answered."""
         self._early = True
         known = [
             (name, value + b"; not answered yet" if name == ROUTE else value)
@@ -193,7 +193,7 @@ class Reply:
         await self.end(data)
 
     async def refuse(self, refused: Refused) -> None:
-        """Tell what went wrong: as the answer, or, where one has begun, as its last event."""
+        """Send an error: as the response, or as the last event of a response that has begun."""
         if not self.facts:
             reason = f"refused: {refused.code or refused.status}".encode()
             self.facts = [(EXPERT, b"none"), (ROUTE, reason)]
@@ -225,8 +225,8 @@ async def pass_whole(
     idle: float,
     finished: Callable[[bytes], bytes] = bytes,
 ) -> TokenCount | None:
-    """Pass an answer on that is not streamed, an error too; tells what it cost. `finished` makes
-    of a whole answer what the caller gets.
+    """Forward a complete answer or error, and return its usage. `finished` converts a complete
+    answer for the caller.
 
     Sends nothing before the answer is complete, so another server can still be tried. Raises
     `Lost`, also if the answer is not a JSON object, or `TimedOut`.
@@ -280,7 +280,7 @@ async def pass_bytes(reply: Reply, connection: Connection, idle: float) -> None:
 
 
 async def _begun(reply: Reply, connection: Connection) -> None:
-    """The server has begun to answer, so its headers hold."""
+    """Mark the answer as begun: the headers of the server apply."""
     if not reply.status:
         headers = passed_back(connection)
         await reply.start(connection.status, connection.content_type, headers)
@@ -292,10 +292,10 @@ async def _begun(reply: Reply, connection: Connection) -> None:
 async def pass_stream(
     reply: Reply, connection: Connection, idle: float, look: Look
 ) -> TokenCount | None:
-    """Pass a streamed answer on, event by event; tells what it cost.
+    """Forward a streamed answer, event by event, and return its usage.
 
-    Once the first event is out, a failure of the server is the last event: clients take a stream
-    that merely ends for a whole answer. Before it, raises `Lost` or `TimedOut`.
+    After the first event, a failure of the server is sent as the last event: clients would take a
+    stream without it for a complete answer. Before it, raises `Lost` or `TimedOut`.
     """
     strip, shared = not look.wants_usage, look.several
     tap = SeveralTap(shared, strip=strip) if shared else StreamTap(strip=strip)
@@ -319,7 +319,7 @@ def _broken(reply: Reply, error: UpstreamError) -> None:
 
 
 async def _copy(reply: Reply, connection: Connection, idle: float, tap: StreamTap) -> bytes:
-    """Pass events on; the last ones are given back, to leave in one packet with the end."""
+    """Forward events; the last ones are returned, to be sent in one packet with the end."""
     out = b""
     try:
         while not tap.done and (data := await connection.piece(idle)):
@@ -360,7 +360,7 @@ async def pass_assembled(
                 await connection.linger()
                 return count_of(body.get("usage"))
             if event.data == "null":
-                continue  # So llama-server begins an answer to several prompts.
+                continue  # llama-server begins answers to several prompts with it.
             chunk = _chunk(event.data)
             if chunk.get("error"):
                 await reply.whole(*relayed(_status(chunk), event.data.encode()), [])
@@ -389,7 +389,7 @@ def _chunk(data: str) -> dict[str, Any]:
 
 
 def _status(chunk: dict[str, Any]) -> int:
-    """The HTTP status that an error in a stream would have had; llama-server says it as `code`."""
+    """Return the HTTP status of an error in a stream; llama-server sends it as `code`."""
     error = chunk["error"]
     code = error.get("code") if isinstance(error, dict) else None
     return code if isinstance(code, int) and 400 <= code <= 599 else 500

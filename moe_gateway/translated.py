@@ -35,10 +35,10 @@ class Events(Protocol):
 
 
 class TranslatedReply(Reply):
-    """A `Reply` that takes the answer of a chat and sends that of another API.
+    """A `Reply` that converts the answer of a chat to that of another API.
 
-    A subclass sets `expected` and `streams` when the request is read; what is refused before is
-    sent by its status.
+    A subclass sets `expected` and `streams` when the request is parsed; an earlier error is sent
+    with its status.
     """
 
     expected = False

@@ -1,4 +1,4 @@
-"""`/v1/models` and `/api/experts`: what there is to ask for, and why it can be asked or not."""
+"""`/v1/models` and `/api/experts`: the available models, and the reasons if one is unavailable."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 def model_routes(watch: Watch, scope_of: Callable[[str], str]) -> APIRouter:
-    """`scope_of` tells what a key needs to ask a model."""
+    """Return the routes; `scope_of` returns the scope that a key needs for a model."""
     router, instances = APIRouter(tags=["models"]), watch.instances
     created = int(time.time())
 
@@ -96,7 +96,7 @@ def capabilities_of(instance: Instance) -> list[str]:
 
 
 def _expert(name: str, instances: Sequence[Instance]) -> Json:
-    """One expert with its instances; what they can do is said for the first."""
+    """Return an expert with its instances; the capabilities are those of the first instance."""
     own = [one for one in instances if one.expert == name]
     first = next((one for one in own if one.healthy), own[0])
     return {

@@ -14,8 +14,8 @@ STOP_REASONS: Final = {
     "function_call": "tool_use",
     "content_filter": "refusal",
 }
-"""Why a chat ended -> why a message did; `end_turn` for all other reasons. A chat does not tell
-whether a stop sequence ended it."""
+"""Finish reason of a chat -> stop reason of a message; `end_turn` for all others. A chat does
+not report whether a stop sequence ended it."""
 
 ERROR_TYPES: Final = {
     400: "invalid_request_error",
@@ -75,7 +75,7 @@ def text_block(text: str) -> Json:
 
 
 def thinking_block(text: str) -> Json:
-    """Without a signature: what a model here thought is taken back as it is."""
+    """Return a block without a signature: reasoning of a model here is accepted unchanged."""
     return {"type": "thinking", "thinking": text, "signature": ""}
 
 

@@ -15,8 +15,8 @@ from moe_gateway.errors import unsupported_field
 Json = dict[str, Any]
 
 VOLATILE: Final = "x-anthropic-billing-header:"
-"""Begins a system text of Claude Code whose checksum changes with every turn: with it, no cache of
-a prompt's beginning would ever fit. It says nothing to a model."""
+"""Prefix of a system text of Claude Code with a checksum that changes with every turn, which
+would prevent caching of the prompt's prefix. It has no meaning for a model."""
 
 
 def wrong(param: str, wanted: str) -> Refused:

@@ -1,4 +1,4 @@
-"""A request to `/v1/messages` as the chat request that asks the same."""
+"""Conversion of a request to `/v1/messages` to the equivalent chat request."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,7 +22,7 @@ NO_EFFECT: Final = (
     *("cache_control", "context_management", "inference_geo", "metadata", "output_format"),
     *("service_tier", "speed", "betas", "diagnostics", "user_profile_id", "workspace_id"),
 )
-"""Wishes to Anthropic's own service, which some clients send always, and what is read elsewhere."""
+"""Options of Anthropic's own service that some clients always send, and fields read elsewhere."""
 OURS: Final = frozenset((*UNSUPPORTED, *READ, *RENAMED, *NO_EFFECT))
 """Fields that are mapped or handled here; every other field is passed on."""
 

@@ -12,7 +12,7 @@ from moe_gateway.routing.body import BYTES_PER_TOKEN, look_at, needs_of
 
 
 def count_routes() -> APIRouter:
-    """The route; the count is an estimate by size, as no server has to be asked for it."""
+    """Return the route; the count is an estimate by size, without a request to a server."""
     router = APIRouter(prefix="/v1/messages", tags=["anthropic"])
 
     body = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}

@@ -17,7 +17,7 @@ SAME_NAME: Final = frozenset(
         *("mirostat", "mirostat_tau", "mirostat_eta"),
     )
 )
-"""Options that llama-server takes under the same name."""
+"""Options that have the same name in llama-server."""
 
 EFFORTS: Final = {"low": "low", "medium": "medium", "high": "high", "max": "high"}
 """Levels of `think` -> `reasoning_effort`; Ollama itself sends `max` as `high` to gpt-oss."""

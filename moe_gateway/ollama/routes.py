@@ -50,7 +50,7 @@ BODY: Final[Json] = {
 
 
 class _Models:
-    """The models as Ollama tells them."""
+    """The models in Ollama's format."""
 
     def __init__(self, instances: Sequence[Instance], scope_of: Callable[[str], str]) -> None:
         self.instances, self.scope_of = instances, scope_of
@@ -97,7 +97,7 @@ class _Models:
 
 
 def ollama_routes(instances: Sequence[Instance], scope_of: Callable[[str], str]) -> APIRouter:
-    """Return the routes; `scope_of` tells what a key needs to ask a model."""
+    """Return the routes; `scope_of` returns the scope that a key needs for a model."""
     router = APIRouter(prefix="/api", tags=["ollama"])
     models = _Models(instances, scope_of)
 
@@ -145,7 +145,7 @@ def _refusal(refused: Refused) -> JSONResponse:
 
 
 def _details(details: Json) -> Json:
-    """Return what Ollama tells of a model's file; what runs here is known by its name."""
+    """Return Ollama's details of a model file; models here are identified by their names."""
     return {
         "parent_model": details.get("runs") or "",
         "format": "",

@@ -66,7 +66,7 @@ class Response:
         }
 
     def ended(self, finish: str | None, output: list[Json], usage: Any) -> Json:
-        """The object at its end; `finish` is the reason that the chat gave."""
+        """Return the final object; `finish` is the finish reason of the chat."""
         cut, counts = CUT_SHORT.get(finish or ""), usage_of(usage)
         return self.frame(
             "incomplete" if cut else "completed",

@@ -11,8 +11,8 @@ from moe_gateway.errors import unsupported_field
 Json = dict[str, Any]
 
 OPAQUE: Final = "hearth.reasoning.1:"
-"""Begins the `encrypted_content` of our reasoning items. It holds the text in base64, because
-clients that keep nothing here (`store: false`) send back only this field."""
+"""Prefix of the `encrypted_content` of our reasoning items. It contains the text in base64,
+because clients that store nothing here (`store: false`) send back only this field."""
 
 TEXT_FILES: Final = ("text/", "application/json", "application/xml", "application/yaml")
 
@@ -71,7 +71,7 @@ class Conversation:
             self._messages.append({"role": role, "content": content})
 
     def add_call(self, item: Json, place: str) -> None:
-        """Calls that a model made at once are one turn of it."""
+        """Add a call; consecutive calls of a model belong to one turn."""
         call = {
             "id": text_of(item, "call_id", place),
             "type": "function",
@@ -95,7 +95,7 @@ class Conversation:
         self._thought += _thought(item, place)
 
     def _with_thought(self, message: Json) -> Json:
-        """Add the reasoning that came before this message of the model."""
+        """Add the reasoning that precedes this message of the model."""
         if self._thought:
             message["reasoning_content"] = message.get("reasoning_content", "") + self._thought
             self._thought = ""

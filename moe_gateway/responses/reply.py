@@ -29,7 +29,7 @@ OWN_NAMES: Final = {
 
 
 class ResponsesReply(TranslatedReply):
-    """A `Reply` that takes the answer of a chat and sends that of a response."""
+    """A `Reply` that converts the answer of a chat to that of a response."""
 
     def __init__(self, request_id: bytes, send: Send, line: Line | None = None) -> None:
         super().__init__(request_id, send, line)
@@ -37,7 +37,7 @@ class ResponsesReply(TranslatedReply):
         self._keep: Keep | None = None
 
     def expect(self, request: Request, keep: Keep | None) -> None:
-        """The answer is that of this request; it is given to `keep` when it is whole."""
+        """Set the request of this answer; the complete answer is passed to `keep`."""
         self._request, self._keep = request, keep
         self.expected, self.streams = True, bool(request.fields.get("stream"))
 
@@ -73,7 +73,7 @@ class ResponsesReply(TranslatedReply):
 
 
 def _in_own_names(data: bytes) -> bytes:
-    """An error that names a field, as its caller knows that field."""
+    """Convert an error so that it contains the field's name in the caller's request."""
     body = decoded(data)
     named = body["error"].get("param")
     if isinstance(named, str) and named in OWN_NAMES:

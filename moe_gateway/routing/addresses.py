@@ -46,7 +46,7 @@ def refuse_addresses(body: bytes) -> None:
 
 def address_in(body: bytes) -> str | None:
     """The place of the first part that names one. Raises `Refused` for what cannot be read."""
-    # Without a second bracket no message has parts; then a sign is what somebody says.
+    # without a second bracket no message has parts; then the marker is in a text
     if body.find(b"[", body.find(b"[") + 1) < 0 or not any(sign in body for sign in SIGNS):
         return None
     try:

@@ -38,7 +38,7 @@ def form_look(content_type: bytes, body: bytes) -> Look:
 
 
 def with_model(content_type: bytes, body: bytes, model: str) -> bytes:
-    """The same form that asks for another model."""
+    """Return the form with another model."""
     field = form_field(content_type, body, b"model")
     assert field is not None
     return body[: field.start] + model.encode() + body[field.end :]

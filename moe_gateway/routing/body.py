@@ -116,8 +116,8 @@ class Look(msgspec.Struct):
     moderation: msgspec.Raw = _ABSENT
 
     def refuse_unsupported(self) -> None:
-        """Raises `Refused` (400) for a field of OpenAI's that no server here knows: each of them
-        would leave it out in silence."""
+        """Raise `Refused` (400) for a field of OpenAI's API that no server here supports: it
+        would be ignored silently."""
         values = self.functions, self.function_call, self.web_search_options, self.moderation
         if values == _NOT_SENT:
             return
@@ -137,7 +137,7 @@ class Look(msgspec.Struct):
 
     @property
     def names_tools(self) -> bool:
-        """Whether `tool_choice` says which functions may be called."""
+        """Whether `tool_choice` restricts the functions that may be called."""
         return self.tool_choice is not _ABSENT and bytes(self.tool_choice).startswith(b"{")
 
     @property
@@ -148,7 +148,7 @@ class Look(msgspec.Struct):
 
     @property
     def several(self) -> int:
-        """Where it is more than one answer that is asked for: how many each prompt gets; else 0."""
+        """The number of answers for each prompt if more than one answer is requested; else 0."""
         if self.n is None and self.prompt is _ABSENT:
             return 0
         if self.n is not None and self.n > 1:
@@ -226,7 +226,7 @@ def look_at(body: bytes) -> Look:
     type."""
     try:
         if not body.isascii():
-            body.decode()  # JSON is UTF-8 (RFC 8259, section 8.1), also where nobody looks here.
+            body.decode()  # JSON is UTF-8 (RFC 8259, section 8.1), also in unread fields.
         return _LOOK.decode(body)
     except msgspec.ValidationError as error:
         message, _, place = str(error).partition(" - at `$.")
@@ -282,7 +282,7 @@ _DOCUMENTS: Final = msgspec.json.Decoder(_Documents)
 
 
 def check_documents(body: bytes) -> None:
-    """Check that a body asks to rank texts. Raises `Refused` (400)."""
+    """Check that the body is a request to rank texts. Raises `Refused` (400)."""
     try:
         _DOCUMENTS.decode(body)
     except msgspec.ValidationError as error:

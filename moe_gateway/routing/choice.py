@@ -32,11 +32,11 @@ class Candidate(Protocol):
     def label(self) -> str: ...
     @property
     def expert(self) -> str | None:
-        """None: it tells its models itself, and is never part of `auto`."""
+        """None: it lists its models itself, and is never part of `auto`."""
 
     @property
     def speech(self) -> str | None:
-        """`stt` or `tts`: it is asked for audio, and for nothing else."""
+        """`stt` or `tts`: it serves only audio requests."""
 
     @property
     def names(self) -> Sequence[str]:
@@ -60,8 +60,8 @@ class Candidate(Protocol):
 
     @property
     def turn(self) -> tuple[bool, float, float]:
-        """Whether it has no free slot, its load, and the seconds that it lately took to its first
-        byte: of several, the one is asked first for whom this is least."""
+        """Whether it has no free slot, its load, and its recent seconds to the first byte: the
+        instance with the least value is tried first."""
 
     @property
     def auto(self) -> bool:
@@ -118,8 +118,8 @@ class Route(Generic[C]):
     home: C | None = None
 
     def reason_for(self, chosen: C, tried: Collection[str]) -> str:
-        """Why this instance is asked: not the first choice, because some were `tried` before, or
-        have no room."""
+        """Return the reason why this instance is not the first choice: others were `tried`
+        before, or have no free slot."""
         reason = self.reason if chosen is self.home else self.reason.removesuffix(KEPT)
         if chosen not in self.order:
             return f"{reason}; its fallback {chosen.expert}"
@@ -142,7 +142,7 @@ def choose(model: str, needs: Needs, instances: Sequence[C]) -> Route[C]:
 
 
 def having(model: str, instances: Sequence[C]) -> list[C]:
-    """Those who may be asked for words by this name."""
+    """Return the instances that serve text under this name."""
     return [one for one in instances if model in one.names and one.speech is None]
 
 
@@ -181,10 +181,10 @@ def choose_named(model: str, named: Sequence[C], needs: Needs, instances: Sequen
 
 
 def choose_speech(kind: str, model: str, instances: Sequence[C]) -> Route[C]:
-    """The route of an audio request; `kind` is stt or tts.
+    """Return the route of an audio request; `kind` is stt or tts.
 
-    `auto` and OpenAI's own model names mean whatever engine is there: one house has one voice
-    service, and clients come with these names. Raises `Refused` (404, 503).
+    `auto` and OpenAI's model names select any engine: an installation has one speech service, and
+    clients send these names by default. Raises `Refused` (404, 503).
     """
     able = [one for one in instances if one.speech == kind]
     if not able:
@@ -214,8 +214,8 @@ def known_models(instances: Sequence[Candidate]) -> list[str]:
 
 
 def _automatic(needs: Needs, instances: Sequence[C]) -> Route[C]:
-    """The cheapest expert that can, then the next: ties go to the one that was declared first.
-    Those for the domain of the request come before those for everything."""
+    """Return the experts that can answer, the cheapest first; equal ones in the order of their
+    declaration. Experts for the domain of the request come before those for any domain."""
     experts = [one for one in instances if one.expert is not None and one.auto]
     able = [instance for instance in experts if lack_of(instance, needs) is None]
     if experts and not able:
@@ -271,7 +271,7 @@ def _spare(names: Sequence[str], needs: Needs, instances: Sequence[C]) -> list[C
 
 
 def _ready(model: str, instances: Sequence[C], *, needed: bool = True) -> list[C]:
-    """Those that can be asked now."""
+    """Return the instances that can be used now."""
     ready = [instance for instance in instances if instance.usable]
     if needed and not ready:
         raise none_healthy(model, {one.label: one.reason or LEFT_ALONE for one in instances})
@@ -279,8 +279,8 @@ def _ready(model: str, instances: Sequence[C], *, needed: bool = True) -> list[C
 
 
 def _turn(needs: Needs, ready: Sequence[C]) -> Callable[[C], tuple[float, ...]]:
-    """Which instance of one expert comes first: one with room, among these the one that holds the
-    beginning of this prompt in its cache, then the least busy, then the quickest."""
+    """Return the sort key of an expert's instances: first one with a free slot, then the one
+    with the prefix in its cache, then the least busy, then the fastest."""
     homes = _homes(needs.affinity, ready) if needs.affinity else None
     if not homes:
         return _TURN

@@ -28,8 +28,8 @@ MAX_ANSWER: Final = 4 * 1024 * 1024
 
 
 class Classifier:
-    """Asks the expert `name`: by the distance of vectors where it gives some, else by a question
-    that it can answer with one of the domains only."""
+    """Classifies with the expert `name`: by the distance of embeddings if it supports them,
+    otherwise by a question that it can answer only with one of the domains."""
 
     def __init__(
         self,
@@ -41,9 +41,9 @@ class Classifier:
         admission: Admission[Instance],
         circuit: Circuit,
     ) -> None:
-        """`domains`: name -> what belongs to it, in a sentence; `seconds` bound each question. One
-        that fails again and again is asked as seldom as its `circuit` says: else each request for
-        `auto` would wait those seconds for nothing."""
+        """`domains`: name -> its description in one sentence; `seconds` limit each
+        classification. A failing expert is used only as often as its `circuit` permits:
+        otherwise each request for `auto` would wait these seconds in vain."""
         self._name, self._domains, self._seconds = name, dict(domains), seconds
         self._instances, self._pool = instances, pool
         self._admission, self._circuit = admission, circuit
@@ -90,7 +90,7 @@ class Classifier:
         return await self._said(instance, text)
 
     async def _nearest(self, instance: Instance, text: str) -> str:
-        """The domain whose description is the nearest; vectors of it are asked for once."""
+        """Return the domain with the nearest description; its embeddings are requested once."""
         model = instance.model or ""
         if model not in self._vectors:
             self._vectors[model] = await self._embed(instance, list(self._domains.values()))

@@ -6,7 +6,8 @@ from operator import attrgetter
 from typing import Final, Protocol
 
 TOGETHER: Final = 0.02
-"""Seconds between two looks at least; limits that end in between end together, so much too late."""
+"""Minimum seconds between two checks; deadlines in between expire together, at most so much
+late."""
 
 
 class Limited(Protocol):
@@ -33,7 +34,7 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, one: Limited) -> None:
-        """From now on its limits are looked at, until it is removed."""
+        """Check the deadlines of an object until it is removed."""
         self._known.add(one)
 
     def remove(self, one: Limited) -> None:
@@ -46,12 +47,12 @@ class Deadlines:
             self._timer, self._loop, self._looks_at = None, None, inf
 
     def known(self) -> list[Limited]:
-        """All whose limits are looked at now."""
+        """Return all objects whose deadlines are checked."""
         return list(self._known)
 
     def within(self, one: Limited, seconds: float) -> float:
-        """Call its `late` in so many seconds, unless its `due` is set otherwise before; gives that
-        time. Never early, and up to `TOGETHER` too late."""
+        """Set the deadline of an object to `seconds` from now and return it; then its `late` is
+        called unless `due` has changed. Never early, and up to `TOGETHER` late."""
         loop = self._loop
         if loop is None:
             loop = self._loop = asyncio.get_running_loop()

@@ -25,8 +25,8 @@ NOT_SENT_ON: Final = HOP_BY_HOP | frozenset(
     b"host authorization cookie content-length content-type expect accept-encoding x-request-id"
     b" x-conversation-id".split()
 )
-"""`X-Conversation-Id` makes llama-server go on generating when the caller has hung up.
-`Accept-Encoding`: the gateway reads the usage off the answer. The rest it says itself."""
+"""`X-Conversation-Id` makes llama-server continue after the caller has disconnected.
+`Accept-Encoding` would hide the usage from the gateway. The gateway sets the others itself."""
 
 NOT_PASSED_BACK: Final = HOP_BY_HOP | frozenset(
     b"content-length content-type date retry-after retry-after-ms server set-cookie x-request-id"
@@ -103,7 +103,7 @@ def _goes_on(name: bytes) -> bool:
 
 
 def _named(headers: Headers) -> set[bytes]:
-    """The headers that end here because the caller says so (RFC 9110, section 7.6.1)."""
+    """Return the headers that the caller declares as hop-by-hop (RFC 9110, section 7.6.1)."""
     told = b",".join([value for name, value in headers if name == b"connection"])
     return {token.strip().lower() for token in told.split(b",")}
 

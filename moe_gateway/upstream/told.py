@@ -43,7 +43,8 @@ def is_wanted(service: str) -> bool:
 
 
 def settings_of(found: "ServiceInstance", settings: Settings) -> InstanceSettings:
-    """The settings of an instance that Consul knows. Raises `ValidationError`: its meta is odd."""
+    """Return the settings of an instance in Consul. Raises `ValidationError` if its meta is not
+    valid."""
     host = f"[{found.address}]" if ":" in found.address else found.address
     address = {"url": f"{found.meta.get('scheme', 'http')}://{host}:{found.port}"}
     if found.service == PIPECATAPP:
@@ -85,7 +86,7 @@ def model_told(found: "ServiceInstance") -> str | None:
 
 
 def models_of(body: bytes) -> dict[str, str]:
-    """Id -> the scope that its callers need; empty where the server does not say."""
+    """Return id -> the scope that its callers need; empty if the server does not state it."""
     try:
         found = orjson.loads(body)
         models = {str(one["id"]): str(one.get("scope") or "") for one in found["data"]}

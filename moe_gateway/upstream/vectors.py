@@ -1,4 +1,4 @@
-"""Vectors in the encoding that was asked for, whatever the server makes of that."""
+"""Embeddings in the requested encoding, whatever encoding the server uses."""
 
 import base64
 import sys
