@@ -70,7 +70,7 @@ def check_room(root: Path) -> None:
 
 
 def disk_full(root: Path) -> DiskFull:
-    """The error that tells how full the disk of this directory is."""
+    """Return the error with the size and the free space of the disk of this directory."""
     existing = next(folder for folder in (root, *root.parents) if folder.exists())
     return DiskFull(root, free=shutil.disk_usage(existing).free, needed=NEEDED_BYTES)
 

@@ -26,7 +26,7 @@ TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class Interrupted(Exception):
-    """The source cannot go on now; it may later."""
+    """The source cannot continue now, but may later."""
 
 
 class Partial(BaseModel):
@@ -56,10 +56,10 @@ class Download:
         return self.part.stat().st_size if self._etag() and self.part.exists() else 0
 
     def run(self, progress: Progress, need_room: Callable[[int], None]) -> Path:
-        """Download until the file is whole; its path. The content is not checked here.
+        """Download the complete file and return its path. The content is not verified here.
 
-        Raises `SourceUnreachable` when tries in a row brought nothing, `SourceGone` when the source
-        refuses; `need_room` is asked as soon as the source tells the length.
+        Raises `SourceUnreachable` after several attempts without progress, `SourceGone` if the
+        source refuses. `need_room` is called with the length as soon as it is known.
         """
         failures = 0
         hooks = {"request": [_refuse_unsafe]}

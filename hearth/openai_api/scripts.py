@@ -71,10 +71,10 @@ class Rule:
         thoughts: str = "",
         finish: str | None = None,
     ) -> Self:
-        """Answer with a text, word by word; `thoughts` come first, as `reasoning_content`.
+        """Answer with a text, word by word, after `thoughts` as `reasoning_content`.
 
-        `held`: not before the test sets it, so that it can look meanwhile, however slow it is; the
-        first `held_after` words are said before.
+        `held`: an event that the test sets to continue, so that it can check the state meanwhile;
+        the first `held_after` words are sent before.
         """
         words, before = words_of(text), words_of(thoughts)
         script = Script(
@@ -87,7 +87,7 @@ class Rule:
         return self.call_tools((name, arguments), text=text, wait=wait)
 
     def call_tools(self, *calls: Call, text: str = "", wait: float = 0.0) -> Self:
-        """Ask for several tool calls at once."""
+        """Request several tool calls in one answer."""
         return self._add(Script(words_of(text), calls=calls, wait=wait))
 
     def refuse(
@@ -112,7 +112,7 @@ class Rule:
         headers: dict[str, str] | None = None,
         held: threading.Event | None = None,
     ) -> Self:
-        """Answer with these very bytes, whatever was asked."""
+        """Answer every request with exactly these bytes."""
         headers = {"content-type": "application/json", **(headers or {})}
         return self._add(Script(status=status, body=body, headers=headers, held=held))
 
@@ -130,7 +130,7 @@ class Rule:
         return self._add(script)
 
     def hang(self, text: str = "", *, after: int = 0) -> Self:
-        """Say `after` words of the text, then nothing more, with the connection open."""
+        """Send `after` words of the text, then nothing more, with the connection open."""
         return self.lose(text, after=after, how="hang")
 
     def fits(self, request: ChatRequest) -> bool:
@@ -158,7 +158,7 @@ class Piece:
 
 
 def pieces(script: Script, request: ChatRequest, answer_id: str) -> Iterator[Piece]:
-    """The chunks of a chat answer in order, without usage; several choices come in turns."""
+    """Yield the chunks of a chat answer in order, without usage; several choices alternate."""
     extra = request.model_extra or {}
     frame = {"id": answer_id, "object": "chat.completion.chunk", "created": CREATED}
     frame["model"] = request.model

@@ -1,4 +1,4 @@
-"""Look at a streamed answer while its bytes pass: its usage, and whether it came to its end."""
+"""Observe a streamed answer as its bytes pass: its usage, and whether it is complete."""
 
 import json
 import re
@@ -17,7 +17,7 @@ _MARKS: Final = (_USAGE, b'"error"', _DONE)
 """Substrings of events that are parsed; in generated text, quotes are escaped."""
 _END: Final = b"data: %s\n\n" % _DONE
 _AND_END: Final = b"\n\n" + _END
-"""How nearly all streams end. Of many tokens that come at once, a search is as long as all of
+"""The end of nearly all streams. If many tokens arrive together, a search would read all of
 them."""
 
 
@@ -45,9 +45,9 @@ def count_of(usage: Any) -> TokenCount | None:
 class Bill:
     """Token counts of one request with several answers, for each form in which servers send them.
 
-    llama.cpp tells it for each answer, of a chat in an event without choices, of plain text beside
-    its last words (`to_json_oaicompat…` of its server); OpenAI once for all of them. So many
-    `shared` answers have one prompt together, which is read once.
+    llama.cpp reports them for each answer: of a chat in an event without choices, of plain text
+    with its last words (`to_json_oaicompat…` of its server); OpenAI once for all. `shared` answers
+    have one prompt, which is counted once.
     """
 
     def __init__(self, shared: int = 1) -> None:
@@ -83,7 +83,7 @@ class Bill:
 
     @property
     def usage(self) -> dict[str, Any] | None:
-        """The same as OpenAI would tell it."""
+        """The counts in OpenAI's format."""
         count = self.count
         if count is None or len(self._told) == 1:
             return self._told[0][0] if self._told else None
@@ -115,8 +115,9 @@ class StreamTap:
         """Bytes of events, and the largest piece of them."""
 
     def tokens(self) -> int:
-        """About how many have come: servers send each in an event, which are of about one size. It
-        is asked of answers that broke off; a count of each piece would cost every stream."""
+        """Estimate the received tokens: servers send each in an event, and events have similar
+        sizes. Used for interrupted answers only; counting each event would slow down every
+        stream."""
         if not self._sample:
             return 0
         return round(self._seen * len(_BLANK.findall(self._sample)) / len(self._sample)) - 1
@@ -155,8 +156,7 @@ class StreamTap:
         return data[:end]
 
     def _read_last_usage(self, data: bytes) -> None:
-        """Of the last events of a stream that is complete, and of which all pass: looked for from
-        their end, it is found at once."""
+        """Read the usage in the last events of a complete stream. It is searched from the end."""
         at, known = data.rfind(_USAGE), self.usage
         while at >= 0 and self.usage is known:
             start = _last_end(data, 0, at)
@@ -165,7 +165,7 @@ class StreamTap:
             at = data.rfind(_USAGE, 0, start)
 
     def _without_usage(self, data: bytes, marks: Sequence[bytes]) -> bytes:
-        """Look at the marked events among these whole ones, and take out the usage chunk."""
+        """Read the marked events among these complete ones, and remove the usage chunk."""
         kept, begin = [], 0
         for start, end in _marked_events(data, marks):
             if not self._look(data[start:end]):
@@ -174,7 +174,7 @@ class StreamTap:
         return b"".join((*kept, data[begin:])) if kept else data
 
     def _look(self, event: bytes) -> bool:
-        """Whether the caller shall get this event."""
+        """Read an event; returns whether it is sent to the caller."""
         data = _data_of(event)
         if data == _DONE:
             self.done = True
@@ -196,8 +196,8 @@ class StreamTap:
 class SeveralTap(StreamTap):
     """Reads the counts of a stream with several answers, and reports their sum once, at the end.
 
-    llama-server begins the answer to each prompt after the first one with the event `null`, at
-    which official clients break: it is taken out.
+    llama-server begins the answer to each prompt after the first one with the event `null`, which
+    official clients cannot parse: it is removed.
     """
 
     def __init__(self, shared: int, *, strip: bool) -> None:
@@ -249,7 +249,7 @@ def _data_of(event: bytes) -> bytes:
 
 
 def _last_end(data: bytes, start: int = 0, stop: int | None = None) -> int:
-    """Where the last whole event ends that lies between these places."""
+    """Return the end of the last complete event between these positions."""
     stop = len(data) if stop is None else stop
     lf = data.rfind(b"\n\n", start, stop)
     crlf = data.rfind(b"\n\r\n", start, stop) if b"\r" in data else -1

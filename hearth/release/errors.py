@@ -11,7 +11,7 @@ from difflib import get_close_matches
 
 
 class ReleaseError(Exception):
-    """Base of all errors of this package; the message says what to do."""
+    """Base of all errors of this package; the message states the remedy."""
 
 
 class CommandFailed(ReleaseError):

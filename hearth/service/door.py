@@ -36,9 +36,9 @@ class Certificate:
 
 
 class Door:
-    """Accepts on `listening` and hands TLS connections to `protocol`; renewed files are taken up.
+    """Accepts on `listening` and hands TLS connections to `protocol`; loads renewed files.
 
-    `close` ends the accepting; connections that came in stay with their protocol.
+    `close` stops accepting; accepted connections continue.
     """
 
     def __init__(
@@ -110,7 +110,7 @@ class Door:
 
 
 async def first_byte(connection: socket.socket) -> int:
-    """The first byte that comes, which stays to be read; -1 when the other side hangs up."""
+    """Return the first byte without consuming it; -1 if the connection was closed."""
     loop = asyncio.get_running_loop()
     while True:
         readable = loop.create_future()

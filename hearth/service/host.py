@@ -120,7 +120,8 @@ class HostMeter:
         return _sum(known.values()), " and ".join(known)
 
     def _processor_watts(self) -> float | None:
-        """The mean since the call before; None the first time, and where nobody may read it."""
+        """Return the mean since the previous call; None at the first call, or without
+        permission."""
         now, counters = time.monotonic(), energy_counters(self._system)
         before, self._energy = self._energy, (now, counters)
         if before is None or not counters or counters.keys() != before[1].keys():

@@ -106,7 +106,7 @@ def _first_problem(prefix: str, error: ValidationError) -> str:
 
 
 def read_key(path: Path) -> str:
-    """The key kept in a file; an empty or unreadable file is a `SettingsError`."""
+    """Return the key in a file; raises `SettingsError` if it is empty or unreadable."""
     try:
         key = path.read_text(encoding="utf-8").strip()
     except OSError as error:

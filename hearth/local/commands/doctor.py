@@ -44,7 +44,7 @@ class Finding:
 
 
 def examine(options: Options) -> list[Finding]:
-    """Run every check. Only what is known of a model file is kept, so that it is read once."""
+    """Run every check. The check of a model file is cached, so that it is read once."""
     return [finding for check in CHECKS for finding in check(options)]
 
 

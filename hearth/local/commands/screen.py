@@ -12,10 +12,10 @@ COLOURS = ("cyan", "magenta", "green", "yellow", "blue")
 
 
 class Terminal(Console):
-    """A console that falls silent when nobody reads it any more, as in `hearth up | head`."""
+    """A console that stops writing when its output is closed, as in `hearth up | head`."""
 
     def on_broken_pipe(self) -> None:
-        """Go on without output; Rich would end the program."""
+        """Continue without output; Rich would end the program."""
         self.quiet = True
         # The interpreter flushes stdout at exit, so its descriptor must stay valid.
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -90,5 +90,5 @@ class Screen:
         try:
             self.console.print(text, soft_wrap=True)
         except OSError:
-            # The terminal is gone; its hang-up signal follows.
+            # The terminal was closed; its SIGHUP follows.
             self.console.quiet = True

@@ -54,7 +54,7 @@ NOTHING = InstanceStatus(web=None, api=None, key_file=None, services=[])
 
 
 def status_of(instance: Instance) -> InstanceStatus:
-    """Ask every service of the instance, all at once."""
+    """Query every service of the instance concurrently."""
     conditions = asyncio.run(_ask_all(instance.services))
     return InstanceStatus(
         web=instance.web,

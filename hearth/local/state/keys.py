@@ -9,10 +9,10 @@ PRIVATE = 0o600
 
 
 def ensure_key(path: Path) -> None:
-    """Make the key file if it is missing, and keep it private if it is there.
+    """Create the key file if it is missing, otherwise restrict its permissions.
 
-    A key appears whole or not at all: it is written beside its place and then moved there. The
-    caller holds the instance lock, so nobody else makes one meanwhile.
+    The file is created atomically: it is written under another name and then renamed. The caller
+    holds the instance lock, so no other process creates one meanwhile.
     """
     if path.exists():
         path.chmod(PRIVATE)
@@ -28,5 +28,5 @@ def ensure_key(path: Path) -> None:
 
 
 def is_private(path: Path) -> bool:
-    """Whether nobody but the owner can read or write this file."""
+    """Return whether only the owner can read or write this file."""
     return path.stat().st_mode & 0o077 == 0

@@ -88,7 +88,7 @@ def bring_up_to_date(
 
 
 def state_version(state: StateDir) -> int | None:
-    """The version of a state directory; None when there is no state in it yet."""
+    """Return the version of a state directory; None if it contains no state yet."""
     try:
         text = state.version_file.read_text(encoding="utf-8").strip()
     except FileNotFoundError:
@@ -109,7 +109,7 @@ def write_version(state: StateDir, version: int) -> None:
 
 
 def back_up(state: StateDir, version: int) -> Path:
-    """Copy what cannot be had again into `backups/`; a copy that fails leaves nothing behind."""
+    """Copy all data that cannot be restored otherwise to `backups/`; a failed copy is removed."""
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     backups = state.root / "backups"
     backups.mkdir(mode=0o700, exist_ok=True)
