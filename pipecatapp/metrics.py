@@ -56,7 +56,7 @@ class RunMetrics:
         )
 
     def expect(self, workflows: Collection[str], tools: Collection[str]) -> None:
-        """Show what can happen at zero: Prometheus sees no rise where a series begins with 1."""
+        """Create series at zero: Prometheus sees no increase where a series starts with 1."""
         for status in ENDINGS:
             for workflow in workflows:
                 self.runs.labels(workflow, status)

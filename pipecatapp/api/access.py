@@ -52,7 +52,7 @@ class Access:
         return int(claim.split(".")[1]) > self._clock()
 
     def own_page(self, request: HTTPConnection) -> bool:
-        """Whether a browser says that our own page sent this; programs say nothing and pass."""
+        """Return whether a request comes from our own page; programs send no origin and pass."""
         if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return False
         origin = request.headers.get("origin")
@@ -83,7 +83,7 @@ def cookie_name(request: HTTPConnection) -> str:
 
 
 def knows(access: Access, connection: HTTPConnection) -> bool:
-    """Whether a WebSocket is opened by somebody with a key, or by our own page after a login."""
+    """Return whether a WebSocket is opened with a key, or by our own page after a login."""
     key = sent_key(connection)
     if key is not None:
         return access.opens(key)
@@ -110,7 +110,7 @@ def known_caller(request: Request, access: Annotated[Access, Depends(access_of)]
 
 
 def own_page_only(request: Request, access: Annotated[Access, Depends(access_of)]) -> None:
-    """Refuse what another site's page sends with the browser of somebody who is logged in."""
+    """Refuse requests that another site's page sends through the browser of a logged-in user."""
     if not access.own_page(request):
         raise Refused(403, "foreign_origin", "This was sent by a page of another origin.")
 

@@ -51,7 +51,7 @@ class Edge:
             await self.app(scope, receive, answer.send)
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Say in one sentence, without a traceback, why the service cannot start."""
+        """Report in one sentence, without a traceback, why the service cannot start."""
         failed: Message | None = None
 
         async def unless_failed(message: Message) -> None:

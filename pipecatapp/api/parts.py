@@ -26,7 +26,7 @@ log = structlog.get_logger()
 
 
 class Stop:
-    """Tells endless answers that the service is asked to stop. Callable from a signal handler."""
+    """Signals to endless responses that the service stops. Callable from a signal handler."""
 
     def __init__(self) -> None:
         self._asked = asyncio.Event()
@@ -107,7 +107,7 @@ class Parts:
         self.metrics.running.set(len(self._running))
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Do something beside the requests; it ends with the service at the latest."""
+        """Run a background task, which is cancelled when the service ends."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -119,7 +119,7 @@ class Parts:
             await asyncio.wait(list(self._running.values()))
 
     async def drain(self, seconds: float) -> None:
-        """Give running runs their time to end; what is left goes on after the next start."""
+        """Wait for active runs to end; runs that are left are resumed at the next start."""
         if self._running:
             await asyncio.wait(list(self._running.values()), timeout=self.stop.left(seconds))
         for run in self._running:

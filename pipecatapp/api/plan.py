@@ -28,7 +28,7 @@ class Question(Document):
 
 
 class Explanation(BaseModel):
-    """All that is said of a field, the winner first."""
+    """All values set for a field, the winner first."""
 
     opinions: list[Explained]
 
@@ -72,7 +72,7 @@ async def show_schema() -> dict[str, Any]:
 
 @router.post("/explain")
 async def explain_field(body: Question, parts: WithParts) -> Explanation:
-    """Which layer, variant or document says what of a field, and where."""
+    """Return the layers, variants and documents that set a field, with positions."""
     document = Document.model_validate(body.model_dump(exclude={"path"}))
     opinions = await asyncio.to_thread(parts.runs.explained, document, body.path)
     return Explanation(opinions=opinions)
@@ -80,6 +80,6 @@ async def explain_field(body: Question, parts: WithParts) -> Explanation:
 
 @router.post("/flat")
 async def show_flat(body: Flatten, parts: WithParts) -> Flat:
-    """The workflow that comes of a document and its layers, written out."""
+    """Return the workflow composed of a document and its layers, as text."""
     document = Document.model_validate(body.model_dump(exclude={"format"}))
     return Flat(document=await asyncio.to_thread(parts.runs.flat, document, body.format))

@@ -1,4 +1,4 @@
-"""`/api/runs`: start runs, list them, look at one, cancel one."""
+"""`/api/runs`: start, list, show and cancel runs."""
 
 import asyncio
 from typing import Annotated, Any, Literal, Self
@@ -80,7 +80,7 @@ async def list_choices(parts: WithParts, behalf: Behalf = "") -> RunChoices:
 
 @router.post("", status_code=201)
 async def start_run(body: NewRun, parts: WithParts, via: Via = "api") -> Started:
-    """Start a run; it goes on when the caller hangs up."""
+    """Start a run; it continues if the caller disconnects."""
     run = await parts.runs.start(
         body,
         body.inputs,
@@ -123,7 +123,7 @@ async def delete_runs(body: ChosenRuns, parts: WithParts, behalf: Behalf = "") -
 
 @router.post("/export")
 async def export_runs(body: ChosenRuns, parts: WithParts, behalf: Behalf = "") -> PlainTextResponse:
-    """Runs as JSON lines, as `/import` takes them."""
+    """Return runs as JSON lines for `/import`."""
     own_runs(parts, body.runs, owner_of(behalf))
     lines = await asyncio.to_thread(parts.runs.export, *body.runs)
     return PlainTextResponse(lines, media_type="application/jsonl")
@@ -152,7 +152,7 @@ def _text(body: bytes) -> str:
 
 @router.get("/{run}/export")
 async def export_run(run: str, parts: WithParts) -> PlainTextResponse:
-    """A run as JSON lines: itself, its steps, its events, what came to it."""
+    """Return a run as JSON lines: the run, its steps, its events, and its answers and notes."""
     lines = await asyncio.to_thread(parts.runs.export, run)
     return PlainTextResponse(lines, media_type="application/jsonl")
 
@@ -170,7 +170,7 @@ async def show_run(run: str, parts: WithParts) -> Response:
 
 
 async def _view(parts: Parts, run: str) -> Response:
-    """A run as JSON, made beside the event loop: with 10,000 steps that takes a second."""
+    """Return a run as JSON, encoded in a thread: with 10,000 steps it takes a second."""
     body = await asyncio.to_thread(lambda: json_of(parts.runs.view(run)))
     return Response(body, media_type="application/json")
 
@@ -200,7 +200,7 @@ async def cancel_run(run: str, parts: WithParts) -> Response:
 
 @router.post("/{run}/answer", response_model=RunView)
 async def answer_run(run: str, body: Answer, parts: WithParts, via: Via = "api") -> Response:
-    """Answer the question of a step that waits; the run goes on."""
+    """Answer the question of a waiting step; the run continues."""
     await parts.runs.answer(run, body.path, body.value, by=via)
     return await _view(parts, run)
 
@@ -216,7 +216,8 @@ class TodoList(BaseModel):
 
 
 class TodoChange(BaseModel):
-    """`strike` names an item that has not begun; `add` is the text of a new one."""
+    """A change of the to-do list: `strike` names an item that has not started; `add` is a new
+    text."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -238,7 +239,7 @@ async def list_todo(run: str, parts: WithParts) -> TodoList:
 
 @router.post("/{run}/todo")
 async def change_todo(run: str, body: TodoChange, parts: WithParts, via: Via = "api") -> TodoList:
-    """Strike an item, or add one, while the run goes on."""
+    """Remove an item, or add one, while the run continues."""
     await parts.runs.change_todo(run, strike=body.strike, add=body.add, by=via)
     return TodoList(items=await asyncio.to_thread(parts.runs.todo, run))
 
@@ -260,5 +261,5 @@ async def fork_run(run: str, body: Fork, parts: WithParts, via: Via = "api") -> 
 async def pin_step(
     run: str, path: Annotated[str, Query(max_length=1000)], parts: WithParts
 ) -> PlainTextResponse:
-    """A layer, as YAML, in which the output of a step stands instead of its call."""
+    """Return a layer, as YAML, that replaces the call of a step by its output."""
     return PlainTextResponse(pinned(parts.runs.engine, run, path), media_type="application/yaml")

@@ -1,13 +1,13 @@
-"""Backups: one file with all that cannot be had again, and how a state directory becomes it again.
+"""Backups: one file with all persistent data, and its restore to a state directory.
 
 ArchiveError
-├── NotAnArchive       it is none of ours
-├── ArchiveDamaged     what is in it is not what was put in
+├── NotAnArchive       it is not an archive of Hearth
+├── ArchiveDamaged     its contents do not match its manifest
 └── ArchiveTooNew      a newer Hearth wrote it
 
-An archive is a tar file, compressed by gzip: `manifest.json`, then the files with their names below
-the state directory. Databases are copied as SQLite's online backup does, so a running instance is
-backed up as it is at one moment (https://www.sqlite.org/backup.html).
+An archive is a tar file, compressed by gzip: `manifest.json`, then the files with their names
+relative to the state directory. Databases are copied with SQLite's online backup, so the copy of a
+running instance is consistent (https://www.sqlite.org/backup.html).
 """
 
 import hashlib
@@ -109,10 +109,10 @@ def write_archive(state: StateDir, target: Path) -> Manifest:
 
 
 def stage(state: StateDir, archive: Path, *, keys: bool, called: str = "") -> Manifest:
-    """Check an archive and unpack it beside the state, which it becomes at the next start.
+    """Verify an archive and unpack it into the state directory, for activation at the next start.
 
-    Nothing else is changed; a stage that was there is replaced. Without `keys`, those of the state
-    stay. `called` is what people call the file. Raises `ArchiveError`.
+    Nothing else is changed; an earlier staged archive is replaced. Without `keys`, the keys of the
+    state stay. `called` is the name of the file in messages. Raises `ArchiveError`.
     """
     draft = state.root / f"{STAGED}-{uuid.uuid4().hex}"
     draft.mkdir(mode=0o700, parents=True)
@@ -234,9 +234,9 @@ def _manifest(copy: Path) -> Manifest:
 
 
 def _extract(tar: tarfile.TarFile, folder: Path) -> None:
-    """Files and folders alone, below `folder`, as the filter `data` of tarfile does it.
+    """Extract only files and folders, below `folder`, like tarfile's filter `data`.
 
-    The filters came with Python 3.11.4, and Debian 12 has 3.11.2.
+    The filters exist since Python 3.11.4, and Debian 12 has 3.11.2.
     """
     for member in tar:
         target = (folder / member.name).resolve()
@@ -272,7 +272,7 @@ def _unpack(archive: Path, folder: Path, called: str) -> Manifest:
 
 
 def _check(folder: Path, manifest: Manifest) -> None:
-    """Whether everything is there, whole, and of a version that this Hearth knows."""
+    """Check that all files exist, are complete, and have a supported version."""
     found = {str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_file()} - {MANIFEST}
     if found != set(manifest.files):
         raise ArchiveDamaged("It does not hold the files that its manifest names.")

@@ -16,7 +16,7 @@ EXPERT: Final = "expert/"
 
 
 def asking(expert: str) -> str:
-    """A layer of the agent that asks this expert, and no other."""
+    """Return a layer with which the agent uses only this expert."""
     layer: dict[str, Any] = {
         "kind": "layer", "id": "chosen-model", "of": AGENT_WORKFLOW,
         "set": {"reply.model": expert, "history.model": expert},
@@ -25,7 +25,7 @@ def asking(expert: str) -> str:
 
 
 def is_offered(workflow: Workflow) -> bool:
-    """A workflow that takes `messages` and gives `text` is a conversation."""
+    """Return whether a workflow is a model: it has an input `messages` and an output `text`."""
     takes = workflow.input_schema().get("properties", {})
     gives = workflow.output_schema().get("properties", {})
     return "messages" in takes and "text" in gives
@@ -57,8 +57,8 @@ class WorkflowDetail(WorkflowSummary):
 
 
 class ToolSummary(BaseModel):
-    """`inputs` and `outputs` are JSON Schemas; `effect` says what a call does to the world, of a
-    workflow the furthest that one of its steps may do.
+    """A tool: `inputs` and `outputs` are JSON Schemas; `effect` is its side effect, for a workflow
+    the strongest of its steps.
     """
 
     name: str

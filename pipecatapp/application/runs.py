@@ -66,9 +66,9 @@ class Document(BaseModel):
     select: dict[str, str] = Field(default_factory=dict)
     """The choice of each variant."""
     allow: list[Effect] | None = None
-    """The effects that its run may have; None for all that the document asks for."""
+    """The effects that its run may have; None for all that the document requests."""
     restrict: bool = False
-    """Start the run even if its agents are given tools with other effects; their calls fail."""
+    """Start the run even if tools of its agents have other effects; calls of them fail."""
     prompts: dict[PromptId, str] = Field(default_factory=dict, max_length=20)
     """Prompt documents by id that its run uses instead of the stored ones."""
 
@@ -80,7 +80,7 @@ class Document(BaseModel):
 
 
 class Checked(Document):
-    """A document to look at; it may use and extend the workflows that the texts `beside` it are."""
+    """A document to check; it may use and extend the workflows of the texts in `beside`."""
 
     beside: list[str] = Field(default_factory=list, max_length=200)
 
@@ -214,8 +214,8 @@ class RunService:
         return workflow
 
     def effects(self, name: str) -> frozenset[Effect] | None:
-        """The effects that a run of this workflow may have, as far as documents tell; None for one
-        that cannot run. Asked often, so it is kept until a workflow changes."""
+        """Return the effects that a run of this workflow may have according to its documents;
+        None if it cannot run. Cached until a workflow changes."""
         now = list(self.engine.workflows.values())
         if len(now) != len(self._effects_of) or any(
             one is not other for one, other in zip(now, self._effects_of, strict=True)
@@ -321,7 +321,7 @@ class RunService:
         return run
 
     async def _compiled(self, document: Document) -> tuple[Workflow, Plan]:
-        """A workflow and its plan, which is made beside the event loop unless it is known."""
+        """Return a workflow and its plan, which is compiled in a thread unless it is cached."""
 
         def both() -> tuple[Workflow, Plan]:
             workflow = self.workflow(document)
@@ -354,7 +354,7 @@ class RunService:
         return started
 
     async def fork(self, run: str, fork: Fork, *, caller: str = "") -> str:
-        """Run a run again; gives the id of the new one. Raises as `workflow` and `Engine.fork`."""
+        """Repeat a run; returns the id of the new one. Raises as `workflow` and `Engine.fork`."""
         edited = fork.edited()
         plan = (await self._compiled(edited))[1] if edited else None
         forked = await self.engine.fork(
@@ -372,7 +372,8 @@ class RunService:
         return compared(self.engine, run, other)
 
     async def prune(self, days: float, *, keep: int, look: bool) -> list[str]:
-        """Remove runs that ended more than `days` ago, but the `keep` newest; gives their ids."""
+        """Delete runs that ended more than `days` ago, except the `keep` newest; returns their
+        ids."""
         before = str(ledger_time(datetime.now(UTC) - timedelta(days=days)))
         return await keeping.prune(self.engine, before=before, keep=keep, look=look)
 
@@ -390,7 +391,7 @@ class RunService:
         return await keeping.import_runs(self.engine, lines.split("\n"))
 
     def unfinished(self) -> list[str]:
-        """Runs that have begun and not ended, in this process or one before it."""
+        """Return runs that have started and not ended, in this process or an earlier one."""
         return self.engine.ledger.read.unfinished()
 
     def has_ended(self, run: str) -> bool:
@@ -402,7 +403,7 @@ class RunService:
         await self.engine.answer(run, path, value, by=by)
 
     async def note(self, run: str, text: str, *, by: str) -> None:
-        """Tell a run that has not ended something; raises `UnknownRun`."""
+        """Send a note to a run that has not ended; raises `UnknownRun`."""
         await self.engine.note(run, text, by=by)
 
     def todo(self, run: str) -> list[TodoItem]:
@@ -432,5 +433,5 @@ def question_text(run: str, event: Event) -> str:
 
 
 def shown(diagnostics: Sequence[Diagnostic]) -> list[dict[str, Any]]:
-    """As JSON; `said` is the whole line that a person reads."""
+    """Return diagnostics as JSON; `said` is the complete message for people."""
     return [{**asdict(one), "said": str(one)} for one in diagnostics]

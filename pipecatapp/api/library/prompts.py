@@ -47,5 +47,5 @@ async def keep_prompt(id: Id, body: NewPrompt, library: WithLibrary) -> PromptSu
 
 @router.delete("/{id}", status_code=204)
 async def remove_prompt(id: Id, library: WithLibrary) -> None:
-    """Remove one that is kept; a shipped one of that id stands again."""
+    """Remove a stored prompt; a shipped prompt with the same id is used again."""
     library.remove_prompt(id)

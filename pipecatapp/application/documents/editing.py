@@ -1,4 +1,4 @@
-"""Changes of a document's text that leave every other line as it is, with its comments."""
+"""Edits of a document's text that preserve all other lines, with their comments."""
 
 import hashlib
 import io
@@ -30,7 +30,7 @@ class UnknownLayer(LookupError):
 
 
 class Changed(Exception):
-    """The document is no longer what was seen: somebody else changed it. Look again."""
+    """The document was changed since it was read: read it again."""
 
 
 class Part(BaseModel):
@@ -38,7 +38,8 @@ class Part(BaseModel):
 
 
 class SetField(Part):
-    """Give a field a value: `split/writer.with.text`, or `.limits.nodes` of the workflow itself."""
+    """Set the value of a field: `split/writer.with.text`, or `.limits.nodes` of the workflow
+    itself."""
 
     op: Literal["set"]
     path: str = Field(min_length=1, max_length=1000)
@@ -62,7 +63,7 @@ class AddNode(Part):
 
 
 class Move(Part):
-    """Put a node behind another one of its list, or first."""
+    """Move a node after another one of its list, or to the start."""
 
     op: Literal["move"]
     path: str = Field(min_length=1, max_length=1000)
@@ -70,7 +71,7 @@ class Move(Part):
 
 
 class RenameNode(Part):
-    """Give a node another id; expressions, `needs`, `goto` and `on_error` that name it follow."""
+    """Rename a node, with all references in expressions, `needs`, `goto` and `on_error`."""
 
     op: Literal["rename"]
     path: str = Field(min_length=1, max_length=1000)

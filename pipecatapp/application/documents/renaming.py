@@ -12,7 +12,7 @@ from jinja2 import Environment, TemplateSyntaxError
 
 _LEXER: Final = Environment(autoescape=False)
 _VISITS: Final = frozenset({"last", "all", "[]"})
-"""Between a loop and what one of its visits gave."""
+"""Fields between a loop and the outputs of one of its iterations."""
 _SPACE: Final = "whitespace"
 
 
@@ -92,10 +92,10 @@ class _Chains:
 
     chain: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
-    """The last whole look-up, which a filter behind it takes."""
+    """The last complete look-up, for a filter after it."""
     after: str = ""
     selects: bool = False
-    """Whether `attribute=` stands right before: what follows names a part of each item."""
+    """Whether `attribute=` precedes the token, which then names a field of each item."""
     _outer: list[tuple[str, ...]] = field(default_factory=list)
 
     def before(self) -> tuple[str, ...] | None:
@@ -106,7 +106,7 @@ class _Chains:
         return None if self.after in ("|", "is", "name") else ()
 
     def take(self, kind: str, text: str) -> None:
-        """Go on by one piece."""
+        """Process one token."""
         if kind == _SPACE:
             return
         if kind == "name" and text not in ("and", "or", "not", "if", "else", "in", "is"):

@@ -25,7 +25,7 @@ from pipecatapp.workflow.syntax import MERGED, OPINIONS, OWN, Opinions, compose,
 
 Leaf = tuple[str, ...]
 BLOCK: Final = object()
-"""No value, whatever weaker opinions say."""
+"""No value, regardless of weaker overrides."""
 SCOPES: Final = ("steps", "graph")
 _PLAIN: Final[Mapping[type, str]] = {str: "string", bool: "bool", int: "int64", float: "double"}
 _STRANGE: Final = re.compile(r"_(?=u[0-9a-f]{4,6}_)|^[0-9]|[^A-Za-z0-9_]")
@@ -57,7 +57,7 @@ class _Fields:
     """Nodes that some opinion leaves out."""
 
     def copy(self) -> "_Fields":
-        """The same for a variant, of which only `known` and `gone` stay."""
+        """Return a copy for a variant, which shares only `known` and `gone`."""
         values = {node: dict(said) for node, said in self.values.items()}
         return _Fields(values, self.known, self.gone)
 

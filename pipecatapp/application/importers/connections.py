@@ -122,7 +122,7 @@ class Connections:
         return None
 
     def _given(self, path: Path, node: Json) -> Json:
-        """The inputs of a node by their names; those that are given nothing are left out."""
+        """Return the inputs of a node by their names, without inputs that have no value."""
         found: Json = {}
         for index, given in enumerate(node.get("inputs") or []):
             if isinstance(given, dict) and "name" in given:

@@ -35,7 +35,7 @@ class Imported:
         self.left_out.append(self.source.diagnostic(path, message, mend, key=key))
 
     def model(self, path: Path, old: Any) -> str:
-        """The role for a model of the old file; `default`, which is said, where none is named."""
+        """Return the role for a model of the old file; `default`, with a report, if it has none."""
         if str(old) in self.models:
             return self.models[str(old)]
         mend = f"Name the role that replaces it: --model {old}=ROLE"

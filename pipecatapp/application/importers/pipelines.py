@@ -1,7 +1,7 @@
-"""OrchestrAI's `pipeline:` lists: modules, the names of what they read, the name of what they give.
+"""OrchestrAI's `pipeline:` lists: modules, with the names of their inputs and their output.
 
-A module is a prompt to a model, so its item becomes a node `llm` with the prompt of its name. A few
-modules do something else; they become what does that here.
+A module is a prompt for a model, so its item becomes a node `llm` with the prompt of its name. A
+few modules have another purpose and become the corresponding nodes.
 """
 
 from typing import Any, Final
@@ -133,7 +133,7 @@ class Pipeline:
         return found
 
     def _change(self, path: Path, item: Json, read: str) -> None:
-        """A person says what is to be changed, then the model changes it."""
+        """Convert a change by a person: ask for it, then let the model apply it."""
         name = self._places[int(path[1])]
         wish = node_id(f"{self._ids[name]}_wish", self._ids.values())
         question = {"question": "What should be changed or added?", "show": read}

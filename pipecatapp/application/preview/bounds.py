@@ -116,7 +116,7 @@ def _returns(nodes: tuple[PlanNode, ...], node: PlanNode, path: str) -> Sum:
 
 
 def _more(most: int | None, on_max: str, what: str) -> Sum:
-    """So often, and then as often as a person who is asked says."""
+    """Return a maximum, which a person can extend if `on_max` is `ask`."""
     found = Sum({(): most or 0})
     if on_max == "ask":
         found[_allowed(what)] = 1
@@ -124,7 +124,7 @@ def _more(most: int | None, on_max: str, what: str) -> Sum:
 
 
 def _questions(asked: PlanLoop | Jump | None, what: str) -> Sum:
-    """The steps in which a person is asked whether there may be more."""
+    """Return the number of questions to a person for more iterations."""
     if asked is None or asked.on_max != "ask":
         return Sum()
     return Sum({(): 1, _allowed(what): 1})

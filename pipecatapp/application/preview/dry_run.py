@@ -44,7 +44,8 @@ DEEPEST = 20
 
 
 class PreviewStep(BaseModel):
-    """A step to be: `fresh` is taken as it is known, `dirty` is called, `maybe` depends."""
+    """A step of the preview: `fresh` is cached, `dirty` is called, `maybe` depends on other
+    calls."""
 
     path: str
     state: State
@@ -67,7 +68,7 @@ class _Stop(Exception):
 
 
 class DryRun:
-    """Walks one plan; `known` knows the run that the new one would be a fork of, if any."""
+    """Walks one plan; `known` has the results of the run that would be forked, if any."""
 
     def __init__(
         self, plan: Plan, tools: Mapping[str, Tool], facts: ModelFacts, reader: Reader, known: Known
@@ -205,7 +206,7 @@ class DryRun:
 
 
 def _reads_back(node: PlanNode) -> bool:
-    """Whether a visit reads what the one before gave."""
+    """Return whether an iteration reads outputs of the previous one."""
     sources = (source for _, source in expressions(node.model_dump()))
     return any(read.path[0] == "prev" for one in sources for read in expression(one).reads)
 
