@@ -189,7 +189,7 @@ class Settings(TlsSettings):
 
     @property
     def public_origin(self) -> str | None:
-        """The origin a browser names when it comes through the proxy: `https://home.lan`."""
+        """The origin that a browser sends if it connects through the proxy: `https://home.lan`."""
         if self.public_url is None:
             return None
         url = urlsplit(str(self.public_url))
@@ -211,10 +211,10 @@ def inherited() -> Mapping[str, str]:
 
 
 def worker_environment() -> dict[str, str]:
-    """The environment of the voice worker: ours, without our settings.
+    """Return the environment of the voice worker: ours, without our settings.
 
-    One heap for all threads: with one for each, memory grows by the session. pipecat's log would
-    begin before we can tell it how much to say; nothing is fetched from any hub.
+    All threads share one heap: with one per thread, memory grows by session. The log level of
+    pipecat must be set before its import; no hub is contacted.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PIPECATAPP_")}
     return kept | {

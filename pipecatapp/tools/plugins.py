@@ -26,10 +26,10 @@ WRONG: Final = (
 
 
 def plugins(folder: Path) -> list[Tool]:
-    """Every tool of every file, in the order of their names.
+    """Load all tools of all files, in the order of their names.
 
-    A file that cannot be loaded, or that takes the name of a tool that is there, is left out and
-    logged with the reason: one mistake must not keep the service from working.
+    A file that cannot be loaded, or that defines a tool with an existing name, is ignored and
+    logged with the reason: an error must not prevent the service from working.
     """
     found: dict[str, Tool] = {}
     for file in sorted(folder.glob("[!._]*.py")):

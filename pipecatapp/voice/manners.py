@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 WakeWord = Literal["okay_nabu", "hey_jarvis", "hey_mycroft", "alexa"]
-"""The phrases whose models lie in the wheel of pymicro-wakeword."""
+"""Wake words with a model in the wheel of pymicro-wakeword."""
 
 STOP_WORDS = ("stop", "never mind", "that's all", "be quiet", "goodbye")
 

@@ -57,7 +57,7 @@ class Quiet(Part):
 
 
 class Clear(Part):
-    """Begin a new conversation."""
+    """Start a new conversation."""
 
     type: Literal["clear"]
 
@@ -71,7 +71,7 @@ class Choose(Part):
 
 
 class Wake(Part):
-    """Listen now, as if the wake word had been said."""
+    """Listen now, as after a wake word."""
 
     type: Literal["wake"]
 

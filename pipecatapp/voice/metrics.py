@@ -1,4 +1,4 @@
-"""The figures of talking. No label and no value holds what was said."""
+"""Metrics of voice conversations. No label and no value contains spoken text."""
 
 from collections.abc import Mapping, Sequence
 

@@ -4,9 +4,9 @@ from itertools import pairwise
 from typing import Final
 
 MOMENTS: Final = ("silence", "stopped", "heard", "asked", "words", "clause", "sound", "spoken")
-"""In their order: the person fell silent; the voice detector was sure; the words were there; the
-turn was over and the agent was asked; it wrote its first words; a clause was whole; its first sound
-was made; it went out."""
+"""In order: the user fell silent; the voice detector detected it; the transcript was complete;
+the turn ended and the agent was called; it wrote its first words; a clause was complete; its
+first audio was synthesised; it was sent."""
 
 STAGES: Final = ("endpointing", "hearing", "turn", "model", "clause", "speaking", "sending")
 """The time between each two of them. Their sum is the time from voice to voice."""

@@ -22,14 +22,15 @@ OPEN: Final = Manners()
 
 
 class NoSpeech(Exception):
-    """Start Hearth with speech (`hearth up --speech`), or look at its services: `hearth status`."""
+    """Start Hearth with speech (`hearth up --speech`), or check its services: `hearth status`."""
 
 
 class Studio:
-    """Admits so many conversations and gives each a worker; `keeps` says whether what was said in
-    them is kept.
+    """Limits the number of conversations and assigns a worker to each; `keeps` states whether their
+    transcripts are stored.
 
-    `engines` tells where `speech-stt` and `speech-tts` are now, or None for one that is nowhere.
+    `engines` returns the current addresses of `speech-stt` and `speech-tts`, None for one that is
+    not available.
     """
 
     def __init__(
@@ -88,7 +89,8 @@ class Studio:
         return await self._told(setup.tts, "voices")
 
     async def languages(self) -> list[str]:
-        """The codes of what `speech-stt` hears; none where it does not tell. Raises `NoSpeech`."""
+        """Return the language codes of `speech-stt`; none if it does not list them. Raises
+        `NoSpeech`."""
         setup = await self.setup(Hello(type="hello"))
         return [str(each["id"]) for each in await self._told(setup.stt, "languages")]
 
@@ -109,8 +111,8 @@ class Studio:
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[tuple[ClientConnection, Callable[[], None]]]:
-        """One conversation, counted until its end is reported with the function that is given; what
-        is cleaned up afterwards takes no place. Raises `WorkerFailed`.
+        """Open one conversation. It counts towards the limit until the yielded function is called;
+        cleaning up afterwards does not count. Raises `WorkerFailed`.
         """
         with ExitStack() as place:
             self._count(1)

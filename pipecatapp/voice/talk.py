@@ -1,4 +1,4 @@
-"""One conversation by voice, between a browser and the worker: this side asks the agent."""
+"""One voice conversation between a client and the worker; this process calls the agent."""
 
 import asyncio
 import json
@@ -52,7 +52,7 @@ class House(Protocol):
         """Stop it."""
 
     async def timed(self, run: str, stages: dict[str, float]) -> None:
-        """Keep with a run where the time of its turn went."""
+        """Store the latency of each stage of a turn with its run."""
 
 
 class Talk:
@@ -192,7 +192,7 @@ class Talk:
             self._metrics.barge_in.observe(told["seconds"])
 
     async def _idle(self, told: Json) -> None:
-        """Nobody has said a word for long: others may want the place."""
+        """End a session in which nobody has spoken for a long time."""
         await self._person.send(json.dumps(told))
         raise Left
 
@@ -235,13 +235,13 @@ class Talk:
 
 
 class RunFailed(Exception):
-    """The run of a turn gave no answer; why stands with the run. The message is for the log, where
-    no word of a conversation has a place.
+    """The run of a turn gave no answer; the reason is in the run. The message is for the log, which
+    must not contain text of a conversation.
     """
 
 
 async def words_of(house: House, run: str, listener: Listener) -> AsyncIterator[str]:
-    """The answer of a run as it is written, or what it asks. Raises `RunFailed`."""
+    """Yield the answer of a run as it is written, or its question. Raises `RunFailed`."""
     said = False
     async for item in listener:
         if isinstance(item, Delta):
@@ -258,5 +258,5 @@ async def words_of(house: House, run: str, listener: Listener) -> AsyncIterator[
 
 
 def new_conversation() -> str:
-    """The name of a conversation that nobody had."""
+    """Return an unused id of a conversation."""
     return f"voice-{uuid.uuid4().hex[:12]}"

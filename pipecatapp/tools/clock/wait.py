@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from pipecatapp.workflow import Context, ToolFailed, tool
 
 LONGEST = 30 * 24 * 3600
-"""Seconds; what takes longer is a schedule."""
+"""Seconds; for longer times, use a schedule."""
 
 
 class Waited(BaseModel):

@@ -32,7 +32,7 @@ class NomadView:
     def __init__(self, http: httpx2.AsyncClient, token_file: Path | None = None) -> None:
         self._http, self._token_file = http, token_file
         self.away: str | None = None
-        """Why it cannot be asked now, as a sentence; None when it answers."""
+        """Why it is not available, as a sentence; None if it responds."""
 
     async def machines(self) -> list[Machine]:
         """Its clients; none while it does not answer."""
@@ -40,7 +40,7 @@ class NomadView:
         return [_machine(node) for node in found]
 
     async def unplaced(self) -> dict[str, str]:
-        """Jobs that shall run and of which nothing runs, each with the reason in words."""
+        """Return jobs without a running allocation that should have one, each with the reason."""
         reasons = {job["ID"]: _why_unplaced(job) for job in await self._ask("/v1/jobs")}
         return {job: why for job, why in reasons.items() if why}
 

@@ -44,7 +44,7 @@ class NotRestarted(Exception):
 
 
 class Places(Protocol):
-    """Where things are: fixed by the settings on one machine, told by Consul in a cluster."""
+    """Addresses of services: from the settings on one machine, from Consul in a cluster."""
 
     def gateway(self) -> str | None:
         """The gateway's OpenAI address, which ends in `/v1`; None while none is known."""

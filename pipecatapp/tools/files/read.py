@@ -17,7 +17,7 @@ LARGEST = 4 * 1024 * 1024
 
 
 class FileText(BaseModel):
-    """A file, or the part of it that was asked for."""
+    """A file, or the requested part of it."""
 
     text: str = Field(description="Its content; base64 if requested.")
     path: str = Field(description="Where it really is in the workspace, links resolved.")

@@ -90,7 +90,7 @@ def _there(root: Path, place: str) -> tuple[bytes, int] | None:
 
 
 def replace(folder: int, name: str, data: bytes, permissions: int) -> None:
-    """Beside it first, then in its place: a reader never finds half a file."""
+    """Write a new file and rename it, so that a reader never finds half a file."""
     part = f".{token_hex(8)}.part"
     file = os.open(part, NEW, 0o600, dir_fd=folder)
     try:

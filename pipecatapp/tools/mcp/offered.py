@@ -31,7 +31,7 @@ from pipecatapp.workflow import Approve, Context, Effect, Tool, ToolFailed
 log = structlog.get_logger()
 
 KEPT: Final = 64 * 1024
-"""Bytes of an answer's text; a model could not read more at once."""
+"""Maximum bytes of an answer's text, as a limit for the model's input."""
 MAX_ABOUT: Final = 2000
 MAX_SCHEMA: Final = 32 * 1024
 MAX_NAME: Final = 64

@@ -1,7 +1,7 @@
-"""On whose behalf a run asks models.
+"""The caller on whose behalf a run calls models.
 
-The gateway tells it, signed, with the request that starts the run; what the run asks carries it on,
-so that the limits and the budget of that person hold, also after a restart.
+The gateway sends it, signed, with the request that starts the run; requests of the run repeat it,
+so that the limits and the budget of that caller apply, also after a restart.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ def kept(told: str) -> Callable[[str], Sequence[Statement]]:
 
 
 def behalf_of(ctx: Context) -> Mapping[str, str]:
-    """The headers with which a call of this run asks the gateway; none for runs of the house."""
+    """Return the headers for calls of this run to the gateway; none for runs of built-in keys."""
     header = header_of(ctx)
     return {CALLER: header} if header else {}
 

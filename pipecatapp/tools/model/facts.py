@@ -12,7 +12,7 @@ from pipecatapp.workflow import ModelFacts, ModelNeeds
 
 AUTO = "auto"
 PATIENCE: Final = 120.0
-"""Seconds from the start of this service that steps of resumed runs give a model to come up."""
+"""Seconds after the start of this service for which steps of resumed runs wait for a model."""
 HOME_NAMES: Final = (".local", ".lan", ".home.arpa", ".internal", ".consul")
 
 
@@ -126,7 +126,7 @@ class ExpertFacts(ModelFacts):
         self._one_works = any(expert.healthy for expert in self._experts)
 
     def ready(self) -> bool:
-        """Whether an expert is healthy, or the time to come up that they all get is over."""
+        """Return whether an expert is healthy, or the waiting time for all experts is over."""
         return self._one_works or time.monotonic() >= self._patience_ends
 
     async def keep_fresh(self, *, every: float = 5.0, until_known: float = 0.5) -> None:

@@ -14,7 +14,7 @@ from pipecatapp.tools.model.behalf import behalf_of
 from pipecatapp.workflow import BY_AUTHOR, Context, ModelFacts, ToolFailed, tool
 
 ANSWERED_BY = "x-hearth-expert"
-"""Response header in which the gateway says which expert answered."""
+"""Response header in which the gateway names the expert that answered."""
 
 BAD_REQUEST = 400
 
@@ -23,7 +23,7 @@ MEASURABLE = 0.05
 
 
 class CalledTool(BaseModel):
-    """A call that the model asks for."""
+    """A call that the model requests."""
 
     id: str
     name: str

@@ -94,7 +94,7 @@ def mending(text: str, wrong: str, form: Shape) -> list[dict[str, Any]]:
 
 
 def form_of(returns: Any) -> Shape:
-    """The form that a short-hand stands for."""
+    """Return the type of a short-hand notation."""
     try:
         return shape(returns)
     except ShapeError as error:
@@ -116,7 +116,8 @@ def instruction(form: Shape) -> str:
 
 
 def instructed(messages: list[dict[str, Any]], told: str) -> list[dict[str, Any]]:
-    """The conversation with one system message at its begin, which many templates insist on."""
+    """Return the conversation with one system message at the start, which many templates
+    require."""
     first, *rest = messages
     if first.get("role") == "system" and isinstance(first.get("content"), str):
         return [{**first, "content": f"{first['content']}\n\n{told}"}, *rest]

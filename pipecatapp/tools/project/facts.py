@@ -1,4 +1,4 @@
-"""The tool that tells what kind of project a workspace holds."""
+"""The tool that returns the properties of the project in a workspace."""
 
 import asyncio
 import os

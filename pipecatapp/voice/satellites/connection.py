@@ -43,7 +43,7 @@ LONGEST_TEXT: Final = 100_000
 
 
 class Connection:
-    """One client, until it leaves. `read` goes on while something is being answered."""
+    """One client, until it disconnects. `read` continues while a request is processed."""
 
     def __init__(self, wire: Wire, conversations: Conversations) -> None:
         self._wire, self._conversations = wire, conversations
@@ -73,7 +73,7 @@ class Connection:
         self._handlers = handlers
 
     async def serve(self) -> None:
-        """Until the client leaves; what it waited for is given up then."""
+        """Serve the client until it disconnects; pending requests are then cancelled."""
         try:
             while True:
                 await self._handle(await self._wire.read())
@@ -150,7 +150,8 @@ class Connection:
 
     @property
     def _may_begin_again(self) -> bool:
-        """A satellite that never stops streaming is heard again after a conversation has ended."""
+        """Return whether a conversation may start again for a satellite that streams
+        continuously."""
         return time.monotonic() - self._began > AGAIN_SECONDS
 
     # Hearing
@@ -201,7 +202,7 @@ class Connection:
     # Speaking
 
     async def _synthesize(self, event: Event) -> None:
-        """After a text in pieces the whole of it comes again, for those who cannot do pieces."""
+        """Speak a text. After a text in parts the whole text is sent again, for older programs."""
         if self._text is None:
             asked = Synthesize.from_event(event)
             voice = asked.voice.name if asked.voice else None

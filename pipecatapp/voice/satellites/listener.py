@@ -58,7 +58,7 @@ class Satellites:
         self._spawn(self._stay(url.hostname, url.port))
 
     async def close(self) -> None:
-        """Everybody is hung up on."""
+        """Close all connections."""
         if self._server is not None:
             self._server.close()
         tasks = list(self._tasks)
@@ -114,7 +114,7 @@ class Satellites:
 
 
 async def ping(wire: Wire) -> None:
-    """A satellite without power says no goodbye: TCP finds out when something is sent."""
+    """Detect a satellite without power: TCP reports it only after data is sent."""
     while True:
         await asyncio.sleep(PING_SECONDS)
         try:

@@ -19,7 +19,7 @@ from pipecatapp.voice.satellites.wire import Wire
 from pipecatapp.voice.talk import Left
 
 SATELLITE_RATE: Final = 22_050
-"""Samples a second that a satellite plays when it does not say so: what Home Assistant sends."""
+"""Default samples per second of a satellite's playback: those of Home Assistant."""
 
 MOST_PIECES: Final = 1000
 """Pieces of sound that wait while the worker gets ready; satellites send 16 to 50 a second."""
@@ -36,7 +36,7 @@ IDLE_SECONDS: Final = 10.0
 """A satellite that sends no audio for this time frees its session, and reconnects when it sends."""
 
 NOTHING_SAID: Final = "stt-no-text-recognized"
-"""Home Assistant's code of a pipeline in which nobody spoke: the satellite stops listening."""
+"""Home Assistant's code for a pipeline without speech: the satellite stops listening."""
 
 
 class Satellite:
@@ -67,7 +67,8 @@ class Satellite:
         }
 
     def runs(self, run: RunPipeline) -> None:
-        """The satellite begins, or begins again: with its own wake word it is heard at once."""
+        """Start or restart the pipeline: with its own wake word, a satellite is transcribed at
+        once."""
         self._last = time.monotonic()
         if run.start_stage.value != "wake":
             self._listening_since = self._last

@@ -79,7 +79,7 @@ def retold(message: "Message") -> None:
 
 
 def main() -> None:
-    """pipecat's own words go to our log from warnings on: below them stand transcripts."""
+    """pipecat's log is used from warnings on: lower levels contain transcripts."""
     configure_logs(PIPECATAPP, level="warning")
     logger.add(retold, level="WARNING", filter=matters, diagnose=False)
     path, ports = sys.argv[1], ports_of("".join(sys.argv[2:]))

@@ -1,7 +1,6 @@
-"""A call by WebRTC: sound goes straight to the browser, words go on by the WebSocket.
+"""A WebRTC call: audio is sent directly to the browser, messages over the WebSocket.
 
-The offer comes with the hello of a conversation and so past its login; no server that helps others
-to find each other (STUN, TURN) is ever asked.
+The offer is part of the hello of a conversation, after its login; no STUN or TURN server is used.
 """
 
 from collections.abc import AsyncIterator
@@ -33,7 +32,7 @@ class NoCall(Exception):
 async def sounding(
     socket: WebSocket, offer: str | None, wire: Wire, line: Line
 ) -> AsyncIterator[BaseTransport]:
-    """Where sound comes from and goes to: the socket, or a call where one is offered.
+    """Yield the transport of audio: the socket, or a call if one is offered.
 
     Raises `NoCall`.
     """
@@ -73,7 +72,7 @@ async def answered(offer: str, line: Line) -> AsyncIterator[SmallWebRTCTransport
 
 
 class Told(FrameProcessor):
-    """At the end of the pipeline: says that an answer was interrupted, as `Wire` does."""
+    """At the end of the pipeline: reports an interrupted answer, as `Wire` does."""
 
     def __init__(self, line: Line) -> None:
         super().__init__()
