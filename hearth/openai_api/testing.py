@@ -62,7 +62,7 @@ class ScriptedModel:
     `/v1/models`, `/health`, `/metrics` and `/slots` like llama-server: no status line before the
     first word, a queue in front of its slots, and prompts and answers counted in words.
 
-    `key`: the Bearer key that `/v1` requires. `stops_unary=False` simulates a server that continues
+    `key`: the Bearer key that `/v1` requires. `stops_unary=False` is a server that continues
     when the caller of a request without `stream` disconnects. `names` are the ids of its models.
     """
 
