@@ -38,11 +38,11 @@ _log = structlog.get_logger()
 
 
 class UnknownRun(LookupError):
-    """The ledger holds no run of this id, or it is not executed here. Look at the list of runs."""
+    """The ledger has no run of this id, or it is not executed here: see the list of runs."""
 
 
 class UnknownStep(LookupError):
-    """The run has no step at this path. Look at its steps."""
+    """The run has no step at this path: see its steps."""
 
 
 class InvalidInputs(ValueError):
@@ -106,11 +106,11 @@ class Executor:
         """A run that rests is resumed or ended, never both."""
 
     def learn(self, tools: Iterable[Tool]) -> None:
-        """Have these tools from now on, too; one of a known name takes its place."""
+        """Add tools; one with an existing name is replaced."""
         self.tools.update({tool.name: tool for tool in tools})
 
     def provide(self, services: Mapping[Any, object]) -> None:
-        """Give tools these services from now on, too: those that need the engine themselves."""
+        """Add services for tools that need the engine themselves."""
         self._services.update(services)
 
     @property
@@ -198,7 +198,7 @@ class Executor:
             raise InvalidInputs(str(error)) from error
 
     async def resume_unfinished(self) -> list[str]:
-        """Go on with every run that an earlier process left; gives their ids."""
+        """Resume every run that an earlier process left unfinished; returns their ids."""
         resumed = []
         for run in self.ledger.read.unfinished():
             async with self._waking:
@@ -209,7 +209,7 @@ class Executor:
         return resumed
 
     def row(self, run: str) -> RunRow:
-        """A run as it lies in the ledger; raises `UnknownRun`."""
+        """Return the row of a run in the ledger; raises `UnknownRun`."""
         row = self.ledger.read.run(run)
         if row is None:
             raise UnknownRun(f"There is no run {run!r}.")

@@ -1,7 +1,7 @@
-"""A plan: a workflow that has been checked and composed, frozen, ready to run or to be shown.
+"""A plan: a compiled and composed workflow, immutable, ready to run or to be shown.
 
-It holds everything a run needs except the tools themselves, so a run that is resumed after its
-documents were edited goes on with what it began with. Its canonical JSON is stored with the run.
+It contains everything that a run needs except the tools, so a run that is resumed after an edit of
+its documents continues with the original plan. Its canonical JSON is stored with the run.
 """
 
 from collections import ChainMap
@@ -22,7 +22,7 @@ WIDEST = 2000
 
 
 class ModelChoice(Frozen):
-    """Which models may be asked, in their order, and what each must be; also what a role means.
+    """The models for a node in order of preference, with requirements; also the binding of a role.
 
     A text or a list stands for `use`.
     """
@@ -60,7 +60,7 @@ class PlanLoop(Frozen):
 
 
 class Jump(Frozen):
-    """Where the steps go on, and how often they may when that is back."""
+    """The target of a jump, and its maximum number if it leads back."""
 
     to: str
     max: int | None = None
@@ -87,9 +87,9 @@ class PlanNode(Frozen):
     given: Json = Field({})
     model: ModelChoice | None = None
     messages: bool = False
-    """Whether the tool takes messages, so that system text and `text` are made into some."""
+    """Whether the tool takes messages, to which system text and `text` are converted."""
     offers: tuple[Effect, ...] = ()
-    """Effects of the tools that an agent is given, or that a plan's steps may have."""
+    """Effects of the tools of an agent, or of the steps of a plan."""
     system: str = ""
     returns: Any = None
     check: dict[str, bool | str] = Field({})
@@ -190,10 +190,10 @@ class Plan(Frozen):
     def effects(
         self, name: str = "", seen: frozenset[str] = frozenset(), *, offered: bool = True
     ) -> dict[Effect, str]:
-        """The effects of a workflow and of all it uses, each with the path of a node that has it.
+        """Return the effects of a workflow and of all that it uses, each with the path of a node.
 
-        Tools that an agent is only given in the run are not among them, and without `offered` none
-        of the tools that agents are given.
+        Tools that an agent gets only during the run are not included, and without `offered` no
+        tools of agents.
         """
         return self.effects_of(self.bodies[name or self.workflow].nodes, seen, offered=offered)
 
@@ -224,23 +224,23 @@ class Plan(Frozen):
                 raise LookupError(f"the tool {node.use} (version {node.version}) is not available")
 
     def tools_within_reach(self, tools: Mapping[str, Tool]) -> list[Tool]:
-        """The tools that a run may call: those of its nodes and those that its agents are given.
+        """Return the tools that a run may call: those of its nodes and of its agents.
 
-        An agent whose tools are an expression may be given any tool. Tools with an effect that the
-        run is not granted are left out.
+        An agent whose tools are an expression may get any tool. Tools with an effect that is not
+        granted are omitted.
         """
         granted = self.granted()
         found = {name for node in self._nodes() for name in _tools_of(node, tools)}
         return [tools[name] for name in sorted(found) if tools[name].effect in granted]
 
     def offers_by_pattern(self) -> bool:
-        """Whether an agent is given tools by a pattern or an expression."""
+        """Whether an agent gets tools by a pattern or an expression."""
         return any(not _is_name(name) for node in self._nodes() for name in _offered(node))
 
     def passes_on(self, name: str, workflow: str = "", seen: frozenset[str] = frozenset()) -> bool:
-        """Whether a node is given the input `name`, in this workflow or in one that it uses.
+        """Return whether a node gets the input `name`, in this workflow or in one that it uses.
 
-        What nodes read of `run.request` is text, so an input that is not passed on loses images.
+        `run.request` contains only text, so an input that is not passed on loses images.
         """
         body = self.bodies[workflow or self.workflow]
         for _, node in _all_nodes("", body.nodes):
@@ -335,7 +335,7 @@ class NotGranted(PermissionError):
 def granting(plan: Plan, grants: Collection[Effect], *, offered: bool = True) -> Plan:
     """Return the plan restricted to these effects; raises `NotGranted` if it needs others.
 
-    Without `offered` its agents may be given tools with other effects, whose calls then fail.
+    Without `offered` its agents may have tools with other effects, whose calls then fail.
     """
     for effect, path in sorted(plan.effects(offered=offered).items()):
         if effect not in grants:
@@ -355,7 +355,7 @@ def _reads_input(value: Any, name: str) -> bool:
 
 
 def _tools_of(node: PlanNode, tools: Mapping[str, Tool]) -> Iterator[str]:
-    """Names of the tools that one node may call."""
+    """Yield the names of the tools that one node may call."""
     for name in (node.use, *_offered(node)):
         if _is_name(name):
             yield from (name,) if name in tools else ()

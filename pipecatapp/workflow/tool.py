@@ -24,9 +24,9 @@ It determines the handling of an interrupted call (see `REPEATABLE` and `Tool.re
 EFFECTS: frozenset[Effect] = frozenset(get_args(Effect))
 
 REPEATABLE: frozenset[Effect] = frozenset({"pure", "llm", "read", "workspace", "exec", "net"})
-"""Effects that a resumed run may have again.
+"""Effects that a resumed run may repeat.
 
-A tool that changes something outside says `external`.
+A tool that changes something outside of Hearth has the effect `external`.
 """
 
 Where = Literal["local", "nomad", "docker"]
@@ -79,7 +79,8 @@ class OutputRefused(ToolFailed):
 
 
 class ServiceMissing(LookupError):
-    """A tool asked for an object the engine was not given. Pass it in `Engine(services={...})`."""
+    """A tool requested an object that the engine does not have. Pass it in
+    `Engine(services={...})`."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +157,7 @@ class Question(BaseModel):
     choices: list[str] = []
     """When there are some, the answer is one of them."""
     returns: Any = None
-    """Type of the answer, in the short-hand of documents; a text when it says nothing."""
+    """Type of the answer, in the short-hand of documents; text by default."""
     show: Any = None
     """Data that helps the person to decide."""
     after: float | None = None
@@ -198,7 +199,7 @@ class Inner(Protocol):
 
 
 class Approval(Protocol):
-    """How a person is asked whether a model's call may be made; see `Context.approved`."""
+    """Requests a person's approval of a model's call; see `Context.approved`."""
 
     def __call__(self, tool: str, given: Mapping[str, Any], *, at: str) -> Awaitable[None]: ...
 
@@ -315,28 +316,27 @@ class Context:
         at: str,
         say: Callable[[str], None] | None = None,
     ) -> Json:
-        """Call another tool as the instance `<path>/<at>`, journaled on its own.
+        """Call another tool as the instance `<path>/<at>`, recorded as a separate step.
 
-        A finished instance is never repeated: after a resume its stored output (or
-        `ToolFailed`) comes back.
-        What it says goes to `say`, or is said by this call itself.
+        A finished instance is never repeated: after a resume its stored output is returned (or its
+        `ToolFailed` raised). Its streamed text is passed to `say`, or streamed by this call itself.
         """
         return await self.inner(tool, given, at=at, say=say or self.speak)
 
     async def approved(self, tool: str, given: Mapping[str, Any], *, at: str) -> None:
-        """Wait until a person approves a call that a model wants, where its tool needs that.
+        """Wait until a person approves a call that a model requests, if its tool needs approval.
 
-        Raises `ToolFailed` where a person declines, or where nobody can be asked.
+        Raises `ToolFailed` if a person declines, or if nobody can be asked.
         """
         await self.approval(tool, given, at=at)
 
     async def ask(self, question: Question) -> Reply:
-        """Ask a person and wait, for days if need be; only a tool with the effect `human` may.
+        """Ask a person and wait, for days if necessary; only permitted with the effect `human`.
 
         The process may end meanwhile: the resumed run calls the tool again, which asks the same
-        and gets the answer that came. So ask once, and change nothing before or after.
-        An answer given with the start of the run (`--answer`) comes at once. Raises `ToolFailed`
-        when the time is over, or when the run has nobody to ask.
+        question and gets the existing answer. So ask once, and change nothing before or after. An
+        answer given at the start of the run (`--answer`) is returned at once. Raises `ToolFailed`
+        if the question expires, or if the run is not interactive.
         """
         return await self.questions(question)
 
@@ -362,7 +362,7 @@ class Tool:
     approve: Approve | Callable[[Mapping[str, Any]], Approve] | None = None
     """When a model's call needs approval, or how the input decides that; None: by the effect."""
     idempotent: bool = False
-    """Whether the same call in the same run takes effect once, however often it is made."""
+    """Whether repeating the same call in the same run has no further effect."""
     shared: Mapping[str, type[ToolInputs]] = field(default_factory=lambda: MappingProxyType({}))
     """Parameters of the function that stand for several inputs."""
 
@@ -378,7 +378,7 @@ class Tool:
         return self.approve or ("first" if self.effect == "external" else "never")
 
     def input_schema(self) -> Json:
-        """JSON Schema of what it takes; the same object each time, not to be changed."""
+        """JSON Schema of the inputs; always the same object, which must not be changed."""
         return _schema(self.takes, "validation")
 
     @property
@@ -399,7 +399,7 @@ class Tool:
         return {**schema, "properties": known} if left else schema
 
     def output_schema(self) -> Json:
-        """JSON Schema of what it gives; the same object each time, not to be changed."""
+        """JSON Schema of the output; always the same object, which must not be changed."""
         return _schema(self.gives, "serialization")
 
     def accept(self, given: Mapping[str, Any]) -> BaseModel:
@@ -410,7 +410,7 @@ class Tool:
             raise InputRefused(f"{self.name}: {complaints(error)}") from error
 
     async def check(self, ctx: Context, given: Mapping[str, Any]) -> Json:
-        """Call it: input checked before, output after. Gives the output as plain JSON values."""
+        """Call the tool with validated input; returns its validated output as plain JSON values."""
         result = await self.run(ctx, **self._arguments(self.accept(given)))
         if not isinstance(result, self.gives):
             raise OutputRefused(

@@ -1,7 +1,7 @@
-"""The folders of one run: opened when a call first sees one, one writer at a time.
+"""The folders of one run: created when a call first uses one, with one writer at a time.
 
-The ledger says in which state each is: the one after the last call that ended well. Whatever else
-lies in a folder, of a call that failed or was cut off, is wound back before another call sees it.
+The ledger records the state of each: that after the last successful call. Other changes in a
+folder, from a failed or interrupted call, are undone before another call uses it.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ state before and after.
 
 @dataclass
 class Tree:
-    """One folder, and what its run knows of it."""
+    """One folder, and its state."""
 
     name: str
     worktree: Worktree
@@ -46,7 +46,7 @@ class Tree:
                 self.clean = True
 
     async def keep(self, about: str) -> None:
-        """The folder as it is now becomes its state."""
+        """Store the current content of the folder as its state."""
         self.state = await self.worktree.commit(about)
         self.clean = True
 
@@ -102,7 +102,7 @@ class Trees:
         self._past: dict[str, str] | None = None
 
     def sees(self, tool: Tool, given: Json, tools: Mapping[str, Tool]) -> bool:
-        """Whether a call sees a folder: by itself, or by the tools that it is given."""
+        """Return whether a call uses a folder, itself or through its tools."""
         if self._workspaces is None:
             return False
         named = given.get("tools") if tool.name == "agent" else None
@@ -140,7 +140,7 @@ class Trees:
 
     @asynccontextmanager
     async def seen(self, tool: Tool, path: str, facts: Facts) -> AsyncIterator[Worktree]:
-        """The folder that a call sees; what it leaves there is kept when it ends well."""
+        """Yield the folder for a call; its changes are stored if the call succeeds."""
         async with self.turn(path) as tree:
             await tree.tidy()
             before, changes = tree.state, tool.effect in ("workspace", "exec")
@@ -151,7 +151,7 @@ class Trees:
             facts.more[FACT] = tree.fact(before)
 
     async def merge(self, fork: str) -> Json:
-        """Bring a fork into the folder that it came from; gives what the step keeps of it."""
+        """Merge a fork into its original folder; returns the record for the step."""
         async with (
             self._turn(self._above(fork), fork) as tree,
             self._turn(fork, fork) as other,

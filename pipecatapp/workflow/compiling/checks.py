@@ -150,8 +150,8 @@ def unrepeatable(plan: Plan, node: PlanNode) -> Iterator[Finding]:
 
 
 def apart(body: Body) -> list[str]:
-    """Nodes of a graph that are connected with nothing that the workflow gives: no fault, but
-    seldom meant.
+    """Return nodes of a graph that are not connected to any output of the workflow: not an error,
+    but rarely intended.
     """
     if body.order != "graph":
         return []

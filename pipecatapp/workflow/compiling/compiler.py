@@ -1,4 +1,4 @@
-"""Compile = validate = dry run: from documents to a plan, or to every fault at once."""
+"""Compile = validate = dry run: from documents to a plan, or to all errors at once."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -150,7 +150,7 @@ class _WorkflowCompiler(Uses):
     def _scope(
         self, order: str, entries: list[Entry], outer: Visible
     ) -> tuple[tuple[PlanNode, ...], dict[str, Json]]:
-        """The nodes of a scope, and the schema of what each gives."""
+        """Return the nodes of a scope, and the output schema of each."""
         gives = {entry.node.id: self._gives(entry.node) for entry in entries}
         barred = {e.node.id: "a goto has no output" for e in entries if e.node.goto is not None}
         again = back_over(order, [entry.node for entry in entries])
@@ -301,7 +301,7 @@ class _WorkflowCompiler(Uses):
         return looped(self._visit(node)) if loops(node) else self._visit(node)
 
     def _visit(self, node: Node) -> Json:
-        """The schema of what one visit of a node gives; each is made once."""
+        """Return the output schema of one visit of a node; each is created once."""
         if (known := self._visits.get(id(node))) is None:
             known = self._visits[id(node)] = self._visited(node)
         return known

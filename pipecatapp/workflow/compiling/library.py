@@ -42,7 +42,7 @@ class Entry:
 
 
 def flat(path: Path, nodes: Iterable[Node], unless: str | None = None) -> Iterator[Entry]:
-    """The nodes of a scope, those of `else` lists behind the node they belong to."""
+    """Yield the nodes of a scope; nodes of `else` lists follow the node that they belong to."""
     for index, node in enumerate(nodes):
         yield Entry((*path, index), node, unless)
         yield from flat((*path, index, "else"), node.otherwise, node.id)

@@ -82,7 +82,8 @@ class Uses(Reads):
         }
 
     def _check_tools(self, path: Path, tool: Tool, given: Json) -> None:
-        """An agent may be given only tools that exist, and all of a kind: `mcp.*`, if any."""
+        """Check that the tools of an agent exist, and that a pattern such as `mcp.*` matches
+        any."""
         offered = given.get("tools") if tool.name == "agent" else None
         for index, name in enumerate(offered if isinstance(offered, list) else []):
             if not isinstance(name, str) or "{{" in name or name.endswith(ALL_BELOW):
@@ -107,7 +108,7 @@ class Uses(Reads):
                 self._fault((*path, *found.path[1:]), found.message, found.mend, key=found.key)
 
     def _check_secrets(self, path: Path, tool: Tool, given: Json) -> None:
-        """A program may be given only the secrets that the document's project names."""
+        """Check that the document's project names the secrets of a program."""
         asked = given.get("secrets") if tool.effect == "exec" else None
         project = self.library.projects.get(self.document.project or "")
         named = project.values.get("secrets", {}) if project else {}
@@ -119,8 +120,8 @@ class Uses(Reads):
                 self._fault((*path, "with", "secrets", variable), told, mend)
 
     def _offers(self, tool: Tool, given: Json) -> list[Effect]:
-        """The effects of the tools that an agent is given, as far as they are written out, and
-        those that the steps of a plan may have.
+        """Return the effects of the literal tools of an agent, and those that the steps of a plan
+        may have.
         """
         if tool.name == PLAN_RUN:
             allowed = given.get("allow")
@@ -130,7 +131,7 @@ class Uses(Reads):
         return sorted({self.library.tools[n].effect for n in names if n in self.library.tools})
 
     def _system(self, path: Path, tags: list[str]) -> str:
-        """The prompts all of whose tags are asked for, joined."""
+        """Return the prompts whose tags are all requested, joined."""
         known = {tag for prompt in self.library.prompts for tag in prompt.tags}
         for index, tag in enumerate(tags):
             if tag not in known:

@@ -31,7 +31,7 @@ from pipecatapp.workflow.tool import Json
 
 @dataclass(frozen=True)
 class Prompt:
-    """A text that comes in as system text wherever all its tags are asked for."""
+    """A system text for nodes that request all of its tags."""
 
     id: str
     tags: frozenset[str]
@@ -49,7 +49,7 @@ class Project:
 
 @dataclass(frozen=True)
 class Workflow:
-    """A document that has the form of a workflow; `compile_workflow` says whether it can run."""
+    """A document in the form of a workflow; `compile_workflow` checks whether it can run."""
 
     document: WorkflowDocument
     source: Source
@@ -146,7 +146,7 @@ _OF_WHAT_RUNS = (*_OF_TOOLS, *_OF_LOOPS, "check", "timeout", "retry", "on_error"
 
 
 def _misplaced(path: Path, node: Mapping[str, Any]) -> Iterator[Fault]:
-    """Modifiers that stand where they mean nothing."""
+    """Yield modifiers at positions where they have no effect."""
     if "goto" in node:
         yield from _refused(path, node, _OF_WHAT_RUNS, "`{}` does not belong to a `goto`", "")
     elif "use" not in node:
@@ -194,7 +194,7 @@ def _refused(
 
 
 def _nodes(at: Path, holder: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """The nodes of one scope, those of `else` lists behind the node they belong to."""
+    """Yield the nodes of one scope; nodes of `else` lists follow the node that they belong to."""
     for key in ("steps", "graph"):
         for index, node in enumerate(_list(holder.get(key))):
             yield from _with_else((*at, key, index), node)

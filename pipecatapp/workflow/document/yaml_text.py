@@ -26,7 +26,7 @@ _CONFUSED = {"on", "off", "yes", "no"}
 
 @dataclass
 class Source:
-    """Where everything in a document stands."""
+    """The positions of all parts of a document."""
 
     file: str
     lines: list[str]

@@ -14,7 +14,7 @@ from pipecatapp.workflow.layers.places import Composed, Fields, NoSuchNode, plac
 from pipecatapp.workflow.layers.written import OPINIONS, Add, Layer, Opinions, Written, opinions_of
 
 OWN = ("extends", "select", "variants", *OPINIONS)
-"""Keys that say how to compose, and are gone when it is done."""
+"""Keys that define the composition, and are not in its result."""
 MERGED = ("inputs", "outputs", "defaults", "limits")
 """Fields of a document that keep what the extended one has, key by key."""
 DEEPEST = 20
@@ -43,11 +43,11 @@ class Composition:
 
     @property
     def value(self) -> dict[str, Any]:
-        """The workflow, as a document without layers would say it."""
+        """The workflow as a document without layers."""
         return self.source.root
 
     def explain(self, path: str) -> list[Opinion]:
-        """Everything said of a field or of what it lies in, the winner first."""
+        """Return all values set for a field or for an object that contains it, the winner first."""
         return [opinion for opinion in reversed(self.opinions) if _about(opinion.path, path)]
 
 
@@ -236,7 +236,7 @@ def _node_fields(outer: str, nodes: Sequence[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _about(said: str, asked: str) -> bool:
-    """Whether an opinion is about a field: about it, about what it lies in, or about a part."""
+    """Return whether an override concerns a field: the field itself, an outer object, or a part."""
     return said == asked or any(
         one.startswith((f"{other}.", f"{other}/")) for one, other in ((said, asked), (asked, said))
     )

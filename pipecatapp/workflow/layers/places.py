@@ -17,7 +17,7 @@ class NoSuchNode(LookupError):
 
 
 class Composed(Source):
-    """Where everything in a composed document stands: in the file that said it last."""
+    """The positions of all parts of a composed document: in the file that set them last."""
 
     def __init__(self, main: Source) -> None:
         super().__init__(main.file, main.lines, main.keys, main.values)
@@ -29,7 +29,7 @@ class Composed(Source):
         """Everything that was ever part of it, so that no two parts have one identity."""
 
     def taken(self, value: Any, source: Source, at: Path) -> Any:
-        """A copy of a value, which knows where it was written."""
+        """Return a copy of a value with its position."""
         if isinstance(value, dict):
             value = {key: self.taken(inner, source, (*at, key)) for key, inner in value.items()}
         elif isinstance(value, list):

@@ -1,4 +1,4 @@
-"""A claim on the ledger that nobody here can look at, and how long to wait for its end."""
+"""A lease whose holder cannot be checked from here, and the wait for its expiry."""
 
 import asyncio
 import sqlite3
@@ -14,7 +14,7 @@ from pipecatapp.workflow.ledger.lease import STALE, lives, place
 log = structlog.get_logger()
 
 LOOK: Final = 0.25
-"""Seconds between two looks at the heartbeat."""
+"""Seconds between two checks of the heartbeat."""
 
 
 async def outwait(ledger: Path) -> None:

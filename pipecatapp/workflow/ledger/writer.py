@@ -72,10 +72,10 @@ class Write:
 
 
 class Writer:
-    """Takes writes on the event loop, commits them, tells of each once it is durable.
+    """Accepts writes on the event loop, commits them, and reports each once it is durable.
 
-    A thread commits, so that the loop never waits for a disk that is slow; while the disk is quick
-    and there is little to write, the loop does it itself (see `QUICK`).
+    A thread commits, so that the loop never waits for a slow disk; while the disk is fast and there
+    is little to write, the loop commits itself (see `QUICK`).
 
     Writes that are submitted without an `await` between them share a transaction. So do the first
     writes of tasks that became ready meanwhile: the end of a step and the start of the next. After
@@ -106,14 +106,15 @@ class Writer:
         self._queue: SimpleQueue[list[Write] | None] = SimpleQueue()
         self._tick: list[Write] = []
         self._handed, self._quick = 0, 0
-        """Writes that the thread has not told of, and commits in a row that were quick."""
+        """Writes that the thread has not reported yet, and the number of consecutive fast
+        commits."""
         self._turn = threading.Lock()
         self._broken: dict[str, LedgerFailed] = {}
         self._hear: Callable[[Event], None] = lambda _event: None
         self._thread = threading.Thread(target=self._work, name="ledger-writer", daemon=True)
 
     def start(self, hear: Callable[[Event], None]) -> None:
-        """Begin to write; `hear` is called on the loop for each committed event, in order."""
+        """Start writing; `hear` is called on the loop for each committed event, in order."""
         self._hear = hear
         self._thread.start()
 
@@ -141,7 +142,7 @@ class Writer:
         """
         write = Write(run, statements, event, self._loop.create_future(), last, pauses, on_written)
         if not self._tick:
-            # One turn of the loop later, so that tasks begun now say first what they begin with.
+            # One iteration of the loop later, so that writes of tasks that start now are included.
             self._loop.call_soon(self._loop.call_soon, self._flush)
         self._tick.append(write)
         return write.done
@@ -160,7 +161,7 @@ class Writer:
             self._queue.put(batch)
 
     def _committed_here(self, batch: list[Write]) -> bool:
-        """Whether the loop could commit these at once; not while the thread sends a heartbeat."""
+        """Commit on the loop if that is fast; returns False while the thread sends a heartbeat."""
         if not self._turn.acquire(blocking=False):
             return False
         try:
@@ -179,7 +180,8 @@ class Writer:
                 return
 
     def _commit_held_and(self, batch: list[Write]) -> list[Write]:
-        """Commit what was held before and a batch; gives what needs no further try."""
+        """Commit earlier held writes and a batch; returns the writes that need no further
+        attempt."""
         writes, self._held, was_full = self._held + batch, [], self._full
         self._full = False
         self._commit(writes, patience=self._patience)
@@ -216,8 +218,8 @@ class Writer:
         return batch
 
     def _commit(self, batch: list[Write], *, patience: float) -> bool:
-        """Commit what can be; False, with nothing done, when the file is locked and there is no
-        patience.
+        """Commit all that is possible; returns False, without a change, if the file is locked and
+        `patience` is over.
         """
         began = time.monotonic()
         try:

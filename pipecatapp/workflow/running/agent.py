@@ -103,10 +103,10 @@ class _Voice:
 
 
 def _offered(ctx: Context, tools: Sequence[str], *, lenient: bool) -> dict[str, Tool]:
-    """The tools by the names a model may call them (`time.now` is offered as `time_now`).
+    """Return the tools by their names for the model (`time.now` becomes `time_now`).
 
-    The engine leaves `tools` empty where the model takes none, before the agent's input is kept.
-    After a restart the model has been offered what there was; what is gone now fails when called.
+    The engine empties `tools` if the model supports none, before the agent's input is stored. After
+    a restart the model keeps the earlier tools; a call of a removed tool fails.
     """
     named = [one for name in tools for one in _meant(ctx, name)]
     unknown = [name for name in named if name not in ctx.tools or name == "agent"]
@@ -211,5 +211,5 @@ def _as_text(arguments: Any) -> str:
 
 
 def _stable(value: Any) -> str:
-    """The same text before and after a restart: the ledger gives objects back in another order."""
+    """Return the same text before and after a restart: the ledger may change the order of keys."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True)

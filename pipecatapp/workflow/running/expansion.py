@@ -71,13 +71,13 @@ def freeze(given: Json, compiled: Callable[[str], Plan], granted: frozenset[Effe
 
 
 def frozen(step: StepRow | None, value: Callable[[str | None], Any]) -> Json | None:
-    """The input of a plan's step that has begun, as it is kept with the step."""
+    """Return the input of a plan's step that has started, as stored with the step."""
     given: Json | None = value(step.input) if step is not None and step.input else None
     return given
 
 
 def plans_of(steps: Iterable[StepRow], value: Callable[[str | None], Any]) -> dict[str, Plan]:
-    """The plans that a run has begun, by the node that runs them; the last one of each node."""
+    """Return the started plans of a run, by the node that runs them; the last one of each node."""
     found = {}
     for step in steps:
         given = frozen(step, value) if step.tool == PLAN_RUN else None

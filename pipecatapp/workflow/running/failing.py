@@ -32,7 +32,7 @@ class TryAgain(Exception):
 
 
 def holds(outer: str, path: str) -> bool:
-    """Whether an instance is another one, or lies in it; the run itself holds everything."""
+    """Return whether an instance is `outer` or is inside it; the run contains everything."""
     return not outer or path == outer or path.startswith((f"{outer}/", f"{outer}["))
 
 
@@ -45,13 +45,13 @@ def reason_of(error: BaseException) -> str:
 
 
 def place_of(error: BaseException, path: str) -> str:
-    """Where an error belongs: the inner instance it names, or the one it came out of."""
+    """Return the position of an error: the inner instance that it names, or its origin."""
     first = next(_leaves(error))
     return first.path if isinstance(first, RunStopped) else path
 
 
 def is_final(error: BaseException) -> bool:
-    """Whether no document may answer this failure: the run cannot or must not go on."""
+    """Return whether no document may handle this failure: the run cannot or must not continue."""
     return isinstance(next(_leaves(error)), RunStopped | LedgerFailed)
 
 

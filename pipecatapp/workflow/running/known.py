@@ -17,7 +17,8 @@ from pipecatapp.workflow.tool import EFFECTS, Effect, InputRefused, Json, Tool, 
 from pipecatapp.workflow.trees import state_in
 
 CACHED: frozenset[str] = frozenset({"pure", "llm"})
-"""Effects whose outputs other runs may use; a fork takes over what its origin did of any effect."""
+"""Effects whose outputs other runs may reuse; a fork reuses results of its origin for any
+effect."""
 
 
 REUSED: frozenset[str] = CACHED | {"read", "workspace", "exec"}
@@ -34,18 +35,18 @@ class Key:
 
     @property
     def text(self) -> str:
-        """As it is kept with the step."""
+        """The form that is stored with the step."""
         return canonical(self.parts)
 
     @property
     def digest(self) -> str:
-        """As it is looked up."""
+        """The form that is looked up."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Found:
-    """An output that is there, and where it came from."""
+    """A cached output, and its origin."""
 
     column: str
     run: str
@@ -99,7 +100,8 @@ class Known:
         self._plans[plan] = node
 
     def _place(self, path: str) -> str:
-        """Where a call stands; inside a plan, without the visits of the loops around the plan."""
+        """Return the position of a call; inside a plan, without the visits of loops around the
+        plan."""
         plan = max((one for one in self._plans if holds(one, path)), key=len, default=None)
         return path if plan is None else self._plans[plan] + path.removeprefix(plan)
 

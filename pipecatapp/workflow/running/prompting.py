@@ -40,7 +40,8 @@ def told(node: PlanNode, given: Json, request: str, remarks: Sequence[Remark]) -
 
 
 def with_messages(node: PlanNode, given: Json, request: str, remarks: Sequence[Remark]) -> Json:
-    """The input of a model call: `text` becomes a message, and one system message comes first."""
+    """Return the input of a model call: `text` becomes a message, and one system message is
+    first."""
     messages = given.get("messages") or []
     if not (isinstance(messages, list) and all(isinstance(one, dict) for one in messages)):
         raise ShapeError("`messages` must be a list of messages, each with its role and content")
@@ -58,7 +59,7 @@ def with_messages(node: PlanNode, given: Json, request: str, remarks: Sequence[R
 
 
 def typed_answer(node: PlanNode, output: Json) -> Json:
-    """The object that a model was asked for; raises `ToolFailed` when it gave something else."""
+    """Return the requested object of a model's answer; raises `ToolFailed` if it is not valid."""
     text = str(output.get("text", ""))
     fenced = _FENCE.match(text)
     try:

@@ -1,4 +1,4 @@
-"""A scope at one place of a run: what of it has ended, and what the names in it stand for."""
+"""A scope at one position of a run: the states of its nodes, and the values of its names."""
 
 from collections import ChainMap, Counter
 from collections.abc import Callable, Mapping
@@ -73,7 +73,8 @@ class Scope:
                 self.readers.setdefault(name, []).append(node)
 
     def at(self, node: PlanNode, later: int = 0) -> str:
-        """Where the present visit of a node stands: `fix/draft`, the next time `fix/draft#2`."""
+        """Return the path of the current visit of a node: `fix/draft`, the next time
+        `fix/draft#2`."""
         path = f"{self.frame.path}/{node.id}" if self.frame.path else node.id
         visit = self.visits[node.id] + 1 + later
         return f"{path}#{visit}" if visit > 1 else path
@@ -90,7 +91,7 @@ class Scope:
         return self.names.new_child({"loop": loop_names(self.names, visit), "prev": self.before})
 
     def settle(self, node: PlanNode, state: Settled, value: Any) -> list[PlanNode]:
-        """Note how a node ended; gives the nodes that are ready now."""
+        """Record the end of a node; returns the nodes that are now ready."""
         self.state[node.id], self.values[node.id] = state, value
         readers = self.readers.get(node.id, [])
         for reader in readers:
@@ -102,7 +103,7 @@ class Scope:
         return self.places[jump.to] <= self.places[node.id]
 
     def jump_back(self, node: PlanNode, jump: Jump) -> PlanNode:
-        """Forget how everything from there to here ended; gives the node to go on with."""
+        """Reset the nodes from the target to here; returns the next node."""
         self.before = self.results()
         self.jumps[node.id] += 1
         start, end = self.places[jump.to], self.places[node.id]
@@ -225,7 +226,7 @@ def mark_of(body: Body, inputs: Json) -> str:
 
 
 def guard(body: Body, inputs: Json, stack: tuple[str, ...], *, deepest: int) -> None:
-    """Whether a workflow may begin here; raises `ShapeError` with the way to it."""
+    """Check that a workflow may start here; raises `ShapeError` with the call stack."""
     if mark_of(body, inputs) in stack:
         calls = " → ".join([*(mark.partition(" ")[0] for mark in stack), body.id])
         raise ShapeError(

@@ -35,7 +35,7 @@ class NotAsked(LookupError):
 
 
 class WrongAnswer(ValueError):
-    """The answer does not fit the question; the message says what would."""
+    """The answer is not valid for the question; the message states what is."""
 
 
 @dataclass
@@ -47,8 +47,8 @@ class _Open:
 class Waiting:
     """The open questions of one run.
 
-    `given` are answers that came with the start, by path or by id of the node; `came` those that
-    came later, by path. Without `interactive` nobody is waited for.
+    `given` are answers from the start, by path or by id of the node; `came` are later ones, by
+    path. Without `interactive` no question waits.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class Waiting:
         self._open: dict[str, _Open] = {}
         self.pause: Callable[[], None] = lambda: None
         self.go_on: Callable[[], None] = lambda: None
-        """Heard when the first question is asked, and when the last one is answered."""
+        """Called when the first question is asked, and when the last one is answered."""
 
     async def ask(self, step: Begun, given: Json, question: Question) -> Reply:
-        """The answer, once there is one; raises `ToolFailed` when none will come."""
+        """Return the answer when there is one; raises `ToolFailed` if there will be none."""
         if step.path in self._open:
             raise ToolFailed("A call can ask one question at a time.")
         past = self._past.get(step.path)
@@ -105,7 +105,7 @@ class Waiting:
                 self.go_on()
 
     def knows(self, path: str, node: str) -> bool:
-        """Whether the answer came with the start."""
+        """Return whether the answer was given at the start."""
         return self._preset(path, node) is not None
 
     def _preset(self, path: str, node: str) -> tuple[Any] | None:
@@ -164,7 +164,7 @@ class More(BaseModel):
 
 @tool("loop.more", effect="human", version=1)
 async def more(ctx: Context, reason: str) -> More:
-    """Ask a person whether a loop that has reached its `max` may go on."""
+    """Ask a person whether a loop that has reached its `max` may continue."""
     question = Question(text=f"{reason}. How many times more? 0 ends it.", returns="integer")
     reply = await ctx.ask(question)
     return More(more=max(0, min(1000, reply.value)))
@@ -192,7 +192,7 @@ async def outcome(ctx: Context, what: str, input: Json) -> Outcome:
 
 
 PAUSE = 0.25
-"""Seconds between two looks whether a model can be asked."""
+"""Seconds between two checks whether a model is ready."""
 
 LOOK = "Look whether it took effect, then start a new run."
 
@@ -203,9 +203,9 @@ def cut_off(tool: Tool) -> str:
 
 
 def settled(tool: Tool, said: Mapping[str, Any]) -> Json | None:
-    """The output of a call that was cut off, as a person knows it; None to call again.
+    """Return the output of an interrupted call as a person states it; None to repeat the call.
 
-    Raises `ToolFailed` when it failed, or when the tool cannot have given that.
+    Raises `ToolFailed` if the call failed, or if the output does not match the tool's schema.
     """
     if said["then"] == "again":
         return None
@@ -271,10 +271,10 @@ class Instances(Protocol):
 async def approve(
     calls: Instances, outer: Place, tool: str, given: Mapping[str, Any], *, at: str
 ) -> None:
-    """Wait for a person's approval of the call of `tool` at `<outer>/<at>`, where it needs one.
+    """Wait for a person's approval of the call of `tool` at `<outer>/<at>`, if it needs one.
 
-    Raises `ToolFailed` where it is declined or nobody can be asked. A call that had begun before a
-    restart was approved then, and one that cannot be made anyhow is not asked about.
+    Raises `ToolFailed` if it is declined or nobody can be asked. A call that had started before a
+    restart was approved then; no approval is requested for a call that is not possible.
     """
     wanted = calls.tools.get(tool)
     if wanted is None or f"{outer.path}/{at}" in calls.past or not _possible(wanted, outer, given):
