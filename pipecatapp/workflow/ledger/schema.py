@@ -236,7 +236,7 @@ Never edit one that was released; append.
 
 
 def connect(path: Path, *, patience: float) -> sqlite3.Connection:
-    """Return a connection with our settings: WAL, every commit synced, explicit transactions only."""
+    """Return a connection with our settings: WAL, synced commits, explicit transactions only."""
     connection = sqlite3.connect(
         path, timeout=patience, isolation_level=None, check_same_thread=False
     )
