@@ -76,7 +76,7 @@ class GatewayMetrics:
     def _answers(self, registry: CollectorRegistry) -> None:
         self._requests = Counts(
             "moe_gateway_requests",
-            "Requests answered; status is 2xx, 4xx, 5xx, or gone when the caller hung up.",
+            "Answered requests; status is 2xx, 4xx, 5xx, or gone if the caller disconnected.",
             ["model", "instance", "status"],
             registry=registry,
         )
@@ -88,20 +88,20 @@ class GatewayMetrics:
         )
         self._cached = Counts(
             "moe_gateway_cached_tokens",
-            "Tokens of prompts that were in the server's cache already, by its own account.",
+            "Prompt tokens that were in the server's cache, as it reports.",
             ["model", "instance"],
             registry=registry,
         )
         self._affinity = Counts(
             "moe_gateway_affinity",
-            "Requests sent to where the beginning of their prompt belongs; result is hit when the"
-            " server had half of the prompt or more in its cache, else miss.",
+            "Requests with cache affinity; result is hit if at least half of the prompt was in"
+            " the server's cache, else miss.",
             ["model", "instance", "result"],
             registry=registry,
         )
         self._failovers = Counts(
             "moe_gateway_failovers",
-            "Requests that went on to another instance, by the one that failed.",
+            "Requests retried on another instance, by the instance that failed.",
             ["model", "instance"],
             registry=registry,
         )
@@ -109,28 +109,28 @@ class GatewayMetrics:
     def _times(self, registry: CollectorRegistry) -> None:
         self._first_byte = Spreads(
             "moe_gateway_first_byte_seconds",
-            "From the request to the first byte of its answer.",
+            "Seconds from the request to the first byte of its answer.",
             ["model", "instance"],
             buckets=FIRST_BYTE_BUCKETS,
             registry=registry,
         )
         self._duration = Spreads(
             "moe_gateway_duration_seconds",
-            "From the request to the end of its answer.",
+            "Seconds from the request to the end of its answer.",
             ["model", "instance"],
             buckets=DURATION_BUCKETS,
             registry=registry,
         )
         self._upstream = Spreads(
             "moe_gateway_upstream_seconds",
-            "From asking a server to the first byte of its answer.",
+            "Seconds from sending the request to a server to the first byte of its answer.",
             ["model", "instance"],
             buckets=FIRST_BYTE_BUCKETS,
             registry=registry,
         )
         self._between = Spreads(
             "moe_gateway_inter_token_seconds",
-            "Between two tokens of a stream, as the mean of each answer.",
+            "Mean seconds between two tokens of a stream, one value for each answer.",
             ["model", "instance"],
             buckets=BETWEEN_BUCKETS,
             registry=registry,
@@ -146,7 +146,7 @@ class GatewayMetrics:
         )
         self._places = Spreads(
             "moe_gateway_queue_place",
-            "The place at which requests came into the queue; 1 is the next.",
+            "The place of a request when it entered the queue; 1 is the next.",
             ["model"],
             buckets=PLACE_BUCKETS,
             registry=registry,
@@ -223,24 +223,26 @@ class InstanceCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         up = GaugeMetricFamily(
-            "moe_gateway_instance_up", "1: it answers its health checks.", labels=["instance"]
+            "moe_gateway_instance_up",
+            "1: the instance passes its health checks.",
+            labels=["instance"],
         )
         busy = GaugeMetricFamily(
-            "moe_gateway_in_flight", "Requests under way on an instance.", labels=["instance"]
+            "moe_gateway_in_flight", "Active requests of an instance.", labels=["instance"]
         )
         circuit = GaugeMetricFamily(
             "moe_gateway_circuit_open",
-            "1: the instance failed again and again and is left alone for some seconds.",
+            "1: after repeated failures, the instance gets no requests for some seconds.",
             labels=["instance"],
         )
         waiting = GaugeMetricFamily(
-            "moe_gateway_waiting", "Requests that wait for a slot.", labels=["model"]
+            "moe_gateway_waiting", "Requests waiting for a slot.", labels=["model"]
         )
         for model, count in self._admission.waiting_for().items():
             waiting.add_metric([model], count)
         serves = GaugeMetricFamily(
             "moe_gateway_instance_serves",
-            "1: this model runs on the instance and can be asked.",
+            "1: this model runs on the instance and is available.",
             labels=["instance", "expert", "model"],
         )
         for instance in self._instances:
@@ -251,7 +253,7 @@ class InstanceCollector(Collector):
                 serves.add_metric([instance.label, instance.expert, instance.model], 1)
         tasks = GaugeMetricFamily(
             "moe_gateway_tasks",
-            "Pieces of work in the event loop; it falls back to what it was when nobody asks.",
+            "Tasks in the event loop; without requests it returns to its initial value.",
             value=_tasks(),
         )
         return [up, busy, circuit, waiting, serves, tasks]
@@ -267,8 +269,8 @@ class ConsulCollector(Collector):
     def collect(self) -> Iterable[Metric]:
         up = GaugeMetricFamily(
             "moe_gateway_consul_up",
-            "0: Consul does not answer, or not all that is needed, and the experts are those that"
-            " were last known. Only where they are found by Consul.",
+            "0: Consul is not available, or not completely, and the last known experts are used."
+            " Only if experts are found through Consul.",
             value=float(self._away() is None),
         )
         return [up]
@@ -290,11 +292,11 @@ class KeyCollector(Collector):
 
     def collect(self) -> Iterable[Metric]:
         requests = CounterMetricFamily(
-            "moe_gateway_key_requests", "Requests of a key that were answered.", labels=["key"]
+            "moe_gateway_key_requests", "Answered requests of a key.", labels=["key"]
         )
         tokens = CounterMetricFamily(
             "moe_gateway_key_tokens",
-            "Tokens that a key used; kind is prompt or completion.",
+            "Tokens used by a key; kind is prompt or completion.",
             labels=["key", "kind"],
         )
         for caller in self._keys.callers():

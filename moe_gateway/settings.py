@@ -73,8 +73,8 @@ class ListenerSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    host: IPv4Address = Field(IPv4Address("127.0.0.1"), description="Address it listens on.")
-    port: int = Field(ge=1, le=65535, description="TCP port it listens on.")
+    host: IPv4Address = Field(IPv4Address("127.0.0.1"), description="Address to listen on.")
+    port: int = Field(ge=1, le=65535, description="TCP port to listen on.")
     acts_as: Name | None = Field(
         None,
         description="Name of an issued key whose rights requests without a key get; without it, a"
@@ -101,8 +101,8 @@ class Settings(TlsSettings):
 
     model_config = SettingsConfigDict(env_prefix="MOE_GATEWAY_", frozen=True)
 
-    host: IPv4Address = Field(IPv4Address("127.0.0.1"), description="Address it listens on.")
-    port: int = Field(8080, ge=0, le=65535, description="TCP port it listens on.")
+    host: IPv4Address = Field(IPv4Address("127.0.0.1"), description="Address to listen on.")
+    port: int = Field(8080, ge=0, le=65535, description="TCP port to listen on.")
     listeners: tuple[ListenerSettings, ...] = Field(
         (),
         description="More addresses to listen on, with plain HTTP, as a JSON list; for example"
