@@ -31,26 +31,24 @@ class RunMetrics:
         )
         self.node_seconds = Histogram(
             "pipecatapp_node_seconds",
-            "Seconds that one node instance took, by tool and status.",
+            "Duration of a node instance in seconds, by tool and status.",
             ["tool", "status"],
             buckets=SECONDS,
             registry=registry,
         )
         self.tool_calls = Counter(
             "pipecatapp_tool_calls_total",
-            "Calls of tools that ended, by tool and status.",
+            "Completed tool calls, by tool and status.",
             ["tool", "status"],
             registry=registry,
         )
         self.tokens = Counter(
             "pipecatapp_tokens_total",
-            "Tokens of models, read (prompt) and written (completion).",
+            "Tokens of model calls: prompt and completion.",
             ["kind"],
             registry=registry,
         )
-        self.running = Gauge(
-            "pipecatapp_runs_running", "Runs that are under way now.", registry=registry
-        )
+        self.running = Gauge("pipecatapp_runs_running", "Active runs.", registry=registry)
         self.listeners = Gauge(
             "pipecatapp_event_listeners", "Open event streams of runs.", registry=registry
         )
