@@ -45,11 +45,13 @@ class TlsSettings(StrictSettings):
     """Base of the settings of a service that people reach: with a certificate it speaks HTTPS."""
 
     tls_cert_file: Path | None = Field(
-        None, description="Certificate (PEM, with its chain); with it the service speaks HTTPS."
+        None, description="Certificate (PEM, with its chain); with it the service uses HTTPS."
     )
     tls_key_file: Path | None = Field(None, description="Private key of the certificate (PEM).")
     tls_ca_file: Path | None = Field(
-        None, description="The CA (PEM) that others must be certified by; without it the system's."
+        None,
+        description="Certificate authority (PEM) of other services; without it, those of the"
+        " system.",
     )
 
     @property
