@@ -41,7 +41,7 @@ SERVICES: dict[str, type[StrictSettings]] = {
 def settings() -> str:
     """Every environment variable that a part of Hearth reads."""
     lines = ["# Settings", "", HEAD]
-    lines += ["A service refuses to start if a variable with one of these prefixes is not listed.", ""]
+    lines += [
         "A service does not start if a variable with one of these prefixes is not listed here.",
         "",
     ]
