@@ -17,7 +17,7 @@ variables of other programs."""
 
 
 Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]*$", max_length=100)]
-"""One of a list that Consul keeps with commas in between."""
+"""One entry of a list that is stored in Consul with commas."""
 
 
 class Settings(StrictSettings):
