@@ -1,4 +1,4 @@
-"""The figures of a speech service. No label and no value holds what was said."""
+"""Metrics of a speech service. No label and no value contains spoken text."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -14,7 +14,8 @@ Duty = Literal["stt", "tts"]
 
 
 class Settings(TlsSettings):
-    """Read once at start. One process has one duty: it hears (`stt`) or it speaks (`tts`)."""
+    """Read once at start. One process has one task: speech-to-text (`stt`) or text-to-speech
+    (`tts`)."""
 
     model_config = SettingsConfigDict(env_prefix="SPEECH_", frozen=True)
 
