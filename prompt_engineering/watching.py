@@ -77,7 +77,7 @@ async def _handle(
 
 
 async def _repaired(client: Client, options: Options, failure: Failure, action: Action) -> str:
-    if action == Kind.MORE_MEMORY:
+    if action == "more_memory":
         return await serve_smaller(client, options.folder, failure.run)
     done = await restart_unhealthy(client, options.folder)
     return " ".join(done) or "The service is healthy again, or has just failed."

@@ -30,14 +30,14 @@ from pipecatapp.workflow.storage import now
 log = structlog.get_logger()
 
 SHOWN_FILES: Final = ("campaign", "gate", "proposal")
-"""Files of a campaign that are shown beside its candidates."""
+"""Files of a campaign that are shown in addition to its candidates."""
 
 REGRET: Final = ("prompt", "decision", "evidence")
 """Fields of a comparison that are shown."""
 
 
 class UnknownCampaign(LookupError):
-    """No campaign has this id. Look at the list of campaigns."""
+    """The campaign does not exist: see the list of campaigns."""
 
 
 class UnknownProposal(LookupError):
