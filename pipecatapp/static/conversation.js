@@ -261,8 +261,8 @@ export function newConversation() {
 
 const conversationAddress = (id) => `/api/conversations/${encodeURIComponent(id)}`
 
-/** Pinned ones, then the newest; with `text`, those that have its words. */
-export const listConversations = async (text = "") => (await get(`/api/conversations?${new URLSearchParams({ text })}`)).conversations
+/** Pinned ones, then the newest; with `text`, those that have its words: {conversations, total}, where `total` is without the limit. */
+export const listConversations = (text, limit) => get(`/api/conversations?${new URLSearchParams({ text, limit })}`)
 
 export const exportAddress = (id, format) => `${conversationAddress(id)}/export?format=${format}`
 
