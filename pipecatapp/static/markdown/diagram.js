@@ -9,6 +9,7 @@ const WIDEST = 220 // pixels of a line in a node
 const LINE = 20 // pixels from one line to the next
 const PAD = { x: 14, y: 10 }
 const ARROW = 9 // length of an arrowhead
+const SMALLEST = 0.75 // scale down to which a drawing shrinks to fit its place; a wider one scrolls
 
 let arranging = null
 
@@ -94,7 +95,11 @@ function sized({ label, shape }, measure) {
 
 function drawn({ width, height, nodes, groups, edges }) {
   const svg = s("svg", { width: Math.ceil(width), height: Math.ceil(height), viewBox: `0 0 ${Math.ceil(width)} ${Math.ceil(height)}`, role: "img", "aria-label": inWords(nodes, edges) })
-  for (const group of groups) svg.append(s("rect", { class: "diagram-group", ...corner(group), width: group.width, height: group.height, rx: 8 }), written([group.label], group.x, group.y - group.height / 2 + 14, "diagram-group-label"))
+  svg.style.minWidth = `${SMALLEST * width}px`
+  for (const group of groups) {
+    const { x, y } = corner(group)
+    svg.append(s("rect", { class: "diagram-group", x, y, width: group.width, height: group.height, rx: 8 }), written([group.label], x + 10, y + 14, "diagram-group-label", "start"))
+  }
   for (const edge of edges) if (edge.kind !== "hidden") svg.append(...line(edge))
   for (const node of nodes) svg.append(s("path", { class: "diagram-node", d: outline(node) }), written(node.words, node.x, node.y + (node.shape === "cylinder" ? 5 : 0), "diagram-label"))
   for (const edge of edges) if (edge.label && edge.kind !== "hidden") svg.append(s("rect", { class: "diagram-behind", ...corner(edge), width: edge.width, height: edge.height, rx: 4 }), written(edge.words, edge.x, edge.y, "diagram-edge-label"))
@@ -103,9 +108,9 @@ function drawn({ width, height, nodes, groups, edges }) {
 
 const corner = ({ x, y, width, height }) => ({ x: x - width / 2, y: y - height / 2 })
 
-function written(words, x, y, name) {
+function written(words, x, y, name, anchor = "middle") {
   const first = y - ((words.length - 1) * LINE) / 2
-  return s("text", { class: name, "text-anchor": "middle", "dominant-baseline": "central" }, ...words.map((each, i) => s("tspan", { x, y: first + i * LINE }, each)))
+  return s("text", { class: name, "text-anchor": anchor, "dominant-baseline": "central" }, ...words.map((each, i) => s("tspan", { x, y: first + i * LINE }, each)))
 }
 
 /** What a screen reader says instead of the drawing. */
