@@ -8,6 +8,7 @@ export const DIAGRAMS = new Set(["mermaid", "flowchart"])
 const WIDEST = 220 // pixels of a line in a node
 const LINE = 20 // pixels from one line to the next
 const PAD = { x: 14, y: 10 }
+const TITLE = 14 // pixels that a group needs above its nodes beside what dagre leaves
 const ARROW = 9 // length of an arrowhead
 const SMALLEST = 0.75 // scale down to which a drawing shrinks to fit its place; a wider one scrolls
 
@@ -37,7 +38,7 @@ export async function drawDiagram(code) {
 /** Sizes and places of all that is drawn: {width, height, nodes, groups, edges}, as dagre arranges them. */
 function placed(chart, { Graph, layout }) {
   const graph = new Graph({ compound: true, multigraph: true })
-  graph.setGraph({ rankdir: chart.direction, nodesep: 32, ranksep: 44, edgesep: 16, marginx: 8, marginy: 8 })
+  graph.setGraph({ rankdir: chart.direction, nodesep: 32, ranksep: 44, edgesep: 16, marginx: 8, marginy: 8 + TITLE })
   graph.setDefaultEdgeLabel(() => ({}))
   const measure = measuring()
   for (const group of chart.groups) graph.setNode(named(group.id), {})
@@ -98,7 +99,7 @@ function drawn({ width, height, nodes, groups, edges }) {
   svg.style.minWidth = `${SMALLEST * width}px`
   for (const group of groups) {
     const { x, y } = corner(group)
-    svg.append(s("rect", { class: "diagram-group", x, y, width: group.width, height: group.height, rx: 8 }), written([group.label], x + 10, y + 14, "diagram-group-label", "start"))
+    svg.append(s("rect", { class: "diagram-group", x, y: y - TITLE, width: group.width, height: group.height + TITLE, rx: 8 }), written([group.label], x + 10, y, "diagram-group-label", "start"))
   }
   for (const edge of edges) if (edge.kind !== "hidden") svg.append(...line(edge))
   for (const node of nodes) svg.append(s("path", { class: "diagram-node", d: outline(node) }), written(node.words, node.x, node.y + (node.shape === "cylinder" ? 5 : 0), "diagram-label"))
