@@ -175,7 +175,7 @@ def number(ledger: Ledger, query: str = "", *, owner: str = "") -> int:
 
 
 def _having(query: str, owner: str) -> tuple[str, tuple[str, ...]]:
-    """The condition in SQL that a fix is of an owner and has all words of a query, and its values."""
+    """The condition in SQL that a fix is of an owner and has all words, and its values."""
     words = clean(query).split()
     has = " AND instr(lower(signature || ' ' || language || ' ' || edit), lower(?))"
     return f"? IN ('', owner){has * len(words)}", (owner, *words)
