@@ -1,6 +1,6 @@
 """How values lie in a column: JSON, or the name of a blob when they are large.
 
-The content of a data URL (RFC 2397), such as an image, is stored as a blob of its own, a part. The
+The content of a data URL (RFC 2397), such as an image, is stored as a separate blob, a part. The
 JSON has the hash of the part in its place. So a conversation with an image, which each model call
 gets as a whole, stores the image once.
 """
@@ -14,7 +14,7 @@ from typing import Any
 Statement = tuple[str, tuple[Any, ...]]
 
 INLINE = 8 * 1024
-"""Characters of JSON up to which a value lies in its row, which is written anew when it changes."""
+"""Characters of JSON up to which a value lies in its row, which is written again when it changes."""
 
 PART = 4 * 1024
 """Characters of base64 from which the content of a data URL is a part."""
