@@ -85,6 +85,26 @@ def test_words_written_while_a_message_is_on_its_way_join_it_when_it_fails(
     without_network(visitor, page)
 
 
+def test_slow_answer_about_a_new_conversation_does_not_end_it(visitor: Visitor) -> None:
+    """The page has asked for the conversation before it existed, and hears that after its first
+    message: the message stays where it is."""
+    page, held = visitor.enter(), list[Route]()
+    asked = "**/api/conversations/c-1?after=*"
+    page.route(asked, lambda route: route.fallback() if held else held.append(route))
+    with page.expect_request(asked):
+        page.goto(f"{page.url.split('#')[0]}#/chat/c-1")
+    turn = say(page, "Light the stove")
+    expect(page.get_by_test_id("conversation")).to_have_count(1)
+
+    error = {"message": "There is no conversation 'c-1'.", "type": "invalid_request_error"}
+    with page.expect_response(lambda answer: answer.status == 404):
+        held[0].fulfill(status=404, json={"error": error})
+
+    ended(turn)
+    expect(page.get_by_test_id("turn")).to_have_count(1)
+    assert page.url.endswith("#/chat/c-1")
+
+
 def test_full_disk_refuses_a_message_and_loses_nothing(visitor: Visitor) -> None:
     """The page says what is wrong; when there is room, the same message is sent as it was."""
     text = "Light the stove. " * 8_000
