@@ -195,6 +195,30 @@ def test_change_outside_the_plan_stops_and_asks_before_it_is_committed(
     assert uses["repair"] == "workflow/debug-step"
 
 
+@pytest.mark.proves("002-13")
+def test_item_added_before_a_round_that_is_done_again_is_done_after_it(
+    house: House, repo: Path
+) -> None:
+    """The item was found at the end of a round whose change a person then allowed."""
+    when = house.model.when
+    when(f"Do this step: {ADDED}").say("Done.\n\nwords/notes.py\n```\n# Notes.\n```\n")
+    when(f"Do this step: {GREETING_GOAL}").say(GREETING)
+    when(f"Do this step: {FAREWELL_GOAL}").say(RIGHT + "\nsecret.py\n```\nKEY = 1\n```\n")
+    when("").say(json.dumps(plan()))
+
+    with house.client() as client:
+        run = start(client, body(repo, interactive=True, decide="allow", accept="deliver"))
+        question_at(client, run, "planning[0]/agree")
+        assert client.post(f"/api/runs/{run}/todo", json={"add": ADDED}).is_success
+        answer(client, run, "planning[0]/agree", "yes")
+        view = follow_until(client, run, "end")
+
+    assert steps_of(view)["rounds[2]/work/added_1"]["status"] == "done"
+    assert "words/notes.py" in git(
+        repo, "diff", "--name-only", f"main..{view['outputs']['branch']}"
+    )
+
+
 @pytest.mark.proves("002-16")
 def test_repair_that_goes_in_circles_asks_a_person_whose_words_are_in_the_next_prompt(
     house: House, repo: Path
