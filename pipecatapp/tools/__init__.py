@@ -21,6 +21,7 @@ from pipecatapp.tools.code.memory import project as project_memory
 from pipecatapp.tools.code.memory import recall, remember
 from pipecatapp.tools.code.symbols import symbols
 from pipecatapp.tools.code.testing import run_tests
+from pipecatapp.tools.contexts import merge, propose
 from pipecatapp.tools.files import delete, listing, read, write
 from pipecatapp.tools.git import branches, history
 from pipecatapp.tools.memory import conversation, items, note
@@ -67,6 +68,8 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             expand.expand,
             revise.revise,
             todo.todo,
+            propose.propose,
+            merge.merge,
             progress.progress,
             alignment.alignment,
             guide.guide,

@@ -57,6 +57,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "plan.expand": {"base": "x", "kinds": {}, "answers": []},
     "plan.revise": {"base": "x", "changes": []},
     "plan.todo": {},
+    "context.propose": {"base": "x", "kinds": {}, "wanted": []},
+    "context.merge": {},
     "check.progress": {"tries": []},
     "check.alignment": {"structure": []},
     "workflow.guide": {"allow": ["pure"]},
