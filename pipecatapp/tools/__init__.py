@@ -77,6 +77,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             recent.recent,
             workflow_check.check,
             run_start.start,
+            run_start.start_autonomy,
             tracker.list_issues,
             tracker.show,
             tracker.create,

@@ -66,6 +66,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "runs.digest": {"text": "x"},
     "workflow.check": {"document": "x", "allow": ["pure"]},
     "run.start": {"workflow": "x"},
+    "autonomy.start": {"text": "x"},
     "tracker.list": {},
     "tracker.show": {"id": "1"},
     "tracker.create": {"title": "x", "text": "x"},
