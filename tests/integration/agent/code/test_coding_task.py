@@ -8,6 +8,7 @@ import httpx2
 import pytest
 
 from tests.integration.agent.code.conftest import follow_until, git, prompts, repository
+from tests.integration.agent.code.test_fix_bug import with_experts
 from tests.integration.agent.conftest import House, Json, ScriptedGateway
 from tests.integration.agent.test_cli import Hearth
 
@@ -90,7 +91,10 @@ def run_of(house: House, repo: Path, **inputs: Any) -> Json:
         return follow_until(client, run, "end")
 
 
-@pytest.mark.proves("003-07", "003-20", "003-26", "003-27", "003-35")
+@pytest.mark.proves(
+    "003-07", "003-20", "003-21", "003-23", "003-24", "003-25", "003-26", "003-27", "003-32",
+    "003-35",
+)  # fmt: skip
 def test_second_attempt_starts_from_the_base_with_the_note_and_the_commit_holds_it_alone(
     house: House, repo: Path
 ) -> None:
@@ -102,6 +106,16 @@ def test_second_attempt_starts_from_the_base_with_the_note_and_the_commit_holds_
     assert view["status"] == "done", view["error"]
     steps, outputs = steps_of(view), view["outputs"]
     assert (outputs["done"], outputs["attempts"]) == (True, 2)
+    assert [step["id"] for step in steps["planning[0]/expanded"]["output"]["steps"]] == [
+        "greeting", "farewell",
+    ]  # fmt: skip
+    paths = list(steps)
+    in_order = ["branch", "attempts[0]/work/greeting", "attempts[0]/work/farewell"]
+    assert [path for path in paths if path in in_order] == in_order
+    assert steps["branch"]["output"]["commit"] == git(repo, "rev-parse", "main").strip()
+    assert [steps[f"attempts[{number}]/verify"]["output"]["ok"] for number in (0, 1)] == [
+        False, True,
+    ]  # fmt: skip
     base = git(repo, "rev-parse", "main^{tree}").strip()
     assert steps["attempts[1]/clean"]["output"]["tree"] == base
     assert "AssertionError: Bye, Ada." in steps["attempts[1]/description"]["output"]["value"]
@@ -125,6 +139,38 @@ def test_second_attempt_starts_from_the_base_with_the_note_and_the_commit_holds_
         "words/farewell.py",
         "words/greeting.py",
     ]
+
+
+@pytest.mark.proves("003-33", "003-34")
+def test_review_of_another_role_that_is_not_good_makes_another_attempt(
+    empty_house: House, repo: Path
+) -> None:
+    """The test succeeds in both attempts; the second review is good, so nothing more is refined."""
+    when = empty_house.model.when
+    with_experts(empty_house, "small", "reviewer")
+    when("Note from an earlier attempt").say(RIGHT)
+    when("What went wrong: The review says: No docstring.").say(json.dumps(ADVICE))
+    when("The change:").say(json.dumps({"good": False, "note": "No docstring."})).say(
+        json.dumps(GOOD)
+    )
+    when(f"Do this step: {FAREWELL_GOAL}").say(RIGHT)
+    script(empty_house.model)
+
+    with empty_house.running():
+        view = run_of(empty_house, repo)
+
+    steps, outputs = steps_of(view), view["outputs"]
+    assert (outputs["done"], outputs["attempts"]) == (True, 2), view["error"]
+    assert all(steps[f"attempts[{number}]/verify"]["output"]["ok"] for number in (0, 1))
+    assert NOTE in asked_for(empty_house, f"Do this step: {FAREWELL_GOAL}")[1]
+    assert steps["attempts[1]/advice"]["status"] == "skipped"
+    assert steps["commit"]["status"] == "done"
+    models = {
+        request.body["model"]
+        for request in empty_house.model.requests
+        if "The change:" in str(request.body["messages"][-1]["content"])
+    }
+    assert models == {"reviewer"}
 
 
 @pytest.mark.proves("003-31")

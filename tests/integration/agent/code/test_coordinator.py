@@ -106,6 +106,7 @@ def changed(hearth: Hearth, empty_house: House, repo: Path) -> Changed:
     return Changed(view, {item["id"]: item for item in items}, shown)
 
 
+@pytest.mark.proves("002-14")
 def test_command_shows_the_list_and_says_what_cannot_be_struck(changed: Changed) -> None:
     """An item that has begun is not struck, and a misspelt one is not guessed."""
     listed, struck, late, unknown, more = changed.shown
