@@ -31,7 +31,7 @@ from pipecatapp.tools.people import ask
 from pipecatapp.tools.people import note as people_note
 from pipecatapp.tools.plain import value
 from pipecatapp.tools.plan import expand, revise, todo
-from pipecatapp.tools.ports import delivery, tracker
+from pipecatapp.tools.ports import delivery, message, tracker
 from pipecatapp.tools.project import facts
 from pipecatapp.tools.project import tree as project_tree
 from pipecatapp.tools.speech import hear, say
@@ -86,6 +86,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             delivery.status,
             delivery.propose,
             delivery.proposals,
+            message.send,
             task_find.find,
             task_save.save,
             facts.facts,

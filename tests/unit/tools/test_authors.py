@@ -87,6 +87,7 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
     "workflow.check": {"document": M, "allow": A, "previous": A, "before": A, "last": A},
     "run.start": {"workflow": A, "inputs": A},
     "autonomy.start": {"text": M, "max_rounds": A},
+    "message.send": {"text": M},
     "tracker.list": {"state": M},
     "tracker.show": {"id": M},
     "tracker.create": {"title": M, "text": M, "labels": M},

@@ -75,6 +75,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "ci.status": {"commit": "x"},
     "scm.propose": {"branch": "x", "title": "x"},
     "scm.proposals": {},
+    "message.send": {"text": "x"},
     "task.find": {"text": "x"},
     "task.save": {"title": "x", "base": "x", "layers": []},
     "project.facts": {},

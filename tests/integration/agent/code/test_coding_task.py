@@ -141,7 +141,7 @@ def test_second_attempt_starts_from_the_base_with_the_note_and_the_commit_holds_
     ]
 
 
-@pytest.mark.proves("003-33", "003-34")
+@pytest.mark.proves("003-33", "003-34", "003-40")
 def test_review_of_another_role_that_is_not_good_makes_another_attempt(
     empty_house: House, repo: Path
 ) -> None:
