@@ -5,8 +5,10 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def write_atomic(path: Path, text: str) -> None:
+def write_atomic(path: Path, text: str, *, mode: int = 0o666) -> None:
     """Replace the content of `path` by `text` in UTF-8, all of it or nothing.
+
+    `mode` is the permissions of the file, from which the umask of the process is subtracted.
 
     The text is written to a hidden file beside `path`, which then takes its name. Both the file and
     the folder are synced: without the second, a power failure may undo the rename (POSIX `fsync`).
@@ -16,7 +18,9 @@ def write_atomic(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.draft")
     try:
-        with draft.open("w", encoding="utf-8") as stream:
+        draft.unlink(missing_ok=True)  # that of a process that was killed, with its permissions
+        opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        with os.fdopen(opened, "w", encoding="utf-8") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
+from hearth.files import write_atomic
 from hearth.models.catalogue import Pinned
 from hearth.models.errors import DiskFull, ModelDamaged, ModelMissing
 from hearth.models.progress import Progress, Silent
@@ -125,7 +126,7 @@ class ModelStore:
     def _write_stamp(self, model: Pinned, path: Path) -> None:
         found = path.stat()
         stamp = Stamp(sha256=model.sha256, size=found.st_size, mtime_ns=found.st_mtime_ns)
-        self._stamp_path(model).write_text(stamp.model_dump_json(), encoding="utf-8")
+        write_atomic(self._stamp_path(model), stamp.model_dump_json())
 
 
 def sha256_of(path: Path, progress: Progress) -> str:

@@ -5,12 +5,12 @@ set` makes), `env:NAME` (a variable of the service) or `file:/path`. Values are 
 is started, and are nowhere else: no document, ledger, log or view holds one.
 """
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from hearth.files import write_atomic
 from pipecatapp.workflow import Diagnostic, Workflow
 from pipecatapp.workflow.syntax import Node
 from pipecatapp.workflow.syntax import Path as Place
@@ -44,13 +44,7 @@ class Secrets:
         if not value or "\0" in value or len(value.encode()) > LONGEST:
             raise ValueError(f"A secret has 1 to {LONGEST} bytes, and none of them is zero.")
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = self._folder / f".{name}.{os.getpid()}"
-        draft.unlink(missing_ok=True)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(value)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self._folder / name)
+        write_atomic(self._folder / name, value, mode=0o600)
 
     def remove(self, name: str) -> None:
         """Forget a value; raises `SecretMissing`."""

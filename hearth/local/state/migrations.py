@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+from hearth.files import write_atomic
 from hearth.local.errors import StateDamaged, StateTooNew
 from hearth.service.state import STATE_VERSION, StateDir
 
@@ -102,9 +103,7 @@ def state_version(state: StateDir) -> int | None:
 
 def write_version(state: StateDir, version: int) -> None:
     """Replace the version file in one step."""
-    draft = state.version_file.with_name(".version")
-    draft.write_text(f"{version}\n", encoding="ascii")
-    draft.replace(state.version_file)
+    write_atomic(state.version_file, f"{version}\n")
 
 
 def back_up(state: StateDir, version: int) -> Path:
