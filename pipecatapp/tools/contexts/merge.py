@@ -21,7 +21,7 @@ LONGEST_TEXT: Final = 6000
 
 
 class MergedContext(BaseModel):
-    """What several similar failures have in common."""
+    """The error, places and fixes of several similar failures."""
 
     id: str = Field(description="A short name.")
     about: str = Field(description="Description, in one sentence.")

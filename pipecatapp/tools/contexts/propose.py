@@ -221,7 +221,7 @@ def _layer(
 def _placed(nodes: Sequence[Json], *, new: bool) -> Iterator[Json]:
     """The additions of a layer: one scope before all steps, or nodes in the one that is there."""
     if new:
-        about = "What the steps should know."
+        about = "Contexts that help the steps."
         yield {"after": "", "node": {"id": CONTEXTS, "about": about, "steps": list(nodes)}}
     else:
         yield from ({"in": CONTEXTS, "node": node} for node in nodes)

@@ -14,7 +14,7 @@ SECONDS: Final = 20.0
 
 
 class Webhook:
-    """One channel; whoever has its address can write to it, so the address is a secret."""
+    """One channel. Its address allows writing to it and is therefore a secret."""
 
     def __init__(self, address: str) -> None:
         self._address = address
