@@ -1,8 +1,8 @@
 """The values of the secrets of projects.
 
 A project names a secret and the location of its value: `kept:name` (a file that `hearth secrets
-set` makes), `env:NAME` (a variable of the service) or `file:/path`. Values are read when a program
-is started, and are nowhere else: no document, ledger, log or view holds one.
+set` creates), `env:NAME` (a variable of the service) or `file:/path`. Values are read when a
+program is started, and are never written to a document, ledger, log or view.
 """
 
 import re
@@ -25,13 +25,13 @@ class SecretMissing(LookupError):
 
 
 class Secrets:
-    """The values; kept ones are files of mode 0600 in `folder`."""
+    """The values of secrets; stored ones are files of mode 0600 in `folder`."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self._folder, self._environment = folder, environment
 
     def names(self) -> list[str]:
-        """Those that are kept."""
+        """Return the names of the stored secrets."""
         return sorted(file.name for file in self._folder.glob("[!.]*"))
 
     def keep(self, name: str, value: str) -> None:
@@ -77,8 +77,8 @@ def _text(file: Path) -> str:
 
 
 def missing(workflow: Workflow, named: Mapping[str, str], secrets: Secrets) -> list[Diagnostic]:
-    """The secrets that nodes of a document ask for, and that are not there now; `named` says where
-    its project lets each lie.
+    """Return errors for secrets that nodes of a document use and that are missing; `named` are the
+    locations of the secrets of its project.
     """
     faults = []
     for path, node in _nodes((), workflow.document.steps, workflow.document.graph):

@@ -10,9 +10,9 @@ PRIVATE = 0o600
 
 
 def ensure_key(path: Path) -> None:
-    """Make the key file if it is missing, and keep it private if it is there.
+    """Create the key file if it is missing, otherwise restrict its permissions.
 
-    The caller holds the instance lock, so no other process makes one meanwhile.
+    The caller holds the instance lock, so no other process creates one meanwhile.
     """
     if path.exists():
         path.chmod(PRIVATE)
@@ -21,5 +21,5 @@ def ensure_key(path: Path) -> None:
 
 
 def is_private(path: Path) -> bool:
-    """Whether nobody but the owner can read or write this file."""
+    """Return whether only the owner can read or write this file."""
     return path.stat().st_mode & 0o077 == 0
