@@ -147,6 +147,28 @@ def test_program_that_never_runs_is_not_delivered(
     assert not any("README" in str(each.body["messages"][0]) for each in empty_house.model.requests)
 
 
+@pytest.mark.proves("002-16")
+def test_program_that_is_again_as_it_was_stops_the_attempts_and_a_person_is_asked(
+    empty_house: House, tmp_path: Path
+) -> None:
+    """A, B, A: the second change takes the first one back."""
+    other = REPAIR.replace("+ name)", "+ nme)")
+    lines = 'print("Hello " + name_)', 'print("Hello " + nme)'
+    back = f"main.py\n```\n<<<<<<< SEARCH\n{lines[1]}\n=======\n{lines[0]}\n>>>>>>> REPLACE\n```\n"
+    empty_house.model.when("name 'name_' is not").say(other).say(REPAIR)
+    empty_house.model.when("name 'nme' is not").say(back)
+    script(empty_house)
+    body = {"workflow": "build-app", "inputs": {"text": "Greet."}}
+
+    with empty_house.running(), empty_house.client() as client:
+        run = client.post("/api/runs", json=body | {"interactive": True}).json()["run"]
+        answer(client, run, "planning[0]/agree", "yes")
+        stuck = answer(client, run, "features[0]/guide", "stop")
+        follow_until(client, run, "end")
+
+    assert "does not run after 3 attempts" in stuck["text"]
+
+
 @pytest.mark.proves("000-12")
 def test_server_that_still_runs_is_a_success(
     hearth: Hearth, empty_house: House, tmp_path: Path

@@ -170,6 +170,24 @@ def test_model_that_repeats_itself_is_stuck_and_nothing_is_delivered(
     assert git(repo, "branch", "--list", "run/*") == ""
 
 
+@pytest.mark.proves("002-16")
+def test_model_that_goes_back_to_an_earlier_answer_is_stuck_and_a_person_is_asked(
+    empty_house: House, repo: Path
+) -> None:
+    """A, B, A: a fourth attempt would be B again."""
+    empty_house.model.when("").say(WORSE[0]).say(WORSE[1]).say(WORSE[0]).say(RIGHT)
+    body = {"workflow": "fix-bug", "inputs": {"repo": str(repo), "command": COMMAND}}
+
+    with empty_house.running(), empty_house.client() as client:
+        run = client.post("/api/runs", json=body | {"interactive": True}).json()["run"]
+        view = follow_until(client, run, "node.waiting")
+        (question,) = [step for step in view["steps"] if step["status"] == "waiting"]
+        client.post(f"/api/runs/{run}/cancel")
+
+    assert len(empty_house.model.requests) == 3
+    assert "not fixed after 3 attempts" in question["facts"]["question"]["text"]
+
+
 def test_guidance_of_a_person_is_in_the_next_prompt(empty_house: House, repo: Path) -> None:
     """The run waits for a person when it is stuck, and goes on with the answer."""
     empty_house.model.when("Subtract it").say(RIGHT)
