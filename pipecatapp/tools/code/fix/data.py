@@ -5,7 +5,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Final
@@ -110,28 +110,37 @@ def repaired_json(text: str) -> str | None:
 def _json_changed(text: str, error: json.JSONDecodeError) -> str | None:
     """Change the place of an error, so that parsing gets further."""
     at, what = error.pos, error.msg
+    for message, change in CHANGES.items():
+        if what.startswith(message):
+            return change(text, at)
     before, rest = text[:at].rstrip(), text[at:]
-    if what.startswith("Unexpected UTF-8 BOM"):
-        return text[1:]
-    if what.startswith("Invalid control character"):
-        return _string_closed(text, at)
-    if what.startswith("Unterminated string"):
-        return None if "\n" in rest.rstrip() else _string_closed(text, len(text.rstrip()))
-    if what.startswith("Invalid \\escape"):
-        return f"{text[:at]}\\{rest}"
     if comment := COMMENT.match(rest):
         return f"{text[:at]}{rest[comment.end() :]}"
-    if what == "Extra data":
-        return text[:at].rstrip() + "\n" if not rest.strip(" \t\r\n]}") else None
     if not rest.strip():
         return f"{before.removesuffix(',')}{_closing(before)}{text[len(before) :]}"
     if what.startswith("Expecting ':'"):
-        if rest[0] == "=":
-            return f"{text[:at]}:{rest.removeprefix('=').removeprefix('>')}"
-        return f"{before}:{text[len(before) :]}"
-    if what.startswith("Expecting ','"):
-        return _separated(text, at)
-    return _value(text, at)
+        return _with_colon(text, at)
+    return _separated(text, at) if what.startswith("Expecting ','") else _value(text, at)
+
+
+def _without_rest(text: str, at: int) -> str | None:
+    """Remove brackets and comments after the end of the value."""
+    rest = COMMENT.sub("", text[at:])
+    return None if rest.strip(" \t\r\n]}") else f"{text[:at].rstrip()}\n"
+
+
+def _last_string_closed(text: str, at: int) -> str | None:
+    """Close the string that begins here, if it is in the last line."""
+    text = text.rstrip()
+    return None if "\n" in text[at:] else _string_closed(text, len(text))
+
+
+def _with_colon(text: str, at: int) -> str:
+    """Insert a colon, or put it in the place of `=` or `=>`."""
+    before, rest = text[:at].rstrip(), text[at:]
+    if rest[0] == "=":
+        return f"{text[:at]}:{rest.removeprefix('=').removeprefix('>')}"
+    return f"{before}:{text[len(before) :]}"
 
 
 def _string_closed(text: str, end: int) -> str:
@@ -178,6 +187,16 @@ def _closing(text: str) -> str:
         elif opened and letter == opened[-1]:
             opened.pop()
     return "".join(reversed(opened))
+
+
+CHANGES: Final[dict[str, Callable[[str, int], str | None]]] = {
+    "Unexpected UTF-8 BOM": lambda text, _: text[1:],
+    "Invalid control character": _string_closed,
+    "Unterminated string": _last_string_closed,
+    "Invalid \\escape": lambda text, at: f"{text[:at]}\\{text[at:]}",
+    "Extra data": _without_rest,
+}
+"""What follows from the beginning of a message of the parser alone."""
 
 
 def repaired_yaml(text: str) -> Iterator[str]:

@@ -39,6 +39,7 @@ RIGHT_JSON = """{
         ('"open"', '// whether it is open\n  "open"'),
         ('"open"', '/* "now" */ "open"'),
         ("{\n", "\ufeff{\n"),
+        ("}\n}", "}\n} // the end"),
     ],
 )
 def test_mistake_in_json_is_repaired(right: str, wrong: str) -> None:
