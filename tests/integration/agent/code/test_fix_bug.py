@@ -119,7 +119,7 @@ def test_each_prompt_has_the_error_the_code_and_the_last_attempt(
     assert "Your last answer was refused" in second
     assert "tests/test_prices.py must not be changed" in second
     assert "+    return sum(prices) * (2 - discount / 100)" in third
-    assert "AssertionError: 30.0" in third.partition("was tried and taken back")[2]
+    assert "the command fails with the same error." in third.partition("was tried and taken")[2]
 
 
 def test_fix_that_breaks_the_check_is_not_delivered(
