@@ -89,7 +89,7 @@ def answer(client: httpx2.Client, run: str, node: str, value: str) -> Json:
     return question
 
 
-@pytest.mark.proves("000-16")
+@pytest.mark.proves("000-11", "000-16", "000-22", "000-34", "002-07", "002-10")
 def test_program_is_planned_written_repaired_and_delivered_with_a_readme(
     hearth: Hearth, empty_house: House, tmp_path: Path
 ) -> None:
@@ -110,6 +110,16 @@ def test_program_is_planned_written_repaired_and_delivered_with_a_readme(
     assert git(folder, "show", "main:README.md") == README
     assert (folder / "main.py").exists()
     assert git(folder, "log", "-1", "--format=%s") == "Greets a person.\n"
+    asked_last = [str(each.body["messages"][0]) for each in empty_house.model.requests][-1]
+    assert "Write the README" in asked_last
+    repair = prompts(empty_house)[2]
+    assert "The program fails with NameError: name 'name_' is not defined" in repair
+    with empty_house.client() as client:
+        (run,) = client.get("/api/runs").json()["runs"]
+        steps = client.get(f"/api/runs/{run['id']}").json()["steps"]
+    started = [step["started"] for step in steps if step["started"]]
+    assert len(started) > 20
+    assert started == sorted(started)
 
 
 @pytest.mark.proves("000-08")
@@ -183,6 +193,7 @@ def test_server_that_still_runs_is_a_success(
     assert "Attempt 1: wrote main.py; the program runs." in done.output
 
 
+@pytest.mark.proves("000-22")
 def test_person_changes_the_plan_gives_guidance_and_adds_a_feature(
     empty_house: House, tmp_path: Path
 ) -> None:

@@ -74,6 +74,7 @@ def repo(tmp_path: Path) -> Path:
     return repository(tmp_path / "shop", files)
 
 
+@pytest.mark.proves("002-02", "002-06")
 def test_fix_is_a_branch_whose_diff_is_the_change(
     hearth: Hearth, empty_house: House, repo: Path
 ) -> None:
@@ -100,6 +101,7 @@ def test_fix_is_a_branch_whose_diff_is_the_change(
     assert git(repo, "status", "--porcelain") == ""
 
 
+@pytest.mark.proves("000-14", "002-05")
 def test_each_prompt_has_the_error_the_code_and_the_last_attempt(
     hearth: Hearth, empty_house: House, repo: Path
 ) -> None:
@@ -122,6 +124,7 @@ def test_each_prompt_has_the_error_the_code_and_the_last_attempt(
     assert "the command fails with the same error." in third.partition("was tried and taken")[2]
 
 
+@pytest.mark.proves("002-03")
 def test_fix_that_breaks_the_check_is_not_delivered(
     hearth: Hearth, empty_house: House, repo: Path
 ) -> None:
@@ -153,6 +156,7 @@ def test_test_that_failed_before_need_not_pass_but_no_other_may_fail(
     assert "Attempt 2: changed shop/prices.py; the command succeeds." in done.output
 
 
+@pytest.mark.proves("002-01")
 def test_model_that_repeats_itself_is_stuck_and_nothing_is_delivered(
     hearth: Hearth, empty_house: House, repo: Path
 ) -> None:
@@ -167,6 +171,16 @@ def test_model_that_repeats_itself_is_stuck_and_nothing_is_delivered(
     assert outputs["fixed"] is False
     assert outputs["branch"] is None
     assert "(2 - discount" in outputs["diff"]
+    error = outputs["error"]
+    assert (error["type"], error["message"]) == ("AssertionError", "30.0")
+    assert (error["file"], error["line"], error["symbol"]) == (
+        "/work/tests/test_prices.py", 7, "test_total",
+    )  # fmt: skip
+    with empty_house.client() as client:
+        run = client.get(f"/api/runs/{json.loads(done.output)['run']}").json()
+    (before,) = [step for step in run["steps"] if step["path"] == "before"]
+    assert before["input"]["command"] == COMMAND
+    assert before["output"]["stderr"].endswith("AssertionError: 30.0\n")
     assert git(repo, "branch", "--list", "run/*") == ""
 
 
