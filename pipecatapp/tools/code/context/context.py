@@ -128,8 +128,8 @@ async def context(
     if shown:
         try:
             text = await _with_map(ctx, root, code_files, [one for one, _ in shown], text, room)
-        except ToolFailed as error:
-            no_map = str(error)
+        except ToolFailed as reason:
+            no_map = str(reason)
     return CodeContext(
         text=text,
         excerpts=[
