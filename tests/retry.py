@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 
 from tests.proofs import Results
 
-MOST = 5
+MOST = 8
 RETRIED = "retried"
 TOLD = 40
 """Lines of a cause: the end of what a playbook printed holds the task that failed."""

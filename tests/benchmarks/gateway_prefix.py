@@ -45,8 +45,9 @@ BENCHMARK = Benchmark(
     id="gateway.prefix_reuse",
     about=(
         "The second turn of Claude Code 2.1.332 (`--continue`), with all its tools, to a"
-        " llama-server with SmolLM2-135M through the gateway: the percentage of its prompt that the"
-        " server reads, by its own `cached_tokens`, against a server that reads all of it again."
+        " llama-server with the first layer of SmolLM2 through the gateway: the percentage of its"
+        " prompt that the server reads, by its own `cached_tokens`, against a server that reads all"
+        " of it again."
     ),
     unit="% of the prompt",
     peer="no reuse",

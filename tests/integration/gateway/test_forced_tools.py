@@ -1,13 +1,19 @@
 """Requests that force a call of a tool: honoured or refused, never ignored."""
 
 import json
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import httpx2
+import openai
 import pytest
+from openai.types.chat import ChatCompletion
 
 from hearth.openai_api.testing import ScriptedModel
-from tests.integration.gateway.conftest import CHAT, Json, Lab, chat
+from tests.integration.gateway.clients.real import TEMPLATE, llama_server, smollm2
+from tests.integration.gateway.conftest import CHAT, KEY, Json, Lab, chat
 
 RESPONSES = "/v1/responses"
 MESSAGES = "/v1/messages"
@@ -120,3 +126,58 @@ def test_choice_that_nobody_can_honour_is_refused(
     assert answer.status_code == 400, answer.text
     assert answer.json()["error"]["param"] == "tool_choice"
     assert model.requests == []
+
+
+LIGHT: Json = {
+    "type": "function",
+    "function": {
+        "name": "set_light",
+        "description": "Switch the light of a room.",
+        "parameters": {
+            "type": "object",
+            "properties": {"room": {"enum": ["kitchen", "hall"]}, "on": {"type": "boolean"}},
+            "required": ["room", "on"],
+            "additionalProperties": False,
+        },
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
+    """SmolLM2 in llama-server, with a template whose calls are plain JSON.
+
+    With a mark before each call, the grammar of llama-server allows prose up to the mark, and a
+    model of this size writes it up to `max_tokens`.
+    """
+    folder = tmp_path_factory.mktemp("engine")
+    template = folder / "json.jinja"
+    marks = re.compile(r"(\\n)?</?tool_call>(\\n)?")
+    template.write_text(marks.sub("", TEMPLATE.read_text(encoding="utf-8")), encoding="utf-8")
+    more = ("--ctx-size", "2048", "--chat-template-file", str(template))
+    with llama_server(smollm2(), folder, *more) as server, ExitStack() as stack:
+        yield Lab(stack, folder).gateway({"url": server, "expert": "smollm2", "slots": 1})
+
+
+@pytest.mark.parametrize("choice", ["required", function("set_light")])
+@pytest.mark.parametrize("stream", [False, True])
+def test_real_engine_makes_the_forced_call(
+    engine: httpx2.Client, choice: Any, *, stream: bool
+) -> None:
+    """With `auto`, this model of 135 million parameters explains how to write a program."""
+    body = chat("Switch the kitchen light on.", "smollm2", tools=[LIGHT], tool_choice=choice)
+    body |= {"parallel_tool_calls": False, "max_tokens": 200, "temperature": 0}
+    with openai.OpenAI(base_url=f"{engine.base_url}/v1", api_key=KEY, max_retries=0) as client:
+        if stream:
+            with client.chat.completions.stream(**body) as events:
+                answer: ChatCompletion = events.get_final_completion()
+        else:
+            answer = client.chat.completions.create(**body)
+
+    [choice] = answer.choices
+    assert choice.finish_reason == "tool_calls"
+    [call] = choice.message.tool_calls
+    assert call.function.name == "set_light"
+    arguments = json.loads(call.function.arguments)
+    assert arguments["room"] in ("kitchen", "hall")
+    assert isinstance(arguments["on"], bool)

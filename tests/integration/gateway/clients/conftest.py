@@ -19,6 +19,7 @@ from tests.clients import environments
 from tests.integration.expert.running import KEY as EXPERT_KEY
 from tests.integration.expert.running import Expert, Starter
 from tests.integration.gateway.clients.programs import installed
+from tests.integration.gateway.clients.real import Coder, coding_gateway
 from tests.integration.gateway.conftest import KEY, Json, Lab
 
 SEARCH = 'hello.py\n```python\n<<<<<<< SEARCH\nprint("hello")\n=======\n'
@@ -120,6 +121,13 @@ def clients(real: Expert, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         small = lab.expert(model, stops_unary=False, embeddings=True)
         gateway = lab.gateway(small, smollm2, circuit_failures=1000)
         yield Clients(str(gateway.base_url).rstrip("/"), model)
+
+
+@pytest.fixture(scope="session")
+def coder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coder]:
+    """SmolLM2 in llama-server, as a model that takes tools and a long prompt."""
+    with coding_gateway(tmp_path_factory.mktemp("coder")) as found:
+        yield found
 
 
 @pytest.fixture(scope="session")

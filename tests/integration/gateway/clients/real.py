@@ -17,9 +17,15 @@ from tests.integration.expert import build_engines
 from tests.integration.expert.running import until
 from tests.integration.gateway.conftest import Json, Lab
 from tests.ports import free_port
+from tests.support.shallow_model import keep_layers
 
 CONTEXT = 32768
-SECONDS = 1500
+SECONDS = 600
+LAYERS = 1
+"""Of the model's 30: a prompt of a coding client is read in seconds, and the cache of the server
+works as with all of them."""
+END = "2+100"
+"""The bias of the token `<|im_end|>`: answers are empty, and not as long as a client allows."""
 TEMPLATE = environments.SOURCE / "coding" / "chat.jinja"
 """SmolLM2's own template ignores tools."""
 
@@ -33,14 +39,12 @@ class Coder:
 
 
 @contextmanager
-def llama_server(folder: Path, *more: str) -> Iterator[str]:
-    """Serve SmolLM2 with tools and a large context, and with more arguments; its address. The model
-    was trained for 8192 tokens, and what it says beyond them is no language: what counts here is
-    the prompt."""
+def llama_server(model: Path, folder: Path, *more: str) -> Iterator[str]:
+    """Serve a model with tools and a large context, and with more arguments; yields the address."""
     port = free_port()
     address = f"http://127.0.0.1:{port}"
     with (folder / "llama-server.log").open("wb") as sink:
-        process = subprocess.Popen([*_command(port), *more], stdout=sink, stderr=sink)
+        process = subprocess.Popen([*_command(model, port), *more], stdout=sink, stderr=sink)
     try:
         until(lambda: _ready(process, address), 300, "llama-server is ready")
         yield address
@@ -49,15 +53,19 @@ def llama_server(folder: Path, *more: str) -> Iterator[str]:
         process.wait(60)
 
 
-def _command(port: int) -> list[str]:
+def smollm2() -> Path:
+    """The weights of SmolLM2."""
     store = ModelStore(environments.ROOT / ".cache" / "models")
-    model = pull(Catalogue.load()[FALLBACK], store)
+    return pull(Catalogue.load()[FALLBACK], store)
+
+
+def _command(model: Path, port: int) -> list[str]:
     return [
         str(build_engines.LLAMA_SERVER),
         *("--model", str(model), "--alias", FALLBACK, "--host", "127.0.0.1", "--port", str(port)),
         *("--ctx-size", str(CONTEXT), "--override-kv", f"llama.context_length=int:{CONTEXT}"),
         *("--parallel", "1", "--threads", "1", "--threads-batch", "1"),
-        *("--chat-template-file", str(TEMPLATE), "--predict", "8"),
+        *("--chat-template-file", str(TEMPLATE)),
         *("--no-ui", "--offline", "--log-verbosity", "1"),
     ]
 
@@ -72,8 +80,13 @@ def _ready(process: subprocess.Popen[bytes], address: str) -> bool:
 
 @contextmanager
 def coding_gateway(folder: Path, **settings: Any) -> Iterator[Coder]:
-    """A gateway with that server as the expert `smollm2`, and with more settings of its own."""
-    with llama_server(folder) as server, ExitStack() as stack:
+    """A gateway with such a server as the expert `smollm2`, and with more settings of its own.
+
+    The model is the first layer of SmolLM2. Its output is no language: only the prompt counts here.
+    """
+    model = folder / "model.gguf"
+    keep_layers(smollm2(), model, LAYERS)
+    with llama_server(model, folder, "--logit-bias", END) as server, ExitStack() as stack:
         expert = {"url": server, "expert": FALLBACK, "slots": 1, "context": CONTEXT}
         # A long prompt takes minutes on a busy machine, and the server begins its answer before.
         patient: Json = {"first_byte_timeout": SECONDS, "idle_timeout": SECONDS}

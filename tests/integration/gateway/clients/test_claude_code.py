@@ -8,6 +8,7 @@ import pytest
 
 from tests.integration.gateway.clients.conftest import Clients
 from tests.integration.gateway.clients.programs import CLOCK, claude
+from tests.integration.gateway.clients.real import SECONDS, Coder
 from tests.integration.gateway.conftest import KEY
 from tests.shown import Shown
 
@@ -16,6 +17,8 @@ EXTENDED_INPUTS = [
     "docs/howto/connect-programs.md",
     "tests/integration/gateway/clients/conftest.py",
     "tests/integration/gateway/clients/programs.py",
+    "tests/integration/gateway/clients/real.py",
+    "tests/support/shallow_model.py",
     "moe_gateway/chat.py",
     "moe_gateway/errors.py",
     "moe_gateway/translated.py",
@@ -103,6 +106,21 @@ def test_interrupt_stops_the_model(clients: Clients, tmp_path: Path) -> None:
     process.wait(60)
     clients.model.wait_until(lambda model: model.aborted > before)
     assert clients.model.requests[-1].outcome == "aborted"
+
+
+@pytest.mark.timeout(2 * SECONDS)
+def test_two_turns_with_a_real_server(coder: Coder, tmp_path: Path) -> None:
+    """Its strict template takes the turns, and of the second prompt nearly all is cached."""
+    program = claude(coder.url, tmp_path, ANTHROPIC_MODEL="smollm2")
+    told = ("-p", "--output-format", "json")
+
+    first = json.loads(program.run(*told, "good day", seconds=SECONDS))
+    second = json.loads(program.run(*told, "--continue", "good day again", seconds=SECONDS))
+
+    assert first["is_error"] is second["is_error"] is False
+    usage = second["usage"]
+    whole = usage["input_tokens"] + usage["cache_read_input_tokens"]
+    assert usage["input_tokens"] <= 0.05 * whole, usage
 
 
 def test_how_to_is_true(clients: Clients, tmp_path: Path, shown: Shown) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.integration.gateway.clients.conftest import Clients
 from tests.integration.gateway.clients.programs import CLOCK, codex, with_silence
+from tests.integration.gateway.clients.real import SECONDS, Coder
 from tests.integration.gateway.conftest import KEY
 from tests.shown import Shown
 
@@ -16,6 +17,8 @@ EXTENDED_INPUTS = [
     "docs/howto/connect-programs.md",
     "tests/integration/gateway/clients/conftest.py",
     "tests/integration/gateway/clients/programs.py",
+    "tests/integration/gateway/clients/real.py",
+    "tests/support/shallow_model.py",
     "moe_gateway/chat.py",
     "moe_gateway/errors.py",
     "moe_gateway/translated.py",
@@ -102,6 +105,25 @@ def test_interrupt_stops_the_model(clients: Clients, tmp_path: Path) -> None:
     process.wait(60)
     clients.model.wait_until(lambda model: model.aborted > before)
     assert clients.model.requests[-1].outcome == "aborted"
+
+
+@pytest.mark.timeout(2 * SECONDS)
+def test_two_turns_with_a_real_server(coder: Coder, tmp_path: Path) -> None:
+    """Its strict template takes the turns, and of the second prompt nearly all is cached."""
+    program = codex(coder.url, tmp_path, "smollm2")
+
+    first = usage_of(program.run(*EXEC, "--json", "good day", seconds=SECONDS))
+    both = usage_of(program.run(*RESUME, "--json", "good day again", seconds=SECONDS))
+
+    whole, cached = (both[key] - first[key] for key in ("input_tokens", "cached_input_tokens"))
+    assert whole > 5000
+    assert whole - cached <= 0.05 * whole
+
+
+def usage_of(lines: str) -> dict[str, int]:
+    """The tokens of a whole session until now, which Codex prints after a turn."""
+    events = map(json.loads, lines.splitlines())
+    return next(event["usage"] for event in events if event["type"] == "turn.completed")
 
 
 def test_how_to_is_true(clients: Clients, tmp_path: Path, shown: Shown) -> None:

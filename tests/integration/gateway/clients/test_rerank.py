@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.gateway.clients.real import llama_server
+from tests.integration.gateway.clients.real import llama_server, smollm2
 from tests.integration.gateway.conftest import Json, Lab
 
 EXTENDED_INPUTS = [
@@ -24,7 +24,9 @@ def test_real_server_ranks(tmp_path: Path) -> None:
     """The best first, as many as were asked for."""
     with ExitStack() as stack:
         lab = Lab(stack, tmp_path)
-        able = stack.enter_context(llama_server(tmp_path, "--rerank", "--ctx-size", "512"))
+        able = stack.enter_context(
+            llama_server(smollm2(), tmp_path, "--rerank", "--ctx-size", "512")
+        )
         gateway = lab.gateway(lab.at(able, expert="ranks", rerank=True, chat=False))
         answer = gateway.post("/v1/rerank", json={**ASK, "top_n": 2})
 
