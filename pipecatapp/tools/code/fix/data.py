@@ -23,7 +23,7 @@ LARGEST: Final = 128 << 10
 REPAIRS: Final = 20
 """Changes of one JSON file."""
 LINES: Final = 3
-"""Lines up to the one of an error of YAML that may have the mistake."""
+"""Lines, up to that of an error of YAML, that may have the mistake."""
 COMMENT: Final = re.compile(r"//[^\n]*|#[^\n]*|/\*.*?\*/", re.DOTALL)
 SINGLE_QUOTED: Final = re.compile(r"'((?:[^'\\\n]|\\.)*)'")
 CONSTANT: Final = re.compile(r"(None|True|False|undefined)\b")
@@ -162,7 +162,7 @@ def _separated(text: str, at: int) -> str | None:
 
 
 def _value(text: str, at: int) -> str | None:
-    """Replace what is no value and no name of JSON, or remove a comma that is too much."""
+    """Replace an invalid value or name, or remove a superfluous comma."""
     before, rest = text[:at].rstrip(), text[at:]
     if rest[0] == "," and rest[1:].lstrip()[:1] in ("]", "}", ","):
         return text[:at] + rest[1:]
@@ -196,7 +196,7 @@ CHANGES: Final[dict[str, Callable[[str, int], str | None]]] = {
     "Invalid \\escape": lambda text, at: f"{text[:at]}\\{text[at:]}",
     "Extra data": _without_rest,
 }
-"""What follows from the beginning of a message of the parser alone."""
+"""Repairs by the beginning of the parser's message."""
 
 
 def repaired_yaml(text: str) -> Iterator[str]:
