@@ -129,7 +129,7 @@ def test_tool_says_what_each_of_its_inputs_and_outputs_is(tool: Tool) -> None:
 
 
 @EVERY_TOOL
-@pytest.mark.proves("004-39")
+@pytest.mark.proves("002-32", "004-39")
 def test_tool_has_tests(tool: Tool) -> None:
     """A tool touches the world; one that nobody tests will touch it wrongly."""
     module = Path(*tool.run.__module__.split(".")[2:])
