@@ -157,6 +157,7 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
     "code.map": {"symbols": M, "text": M, "budget": M},
     "code.context": {
         "error": M,
+        "output": M,
         "suspects": M,
         "files": M,
         "protected": M,
