@@ -27,7 +27,7 @@ from agents import (
 from openai.types.responses import ResponseTextDeltaEvent
 from pydantic import BaseModel, Field
 
-PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+PNG = "iVBORw0KGgo="
 INTERFACES = {"responses": OpenAIResponsesModel, "chat": OpenAIChatCompletionsModel}
 
 
@@ -97,7 +97,7 @@ class Cases:
     async def picture(self) -> str:
         parts = [
             {"type": "input_text", "text": "good day"},
-            {"type": "input_image", "image_url": f"data:image/png;base64,{PIXEL}"},
+            {"type": "input_image", "image_url": f"data:image/png;base64,{PNG}"},
         ]
         asked: Any = [{"role": "user", "content": parts}]
         return str((await Runner.run(self.agent(), asked)).final_output)
