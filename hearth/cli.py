@@ -12,7 +12,7 @@ from hearth.summaries import SUMMARIES
 
 GROUP = "hearth.commands"
 WORDS = {"str": "TEXT", "int": "NUMBER", "float": "NUMBER", "path": "PATH", "file": "FILE"}
-"""What help texts show for a value, by Typer's name of its type."""
+"""Names of value types in help texts, by Typer's name of the type."""
 
 
 def _type_in_words(parameter: TyperArgument | TyperOption, context: typer.Context) -> str:

@@ -5,18 +5,22 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def write_atomic(path: Path, text: str) -> None:
-    """Replace the content of `path` by `text` in UTF-8, all of it or nothing.
+def write_atomic(path: Path, text: str, *, mode: int = 0o666) -> None:
+    """Replace the content of `path` by `text` in UTF-8, completely or not at all.
 
-    The text is written to a hidden file beside `path`, which then takes its name. Both the file and
-    the folder are synced: without the second, a power failure may undo the rename (POSIX `fsync`).
+    `mode` is the permissions of the file, from which the umask of the process is subtracted.
+
+    The text is written to a hidden file in the same folder, which is then renamed. Both the file
+    and the folder are synced: otherwise a power failure could undo the rename (POSIX `fsync`).
     Missing folders are created. Two writers of one path must not run at the same time. Raises
-    `OSError`; the old content is still there then.
+    `OSError`; the old content is then unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.draft")
     try:
-        with draft.open("w", encoding="utf-8") as stream:
+        draft.unlink(missing_ok=True)  # that of a process that was killed, with its permissions
+        opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        with os.fdopen(opened, "w", encoding="utf-8") as stream:
             stream.write(text)
             stream.flush()
             os.fsync(stream.fileno())

@@ -1,4 +1,4 @@
-"""What the `hearth` command itself takes from the environment."""
+"""Settings that the `hearth` command reads from the environment."""
 
 import os
 from pathlib import Path
@@ -29,11 +29,11 @@ class Settings(StrictSettings):
         description="Directory for the keys, models, runs and logs of one instance.",
     )
     port_base: int = Field(
-        8000, ge=1024, le=65000, description="First port; the others are counted from it."
+        8000, ge=1024, le=65000, description="First port; the other ports are relative to it."
     )
-    engine: Engine = Field("xllamacpp", description="Which llama.cpp build serves the model.")
+    engine: Engine = Field("xllamacpp", description="The llama.cpp build that serves the model.")
     catalogue: Path | None = Field(
-        None, description="Another model catalogue than the one that came with Hearth."
+        None, description="Path of a model catalogue to use instead of Hearth's."
     )
     speech: bool = Field(
         default=True,
@@ -41,9 +41,10 @@ class Settings(StrictSettings):
         "need half a gigabyte of memory.",
     )
     stt_model: str = Field(
-        "moonshine-tiny-en", description="The catalogue's model that hears; it names its engine."
+        "moonshine-tiny-en",
+        description="Speech-to-text model of the catalogue, which determines the engine.",
     )
-    tts_model: str = Field("en-us-joe", description="The catalogue's voice that speaks.")
+    tts_model: str = Field("en-us-joe", description="Text-to-speech voice of the catalogue.")
     speech_language: str | None = Field(
         None,
         description="Language of speech, such as `de`. Default: the languages of the models.",
@@ -62,29 +63,30 @@ class Settings(StrictSettings):
     )
     cluster_url: AnyHttpUrl | None = Field(
         None,
-        description="The web page of a cluster: `hearth status`, `backup` and `restore` mean it"
-        " instead of the instance on this machine.",
+        description="Address of a cluster's web page: `hearth status`, `backup` and `restore` use"
+        " the cluster instead of the instance on this machine.",
     )
     cluster_key_file: Path | None = Field(None, description="File with the key of that cluster.")
     cluster_ca_file: Path | None = Field(
-        None, description="The authority (PEM) that certified it; without it, those of the system."
+        None, description="Its certificate authority (PEM); without it, those of the system."
     )
     lab_dir: Path = Field(
-        Path("/var/lib/hearth/lab"), description="Where `hearth lab` keeps its hosts."
+        Path("/var/lib/hearth/lab"), description="Directory of the hosts of `hearth lab`."
     )
     lab_name: str = Field(
         "lab",
-        description="Which lab `hearth lab` and `bootstrap.sh -i inventory/lab.yaml` mean; "
-        "set by `hearth lab exec`.",
+        description="The lab that `hearth lab` and `bootstrap.sh -i inventory/lab.yaml` use; set"
+        " by `hearth lab exec`.",
     )
     lab_key: Path | None = Field(
         None, description="The ssh key of a lab's hosts; set by `hearth lab exec`."
     )
     lab_mirror: str | None = Field(
-        None, description="Debian mirror of a lab's hosts; without it, those of this machine's apt."
+        None,
+        description="Debian mirror for a lab's hosts; without it, those of this machine's apt.",
     )
     lab_base: Path | None = Field(
-        None, description="The tree that a lab's hosts begin with; set by `hearth lab exec`."
+        None, description="The first file tree of a lab's hosts; set by `hearth lab exec`."
     )
     vault_password_file: Path | None = Field(
         None,
@@ -93,11 +95,12 @@ class Settings(StrictSettings):
     )
     test_cache: Path | None = Field(
         None,
-        description="Where the tests keep what takes long to make; without it, `hearth-tests` in"
-        " the user's caches.",
+        description="Cache of the tests for artifacts that take long to build; without it,"
+        " `hearth-tests` in the user's caches.",
     )
     test_strict: bool = Field(
-        default=False, description="Every skipped test is a failure; set by continuous integration."
+        default=False,
+        description="Treat every skipped test as a failure; set by continuous integration.",
     )
 
     @field_validator("state_dir")

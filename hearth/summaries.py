@@ -1,4 +1,4 @@
-"""What each command does: `hearth --help` shows it without loading any command."""
+"""Summary of each command, so that `hearth --help` loads no command."""
 
 from collections.abc import Mapping
 from typing import Final

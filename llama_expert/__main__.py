@@ -1,4 +1,4 @@
-"""`python -m llama_expert`: run one expert as its settings say."""
+"""`python -m llama_expert`: run one expert with its settings."""
 
 import asyncio
 import signal

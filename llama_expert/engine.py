@@ -1,7 +1,7 @@
 """`python -m llama_expert.engine MODEL [WORKER…]`: the process in which one engine serves a model.
 
-The launcher starts it and watches it. A model that brings its process down takes no launcher with
-it, so the next model of the list can still be tried.
+The launcher starts and supervises it. If a model crashes this process, the launcher continues and
+tries the next model of the list.
 """
 
 import signal
@@ -22,7 +22,7 @@ log = structlog.get_logger()
 
 
 def check(settings: Settings) -> None:
-    """Raise `EngineMissing`, which says what to install, when the engine cannot run here."""
+    """Raise `EngineMissing`, with the packages to install, if the engine cannot run here."""
     match settings.engine:
         case "xllamacpp":
             xllamacpp.check()

@@ -1,4 +1,4 @@
-"""Serve the first model of a list that fits, loads and answers; say which, and why not others."""
+"""Serve the first model of a list that fits, loads and answers, and record the reason."""
 
 import asyncio
 import socket
@@ -25,7 +25,7 @@ Addresses = tuple[str, ...]
 
 
 class ExpertFailed(Exception):
-    """The message says why no model is served; the log has the engine's own words."""
+    """The message states why no model is served; the log has the output of the engine."""
 
 
 class Launcher:
@@ -67,7 +67,7 @@ class Launcher:
         raise ExpertFailed(f"No model of the expert {self.settings.name} works. {reasons}")
 
     def _attempts(self, workers: Addresses) -> Iterator[tuple[str, Addresses]]:
-        """The list, best first; at its end the small one without help, which nobody can break."""
+        """Yield the models, best first; with workers, then the last model without them."""
         models = self.settings.models
         yield from ((name, workers) for name in models)
         if workers:
@@ -88,7 +88,8 @@ class Launcher:
     async def _serve(
         self, name: str, workers: Addresses, metrics: ExpertMetrics, stop: asyncio.Event
     ) -> str | None:
-        """Serve the model until it shall end; why it could not be served, else nothing."""
+        """Serve the model until it is stopped; returns the reason if it cannot be served, else
+        None."""
         async with engine_process(name, workers) as engine:
             reason = await answers(engine, self.settings, stop)
             if reason is not None or stop.is_set():
@@ -156,7 +157,7 @@ def consul_agent(settings: Settings) -> ConsulAgent | None:
 
 
 def need_port(host: str, port: int) -> None:
-    """Raise `ExpertFailed` when somebody else listens there."""
+    """Raise `ExpertFailed` if another process listens on the port."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

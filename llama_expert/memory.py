@@ -11,7 +11,7 @@ from hearth.models.catalogue import Model
 from hearth.settings import Backend
 
 CARDS: Final = Path("/sys/class/drm")
-"""Where the kernel's amdgpu driver tells of each card (mem_info_vram_total and _used, bytes)."""
+"""Directory in which the amdgpu driver reports each card (mem_info_vram_total and _used, bytes)."""
 
 NVIDIA: Final = ("nvidia-smi", "--query-gpu=memory.free", "--format=csv,noheader,nounits")
 """Prints the free MiB of each card, one line a card."""
@@ -44,7 +44,7 @@ def nvidia_free(command: Sequence[str] = NVIDIA) -> int:
 
 
 def amd_free(cards: Path) -> int:
-    """Free bytes on AMD's cards, as the kernel tells."""
+    """Return the free bytes on AMD's cards, as the kernel reports them."""
     free = 0
     for total in sorted(cards.glob("card*/device/mem_info_vram_total")):
         used = total.with_name("mem_info_vram_used")

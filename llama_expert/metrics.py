@@ -24,17 +24,17 @@ class ExpertMetrics:
         )
         self._rank = Gauge(
             "llama_expert_model_rank",
-            "Place of the running model in the list: 0 is the wanted one; -1: none runs.",
+            "Position of the running model in the list: 0 is the preferred one; -1: none runs.",
             registry=registry,
         )
         self._workers = Gauge(
             "llama_expert_rpc_workers",
-            "Processes on other machines that hold a part of the running model.",
+            "Processes on other machines that serve a part of the running model.",
             registry=registry,
         )
         self._launches = Counter(
             "llama_expert_launches_total",
-            "Models that were tried; outcome is ready, unfit (not even loaded) or failed.",
+            "Attempts to start a model; outcome is ready, unfit (not loaded) or failed.",
             ["model", "outcome"],
             registry=registry,
         )

@@ -55,7 +55,7 @@ async def answers(engine: Process, settings: Settings, stop: asyncio.Event) -> s
 
 
 async def drained(settings: Settings) -> None:
-    """Wait until the engine answers nobody, at most `drain_seconds`."""
+    """Wait until the engine has no active requests, at most `drain_seconds`."""
     key = {"Authorization": f"Bearer {read_key(settings.key_file)}"}
     loop = asyncio.get_running_loop()
     ends = loop.time() + settings.drain_seconds
@@ -67,7 +67,7 @@ async def drained(settings: Settings) -> None:
 
 
 async def healthy(http: httpx2.AsyncClient, url: str) -> bool:
-    """Whether the engine says that it can answer."""
+    """Return whether the engine is ready."""
     try:
         answer = await http.get(url)
     except httpx2.TransportError:
@@ -76,7 +76,8 @@ async def healthy(http: httpx2.AsyncClient, url: str) -> bool:
 
 
 async def busy(http: httpx2.AsyncClient, url: str) -> bool:
-    """Whether the engine works on a request; one that does not tell, or is gone, does not."""
+    """Return whether the engine has an active request; False if it does not report that, or
+    ended."""
     try:
         answer = await http.get(url)
     except httpx2.TransportError:

@@ -1,4 +1,4 @@
-"""An expert's entry in Consul, made by its launcher: only it knows which model really runs."""
+"""Registration of an expert in Consul by its launcher, which knows the model that really runs."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping

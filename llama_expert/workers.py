@@ -15,7 +15,7 @@ FIRST_SECONDS: Final = 10.0
 """How long the first launch waits for Consul's word on the workers."""
 
 SETTLE_SECONDS: Final = 2.0
-"""Several workers that come or go together are one change."""
+"""Seconds in which several changes of workers count as one."""
 
 SHARE: Final = 2
 """A worker lends half of its machine's memory: the rest is for what runs there already."""
@@ -35,12 +35,12 @@ class Workers:
         await self._watch.run()
 
     async def now(self) -> tuple[str, ...]:
-        """Their addresses, host:port; the first call gives Consul some seconds to answer."""
+        """Return their addresses, host:port; the first call waits some seconds for Consul."""
         if not self._asked:
             self._asked = True
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._moved.wait(), FIRST_SECONDS)
-            # The list of services comes first, then the instances of each.
+            # the list of services arrives first, then the instances of each
             await asyncio.sleep(SETTLE_SECONDS)
         return tuple(sorted(self._memory))
 

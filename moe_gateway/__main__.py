@@ -1,4 +1,4 @@
-"""`python -m moe_gateway`: run the gateway as its settings say."""
+"""`python -m moe_gateway`: run the gateway with its settings."""
 
 import gc
 import sys
@@ -26,7 +26,7 @@ def main() -> None:
         app = build_app(settings, health)
     except SettingsError as error:
         sys.exit(str(error))
-    # What was made so far stays; what requests make goes by itself when they are over.
+    # Objects of the start are permanent; those of requests are mostly freed by reference counting.
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
     serve(

@@ -1,8 +1,8 @@
-"""Who is asked now: as many at once as there are slots; the others wait in a fair queue.
+"""Admission: as many requests at a time as there are slots; the others wait in a fair queue.
 
 Each key has its own queue, and the keys take turns (round robin), so one caller with a hundred
-requests holds up nobody else's first one. A request that cannot go on, because its expert is busy,
-lets the next one pass that can.
+requests does not delay the first request of another. A request whose expert is busy does not block
+later requests that can proceed.
 """
 
 import asyncio
@@ -15,9 +15,9 @@ from typing import Final, Generic, Protocol, TypeVar
 from moe_gateway.errors import MAX_RETRY_SECONDS, queue_full
 
 RETRY_SHARE: Final = 0.1
-"""Failovers add at most this share of load, so that a failing house is not asked twice as much."""
+"""Failovers add at most this share of load, so that failures do not double the load."""
 RETRY_BURST: Final = 10.0
-"""Failovers that may come at once, after a quiet time."""
+"""Maximum number of failovers at a time, after a period without failovers."""
 MAX_OPEN_SECONDS: Final = 30.0
 SMOOTHING: Final = 0.2
 """Weight of the newest wait in the mean that `Retry-After` is made from."""
@@ -48,7 +48,7 @@ class Circuit:
         self._failed, self._next, self.open_until = 0, self._seconds, 0.0
 
     def failed(self) -> bool:
-        """Whether this failure has opened it, anew or for the first time."""
+        """Record a failure. Returns True if it opened the circuit, for the first time or again."""
         self._failed += 1
         if self._failed < self._failures and not self.open_until:
             return False
@@ -66,12 +66,13 @@ class RetryBudget:
         self._left = RETRY_BURST
 
     def request(self) -> None:
-        """A request came: it earns a part of a failover."""
+        """Count a request, which adds a fraction of a failover to the budget."""
         self._left = min(RETRY_BURST, self._left + RETRY_SHARE)
 
     def spend(self, slots: int = 0) -> bool:
-        """Whether one more failover is allowed. All that an instance of so many `slots` worked on
-        may go on when it dies; what that overdraws has to be earned first."""
+        """Return whether one more failover is permitted. If an instance with `slots` slots
+        fails, all its requests may be retried; the deficit must be earned before further
+        failovers."""
         if self._left < 1 - max(0, slots - RETRY_BURST):
             return False
         self._left -= 1
@@ -79,13 +80,13 @@ class RetryBudget:
 
 
 class Slots(Protocol):
-    """What admission knows of an instance."""
+    """The properties of an instance that admission uses."""
 
     in_flight: int
 
     @property
     def free(self) -> bool:
-        """Whether it takes another request now."""
+        """Whether it can take another request now."""
 
 
 S = TypeVar("S", bound=Slots)
@@ -93,7 +94,8 @@ S = TypeVar("S", bound=Slots)
 
 @dataclass(eq=False)
 class Waiting(Generic[S]):
-    """One request in the queue. `pick` gives an instance with room, nothing, or refuses."""
+    """One request in the queue. `pick` returns an instance with a free slot, or None, or raises
+    `Refused`."""
 
     model: str
     pick: Callable[[], S | None]
@@ -102,9 +104,9 @@ class Waiting(Generic[S]):
 
 
 class Admission(Generic[S]):
-    """The slots of all instances, and who waits for them.
+    """The slots of all instances, and the requests that wait for them.
 
-    `per_key` and `total` are the most requests that may wait; more are refused with 429.
+    `per_key` and `total` are the maximum numbers of waiting requests; more are refused with 429.
     """
 
     def __init__(self, per_key: int, total: int) -> None:
@@ -137,12 +139,13 @@ class Admission(Generic[S]):
         pick: Callable[[], S | None],
         told: Callable[[Callable[[], int]], None] = lambda place: None,
     ) -> S:
-        """Take a slot, at once or when it is this request's turn; `leave` gives it back.
-        Who has to wait is `told` how to ask for its place in the queue.
+        """Take a slot, immediately or after waiting in the queue; `leave` returns it. While it
+        waits, `told` receives a function that returns its place in the queue.
 
-        Raises `Refused`: what `pick` raises (nobody is ready any more), or 429: the queue is full.
+        Raises `Refused`: as `pick` does (no instance is ready any more), or 429 if the queue is
+        full.
         """
-        # Whoever waits could not use what is free now: `changed` has just asked them all.
+        # Waiting requests cannot use the free slots: `changed` has just tried all of them.
         instance = pick()
         if instance is None:
             return await self._wait(key, model, pick, told)
@@ -154,13 +157,13 @@ class Admission(Generic[S]):
         instance.in_flight += 1
 
     def leave(self, instance: S) -> None:
-        """Give a slot back; the next one in turn that can use it gets it."""
+        """Return a slot; the next request in turn that can use it gets it."""
         instance.in_flight -= 1
         if self._turns:
             self.changed()
 
     def changed(self) -> None:
-        """Slots or instances are not what they were: let those in who can go on now."""
+        """Admit waiting requests that can proceed after a change of slots or instances."""
         for _ in range(len(self)):
             if not self._let_one_in():
                 return
@@ -189,7 +192,7 @@ class Admission(Generic[S]):
             self._remove(key, waiting)
 
     def _give_back(self, granted: "asyncio.Future[S]") -> None:
-        """The caller hung up in the moment in which it was its turn."""
+        """Return the slot of a caller that disconnected at the moment in which it was granted."""
         if granted.exception() is None:
             self.leave(granted.result())
 
@@ -201,7 +204,7 @@ class Admission(Generic[S]):
                 del self._turns[key]
 
     def _let_one_in(self) -> bool:
-        """Serve the first key in turn that has a request which can go on; it is last then."""
+        """Serve the first key in turn with a request that can proceed, and move it to the end."""
         for key, queue in self._turns.items():
             for waiting in queue:
                 if self._served(waiting):

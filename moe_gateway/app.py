@@ -1,4 +1,4 @@
-"""The only place where the gateway is put together."""
+"""Composition root of the gateway."""
 
 import asyncio
 import time
@@ -46,12 +46,12 @@ from moe_gateway.upstream.headers import request_id
 from moe_gateway.upstream.pool import Pool
 
 OPEN: Final = frozenset(("/health", "/health/live", "/metrics"))
-"""What needs no key; everything else does, also what does not exist."""
+"""Paths that need no key; all other paths need one, even if they do not exist."""
 
 WHERE: Final = (
     "OpenAI's API is at /v1: does your base URL end with it, once? /openapi.json has every path."
 )
-"""The most common mistake of who sets a program up."""
+"""A hint for the most common mistake in the configuration of a client."""
 
 TIDIED: Final = frozenset(
     (
@@ -59,8 +59,8 @@ TIDIED: Final = frozenset(
         *("/v1/models", "/api/experts", "/api/keys", "/openapi.json"),
     )
 )
-"""What is meant, too, by the same with more slashes: `//v1/…` is a base URL that ends with one and
-a path that begins with one."""
+"""Paths that are also accepted with repeated slashes: a base URL that ends with a slash and a
+path that begins with one give `//v1/…`."""
 
 
 class Gateway:
@@ -69,7 +69,7 @@ class Gateway:
     def __init__(
         self, hot: HotRoutes, rest: FastAPI, keys: Keyring, origins: Collection[str] = ()
     ) -> None:
-        """`origins`: whose pages may call; empty: nobody's."""
+        """`origins`: web origins that may call; empty: none."""
         self.hot, self.rest, self.keys = hot, rest, keys
         self._cors = Cors(origins) if origins else None
 
@@ -105,7 +105,7 @@ class Gateway:
 
 
 def _reply_of(path: str) -> Callable[[bytes, Send], Reply]:
-    """What tells in the form of which API a request to this path is refused."""
+    """Return the class of replies whose format fits the API of this path, for a refusal."""
     if path in OLLAMA_PATHS:
         return ollama_reply
     return MessagesReply if path.startswith(f"{MESSAGES}/") else Reply
@@ -118,7 +118,7 @@ def _tidy(scope: Scope) -> Scope:
 
 
 def _with_id(reply: Reply, send: Send) -> Send:
-    """`send` with what stands at the head of every answer."""
+    """Wrap `send` to add the headers that every response has."""
 
     async def send_with_id(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -135,7 +135,7 @@ def _with_id(reply: Reply, send: Send) -> Send:
 
 
 def build_app(settings: Settings, health: Health) -> Gateway:
-    """The gateway of these settings; it tells `health` whether an expert is ready.
+    """Build the gateway with these settings; it sets in `health` whether an expert is ready.
 
     Raises `SettingsError` when a key file or the CA cannot be read.
     """
@@ -164,7 +164,7 @@ def build_app(settings: Settings, health: Health) -> Gateway:
         lifespan=_lifespan(watch, keys, responses, health, traces),
         openapi_url=None,
     )
-    # A `SettingsError` of a request says that the file of the keys is locked or broken.
+    # A `SettingsError` during a request means that the file of the keys is locked or damaged.
     add_error_handlers(
         rest,
         {SettingsError: lambda error: keys_unreadable(str(error))},
@@ -207,7 +207,7 @@ def _classifier(
 
 
 def _traces(settings: Settings) -> Traces | None:
-    """Imported only where it is wanted: the library takes a second and twenty megabytes."""
+    """Import the library only if traces are enabled: it takes a second and 20 MB."""
     if settings.traces_url is None:
         return None
     try:

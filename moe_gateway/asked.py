@@ -1,4 +1,4 @@
-"""One request on its way: what was asked, by whom, and how far it came."""
+"""The state of one request: its caller, its content and its progress."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -58,7 +58,7 @@ NO_NEEDS: Final = Needs()
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One server that was asked; times are those of `time.perf_counter`."""
+    """One attempt at a server; times are those of `time.perf_counter`."""
 
     instance: str
     begun: float
@@ -66,28 +66,28 @@ class Attempt:
     failure: str = ""
     """The code of what went wrong."""
     span: int = 0
-    """Its id in the trace, which that server was told."""
+    """Id of its span in the trace, which was sent to that server."""
 
 
 class Asked:
-    """One request. `path` is what a server is asked, `depth` how many agents stand between it and
-    the person who asked first.
+    """One request. `path` is the path on the server, `depth` the number of agents between the
+    request and the first caller.
 
-    What nearly all requests have in common at their beginning stands here once, not in each.
+    Initial values that nearly all requests share are class attributes, not set per request.
     """
 
     by_default = False
-    """Nobody has the model that was asked for; the default answers."""
+    """The requested model does not exist; the default model answers."""
     needs: Needs | None = None
     passed_over = ""
-    """Which instances could not answer, for the caller to read."""
+    """The instances that could not answer, as text for the route reason."""
     notice = ""
-    """What of its request is left out, for the route reason."""
+    """Parts of the request that are ignored, for the route reason."""
     failure: Refused | None = None
-    """What the last instance that was asked came to."""
+    """The failure of the last instance that was tried."""
     tried: frozenset[str] = frozenset()
     route: Route[Instance] | None = None
-    """How it was decided just now that it may be asked; used once."""
+    """The routing decision that admitted it; used once."""
     model = UNKNOWN
     instance = NOWHERE
     at_home = False
@@ -98,15 +98,16 @@ class Asked:
     """Those of the model on the instance that answered."""
     usage: TokenCount | None = None
     era = 0
-    """How often the circuit of its instance had opened when that was asked."""
+    """How often the circuit of its instance had opened when the request was sent to it."""
     left_by: tuple[str, ...] = ()
-    """Instances that were gone for good when they were done with it."""
+    """Instances that were removed after they had been tried."""
     counted_inside = False
-    """The agent that answers asks on the caller's behalf, so its tokens are counted there."""
+    """The agent calls the gateway on the caller's behalf, so the tokens are counted there."""
     queued = 0.0
-    """Seconds that it waited for its turn."""
+    """Seconds that it waited in the queue."""
     attempts: tuple[Attempt, ...] = ()
-    """Kept where requests are traced, as are the ids of the trace and of the present attempt."""
+    """Recorded only if requests are traced, as are the ids of the trace and of the current
+    attempt."""
     trace = span = 0
 
     def __init__(
@@ -126,28 +127,29 @@ class Asked:
         self.depth, self.content_type = depth, content_type
 
     def attempted(self, begun: float) -> None:
-        """Its present instance was asked then, and is done with it now."""
+        """Record the attempt at its current instance, from `begun` until now."""
         failure = str(self.failure.code or self.failure.status) if self.failure else ""
         ended = time.perf_counter()
         self.attempts += (Attempt(self.instance, begun, ended, failure, self.span),)
 
     def needed(self) -> Needs:
-        """What an instance needs to have for it; the body is looked at once."""
+        """Return the requirements of the request for an instance; the body is parsed once."""
         if self.needs is None:
             self.needs = needs_of(self.body, self.kind, _hints(self.heard.own))
         return self.needs
 
     def needed_by_name(self) -> Needs:
-        """The same of who names a model, for whom only the beginning of the prompt counts: a small
-        request that names no conversation has none that is worth a look."""
+        """Return the requirements of a request that names its model: only prompt affinity
+        matters. A small request without a conversation has no prefix worth hashing."""
         small = len(self.body) < WORTH_KEEPING and b"prompt_cache_key" not in self.body
         if small and self.heard.own.keys().isdisjoint(SESSION_HEADERS):
             return NO_NEEDS
         return self.needed()
 
     def cost(self, so_far: Callable[[], int] | None) -> TokenCount | None:
-        """What its answer cost; about, where its server has not told: mostly its caller hung up,
-        who must not save a budget so. `so_far` tells how many tokens had come."""
+        """Return the tokens of the answer, estimated if the server has not reported them, mostly
+        because the client disconnected: that must not save budget. `so_far` returns the number
+        of tokens received."""
         if self.counted_inside:
             return None
         if self.usage is not None or so_far is None or (said := so_far()) <= 0:
@@ -155,14 +157,15 @@ class Asked:
         return TokenCount(self.needed().tokens * BYTES_PER_TOKEN // TEXT_PER_TOKEN, said)
 
     def assembled_on(self, instance: Instance) -> bool:
-        """Whether a stream is asked for and put together: so a hang-up stops the work, and of
-        several answers it tells what each has cost, where llama-server tells it of the first."""
+        """Return whether a stream is requested and assembled, so that a disconnect stops the
+        engine, and each of several answers reports its usage (llama-server reports it only for
+        the first one)."""
         if self.look.stream or (instance.settings.stops_unary and not self.look.several):
             return False
         return self.kind in ("chat", "text")
 
     def body_for(self, instance: Instance) -> bytes:
-        """The caller's own bytes, unless the instance needs to be asked otherwise."""
+        """Return the caller's body, with changes if the instance needs them."""
         model = instance.model_for(self.look.model)
         if self.kind == "stt":
             same = model == self.look.model
@@ -180,7 +183,8 @@ class Asked:
         return changed(self.body, **fields) if fields else self.body
 
     def fixed_head_for(self, instance: Instance) -> bytes:
-        """The header lines of every request to it; an agent is told on whose behalf it works."""
+        """Return the header lines of every request to an instance; an agent also receives the
+        caller."""
         if not instance.settings.lists_models:
             return instance.fixed_head
         told = Behalf(self.caller.name, self.depth + 1).signed(instance.key)

@@ -1,8 +1,8 @@
 """The hot routes: one small ASGI callable, because a token must not wait for a framework.
 
-Look at the body, choose an instance, send the caller's own bytes on, pass the answer back as it
-comes. `/v1/responses`, `/v1/messages` and Ollama's paths become a request to another path of `/v1`
-on the way in, and what they were on the way out.
+Summarise the body, select an instance, forward the caller's bytes, and return the answer as it
+arrives. `/v1/responses`, `/v1/messages` and Ollama's paths are converted to a request to another
+path of `/v1`, and the answer is converted back.
 """
 
 import asyncio
@@ -79,11 +79,12 @@ from moe_gateway.upstream.vectors import as_asked
 log = structlog.get_logger()
 
 QUEUED_SECONDS: Final = 0.001
-"""A shorter wait is none: it is the time that looking takes."""
+"""A shorter wait does not count: it is the time of the check itself."""
 
 BUSY: Final = frozenset((429, 502, 503, 504))
-"""Says something about the instance, not about the request: another one may do it. A 500 does
-not: it would most likely come again. Nor does any with `FINAL`: an agent's run that failed."""
+"""Statuses about the instance, not about the request: another one may succeed. A 500 is not
+among them, because it would probably repeat. Nor is a response with `FINAL`: a failed run of an
+agent."""
 
 FINAL: Final = (b"x-should-retry", NO_RETRY["x-should-retry"].encode())
 
@@ -154,7 +155,7 @@ class HotRoutes:
     async def _until_gone(
         self, asked: Asked, reply: Reply, receive: Receive, line: Line | None
     ) -> None:
-        """Answer; drop all at once when the caller hangs up, time is over, or the key is closed."""
+        """Answer the request; cancel it on disconnect, deadline or revocation of the key."""
         task = asyncio.current_task() if line is None else line.task
         assert task is not None
         watch = watched(line, receive, reply, task)
@@ -227,8 +228,9 @@ class HotRoutes:
         return choose_named(model, named, needs, self.instances)
 
     def _pick(self, asked: Asked, reply: Reply) -> Instance | None:
-        """The best instance that has room and was not asked yet; none: the request has to wait.
-        A declared fallback is asked when nobody else is left, not when they are merely busy."""
+        """Return the best instance with a free slot that was not tried yet; None: the request
+        has to wait. A declared fallback is used when no other instance is left, not when they
+        are only busy."""
         route, asked.route = asked.route or self._route(asked), None
         left: Sequence[Instance] = route.order
         if asked.tried:
@@ -253,7 +255,8 @@ class HotRoutes:
             asked.needs = replace(needs, domain=domain)
 
     async def _served(self, asked: Asked, reply: Reply) -> bool:
-        """Wait for an instance and ask it; False when another one should be asked."""
+        """Wait for an instance and send the request; returns False if another one is to be
+        tried."""
         instance = self._pick(asked, reply)
         if instance is None:
             instance = await self._its_turn(asked, reply)
@@ -284,7 +287,7 @@ class HotRoutes:
                 asked.attempted(begun)
 
     async def _its_turn(self, asked: Asked, reply: Reply) -> Instance:
-        """Wait for a slot, and say how long that took."""
+        """Wait for a slot, and record the time in the queue."""
         since = time.perf_counter()
         instance = await self.admission.enter(
             asked.caller.name,
@@ -294,7 +297,7 @@ class HotRoutes:
         )
         reply.place, seconds = None, time.perf_counter() - since
         try:
-            asked.caller.afford()  # What was answered meanwhile may have spent its tokens.
+            asked.caller.afford()  # The key may have used up its tokens meanwhile.
         except Refused:
             self.admission.leave(instance)
             raise
@@ -305,7 +308,8 @@ class HotRoutes:
         return instance
 
     def _placed(self, asked: Asked, reply: Reply, place: Callable[[], int]) -> None:
-        """It waits in the queue, and its caller is told where. Who was asked before has failed."""
+        """Record that the request waits in the queue; an instance that was tried before has
+        failed."""
         reply.place, reply.facts = place, []
         reply.pending = [
             (EXPERT, asked.model.encode()),
@@ -314,8 +318,8 @@ class HotRoutes:
         self.metrics.placed(asked.model, place())
 
     def _may_go_on(self, asked: Asked, instance: Instance, *, sent: bool = True) -> bool:
-        """Whether there is another instance to ask, and failovers are not too many already; one
-        that was not sent is no load, so it does not count."""
+        """Return whether another instance can be tried and the limit of failovers is not
+        reached. An instance to which nothing was sent does not count."""
         try:
             route = self._route(asked)
         except Refused:
@@ -346,7 +350,7 @@ class HotRoutes:
             ill = connection.status >= 500 and not final
             if not ill:
                 seconds = time.perf_counter() - sent
-                # What is refused in no time is no sign of a quick server.
+                # A fast 4xx says nothing about latency, so it does not update the mean.
                 instance.answered(seconds if connection.status < 400 else instance.first_byte)
                 asked.meters = self.metrics.of(asked.model, instance.label)
                 asked.meters.upstream.observe(seconds)
@@ -393,7 +397,7 @@ class HotRoutes:
         status = GONE if reply.gone else f"{reply.status // 100}xx"
         self.metrics.count(asked.model, asked.instance, status)
         if asked.instance != NOWHERE:
-            # What was cut off costs what was said, whoever has cut it off.
+            # An interrupted answer is billed for the tokens already produced.
             so_far = reply.so_far if reply.begun or status in ("2xx", GONE) else None
             self.keys.used(asked.caller, asked.model, asked.cost(so_far))
         meters = asked.meters
@@ -413,7 +417,7 @@ def _code(failure: Refused | None) -> str:
 
 
 def _facts(asked: Asked, instance: Instance, route: Route[Instance]) -> Headers:
-    """Who answers, and why this one."""
+    """Return the response headers that name the expert and the reason of its selection."""
     first = bool(route.order) and instance is route.order[0]
     reason = route.reason if first else route.reason_for(instance, asked.tried)
     if asked.by_default:
@@ -428,8 +432,9 @@ def _facts(asked: Asked, instance: Instance, route: Route[Instance]) -> Headers:
 
 
 def _refusal(error: UpstreamError) -> Refused:
-    """What the caller gets when nobody could answer. What was slow would be slow again, and what
-    fell silent has worked already: official clients must not send those three times."""
+    """Return the error for the caller if no instance could answer. After a timeout, official
+    clients must not retry three times: a slow request would be slow again, and a stalled one has
+    used the engine."""
     if isinstance(error, TimedOut):
         return Refused(504, error.code, str(error), headers=NO_RETRY)
     if isinstance(error, Unreachable):

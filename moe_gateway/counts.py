@@ -1,6 +1,6 @@
-"""Counters and histograms as plain numbers, put into Prometheus' form when somebody looks.
+"""Counters and histograms as plain numbers, converted to Prometheus' format when they are read.
 
-One event loop counts, so nothing needs the locks that prometheus_client takes at each step.
+Only one event loop counts, so the locks that prometheus_client takes at each step are not needed.
 """
 
 from bisect import bisect_left
@@ -39,7 +39,7 @@ class Spread:
         self._sum += value
 
     def collected(self) -> tuple[list[tuple[str, float]], float]:
-        """What is at most each bound, and the sum."""
+        """Return the cumulative count of each bucket, and the sum."""
         names = map(floatToGoString, (*self._bounds, inf))
         return list(zip(names, accumulate(self._counts), strict=True)), self._sum
 

@@ -20,7 +20,7 @@ MAX_BODY: Final = "MOE_GATEWAY_MAX_BODY_BYTES"
 """The setting that limits a request."""
 
 MAX_RETRY_SECONDS: Final = 60
-"""Official clients sleep what they are told: openai-node an hour, if it is told an hour."""
+"""The maximum of `retry-after`: official clients wait as long as it says, even an hour."""
 
 
 def no_key() -> Refused:
@@ -126,7 +126,7 @@ def nested_too_deeply() -> Refused:
 
 
 def no_messages() -> Refused:
-    """llama-server would go on with nothing: it answers what the model's template begins with."""
+    """Without messages, llama-server would continue the empty prompt of the model's template."""
     message = "`messages` is empty: there is nothing to answer."
     return Refused(400, "empty_array", message, param="messages")
 
@@ -200,8 +200,8 @@ def cannot_rank(model: str) -> Refused:
 
 
 def waits(headers: Headers) -> Headers:
-    """How long a server asks to wait, as seconds or as a date, but never longer than official
-    clients may be sent to sleep; what is neither is left out."""
+    """Return the server's `retry-after`, in seconds or as a date, limited to
+    `MAX_RETRY_SECONDS`; a value in another format is omitted."""
     told: Headers = []
     for name, value in headers:
         if name == b"retry-after" and (seconds := _seconds(value)) is not None:

@@ -1,4 +1,4 @@
-"""The servers behind the gateway: what they are, and whether they are well."""
+"""The servers behind the gateway, with their properties and their health."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 SLOTS_SECONDS: Final = 0.5
-"""How long an answer about its slots may take, which llama-server tells between two pieces of work
-only."""
+"""Timeout of the request for its slots, which llama-server answers only between two batches."""
 
 NEW_SECONDS: Final = 60
 """How long an instance that has never answered is checked ten times as often."""
@@ -49,7 +48,7 @@ class Instance:
     """Smoothed seconds between two tokens of a stream; 0 before the first one."""
 
     gone = False
-    """It is known no more; what is under way there goes on."""
+    """It was removed; its active requests continue."""
 
     def __init__(
         self, settings: InstanceSettings, machine: str = "", circuit: Circuit | None = None
@@ -64,16 +63,17 @@ class Instance:
         own = (settings.expert, *settings.aliases) if settings.expert else settings.aliases
         self.names: Sequence[str] = own
         self.model: str | None = None
-        """The model that really runs there, as the server tells."""
+        """The model that the server reports."""
         self.model_reason = ""
-        """Why this model of the expert's list runs, as its launcher tells."""
+        """The launcher's reason for the selection of this model from the expert's list."""
         self.healthy, self.reason = False, NOT_ASKED
         self.since = datetime.now(UTC)
         self.in_flight = 0
         self.busy_elsewhere = 0
-        """Slots that others than we keep busy, as the server tells."""
+        """Slots in use by other clients, as reported by the server."""
         self.needs_scope: Mapping[str, str] = {}
-        """Model -> the scope that its callers need, as an agent tells; not there: `workflows`."""
+        """Model -> the scope that its callers need, as reported by an agent; default:
+        `workflows`."""
         self.circuit = circuit or Circuit()
         self.first_byte = 0.0
         """Smoothed seconds to the first byte."""
@@ -91,21 +91,22 @@ class Instance:
 
     @property
     def usable(self) -> bool:
-        """It answers its checks, and has not failed again and again when it was asked."""
+        """It passes its checks, and its circuit is not open."""
         return self.healthy and not (self.circuit.open_until and self.circuit.state == "open")
 
     @property
     def free(self) -> bool:
-        """Whether it takes one more request now. What lists its models itself admits itself."""
+        """Whether it can take one more request now. A server that lists its own models also
+        queues itself."""
         if self.settings.lists_models:
             return True
         if self.circuit.open_until and self.circuit.state == "half-open":
-            return self.in_flight <= self.before  # These are no try, and may take their time.
+            return self.in_flight <= self.before  # Earlier requests are not probes.
         return self.in_flight < self.slots
 
     @property
     def turn(self) -> tuple[bool, float, float]:
-        """For routing (see `Candidate`), which asks each instance for it at each request."""
+        """Sort key for routing (see `Candidate`), read for each instance at each request."""
         under_way, slots = self.in_flight, self.slots
         full = not self.free if under_way >= slots or self.circuit.open_until else False
         return full, (under_way + self.busy_elsewhere) / slots, self.first_byte
@@ -121,8 +122,8 @@ class Instance:
         self.token_seconds = known + SMOOTHING * (pause - known) if known else pause
 
     def failed(self, reason: str, era: int) -> None:
-        """It was asked in this era and failed. Said in the log when it is left alone for that. What
-        it was asked before its circuit opened says nothing of how it is now."""
+        """Record a failed request. Failures of requests sent before the breaker opened are
+        ignored. Logs when the breaker opens."""
         if era == self.era and self.circuit.failed():
             self.era, self.before = self.era + 1, self.in_flight
             log.warning("circuit_open", instance=self.label, reason=reason)
@@ -133,13 +134,14 @@ class Instance:
         return not self.settings.lists_models
 
     def model_for(self, asked: str) -> str:
-        """The name by which the server itself knows the model."""
+        """Return the name of the model on the server itself."""
         if self.speech is not None and self.names and asked not in self.names:
             return self.names[0]
         return self.expert or asked
 
     def learn(self, models: Mapping[str, str]) -> None:
-        """It tells its models, each with the scope that its callers need, or nothing."""
+        """Store the models that it lists, each with the scope that its callers need, or an empty
+        text."""
         if self.expert is not None:
             self.model = next(iter(models), None)
         elif models:
@@ -147,13 +149,13 @@ class Instance:
             self.needs_scope = {name: scope for name, scope in models.items() if scope}
 
     def well(self) -> None:
-        """It answers. Said in the log when it did not before."""
+        """Mark it as healthy. Logs a change."""
         if not self.healthy:
             self.healthy, self.reason, self.since = True, "", datetime.now(UTC)
             log.info("instance_ready", instance=self.label, models=list(self.names))
 
     def ill(self, reason: str) -> None:
-        """It does not answer. Said in the log when it did before, or has not been asked before."""
+        """Mark it as unhealthy. Logs a change, and the first failure."""
         if self.healthy:
             log.warning("instance_lost", instance=self.label, reason=reason)
             self.since = datetime.now(UTC)
@@ -162,7 +164,7 @@ class Instance:
         self.healthy, self.reason = False, reason
 
     def facts(self) -> dict[str, Any]:
-        """What `/api/experts` tells."""
+        """Return the entry of `/api/experts`."""
         return {
             "instance": self.label,
             "machine": self.machine,
@@ -184,9 +186,9 @@ class Instance:
 class Watch:
     """Keeps the instances, their health and models up to date, and the gateway's own health.
 
-    `instances` is the list that everybody looks at, filled here: those of the settings, and those
-    that Consul knows. `left` is told the label of each that is gone for good; `told` is called
-    after each look.
+    `instances` is the shared list that this class fills: instances of the settings, and those that
+    Consul knows. `left` is called with the label of each removed instance; `told` is called after
+    each check.
     """
 
     def __init__(
@@ -250,7 +252,7 @@ class Watch:
         return f"Consul: {self.consul.away}" if self.consul.away else "none is known to Consul"
 
     def take_list(self, listed: Sequence[InstanceSettings]) -> None:
-        """Use these servers in place of those listed before; one that is in both goes on."""
+        """Replace the listed servers; one that is in both lists is kept."""
         for settings in self._listed.keys() - set(listed):
             self._drop(self._listed.pop(settings), "it is no longer in the list of instances")
         for settings in listed:
@@ -260,12 +262,12 @@ class Watch:
                 self._look_after(instance)
         self.tell()
 
-    # What Consul tells.
+    # Updates from Consul.
 
     def take(self, services: "Services") -> None:
-        """Use what Consul calls healthy at once, drop what it calls critical, forget the rest.
+        """Use healthy services of Consul at once, stop using critical ones, and remove the others.
 
-        Requests under way keep their instance: nothing is cut.
+        Active requests keep their instance: nothing is interrupted.
         """
         known = {(one.id, one.node): one for several in services.values() for one in several}
         for which in self._found.keys() - known.keys():
@@ -298,7 +300,8 @@ class Watch:
     def _judge(
         self, instance: Instance, before: "ServiceInstance | None", now: "ServiceInstance"
     ) -> None:
-        """Do as Consul says when it changes its mind; in between, our own checks decide."""
+        """Apply Consul's health when it changes; between changes, the gateway's own checks
+        decide."""
         if now.state == "critical":
             self._look_away(instance)
             instance.ill(f"Consul: {now.reason}")
@@ -308,7 +311,7 @@ class Watch:
             self._look_after(instance)
 
     def new(self, settings: InstanceSettings, machine: str = "") -> Instance:
-        """An instance whose circuit is as the gateway's settings say."""
+        """Create an instance, with the circuit of the gateway's settings."""
         circuit = Circuit(self.settings.circuit_failures, self.settings.circuit_seconds)
         return Instance(settings, machine, circuit)
 
@@ -324,7 +327,7 @@ class Watch:
         self.instances.remove(instance)
         self._left(instance.label)
 
-    # What the instances tell.
+    # Health checks and models of the instances.
 
     def _look_after(self, instance: Instance) -> None:
         self._looking[instance] = self._group.create_task(self._look(instance))
@@ -380,7 +383,7 @@ class Watch:
         try:
             status, body = await self._get(instance, "/slots", SLOTS_SECONDS)
         except UpstreamError:
-            return instance.busy_elsewhere  # It is at a long prompt, and tells when that is read.
+            return instance.busy_elsewhere  # It processes a long prompt, and answers afterwards.
         return max(0, busy_slots(body) - max(ours, instance.in_flight)) if status == 200 else 0
 
     async def _get(

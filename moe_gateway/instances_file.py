@@ -13,7 +13,7 @@ from moe_gateway.settings import InstanceSettings
 log = structlog.get_logger()
 
 LOOK_SECONDS: Final = 0.5
-"""How often the file is looked at."""
+"""Seconds between two checks of the file."""
 
 LIST: TypeAdapter[tuple[InstanceSettings, ...]] = TypeAdapter(tuple[InstanceSettings, ...])
 
@@ -45,7 +45,7 @@ class InstancesFile:
             log.error("instances_file_unusable", path=str(self.path), reason=error.strerror)
             return None
         except ValidationError as error:
-            # Without the values, which may be keys that somebody wrote into the wrong field.
+            # Values are omitted: they may be keys in the wrong field.
             faults = [(one["loc"], one["msg"]) for one in error.errors(include_input=False)]
             log.error("instances_file_unusable", path=str(self.path), faults=faults)
             return None

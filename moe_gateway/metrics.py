@@ -1,4 +1,4 @@
-"""What the gateway counts. Labels are bounded: a model that nobody offers is `unknown`."""
+"""Metrics of the gateway. Labels are bounded: a model that does not exist is `unknown`."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -45,7 +45,7 @@ class Meters:
     between: Spread
 
     def used(self, usage: TokenCount, *, at_home: bool) -> None:
-        """What one answer cost; `at_home`: it was sent to where its beginning belongs."""
+        """Add the tokens of an answer; `at_home`: the instance that caches its prefix answered."""
         self.prompt.value += usage.prompt
         self.completion.value += usage.completion
         if usage.cached:
@@ -64,7 +64,7 @@ class GatewayMetrics:
         admission: Admission[Instance],
         keys: Keyring | None = None,
     ) -> None:
-        """Without `keys`, nobody has one."""
+        """Without `keys`, there are no metrics of keys."""
         self._answers(registry)
         self._times(registry)
         self._waits(registry)
@@ -76,7 +76,7 @@ class GatewayMetrics:
     def _answers(self, registry: CollectorRegistry) -> None:
         self._requests = Counts(
             "moe_gateway_requests",
-            "Requests answered; status is 2xx, 4xx, 5xx, or gone when the caller hung up.",
+            "Answered requests; status is 2xx, 4xx, 5xx, or gone if the caller disconnected.",
             ["model", "instance", "status"],
             registry=registry,
         )
@@ -88,20 +88,20 @@ class GatewayMetrics:
         )
         self._cached = Counts(
             "moe_gateway_cached_tokens",
-            "Tokens of prompts that were in the server's cache already, by its own account.",
+            "Prompt tokens that were in the server's cache, as it reports.",
             ["model", "instance"],
             registry=registry,
         )
         self._affinity = Counts(
             "moe_gateway_affinity",
-            "Requests sent to where the beginning of their prompt belongs; result is hit when the"
-            " server had half of the prompt or more in its cache, else miss.",
+            "Requests with cache affinity; result is hit if at least half of the prompt was in"
+            " the server's cache, else miss.",
             ["model", "instance", "result"],
             registry=registry,
         )
         self._failovers = Counts(
             "moe_gateway_failovers",
-            "Requests that went on to another instance, by the one that failed.",
+            "Requests retried on another instance, by the instance that failed.",
             ["model", "instance"],
             registry=registry,
         )
@@ -109,28 +109,28 @@ class GatewayMetrics:
     def _times(self, registry: CollectorRegistry) -> None:
         self._first_byte = Spreads(
             "moe_gateway_first_byte_seconds",
-            "From the request to the first byte of its answer.",
+            "Seconds from the request to the first byte of its answer.",
             ["model", "instance"],
             buckets=FIRST_BYTE_BUCKETS,
             registry=registry,
         )
         self._duration = Spreads(
             "moe_gateway_duration_seconds",
-            "From the request to the end of its answer.",
+            "Seconds from the request to the end of its answer.",
             ["model", "instance"],
             buckets=DURATION_BUCKETS,
             registry=registry,
         )
         self._upstream = Spreads(
             "moe_gateway_upstream_seconds",
-            "From asking a server to the first byte of its answer.",
+            "Seconds from sending the request to a server to the first byte of its answer.",
             ["model", "instance"],
             buckets=FIRST_BYTE_BUCKETS,
             registry=registry,
         )
         self._between = Spreads(
             "moe_gateway_inter_token_seconds",
-            "Between two tokens of a stream, as the mean of each answer.",
+            "Mean seconds between two tokens of a stream, one value for each answer.",
             ["model", "instance"],
             buckets=BETWEEN_BUCKETS,
             registry=registry,
@@ -139,14 +139,14 @@ class GatewayMetrics:
     def _waits(self, registry: CollectorRegistry) -> None:
         self._queued = Spreads(
             "moe_gateway_queue_seconds",
-            "What requests waited that had to wait for a slot.",
+            "Seconds that requests waited for a slot.",
             ["model"],
             buckets=DURATION_BUCKETS,
             registry=registry,
         )
         self._places = Spreads(
             "moe_gateway_queue_place",
-            "The place at which requests came into the queue; 1 is the next.",
+            "The place of a request when it entered the queue; 1 is the next.",
             ["model"],
             buckets=PLACE_BUCKETS,
             registry=registry,
@@ -161,10 +161,10 @@ class GatewayMetrics:
         counter.inc()
 
     def of(self, model: str, instance: str) -> Meters:
-        """What is measured of answered requests.
+        """Return the meters of answered requests.
 
-        Its counters are there from the first answer on, at zero: Prometheus sees no rise where a
-        series begins with 1, so the first failure of an instance would not be seen.
+        The counters exist at zero from the first answer on: Prometheus sees no increase where a
+        series starts with 1, so the first failure of an instance would be lost.
         """
         where = (model, instance)
         meters = self._meters.get(where)
@@ -186,18 +186,18 @@ class GatewayMetrics:
         return meters
 
     def placed(self, model: str, place: int) -> None:
-        """A request came into the queue at this place."""
+        """Count a request that entered the queue at this place."""
         self._places.labels(model).observe(place)
 
     def queued(self, model: str, seconds: float) -> None:
-        """A request waited for its turn."""
+        """Record the seconds that a request waited in the queue."""
         self._queued.labels(model).observe(seconds)
 
     def failed_over(self, model: str, instance: str) -> None:
         self._failovers.labels(model, instance).inc()
 
     def forget(self, instance: str) -> None:
-        """Drop what was counted of an instance that is gone: each place that it had was another."""
+        """Remove the series of a deregistered instance."""
         metrics: Iterable[Counts | Spreads] = (
             self._requests,
             self._tokens,
@@ -216,31 +216,33 @@ class GatewayMetrics:
 
 
 class InstanceCollector(Collector):
-    """Gauges that are read off the watch and its instances when somebody looks."""
+    """Gauges that are read from the watch and its instances when metrics are collected."""
 
     def __init__(self, instances: Sequence[Instance], admission: Admission[Instance]) -> None:
         self._instances, self._admission = instances, admission
 
     def collect(self) -> Iterable[Metric]:
         up = GaugeMetricFamily(
-            "moe_gateway_instance_up", "1: it answers its health checks.", labels=["instance"]
+            "moe_gateway_instance_up",
+            "1: the instance passes its health checks.",
+            labels=["instance"],
         )
         busy = GaugeMetricFamily(
-            "moe_gateway_in_flight", "Requests under way on an instance.", labels=["instance"]
+            "moe_gateway_in_flight", "Active requests of an instance.", labels=["instance"]
         )
         circuit = GaugeMetricFamily(
             "moe_gateway_circuit_open",
-            "1: the instance failed again and again and is left alone for some seconds.",
+            "1: after repeated failures, the instance gets no requests for some seconds.",
             labels=["instance"],
         )
         waiting = GaugeMetricFamily(
-            "moe_gateway_waiting", "Requests that wait for a slot.", labels=["model"]
+            "moe_gateway_waiting", "Requests waiting for a slot.", labels=["model"]
         )
         for model, count in self._admission.waiting_for().items():
             waiting.add_metric([model], count)
         serves = GaugeMetricFamily(
             "moe_gateway_instance_serves",
-            "1: this model runs on the instance and can be asked.",
+            "1: this model runs on the instance and is available.",
             labels=["instance", "expert", "model"],
         )
         for instance in self._instances:
@@ -251,7 +253,7 @@ class InstanceCollector(Collector):
                 serves.add_metric([instance.label, instance.expert, instance.model], 1)
         tasks = GaugeMetricFamily(
             "moe_gateway_tasks",
-            "Pieces of work in the event loop; it falls back to what it was when nobody asks.",
+            "Tasks in the event loop; without requests it returns to its initial value.",
             value=_tasks(),
         )
         return [up, busy, circuit, waiting, serves, tasks]
@@ -261,21 +263,21 @@ class ConsulCollector(Collector):
     """Whether what is known of the experts is still true."""
 
     def __init__(self, away: Callable[[], str | None]) -> None:
-        """`away` tells why Consul cannot be asked."""
+        """`away` returns the reason why Consul is unavailable, or None."""
         self._away = away
 
     def collect(self) -> Iterable[Metric]:
         up = GaugeMetricFamily(
             "moe_gateway_consul_up",
-            "0: Consul does not answer, or not all that is needed, and the experts are those that"
-            " were last known. Only where they are found by Consul.",
+            "0: Consul is not available, or not completely, and the last known experts are used."
+            " Only if experts are found through Consul.",
             value=float(self._away() is None),
         )
         return [up]
 
 
 def _tasks() -> int:
-    """None outside of an event loop, as when only the names of metrics are asked for."""
+    """None outside of an event loop, for example when only the names of metrics are listed."""
     try:
         return len(asyncio.all_tasks())
     except RuntimeError:
@@ -283,18 +285,18 @@ def _tasks() -> int:
 
 
 class KeyCollector(Collector):
-    """What each key used since the gateway runs; there are as many labels as open keys."""
+    """Usage of each key since the start; there is one label value per open key."""
 
     def __init__(self, keys: Keyring) -> None:
         self._keys = keys
 
     def collect(self) -> Iterable[Metric]:
         requests = CounterMetricFamily(
-            "moe_gateway_key_requests", "Requests of a key that were answered.", labels=["key"]
+            "moe_gateway_key_requests", "Answered requests of a key.", labels=["key"]
         )
         tokens = CounterMetricFamily(
             "moe_gateway_key_tokens",
-            "Tokens that a key used; kind is prompt or completion.",
+            "Tokens used by a key; kind is prompt or completion.",
             labels=["key", "kind"],
         )
         for caller in self._keys.callers():

@@ -38,49 +38,49 @@ UNDECIDED: Final = [(EXPERT, b"none"), (ROUTE, b"being decided")]
 TRACEPARENT: Final = b"traceparent"
 
 STREAMS_ONLY: Final = frozenset((b"cache-control", b"x-accel-buffering"))
-"""What a server says of a stream, and is not true of the answer put together from it."""
+"""Headers of a server's stream that do not apply to the answer assembled from it."""
 
 
 class CallerGone(Exception):
-    """The caller hung up before the request was whole; there is nobody to answer."""
+    """The client disconnected before the request was complete, so no response is possible."""
 
 
 class Reply:
-    """What one caller gets: a head once, then the body; every answer carries the request's id."""
+    """The response to one caller: headers once, then the body. It always has the request's id."""
 
     first_byte_at = 0.0
     pending: Headers = UNDECIDED
-    """What `facts` are of an answer that nobody has been asked for yet."""
+    """Value of `facts` before an instance was selected."""
     _early = False
-    """The head went out before that was certain."""
+    """The headers were sent before the facts were known."""
     status = 0
     begun = False
-    """A piece of the answer itself is out; signs of life are none."""
+    """Data of the answer itself was sent; keep-alive comments do not count."""
     ended = False
-    """The whole answer is out."""
+    """The whole answer was sent."""
     gone = False
-    """The caller hung up before the end."""
+    """The client disconnected before the end."""
     place: Callable[[], int] | None = None
-    """Tells a request's place in the queue while it waits there."""
+    """Returns the request's place in the queue while it waits."""
     late = False
     """The deadline passed before the end."""
     shut = False
-    """The caller's key was closed before the end."""
+    """The caller's key was revoked before the end."""
     breaks = False
-    """What has begun is no text, and has no place for an error: it can only break off."""
+    """The body is not text and cannot contain an error: on failure the connection is closed."""
     so_far: Callable[[], int] | None = None
-    """About how many tokens of an answer have come whose server has not told yet."""
+    """Returns an estimate of the tokens received so far, if the server has not reported a count."""
 
     def __init__(self, request_id: bytes, send: Send, line: Line | None = None) -> None:
         """With a `line`, a good answer that is whole goes out on it, past `send`."""
         self._send, self._line, self.request_id = send, line, request_id
         self.started_at = time.perf_counter()
         self.facts: Headers = []
-        """Headers that say where the answer comes from."""
+        """Headers that describe the route of the answer."""
 
     @property
     def cut_off(self) -> bool:
-        """Whether its end comes before that of the answer, for a reason of its own."""
+        """Whether the response was ended early by the client, the deadline or a revoked key."""
         return self.gone or self.late or self.shut
 
     def _head(self, status: int, content_type: bytes, headers: Headers, facts: Headers) -> Headers:
@@ -97,8 +97,8 @@ class Reply:
     async def start(
         self, status: int, content_type: bytes, headers: Headers, facts: Headers | None = None
     ) -> None:
-        """Send the head of an answer whose length nobody knows; with other `facts` than those of
-        the answer, if they are given."""
+        """Send the headers of a response of unknown length, with `facts` instead of those of the
+        reply if they are set."""
         head = self._head(status, content_type, headers, self.facts if facts is None else facts)
         if self._line is not None and self._line.quick:
             self._line.begin(status, head)
@@ -110,13 +110,13 @@ class Reply:
 
     @property
     def open_line(self) -> Line | None:
-        """Where pieces can go out now as they come, past ASGI."""
+        """The writer for data that bypasses ASGI, if there is one."""
         return self._line if self._line is not None and self._line.streams else None
 
     async def sign_of_life(self) -> None:
-        """Tell a caller who waits for a stream that it will come: a comment, which clients skip.
+        """Send a keep-alive comment to a caller that waits for a stream; clients skip comments.
 
-        It commits the status; what fails from now on is told in the stream, and so is who answers.
+        This commits the status: later errors, and the expert that answers, are sent in the stream.
         """
         if self.begun or self.ended:
             return
@@ -129,7 +129,7 @@ class Reply:
         return WAITING if self.place is None else b": waiting, place %d\n\n" % self.place()
 
     async def _start_early(self) -> None:
-        """A head with what is known while nobody has answered."""
+        """Send headers before an instance has answered."""
         self._early = True
         known = [
             (name, value + b"; not answered yet" if name == ROUTE else value)
@@ -141,11 +141,12 @@ class Reply:
 
     @property
     def waited(self) -> bool:
-        """Whether the head went out early, and what it could not say is still to be told."""
+        """True if headers were sent before the upstream was known; facts then follow as
+        comments."""
         return self._early
 
     def _certain(self) -> bytes:
-        """What an early head could not say, as comments: the lines that it would have had."""
+        """Return the facts that were unknown when the headers were sent, as stream comments."""
         self._early = False
         return b"".join(b": %s: %s\n" % fact for fact in self.facts) + b"\n"
 
@@ -168,7 +169,7 @@ class Reply:
         if self._line is not None and self._line.streams:
             self._line.end(data)
         else:
-            # It may wait for a caller who does not read on, as long as the deadline lets it.
+            # Waits for a slow client at most until the deadline.
             await self._send({"type": "http.response.body", "body": data})
         self.ended = True
 
@@ -192,7 +193,7 @@ class Reply:
         await self.end(data)
 
     async def refuse(self, refused: Refused) -> None:
-        """Tell what went wrong: as the answer, or, where one has begun, as its last event."""
+        """Send an error: as the response, or as the last event of a response that has begun."""
         if not self.facts:
             reason = f"refused: {refused.code or refused.status}".encode()
             self.facts = [(EXPERT, b"none"), (ROUTE, reason)]
@@ -224,11 +225,11 @@ async def pass_whole(
     idle: float,
     finished: Callable[[bytes], bytes] = bytes,
 ) -> TokenCount | None:
-    """Pass an answer on that is not streamed, an error too; tells what it cost. `finished` makes
-    of a whole answer what the caller gets.
+    """Forward a complete answer or error, and return its usage. `finished` converts a complete
+    answer for the caller.
 
-    Nothing goes out before all of it is there, so another server can still be asked. Raises
-    `Lost`, also when it is no JSON object, or `TimedOut`.
+    Sends nothing before the answer is complete, so another server can still be tried. Raises
+    `Lost`, also if the answer is not a JSON object, or `TimedOut`.
     """
     data = await connection.body(idle, MAX_ANSWER_BYTES)
     usage, status, headers = None, connection.status, passed_back(connection)
@@ -246,19 +247,19 @@ async def pass_whole(
 
 
 def no_answer(connection: Connection, *, streams: bool = False) -> Lost:
-    """It sent something else than an answer: a page of another server, or half a document; or a
-    document to who wanted one that `streams`."""
+    """Return the error for a response that is not an answer: a page of another server, a
+    truncated document, or a document although the caller requested a stream."""
     kind = connection.content_type.partition(b";")[0].decode("latin-1")[:50] or "no content type"
     wanted = "stream" if streams else "JSON object"
     return Lost(f"{connection.address.authority} sent what is no {wanted} ({kind}).")
 
 
 async def pass_bytes(reply: Reply, connection: Connection, idle: float) -> None:
-    """Pass an answer on as it comes, whatever it is: sound, or the words of it.
+    """Forward a response of any type, such as audio or its transcript, as it arrives.
 
-    Raises `UpstreamError` before the first byte. What breaks later is told by an event where there
-    are events; else it breaks the caller's connection, too, so that nobody takes half a sound for a
-    whole one: the answer is left without its end, and uvicorn closes the connection.
+    Raises `UpstreamError` before the first byte. A later failure is sent as an event if the
+    response has events; otherwise the caller's connection is closed without the end of the body, so
+    that a partial recording is not mistaken for a complete one (uvicorn closes it).
     """
     told = connection.content_type.startswith(EVENT_STREAM)
     try:
@@ -279,7 +280,7 @@ async def pass_bytes(reply: Reply, connection: Connection, idle: float) -> None:
 
 
 async def _begun(reply: Reply, connection: Connection) -> None:
-    """The server has begun to answer, so its headers hold."""
+    """Mark the answer as begun: the headers of the server apply."""
     if not reply.status:
         headers = passed_back(connection)
         await reply.start(connection.status, connection.content_type, headers)
@@ -291,10 +292,10 @@ async def _begun(reply: Reply, connection: Connection) -> None:
 async def pass_stream(
     reply: Reply, connection: Connection, idle: float, look: Look
 ) -> TokenCount | None:
-    """Pass a streamed answer on, event by event; tells what it cost.
+    """Forward a streamed answer, event by event, and return its usage.
 
-    Once the first event is out, a failure of the server is the last event: clients take a stream
-    that merely ends for a whole answer. Before it, raises `Lost` or `TimedOut`.
+    After the first event, a failure of the server is sent as the last event: clients would take a
+    stream without it for a complete answer. Before it, raises `Lost` or `TimedOut`.
     """
     strip, shared = not look.wants_usage, look.several
     tap = SeveralTap(shared, strip=strip) if shared else StreamTap(strip=strip)
@@ -318,7 +319,7 @@ def _broken(reply: Reply, error: UpstreamError) -> None:
 
 
 async def _copy(reply: Reply, connection: Connection, idle: float, tap: StreamTap) -> bytes:
-    """Pass events on; the last ones are given back, to leave in one packet with the end."""
+    """Forward events; the last ones are returned, to be sent in one packet with the end."""
     out = b""
     try:
         while not tap.done and (data := await connection.piece(idle)):
@@ -343,9 +344,9 @@ async def _copy(reply: Reply, connection: Connection, idle: float, tap: StreamTa
 async def pass_assembled(
     reply: Reply, connection: Connection, idle: float, look: Look
 ) -> TokenCount | None:
-    """Put a streamed answer together for a caller who wants it whole; tells what it cost.
+    """Assemble a streamed answer for a caller that requested a complete one; returns its usage.
 
-    Raises `Lost` or `TimedOut`: nothing goes out before the end.
+    Raises `Lost` or `TimedOut`: nothing is sent before the end.
     """
     reader, whole, size = SseReader(), Assembler(look.several or 1), 0
     reply.so_far = whole.tokens
@@ -359,7 +360,7 @@ async def pass_assembled(
                 await connection.linger()
                 return count_of(body.get("usage"))
             if event.data == "null":
-                continue  # So llama-server begins an answer to several prompts.
+                continue  # llama-server begins answers to several prompts with it.
             chunk = _chunk(event.data)
             if chunk.get("error"):
                 await reply.whole(*relayed(_status(chunk), event.data.encode()), [])
@@ -388,7 +389,7 @@ def _chunk(data: str) -> dict[str, Any]:
 
 
 def _status(chunk: dict[str, Any]) -> int:
-    """The HTTP status that an error in a stream would have had; llama-server says it as `code`."""
+    """Return the HTTP status of an error in a stream; llama-server sends it as `code`."""
     error = chunk["error"]
     code = error.get("code") if isinstance(error, dict) else None
     return code if isinstance(code, int) and 400 <= code <= 599 else 500

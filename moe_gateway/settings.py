@@ -12,11 +12,11 @@ from hearth.service.settings import TlsSettings
 from moe_gateway.routing.choice import AUTO
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]*$", max_length=100)]
-"""A name that may stand in an HTTP header and in a metric's label."""
+"""A name that is valid in an HTTP header and in a metric's label."""
 
 
 class InstanceSettings(BaseModel):
-    """One server behind the gateway: of an expert, or one that tells its models itself."""
+    """One server behind the gateway: of an expert, or one that lists its models itself."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -24,41 +24,39 @@ class InstanceSettings(BaseModel):
     expert: Name | None = Field(None, description="The expert it serves.")
     aliases: tuple[Name, ...] = Field((), description="Other names of the expert.")
     lists_models: bool = Field(
-        default=False, description="It tells its models by `GET /v1/models`; never part of `auto`."
+        default=False, description="It lists its models at `GET /v1/models`; never part of `auto`."
     )
     speech: Literal["stt", "tts"] | None = Field(
         None, description="It turns speech into text (`stt`) or text into speech (`tts`)."
     )
-    key_file: Path | None = Field(None, description="File with the key that it demands.")
-    slots: int = Field(1, ge=1, description="Requests that it works on at once.")
-    context: int | None = Field(None, ge=1, description="Tokens that one request may hold.")
+    key_file: Path | None = Field(None, description="File with the key that it requires.")
+    slots: int = Field(1, ge=1, description="Requests that it can process at a time.")
+    context: int | None = Field(None, ge=1, description="Size of its context in tokens.")
     tools: Literal["native", "grammar", "none"] = Field(
-        "native", description="How its model takes tools, as the catalogue says."
+        "native", description="How its model supports tools, as in the catalogue."
     )
-    vision: bool = Field(default=False, description="Its model looks at pictures.")
+    vision: bool = Field(default=False, description="Its model accepts images.")
     embeddings: bool = Field(default=False, description="It answers `/v1/embeddings`.")
     rerank: bool = Field(default=False, description="It answers `/v1/rerank`.")
-    chat: bool = Field(default=True, description="It talks; false where it gives vectors alone.")
-    structured: bool = Field(
-        default=True, description="Its engine holds an answer to a JSON schema."
-    )
+    chat: bool = Field(default=True, description="It answers chats; false for embeddings only.")
+    structured: bool = Field(default=True, description="Its engine can enforce a JSON schema.")
     languages: tuple[Name, ...] = Field(
-        (), description="Languages that its model speaks (`de`); empty: any."
+        (), description="Languages of its model (`de`); empty: any."
     )
     domains: tuple[Name, ...] = Field(
-        (), description="What it is made for (`code`); empty: for everything alike."
+        (), description="Subjects for which it is made (`code`); empty: any."
     )
     fallback: tuple[Name, ...] = Field(
-        (), description="Experts that answer in its place when none of its instances can."
+        (), description="Experts that answer instead if none of its instances can."
     )
     cost: float = Field(
-        1.0, gt=0, description="What a token costs beside the other experts' tokens."
+        1.0, gt=0, description="Cost of a token, relative to those of the other experts."
     )
-    auto: bool = Field(default=True, description="It may be chosen for the model `auto`.")
+    auto: bool = Field(default=True, description="It may be selected for the model `auto`.")
     stops_unary: bool = Field(
         default=True,
-        description="It ends a request without `stream` when the caller hangs up; where it does"
-        " not, the gateway asks for a stream and puts the answer together.",
+        description="It ends a request without `stream` if the caller disconnects; otherwise the"
+        " gateway requests a stream and assembles the answer.",
     )
 
     @model_validator(mode="after")
@@ -75,18 +73,18 @@ class ListenerSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    host: IPv4Address = Field(IPv4Address("127.0.0.1"), description="Address it listens on.")
-    port: int = Field(ge=1, le=65535, description="TCP port it listens on.")
+    host: IPv4Address = Field(IPv4Address("127.0.0.1"), description="Address to listen on.")
+    port: int = Field(ge=1, le=65535, description="TCP port to listen on.")
     acts_as: Name | None = Field(
         None,
-        description="Name of a made key that requests without a key act as; without it, a key is"
-        " demanded.",
+        description="Name of an issued key whose rights requests without a key get; without it, a"
+        " key is required.",
     )
     addresses: tuple[IPv4Network, ...] = Field(
         (), description="Addresses and networks that may call without a key."
     )
     names: tuple[str, ...] = Field(
-        (), description="Names of this machine by which they call it, beside its addresses."
+        (), description="Names of this machine that they may use in addition to its addresses."
     )
 
     @model_validator(mode="after")
@@ -103,8 +101,8 @@ class Settings(TlsSettings):
 
     model_config = SettingsConfigDict(env_prefix="MOE_GATEWAY_", frozen=True)
 
-    host: IPv4Address = Field(IPv4Address("127.0.0.1"), description="Address it listens on.")
-    port: int = Field(8080, ge=0, le=65535, description="TCP port it listens on.")
+    host: IPv4Address = Field(IPv4Address("127.0.0.1"), description="Address to listen on.")
+    port: int = Field(8080, ge=0, le=65535, description="TCP port to listen on.")
     listeners: tuple[ListenerSettings, ...] = Field(
         (),
         description="More addresses to listen on, with plain HTTP, as a JSON list; for example"
@@ -112,88 +110,88 @@ class Settings(TlsSettings):
     )
     key_files: tuple[Path, ...] = Field(
         min_length=1,
-        description="Files with one key each; callers show one of them as Bearer key.",
+        description="Files with one key each; callers send one of them as a Bearer token.",
     )
     key_store: Path | None = Field(
-        None, description="File of the keys that `hearth keys` makes, and of their usage."
+        None, description="File of the keys that `hearth keys` creates, and of their usage."
     )
     instances: tuple[InstanceSettings, ...] = Field(
         (), description="The servers behind the gateway, as a JSON list."
     )
     instances_file: Path | None = Field(
         None,
-        description="File with another such list, used in place of it once the file is there and"
-        " read again whenever it changes.",
+        description="File with such a list, which replaces `instances` as soon as the file exists,"
+        " and is read again when it changes.",
     )
     consul_url: AnyHttpUrl | None = Field(
         None,
-        description="The Consul agent of this machine: experts and agents that are registered there"
-        " come and go as their health does.",
+        description="The Consul agent of this machine: experts and agents registered there are used"
+        " while they are healthy.",
     )
     consul_token_file: Path | None = Field(
-        None, description="File with the token for Consul; it is read again for each question."
+        None, description="File with the token for Consul; it is read again for each request."
     )
     expert_key_file: Path | None = Field(
-        None, description="File with the key for the experts that Consul knows."
+        None, description="File with the key for experts from Consul."
     )
     agent_key_file: Path | None = Field(
-        None, description="File with the key for the agents that Consul knows."
+        None, description="File with the key for agents from Consul."
     )
     speech_key_file: Path | None = Field(
-        None, description="File with the key for the speech services that Consul knows."
+        None, description="File with the key for speech services from Consul."
     )
     cors_origins: tuple[str, ...] = Field(
         (),
-        description="Origins whose pages may call with a key (`https://ui.home.lan`, or `*`);"
-        " empty: none.",
+        description="Origins of web pages that may call with a key (`https://ui.home.lan`, or"
+        " `*`); empty: none.",
     )
     traces_url: AnyHttpUrl | None = Field(
         None,
-        description="A collector that takes traces by OTLP over HTTP, such as"
-        " `http://10.0.0.2:4318/v1/traces`: it is told of each request, without its words. It needs"
-        " the extra `tracing`.",
+        description="A collector of traces by OTLP over HTTP, such as"
+        " `http://10.0.0.2:4318/v1/traces`: it receives a trace of each request, without its text."
+        " It needs the extra `tracing`.",
     )
     default_model: Name | None = Field(
-        None, description="What answers a model name that nobody has; without it, 404."
+        None, description="Model that answers requests for unknown names; without it, 404."
     )
     domains: dict[Name, str] = Field(
-        {}, description="What belongs to each domain, in a sentence, for the `classifier`."
+        {}, description="Description of each domain in one sentence, for the `classifier`."
     )
     classifier: Name | None = Field(
         None,
-        description="An expert that tells the domain of a request for `auto`: by vectors where it"
-        " gives some, else by answering a question.",
+        description="An expert that determines the domain of a request for `auto`: by embeddings"
+        " if it has them, otherwise by answering a question.",
     )
     classifier_seconds: float = Field(
-        0.5, gt=0, description="Seconds it may take; then the request goes on without a domain."
+        0.5, gt=0, description="Seconds it may take; then the request is routed without a domain."
     )
     allow_addresses: bool = Field(
         default=False,
-        description="Pass on requests that name pictures by their address, which the server then"
-        " fetches itself; without it, pictures have to come as data.",
+        description="Forward requests with addresses of images, which the server then downloads"
+        " itself; without it, images must be sent as data.",
     )
     stable_prefixes: bool = Field(
         default=True,
         description="Move lines of a system prompt that change with each turn, such as a clock, to"
-        " the end of the prompt, so that a server's cache still holds what is before them.",
+        " the end of the prompt, so that a server can reuse its cache of the lines before.",
     )
     max_depth: int = Field(
-        8, ge=1, description="How often the agent may be asked from within its own answers."
+        8, ge=1, description="Maximum depth of calls of the agent from within its own answers."
     )
     connect_timeout: float = Field(3, gt=0, description="Seconds to wait for a connection.")
     first_byte_timeout: float = Field(
         300, gt=0, description="Seconds to wait for the first byte of an answer."
     )
     idle_timeout: float = Field(
-        300, gt=0, description="Seconds that an answer may pause once it has begun."
+        300, gt=0, description="Seconds for which an answer may pause after it has begun."
     )
     deadline_seconds: float = Field(
-        1800, gt=0, description="Seconds that a request may take in all, its wait included."
+        1800, gt=0, description="Maximum seconds of a request, including its wait."
     )
     keepalive_seconds: float = Field(
         15,
         gt=0,
-        description="Seconds between signs of life to who waits for a stream.",
+        description="Seconds between keep-alive comments on a stream that has not started.",
     )
     queue_per_key: int = Field(
         64, ge=0, description="Requests of one key that may wait for a slot; above it, 429."
@@ -202,17 +200,17 @@ class Settings(TlsSettings):
         512, ge=0, description="Requests of all keys that may wait for a slot; above it, 429."
     )
     circuit_failures: int = Field(
-        3, ge=1, description="Failures in a row after which an instance is left alone for a while."
+        3,
+        ge=1,
+        description="Failures in a row after which an instance gets no requests for a while.",
     )
     circuit_seconds: float = Field(
-        2, gt=0, description="How long; twice as long after each try that fails, at most 30 s."
+        2, gt=0, description="Seconds of this pause; doubled after each failed attempt, up to 30 s."
     )
     check_interval: float = Field(
-        1, gt=0, description="Seconds between two looks at an instance's health."
+        1, gt=0, description="Seconds between two checks of an instance's health."
     )
-    check_timeout: float = Field(
-        2, gt=0, description="Seconds that its answer to such a look may take."
-    )
+    check_timeout: float = Field(2, gt=0, description="Maximum seconds of such a check.")
     models_interval: float = Field(
         5, gt=0, description="Seconds after which an instance is asked for its models again."
     )

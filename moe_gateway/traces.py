@@ -1,9 +1,9 @@
-"""Traces of requests, for a collector that speaks OTLP over HTTP (OpenTelemetry).
+"""Traces of requests, for a collector that supports OTLP over HTTP (OpenTelemetry).
 
-One span a request, and beneath it one for each server that was asked. Names are those of the
-conventions for generative AI where they have one, else begin with `hearth.`. No word of a question
-or an answer is in them, and no key. This module is imported only where a setting names a collector;
-requests are told when they are over, and sent by a thread of the library.
+Each request is a span, with a child span for each server that was tried. Names follow the semantic
+conventions for generative AI where they exist, otherwise they begin with `hearth.`. Spans contain
+no text of requests or answers, and no keys. This module is imported only if a setting names a
+collector; spans are created when a request has ended, and sent by a thread of the library.
 """
 
 import time
@@ -59,7 +59,8 @@ PARENT: Final = frozenset((TRACEPARENT, b"tracestate"))
 
 
 class Ids(RandomIdGenerator):
-    """Gives the ids that servers were told already, before there was a span; else random ones."""
+    """Returns the ids that servers already received, before the span existed; otherwise random
+    ones."""
 
     def __init__(self) -> None:
         self.trace = self.span = 0
@@ -74,7 +75,7 @@ class Ids(RandomIdGenerator):
 
 
 class Traces:
-    """Tells a collector of each request that is over, and servers which span asks them."""
+    """Sends a span of each completed request to a collector, and the ids of spans to servers."""
 
     def __init__(self, url: str, ca_file: Path | None = None) -> None:
         """`url` is the collector's address for traces, such as `http://10.0.0.2:4318/v1/traces`."""
@@ -105,8 +106,8 @@ class Traces:
         self._provider.shutdown()
 
     def asking(self, asked: Asked) -> bytes:
-        """A server is asked now: the header line that tells it the span which does so, so that
-        what it tells the collector itself lies beneath that."""
+        """Return the header with the span of a request to a server, so that the server's own
+        spans become its children."""
         parent = get_current_span(self._parent(asked)).get_span_context()
         asked.trace = asked.trace or parent.trace_id or self._ids.generate_trace_id()
         asked.span = self._ids.generate_span_id()
@@ -114,7 +115,7 @@ class Traces:
         return b"traceparent: 00-%032x-%016x-%02x\r\n" % (asked.trace, asked.span, flags)
 
     def over(self, asked: Asked, reply: Reply) -> None:
-        """A request is over: `asked` and `reply` are what is known of it. Their times are those of
+        """Send the span of a completed request. The times of `asked` and `reply` are those of
         `time.perf_counter`."""
         clock = time.time_ns() - time.perf_counter_ns()
         operation = OPERATIONS[asked.kind]

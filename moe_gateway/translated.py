@@ -1,4 +1,4 @@
-"""What a caller gets that speaks another API, while the gateway speaks chat with the server."""
+"""Base class of responses of other APIs, converted from the chat completions of the server."""
 
 from typing import Any, Protocol
 
@@ -35,10 +35,10 @@ class Events(Protocol):
 
 
 class TranslatedReply(Reply):
-    """A `Reply` that takes the answer of a chat and sends that of another API.
+    """A `Reply` that converts the answer of a chat to that of another API.
 
-    A subclass sets `expected` and `streams` when the request is read; what is refused before is
-    sent by its status.
+    A subclass sets `expected` and `streams` when the request is parsed; an earlier error is sent
+    with its status.
     """
 
     expected = False
@@ -50,11 +50,11 @@ class TranslatedReply(Reply):
         self._reader = SseReader()
 
     def new_events(self) -> Events:
-        """What makes the events of this answer."""
+        """Return the converter of events of this answer."""
         raise NotImplementedError
 
     def answer_of(self, completion: Json) -> Json:
-        """The whole answer, of a whole chat completion."""
+        """Convert a complete chat completion."""
         raise NotImplementedError
 
     def error_of(self, body: Json) -> Json:
@@ -74,7 +74,7 @@ class TranslatedReply(Reply):
         return None
 
     async def piece(self, data: bytes) -> None:
-        """Whole events of a chat. Raises `Lost` when one is no chunk."""
+        """Convert whole events of a chat. Raises `Lost` if one is not a valid chunk."""
         found: list[Json] = []
         if not self.begun:
             self._events = self.new_events()

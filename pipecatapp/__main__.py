@@ -18,7 +18,8 @@ from pipecatapp.settings import Settings
 
 
 def main() -> None:
-    """Read the settings and serve; what stops the start is said in one sentence, exit code 1."""
+    """Read the settings and serve; an error at the start is printed as one sentence, exit code
+    1."""
     configure_logs(PIPECATAPP)
     stop = Stop()
     health = Health(PIPECATAPP, version=hearth_version())
@@ -29,7 +30,7 @@ def main() -> None:
     except SettingsError as error:
         structlog.get_logger().error("start_refused", reason=str(error))
         sys.exit(1)
-    # A collection holds the interpreter lock: over all modules it takes a tenth of a second.
+    # A garbage collection holds the GIL: over all modules it takes a tenth of a second.
     gc.freeze()
     serve(
         app,

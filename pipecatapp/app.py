@@ -240,10 +240,10 @@ def restore_staged(state: StateDir) -> None:
 
 
 async def resume(parts: Parts) -> None:
-    """Go on with the runs that the last stop, or a crash, left unfinished.
+    """Resume the runs that the last stop, or a crash, left unfinished.
 
-    After a power failure everything starts at once, and this service is the quickest: steps of
-    theirs that ask a model give it a time to come up (`ExpertFacts.ready`).
+    After a power failure all services start together, and this one is ready first: steps that call
+    a model wait until it is ready or a time has passed (`ExpertFacts.ready`).
     """
     await forget_left(parts)
     for run in await parts.runs.engine.resume_unfinished():

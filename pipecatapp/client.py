@@ -35,9 +35,9 @@ QUIET_SECONDS: Final = 45.0
 
 
 class RequestFailed(Exception):
-    """The instance refused a request, or does not answer; the message says why.
+    """The instance refused a request, or does not respond; the message states the reason.
 
-    `status` is 503 and `code` None when there was no answer.
+    `status` is 503 and `code` None without a response.
     """
 
     def __init__(self, message: str, *, status: int = 503, code: str | None = None) -> None:
@@ -65,8 +65,8 @@ class Client:
     async def events(self, run: str, *, after: int = 0) -> AsyncIterator[Json]:
         """Yield the events of a run, and its text as `delta`, until the run ends.
 
-        Connects again after the last event when the instance is restarted: a stream without the
-        event `end` says that the run goes on later. Raises `RequestFailed`.
+        Reconnects after the last event if the instance is restarted: a stream without the event
+        `end` was interrupted. Raises `RequestFailed`.
         """
         failures = 0
         while True:

@@ -16,7 +16,7 @@ from pipecatapp.app import build_command_app
 from pipecatapp.settings import Settings
 
 LONGEST_FOLDER: Final = 80
-"""Characters of a folder for a socket: the kernel takes 107 for the whole path."""
+"""Maximum characters of the folder of a socket: the kernel permits 107 for the whole path."""
 
 
 class CommandServer(uvicorn.Server):

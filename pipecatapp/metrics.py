@@ -31,32 +31,30 @@ class RunMetrics:
         )
         self.node_seconds = Histogram(
             "pipecatapp_node_seconds",
-            "Seconds that one node instance took, by tool and status.",
+            "Duration of a node instance in seconds, by tool and status.",
             ["tool", "status"],
             buckets=SECONDS,
             registry=registry,
         )
         self.tool_calls = Counter(
             "pipecatapp_tool_calls_total",
-            "Calls of tools that ended, by tool and status.",
+            "Completed tool calls, by tool and status.",
             ["tool", "status"],
             registry=registry,
         )
         self.tokens = Counter(
             "pipecatapp_tokens_total",
-            "Tokens of models, read (prompt) and written (completion).",
+            "Tokens of model calls: prompt and completion.",
             ["kind"],
             registry=registry,
         )
-        self.running = Gauge(
-            "pipecatapp_runs_running", "Runs that are under way now.", registry=registry
-        )
+        self.running = Gauge("pipecatapp_runs_running", "Active runs.", registry=registry)
         self.listeners = Gauge(
             "pipecatapp_event_listeners", "Open event streams of runs.", registry=registry
         )
 
     def expect(self, workflows: Collection[str], tools: Collection[str]) -> None:
-        """Show what can happen at zero: Prometheus sees no rise where a series begins with 1."""
+        """Create series at zero: Prometheus sees no increase where a series starts with 1."""
         for status in ENDINGS:
             for workflow in workflows:
                 self.runs.labels(workflow, status)

@@ -29,59 +29,64 @@ class Settings(TlsSettings):
         port_of(PIPECATAPP, DEFAULT_PORT_BASE), ge=0, le=65535, description="TCP port to listen on."
     )
     state_dir: Path = Field(
-        default_factory=default_state_dir, description="Where the ledger of this instance is kept."
+        default_factory=default_state_dir, description="State directory of this instance."
     )
     catalogue: Path | None = Field(
-        None, description="Another model catalogue than the one that came with Hearth."
+        None, description="Path of a model catalogue to use instead of Hearth's."
     )
     gateway_url: AnyHttpUrl = Field(
         AnyHttpUrl(f"http://127.0.0.1:{port_of(MOE_GATEWAY, DEFAULT_PORT_BASE)}/v1"),
-        description="The OpenAI address that workflows ask for models.",
+        description="OpenAI address at which workflows call models.",
     )
     gateway_key_file: Path | None = Field(
-        None, description="File with the key for the gateway; by default the state's service_key."
+        None,
+        description="File with the key for the gateway; default: `service_key` of the state"
+        " directory.",
     )
     key_files: list[Path] = Field(
-        [], description="Files with the keys that callers may use; by default the state's two."
+        [],
+        description="Files with the keys that callers may use; default: both of the state"
+        " directory.",
     )
     model_roles: dict[str, str | list[str] | dict[str, Any]] = Field(
         {"default": "auto"},
-        description="Model role named in workflows -> model of the gateway, or a list whose first"
-        " one that fits and answers is asked, or an object as `model:` of a workflow.",
+        description="Model role in workflows -> model of the gateway, or a list of which the first"
+        " one that fits and answers is used, or an object like `model:` of a workflow.",
     )
     hosted_models: list[str] = Field(
         [],
-        description="Experts that pass requests on to somebody else's computers, whatever their"
-        " address; a workflow with `privacy: local` never asks them.",
+        description="Experts that forward requests to computers of others, whatever their address"
+        " is; a workflow with `privacy: local` never uses them.",
     )
     services: dict[str, AnyHttpUrl] = Field(
-        {}, description="Service name -> base URL: what the status page and cluster.status ask."
+        {}, description="Service name -> base URL, for the status page and `cluster.status`."
     )
     consul_url: AnyHttpUrl | None = Field(
         None,
         description="The Consul agent of this machine; with it, gateway, services and machines are"
-        " found there, and neither GATEWAY_URL nor SERVICES counts.",
+        " found there, and GATEWAY_URL and SERVICES are not used.",
     )
     consul_token_file: Path | None = Field(
-        None, description="File with the token for Consul; it is read again for each question."
+        None, description="File with the token for Consul; it is read again for each request."
     )
     nomad_url: str | None = Field(
         None,
         pattern=r"^(https?|unix)://",
         description="Nomad's API for the status page, also `unix:///…/api.sock` of its task API.",
     )
-    nomad_token_file: Path | None = Field(None, description="File with a token that may read it.")
+    nomad_token_file: Path | None = Field(None, description="File with the token for Nomad's API.")
     docker_url: str | None = Field(
         None,
         pattern=r"^(https?|unix)://",
-        description="The Docker Engine that nodes with `where: docker` run programs in.",
+        description="Address of the Docker Engine for nodes with `where: docker`.",
     )
     code_job: str | None = Field(
-        None, description="Nomad's job that nodes with `where: nomad` dispatch: hearth-code."
+        None, description="Nomad job for nodes with `where: nomad`: `hearth-code`."
     )
     code_url: AnyHttpUrl | None = Field(
         None,
-        description="Where machines of the cluster reach this service; else where it listens.",
+        description="Address at which machines of the cluster reach this service; default: its"
+        " listening address.",
     )
     code_ceiling: Ceiling = Field(
         Ceiling(),
@@ -89,32 +94,34 @@ class Settings(TlsSettings):
         " `seconds`, `memory_mb`, `processes` and `disk_mb`.",
     )
     links: dict[str, AnyHttpUrl] = Field(
-        {}, description="Name -> page of another program that the status page links to."
+        {}, description="Name -> web page of another program, for links on the status page."
     )
     mcp_file: Path | None = Field(
-        None, description="The MCP servers whose tools there are; by default the state's mcp.yaml."
+        None, description="File with the MCP servers; default: `mcp.yaml` of the state directory."
     )
     voice_sessions: int = Field(
-        3, ge=0, description="Conversations by voice at once; 0 lets nobody talk."
+        3, ge=0, description="Maximum number of concurrent voice conversations; 0 disables them."
     )
     voice_transcripts: bool = Field(
         default=True,
-        description="Keep what was said by voice, as runs; without, they go with the conversation.",
+        description="Store the runs of voice conversations; otherwise they are deleted at the end"
+        " of the conversation.",
     )
     voice_udp_ports: str = Field(
         "",
         pattern=r"^(\d{1,5}-\d{1,5})?$",
-        description="Ports of UDP for sound by WebRTC, `20000-20100`; empty: any that is free.",
+        description="UDP ports for WebRTC audio, `20000-20100`; empty: any free port.",
     )
     voice_worker_bytes: int = Field(
         1_500_000_000,
         gt=0,
-        description="Memory of the voice worker above which the next conversation gets a new one.",
+        description="Memory of the voice worker in bytes above which the next conversation gets a"
+        " new worker.",
     )
     voice_idle_seconds: float = Field(
         900.0,
         gt=0,
-        description="After so long without a word a conversation by voice ends: a forgotten page.",
+        description="Seconds without speech after which a voice conversation ends.",
     )
     voice_browser: Manners = Field(
         Manners(),
@@ -126,7 +133,7 @@ class Settings(TlsSettings):
         "word itself is connected immediately.",
     )
     wyoming_port: int = Field(
-        0, ge=0, le=65535, description="TCP port for Wyoming clients; with 0 there is none."
+        0, ge=0, le=65535, description="TCP port for Wyoming clients; 0 disables it."
     )
     wyoming_host: str = Field("127.0.0.1", description="Address of that port.")
     wyoming_peers: list[IPvAnyNetwork] = Field(
@@ -137,19 +144,21 @@ class Settings(TlsSettings):
         [], description="Wyoming satellites that this service connects to: `tcp://kitchen:10700`."
     )
     public_url: AnyHttpUrl | None = Field(
-        None, description="The address people use, when a proxy stands before this service."
+        None, description="The address for users if this service is behind a proxy."
     )
     gateway_connect_timeout: float = Field(
         3.0, gt=0, description="Seconds to wait for a connection to the gateway."
     )
     gateway_answer_timeout: float = Field(
-        300.0, gt=0, description="Seconds a model may stay silent before its node fails."
+        300.0, gt=0, description="Seconds without data from a model after which its node fails."
     )
     max_body_bytes: int = Field(
-        8 * 1024 * 1024, gt=0, description="Largest request body; above it the answer is 413."
+        8 * 1024 * 1024,
+        gt=0,
+        description="Maximum bytes of a request body; larger ones are refused with 413.",
     )
     drain_seconds: int = Field(
-        10, ge=0, description="Seconds that running work gets to end after SIGTERM."
+        10, ge=0, description="Seconds for active requests and runs to end after SIGTERM."
     )
 
     @field_validator("model_roles")
@@ -189,7 +198,7 @@ class Settings(TlsSettings):
 
     @property
     def public_origin(self) -> str | None:
-        """The origin a browser names when it comes through the proxy: `https://home.lan`."""
+        """The origin that a browser sends if it connects through the proxy: `https://home.lan`."""
         if self.public_url is None:
             return None
         url = urlsplit(str(self.public_url))
@@ -211,10 +220,10 @@ def inherited() -> Mapping[str, str]:
 
 
 def worker_environment() -> dict[str, str]:
-    """The environment of the voice worker: ours, without our settings.
+    """Return the environment of the voice worker: ours, without our settings.
 
-    One heap for all threads: with one for each, memory grows by the session. pipecat's log would
-    begin before we can tell it how much to say; nothing is fetched from any hub.
+    All threads share one heap: with one per thread, memory grows by session. The log level of
+    pipecat must be set before its import; no hub is contacted.
     """
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PIPECATAPP_")}
     return kept | {

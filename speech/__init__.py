@@ -1,1 +1,1 @@
-"""Hearing (STT) and speaking (TTS) behind OpenAI's audio API; what does the work can be swapped."""
+"""Speech-to-text and text-to-speech behind OpenAI's audio API, with exchangeable engines."""

@@ -73,7 +73,7 @@ def _app(
 
 
 async def opened(engine: Hearing | Speaking, health: Health) -> None:
-    """Load the engine; the service is ready afterwards, or says why it never will be."""
+    """Load the engine; the service is ready afterwards, or reports why it cannot be."""
     try:
         await engine.open()
     except EngineFailed as error:

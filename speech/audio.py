@@ -1,4 +1,4 @@
-"""Sound as bytes and as numbers: what callers send is decoded, what they asked for is encoded."""
+"""Audio as bytes and as samples: decode recordings, encode answers in the requested format."""
 
 import io
 from collections.abc import AsyncGenerator, AsyncIterator
@@ -23,13 +23,13 @@ MEDIA_TYPES: Final[dict[Format, str]] = {
     "pcm": "audio/pcm",
 }
 HEARING_RATE: Final = 16_000
-"""Samples a second that every engine hears."""
+"""Samples per second of the input of every engine."""
 
 PCM_RATE: Final = 24_000
 """Samples a second of the format `pcm`, as OpenAI's API has it (signed 16 bit, little endian)."""
 
 BLOCK: Final = 1 << 18
-"""Samples of each channel that are decoded at once."""
+"""Samples of each channel that are decoded in one step."""
 
 OPUS_RATE: Final = 48_000
 ENDLESS: Final = 0x7FFFFFFF
@@ -135,7 +135,7 @@ def _wav_header(rate: int) -> bytes:
 
 
 class _Sink(io.BytesIO):
-    """Where libsndfile writes a file; what lies before its position can be sent already."""
+    """A file for libsndfile; data before its position can be sent already."""
 
     sent = 0
 

@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 
 def standard_pipe() -> tuple[BinaryIO, BinaryIO]:
-    """Where blocks come from and go to; what libraries print goes to standard error instead."""
+    """Return the input and output of blocks; output of libraries goes to standard error instead."""
     out, sys.stdout = sys.stdout.buffer, sys.stderr
     return sys.stdin.buffer, out
 

@@ -53,7 +53,7 @@ class Queue:
 
 
 class Ears:
-    """Hears whole utterances. `language` is what is spoken where a request does not say."""
+    """Speech-to-text of whole utterances. `language` is the default for requests."""
 
     def __init__(
         self, engine: Hearing, metrics: SpeechMetrics, max_waiting: int, language: str | None = None
@@ -65,7 +65,7 @@ class Ears:
     async def listen(
         self, samples: Samples, language: str | None = None
     ) -> AsyncGenerator[Segment]:
-        """The parts of what was said, each as soon as it is known, without what nobody said.
+        """Yield the segments of the transcript as soon as they are known, without hallucinations.
 
         Raises `SpeechError`.
         """
@@ -84,7 +84,7 @@ class Ears:
             self.metrics.worked(perf_counter() - began, seconds)
 
     async def hear(self, samples: Samples, language: str | None = None) -> Transcript:
-        """All of it at once; empty when nothing was said. Raises `SpeechError`."""
+        """Return the complete transcript; empty without speech. Raises `SpeechError`."""
         async with aclosing(self.listen(samples, language)) as found:
             return self.transcript([part async for part in found], samples, language)
 
@@ -99,7 +99,7 @@ class Ears:
 
 
 class Mouth:
-    """Speaks texts, sentence by sentence, so that the first is heard while the next is made."""
+    """Text-to-speech by sentence, so that the first one plays while the next is synthesised."""
 
     def __init__(self, engine: Speaking, metrics: SpeechMetrics, max_waiting: int) -> None:
         self.engine, self.metrics = engine, metrics

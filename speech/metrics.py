@@ -1,4 +1,4 @@
-"""The figures of a speech service. No label and no value holds what was said."""
+"""Metrics of a speech service. No label and no value contains spoken text."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ class SpeechMetrics:
         self._duty = duty
         self.requests = Counter(
             "speech_requests_total",
-            "Requests that ended: done, failed, or left by the caller.",
+            "Ended requests: done, failed, or abandoned by the caller.",
             ["duty", "outcome"],
             registry=registry,
         )
@@ -33,19 +33,19 @@ class SpeechMetrics:
         )
         self.first = Histogram(
             "speech_first_sound_seconds",
-            "Seconds from a request to the first sound of its answer.",
+            "Seconds from a request to the first audio of its answer.",
             buckets=SECONDS,
             registry=registry,
         )
         self.factor = Histogram(
             "speech_realtime_factor",
-            "Seconds of work for each second of audio; below 1 is quicker than it is spoken.",
+            "Seconds of processing for each second of audio; below 1 is faster than real time.",
             ["duty"],
             buckets=RATIOS,
             registry=registry,
         )
         self.waiting = Gauge(
-            "speech_requests_waiting", "Requests that wait for the engine now.", registry=registry
+            "speech_requests_waiting", "Requests waiting for the engine.", registry=registry
         )
         self.resident = Gauge(
             "speech_engine_resident_bytes", "Memory of the engine's process.", registry=registry

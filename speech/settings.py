@@ -14,11 +14,12 @@ Duty = Literal["stt", "tts"]
 
 
 class Settings(TlsSettings):
-    """Read once at start. One process has one duty: it hears (`stt`) or it speaks (`tts`)."""
+    """Read once at start. One process has one task: speech-to-text (`stt`) or text-to-speech
+    (`tts`)."""
 
     model_config = SettingsConfigDict(env_prefix="SPEECH_", frozen=True)
 
-    duty: Duty = Field(description="`stt` turns speech into text, `tts` text into speech.")
+    duty: Duty = Field(description="`stt` for speech-to-text, `tts` for text-to-speech.")
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(ge=1, le=65535, description="TCP port to listen on.")
     key_files: Annotated[list[Path], Field(min_length=1)] = Field(
@@ -27,7 +28,7 @@ class Settings(TlsSettings):
     model: str = Field(
         description="Name of a speech model of the catalogue, which determines the engine."
     )
-    model_dir: Path = Field(description="Where the model files lie, a folder a model.")
+    model_dir: Path = Field(description="Directory of the model files, one folder per model.")
     catalogue: Path | None = Field(
         None, description="Path of a catalogue to use instead of Hearth's."
     )
@@ -40,13 +41,13 @@ class Settings(TlsSettings):
         2, ge=1, description="Processor threads for speech-to-text; Moonshine ignores this."
     )
     whisper_server: Path | None = Field(
-        None, description="The compiled whisper.cpp's server; without it, the one on PATH."
+        None, description="The server of whisper.cpp; without it, the one on PATH."
     )
     engine_bytes: int | None = Field(
         None,
         gt=0,
-        description="Memory of an engine above which its process is replaced by a new one, between"
-        " two requests; without it, twice what the catalogue says.",
+        description="Memory of an engine in bytes above which its process is replaced between two"
+        " requests; default: twice the value in the catalogue.",
     )
     max_audio_seconds: float = Field(
         600,
@@ -54,13 +55,15 @@ class Settings(TlsSettings):
         description="Maximum length of one recording in seconds; longer ones are refused with 413.",
     )
     max_body_bytes: int = Field(
-        26_214_400, gt=0, description="Largest request body; above it the answer is 413."
+        26_214_400,
+        gt=0,
+        description="Maximum bytes of a request body; larger ones are refused with 413.",
     )
     max_waiting: int = Field(
         8, ge=0, description="Requests that may wait for the engine; more are refused with 503."
     )
     drain_seconds: int = Field(
-        10, ge=0, description="Seconds that running work gets to end after SIGTERM."
+        10, ge=0, description="Seconds for active requests and runs to end after SIGTERM."
     )
 
     @property

@@ -36,7 +36,7 @@ def said(text: str, *, loudest: float, seconds: float) -> str:
 
 
 def sentences(text: str) -> Iterator[str]:
-    """The sentences of a text, each short enough to be spoken at once."""
+    """Yield the sentences of a text, each short enough for one synthesis."""
     for sentence in SENTENCE_END.split(text):
         rest = sentence.strip()
         while len(rest) > LONGEST_SENTENCE:

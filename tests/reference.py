@@ -41,7 +41,10 @@ SERVICES: dict[str, type[StrictSettings]] = {
 def settings() -> str:
     """Every environment variable that a part of Hearth reads."""
     lines = ["# Settings", "", HEAD]
-    lines += ["A name under one of these prefixes that is not listed stops the start.", ""]
+    lines += [
+        "A service does not start if a variable with one of these prefixes is not listed here.",
+        "",
+    ]
     for service, kind in SERVICES.items():
         lines += [
             f"## {service}",
@@ -89,9 +92,9 @@ def metrics() -> str:
     """Every metric of our services, as `/metrics` names it."""
     lines = ["# Metrics", "", HEAD]
     lines += [
-        "Each service answers `/metrics` without a key. No label holds what a user wrote. Each",
-        "also has the figures of its process: memory, processor time, open files (`process_…`),",
-        "and what Python tells of itself (`python_…`).",
+        "Each service serves `/metrics` without a key. No label contains text of users. Each also",
+        "has the metrics of its process (memory, processor time, open files: `process_…`) and of",
+        "Python (`python_…`).",
         "",
     ]
     gateway, agent, expert = CollectorRegistry(), CollectorRegistry(), CollectorRegistry()
@@ -112,8 +115,8 @@ def metrics() -> str:
             lines.append(f"| `{name}` | {family.type} | {family.documentation} |")
         lines.append("")
     lines += [
-        "Those of the expert are its launcher's, at `LLAMA_EXPERT_METRICS_PORT`. The server of",
-        "llama.cpp has its own at the expert's port (`llamacpp:…`, with its key).",
+        "The launcher of the expert serves its metrics at `LLAMA_EXPERT_METRICS_PORT`. The server",
+        "of llama.cpp serves its own at the expert's port (`llamacpp:…`, with its key).",
         "",
     ]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""What must be true before anything is started."""
+"""Checks that an instance must pass before it starts."""
 
 import errno
 import os
@@ -70,7 +70,7 @@ def check_room(root: Path) -> None:
 
 
 def disk_full(root: Path) -> DiskFull:
-    """The error that tells how full the disk of this directory is."""
+    """Return the error with the size and the free space of the disk of this directory."""
     existing = next(folder for folder in (root, *root.parents) if folder.exists())
     return DiskFull(root, free=shutil.disk_usage(existing).free, needed=NEEDED_BYTES)
 
@@ -97,7 +97,7 @@ def is_free(port: int) -> bool:
 
 
 def port_holder(port: int) -> str:
-    """Who listens there, as far as we may know: `nginx (pid 712)`."""
+    """Describe the process that listens on a port, if it is visible: `nginx (pid 712)`."""
     try:
         listening = [
             connection

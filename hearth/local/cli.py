@@ -157,7 +157,7 @@ def status_command(
 
 
 def _show_schedules(instance: Instance, status: InstanceStatus) -> None:
-    """What starts by itself, where the service that starts it answers."""
+    """Print the schedules if the agent, which starts them, is healthy."""
     if not any(one.healthy for one in status.services if one.name == PIPECATAPP):
         return
     try:

@@ -27,7 +27,7 @@ ASKED: Final = """{{ {'address': ansible_host | default(inventory_hostname),
 'port': pipecatapp_port | default(8000),
 'ca': cluster_ca_file, 'security': cluster_security, 'key': (lookup('ansible.builtin.unvault',
 cluster_secrets_file) | from_yaml).api_key, 'secrets': cluster_secrets_file} | to_json }}"""
-"""Ansible opens its own vault: the key never lies in a file or on a command line."""
+"""Ansible decrypts its vault itself: the key is never in a file or on a command line."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Cluster:
 
 
 def _unreadable(inventory: Path, printed: str) -> LocalError:
-    """Return the error for an inventory of which Ansible told nothing but what it printed."""
+    """Return the error for an inventory for which Ansible failed, with its output."""
     if "no vault secrets found" in printed:
         return SecretsClosed(inventory, "their password is not known here")
     if "Decryption failed" in printed:
@@ -101,7 +101,8 @@ def _answers(url: str, ca: Path | None) -> bool:
 
 
 def _ask_ansible(inventory: Path, settings: Settings) -> Mapping[str, Mapping[str, str]]:
-    """Machine -> what Ansible makes of its variables; it asks for the vault's password itself."""
+    """Return machine -> its variables, as evaluated by Ansible, which asks for the vault's
+    password."""
     ansible = Path(sys.executable).parent / "ansible"
     if not ansible.exists():
         raise ClusterUnknown("an inventory is read by Ansible, which is not installed here")

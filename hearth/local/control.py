@@ -19,7 +19,7 @@ from hearth.service.names import expert_service
 from hearth.service.settings import SettingsError
 
 LONGEST_FOLDER: Final = 80
-"""Characters of a folder for a socket: the kernel takes 107 for the whole path."""
+"""Maximum characters of the folder of a socket: the kernel permits 107 for the whole path."""
 
 Handler = Callable[[Request], Awaitable[None]]
 """Carries out a request. Raises `LocalError`, `ModelError` or `SettingsError`."""
@@ -48,7 +48,8 @@ class Controller:
             await self._serve(request.name, self._experts)
 
     async def _serve(self, name: str, experts: ExpertPlan) -> None:
-        """Let the expert try the model `name` first. The choice is kept when it is healthy."""
+        """Restart the expert with the model `name` first. The choice is stored when it is
+        healthy."""
         state, catalogue = experts.options.state, experts.catalogue
         choice = with_model(name, state, catalogue)
         models = [catalogue[one] for one in choice.models]
@@ -90,7 +91,7 @@ async def serving(handle: Handler) -> AsyncIterator[Path]:
 async def _answer(
     handle: Handler, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
-    # Who asks may be the service that is restarted: then nobody reads the reply.
+    # The client may be the service that is restarted; then nothing reads the reply.
     with suppress(ConnectionError):
         try:
             reply = await _reply(handle, await reader.readline())

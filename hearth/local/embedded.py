@@ -30,20 +30,20 @@ from hearth.service.state import replace_file
 
 HOST = "127.0.0.1"
 SLOTS = 4
-"""How many callers the embedded expert serves at once."""
+"""Requests that the expert processes at the same time."""
 
 LOAD_SECONDS = 900.0
-"""A large model on a slow disk takes long; the expert may have to try each of its list."""
+"""Loading a large model from a slow disk takes long, and the expert may try several models."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What an instance shall run, and what is worth saying once it does."""
+    """The services that an instance runs, and hints to print once it runs."""
 
     services: list[Service]
     hints: tuple[str, ...] = ()
     experts: "ExpertPlan | None" = None
-    """How its expert is run with another model; None where there is no expert."""
+    """How the expert is restarted with another model; None without an expert."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class ExpertPlan:
     options: Options
     catalogue: Catalogue
     people: Mapping[str, str]
-    """What people set for the services."""
+    """Settings for the services that the user has set."""
 
     def service(self, models: Sequence[Model]) -> Service:
         """The expert that tries `models`, best first. Raises `SettingsError`."""
@@ -124,7 +124,7 @@ def _expert(options: Options, models: Sequence[Model]) -> Service:
 
 
 def _instances(options: Options, model: Model) -> list[dict[str, Any]]:
-    """The servers behind the gateway; the expert is named for its first model."""
+    """Return the servers behind the gateway; the expert has the name of its first model."""
     state = options.state
     return [
         {
@@ -196,5 +196,5 @@ def _agent(options: Options, model: Model) -> Service:
 
 
 def _module(package: str) -> tuple[str, ...]:
-    # -P: what lies in the folder where the service runs must not be imported in place of ours.
+    # -P: modules in the working directory must not replace ours.
     return (sys.executable, "-P", "-m", package)

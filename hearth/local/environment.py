@@ -1,4 +1,4 @@
-"""What the embedded mode takes from its environment, and what it hands on to its children."""
+"""The environment of local mode: variables that it reads, and those that its services inherit."""
 
 import os
 import shlex
@@ -12,7 +12,7 @@ from hearth.service.settings import SettingsError
 OF_SERVICES = ("MOE_GATEWAY_", "PIPECATAPP_", "LLAMA_EXPERT_", "SPEECH_")
 OUR_PREFIXES = ("HEARTH_", *OF_SERVICES)
 PEOPLES = ("PIPECATAPP_MODEL_ROLES",)
-"""What `hearth up` tells a service itself and people may tell otherwise."""
+"""Settings that `hearth up` passes to a service and that users may override."""
 LOOPBACK = ("127.0.0.1", "localhost")
 
 
@@ -32,8 +32,8 @@ def child_environment(own: Mapping[str, str]) -> dict[str, str]:
 
 
 def settings_of_people(path: Path) -> dict[str, str]:
-    """What the file says for the services: a line is `NAME=VALUE`, empty, or begins with `#`. Empty
-    where there is no file. Raises `SettingsError`.
+    """Read settings for services from a file of lines `NAME=VALUE`, empty lines and comments (`#`).
+    Returns an empty dictionary if the file does not exist. Raises `SettingsError`.
     """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()

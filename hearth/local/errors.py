@@ -1,4 +1,4 @@
-"""What can keep an instance from running on this machine.
+"""Errors that prevent an instance from running on this machine.
 
 LocalError
 ├── StateError
@@ -19,8 +19,8 @@ LocalError
     ├── NotReplaced      a service did not become healthy in place of another
     └── ServiceGaveUp    a service ended again and again
 
-Every message is one sentence with its remedy: it is all that a person sees. What can go wrong with
-a model's file is told by `hearth.models.errors`.
+Every message is one sentence with its remedy, because it is all that a user sees. Errors of model
+files are in `hearth.models.errors`.
 """
 
 from collections.abc import Sequence

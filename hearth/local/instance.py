@@ -64,10 +64,10 @@ async def supervise(
     patience: Patience,
     experts: ExpertPlan | None = None,
 ) -> bool:
-    """Run the services until a signal asks to stop; whether all of them were ever healthy.
+    """Run the services until a signal; returns whether all of them were healthy at some time.
 
-    `experts` is how the expert is run with another model. The first of SIGINT, SIGTERM and SIGHUP
-    stops gracefully, the next at once.
+    `experts` describes how the expert is restarted with another model. The first SIGINT, SIGTERM or
+    SIGHUP stops gracefully, the second immediately.
     """
     stop, loop = StopRequest(), asyncio.get_running_loop()
     for number in STOP_SIGNALS:

@@ -1,4 +1,4 @@
-"""What the user asked of `hearth up`: the settings, overruled by the command's options."""
+"""The options of `hearth up`: the settings, overridden by the options of the command."""
 
 import shlex
 from collections.abc import Mapping
@@ -46,7 +46,7 @@ class Options:
         engine: Engine | None = None,
         speech: bool | None = None,
     ) -> Self:
-        """The settings, except where an option was given."""
+        """Return the settings, overridden by the given options."""
         usual = settings.state_dir
         root = state_dir.expanduser().absolute() if state_dir is not None else usual
         return cls(

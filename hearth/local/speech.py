@@ -102,7 +102,7 @@ def _service(options: Options, name: str, duty: str) -> Service:
         "SPEECH_KEY_FILES": json.dumps([str(state.service_key_file), str(state.key_file)]),
         "SPEECH_MODEL": options.speech_models[name],
         "SPEECH_MODEL_DIR": str(state.models),
-        # The heap of a thread that ended is kept; with one for each, memory grows by the session.
+        # The heap of an ended thread is not freed; with one per thread, memory grows by session.
         "MALLOC_ARENA_MAX": "2",
     }
     if options.speech_language:

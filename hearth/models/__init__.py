@@ -1,1 +1,1 @@
-"""The model catalogue: what can be run, where it comes from, what it needs, what is here."""
+"""The model catalogue and the store: known models, their sources and needs, installed files."""

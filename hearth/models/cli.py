@@ -165,7 +165,7 @@ def _table(rows: list[dict[str, Any]]) -> Table:
 
 
 def _where(row: dict[str, Any]) -> str:
-    """What a person wants to know of a model at a glance."""
+    """Return the state of a model in a few words: in use, pulled, or whether it fits."""
     if row["in_use"]:
         return "in use" if row["installed"] else "in use, not pulled"
     if row["installed"]:

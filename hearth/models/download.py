@@ -1,8 +1,8 @@
 """Fetch a file over HTTP so that a broken connection, or a broken evening, loses nothing.
 
-What has come so far lies in `<file>.part`; beside it, in `<file>.part.json`, the entity tag of the
-version it belongs to. The rest is asked for with `Range` and `If-Range` (RFC 9110, sections 13.1.5
-and 14.2), so a file that changed at its source comes whole and is never mixed.
+The bytes received so far are in `<file>.part`; `<file>.part.json` has the entity tag of the version
+that they belong to. The rest is requested with `Range` and `If-Range` (RFC 9110, sections 13.1.5
+and 14.2), so a file that changed at its source is downloaded again as a whole.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class Interrupted(Exception):
-    """The source cannot go on now; it may later."""
+    """The source cannot continue now, but may later."""
 
 
 class Partial(BaseModel):
@@ -56,10 +56,10 @@ class Download:
         return self.part.stat().st_size if self._etag() and self.part.exists() else 0
 
     def run(self, progress: Progress, need_room: Callable[[int], None]) -> Path:
-        """Download until the file is whole; its path. The content is not checked here.
+        """Download the complete file and return its path. The content is not verified here.
 
-        Raises `SourceUnreachable` when tries in a row brought nothing, `SourceGone` when the source
-        refuses; `need_room` is asked as soon as the source tells the length.
+        Raises `SourceUnreachable` after several attempts without progress, `SourceGone` if the
+        source refuses. `need_room` is called with the length as soon as it is known.
         """
         failures = 0
         hooks = {"request": [_refuse_unsafe]}

@@ -1,4 +1,4 @@
-"""What is known of each engine that can serve a model, as facts that the contract test checks."""
+"""Properties of each engine that can serve a model; the contract test checks them."""
 
 from dataclasses import dataclass
 
@@ -21,13 +21,13 @@ class EngineFacts:
     """Whether it works on several requests at the same time; else they wait for each other."""
 
     shows_slots: bool
-    """Whether `/slots` tells which requests it works on."""
+    """Whether `/slots` lists the active requests."""
 
     json_schema: bool
     """Whether a `response_format` of type `json_schema` constrains the output."""
 
     stream_usage: bool
-    """Whether a stream ends with its token counts when `stream_options` asks for them."""
+    """Whether a stream ends with token counts if `stream_options` requests them."""
 
 
 LLAMA_CPP = EngineFacts(
@@ -50,5 +50,6 @@ def stops_unary(engine: Engine) -> bool:
 
 
 def slots_of(engine: Engine, wanted: int) -> int:
-    """How many callers the engine really answers at once when it is given that many slots."""
+    """Return how many requests the engine processes concurrently if it is configured for
+    `wanted`."""
     return wanted if ENGINES[engine].at_once else 1

@@ -1,4 +1,4 @@
-"""What can go wrong between the catalogue and a model file that may be used.
+"""Errors of the catalogue, and of downloading and verifying model files.
 
 ModelError
 ├── CatalogueInvalid       models.yaml does not say what it must

@@ -1,4 +1,4 @@
-"""What a model can do on this machine, as `hearth models eval` has measured it."""
+"""Abilities of a model on this machine, as measured by `hearth models eval`."""
 
 from collections.abc import Mapping
 from datetime import datetime

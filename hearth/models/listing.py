@@ -1,4 +1,4 @@
-"""What is shown of each model of the catalogue: its facts, and whether it is here and fits."""
+"""The rows of `hearth models list`: properties of each model, its state and whether it fits."""
 
 from typing import Any
 

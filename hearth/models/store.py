@@ -1,7 +1,8 @@
-"""Where model files lie, and how it is known that they are the right ones.
+"""The store of verified model files.
 
-`<root>/<name>/<file>` is there only after its sha256 was checked. Beside it lies a stamp of that
-check: as long as size and time of the file are those of the stamp, it is not read again.
+`<root>/<name>/<file>` exists only after its sha256 was verified. A stamp in the same folder records
+the verification: while size and time of the file equal those of the stamp, the file is not read
+again.
 """
 
 import fcntl
@@ -13,13 +14,14 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
+from hearth.files import write_atomic
 from hearth.models.catalogue import Pinned
 from hearth.models.errors import DiskFull, ModelDamaged, ModelMissing
 from hearth.models.progress import Progress, Silent
 
 READ_BYTES = 1 << 20
 SPARE_BYTES = 64 << 20
-"""What a pull leaves free on the disk."""
+"""Free disk space that a pull leaves."""
 
 
 class Stamp(BaseModel):
@@ -31,9 +33,9 @@ class Stamp(BaseModel):
 
 
 class ModelStore:
-    """The model files of one instance, a folder a model. Nothing is created by naming it.
+    """The model files of one instance, one folder per model. Naming it creates nothing.
 
-    What is kept is a `Model`, or one file of a `SpeechModel`.
+    An entry is a `Model`, or one file of a `SpeechModel`.
     """
 
     def __init__(self, root: Path) -> None:
@@ -44,7 +46,7 @@ class ModelStore:
         return self.root / model.name
 
     def path(self, model: Pinned) -> Path:
-        """Where the verified file lies, or will lie."""
+        """Return the path of the verified file, also if it is not installed yet."""
         return self.folder(model) / model.file
 
     def installed(self, model: Pinned) -> bool:
@@ -61,8 +63,8 @@ class ModelStore:
     def verify(self, model: Pinned, progress: Progress | None = None) -> Path:
         """Read the whole file, compare its sha256, renew its stamp.
 
-        Raises `ModelMissing` or `ModelDamaged`. A file that somebody laid there by hand is as
-        good as a pulled one, once it has passed.
+        Raises `ModelMissing` or `ModelDamaged`. A file that was copied there by hand is accepted
+        once it is verified.
         """
         path = self.path(model)
         if not path.is_file():
@@ -78,10 +80,10 @@ class ModelStore:
         return self.path(model) if self.installed(model) else self.verify(model, progress)
 
     def place(self, model: Pinned, fetched: Path, progress: Progress) -> Path:
-        """Check a fetched file and move it to its final path in one step.
+        """Verify a downloaded file and move it to its final path atomically.
 
-        `fetched` lies on the same file system (see `folder`). A damaged one is deleted, so that
-        the next pull does not build on it; `ModelDamaged` says so.
+        `fetched` is on the same file system (see `folder`). A damaged file is deleted, so that the
+        next pull does not continue it, and `ModelDamaged` is raised.
         """
         if sha256_of(fetched, progress) != model.sha256:
             fetched.unlink()
@@ -92,7 +94,7 @@ class ModelStore:
         return path
 
     def remove(self, model: Pinned) -> bool:
-        """Delete the file and everything beside it; whether there was anything."""
+        """Delete the file and its stamp and partial downloads; returns whether there were any."""
         if not self.folder(model).is_dir():
             return False
         with self.locked(model, Silent()):
@@ -108,7 +110,7 @@ class ModelStore:
 
     @contextmanager
     def locked(self, model: Pinned, progress: Progress) -> Iterator[None]:
-        """Hold the folder of a model, so that two pulls of it come one after the other."""
+        """Lock the folder of a model, so that two pulls of it run one after the other."""
         self.root.mkdir(parents=True, exist_ok=True)
         with (self.root / f".{model.name}.lock").open("ab") as lock:
             try:
@@ -125,7 +127,7 @@ class ModelStore:
     def _write_stamp(self, model: Pinned, path: Path) -> None:
         found = path.stat()
         stamp = Stamp(sha256=model.sha256, size=found.st_size, mtime_ns=found.st_mtime_ns)
-        self._stamp_path(model).write_text(stamp.model_dump_json(), encoding="utf-8")
+        write_atomic(self._stamp_path(model), stamp.model_dump_json())
 
 
 def sha256_of(path: Path, progress: Progress) -> str:

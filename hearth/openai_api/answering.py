@@ -13,7 +13,7 @@ from hearth.openai_api.sse import sse_event
 
 
 class Answering:
-    """The caller's connection, as ASGI and uvicorn give it."""
+    """The caller's connection through ASGI and uvicorn."""
 
     def __init__(self, receive: Receive, send: Send) -> None:
         self._receive, self._send = receive, send
@@ -63,7 +63,7 @@ class Answering:
         await self._send({"type": "http.response.body", "body": b""})
 
     async def fail(self, data: Any, *, stream: bool | None) -> None:
-        """Say something that is no answer, and end as if it were one."""
+        """Send data that is not a valid answer, and end the response normally."""
         if stream:
             await self.event(data)
             await self.end()
@@ -87,7 +87,7 @@ class Answering:
             await asyncio.sleep(0.001)
 
     async def half_close(self, *, begun: bool | None) -> None:
-        """End what this side sends, but not what it hears."""
+        """Close the sending side of the connection only."""
         if not begun:
             await self.begin_whole()
         self._transport.write_eof()
@@ -102,9 +102,9 @@ class Answering:
         await self._send({"type": "http.response.body", "body": body, "more_body": True})
 
     async def cut(self, *, reset: bool) -> None:
-        """Close the connection in mid-answer: by a TCP reset, or just so.
+        """Close the connection during the answer, with a TCP reset if `reset`.
 
-        ASGI has no word for that, so this asks uvicorn's request for its transport.
+        ASGI does not support this, so the transport is taken from uvicorn's request.
         """
         transport = self._transport
         if reset:

@@ -13,11 +13,10 @@ Json = dict[str, Any]
 
 
 class Assembler:
-    """Adds chunks up, of chat and of plain completions; fields that we do not know survive.
+    """Assembles the chunks of a chat or a plain completion; unknown fields are kept.
 
-    Texts, tool-call arguments, sound and lists are joined; of everything else the last value that
-    says something stands. Fields that OpenAI's document requires, though they may be null, are
-    there.
+    Texts, tool-call arguments, audio and lists are joined; of all other fields the last value that
+    is not null is used. Fields that OpenAI's document requires are always present, even if null.
     """
 
     def __init__(self, shared: int = 1) -> None:
@@ -28,7 +27,7 @@ class Assembler:
         self._choices: dict[int, Json] = {}
 
     def tokens(self) -> int:
-        """About how many have come: servers send each in a chunk, after one with the role."""
+        """Estimate the received tokens: servers send one per chunk, after a chunk with the role."""
         return self._chunks - 1
 
     def add(self, chunk: Mapping[str, Any]) -> None:
@@ -81,7 +80,7 @@ def _add_delta(message: Json, delta: Json) -> None:
 
 
 def _joined_audio(old: Json, new: Json) -> Json:
-    """Sound comes in pieces that are base64 each, its words beside them."""
+    """Join audio, whose chunks are encoded in base64 separately, and its transcript."""
     both = {
         name: old[name] + new[name]
         for name in ("data", "transcript")
@@ -109,7 +108,7 @@ _JOINED: Final[Mapping[str, Callable[[Json, Json], Json]]] = {
 
 
 def _add_call(calls: list[Json], piece: Json) -> None:
-    """Pieces belong to the call with their `index`; without one, an `id` begins the next call."""
+    """Add a chunk to the call with its `index`; without one, an `id` starts the next call."""
     last = len(calls) if piece.get("id") or not calls else len(calls) - 1
     place = {call["index"]: call for call in calls}
     index = piece.get("index", last)

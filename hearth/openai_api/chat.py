@@ -1,6 +1,6 @@
-"""Requests and answers of `POST /v1/chat/completions`, as they look on the wire.
+"""Requests and answers of `POST /v1/chat/completions` as JSON objects.
 
-Fields that we do not know are kept and passed on: servers and clients add their own.
+Unknown fields are kept and passed on: servers and clients add their own.
 """
 
 from typing import Any, Literal
@@ -11,12 +11,12 @@ Role = Literal["system", "developer", "user", "assistant", "tool"]
 
 
 class Wire(BaseModel):
-    """What both sides may extend."""
+    """A message of the protocol; both sides may add fields."""
 
     model_config = ConfigDict(extra="allow")
 
     def body(self) -> dict[str, Any]:
-        """The JSON object to send: without the fields that say nothing."""
+        """Return the JSON object to send, without empty fields."""
         return self.model_dump(mode="json", exclude_none=True)
 
 
@@ -28,7 +28,7 @@ class FunctionCall(Wire):
 
 
 class ToolCall(Wire):
-    """One call that a model asks for; the answer to it names its `id`."""
+    """A tool call that a model requests; the answer refers to its `id`."""
 
     id: str
     type: Literal["function"] = "function"
@@ -36,7 +36,7 @@ class ToolCall(Wire):
 
 
 class Function(Wire):
-    """What a model may call; `parameters` is a JSON Schema."""
+    """A function that a model may call; `parameters` is a JSON Schema."""
 
     name: str
     description: str = ""
@@ -70,13 +70,13 @@ class Message(Wire):
 
 
 class StreamOptions(Wire):
-    """`include_usage` asks for one more chunk, without choices, that carries the usage."""
+    """`include_usage` requests one more chunk, without choices, with the usage."""
 
     include_usage: bool | None = None
 
 
 class ChatRequest(Wire):
-    """What a caller asks; every field that is not named here is passed on."""
+    """A chat request; fields that are not declared here are kept and passed on."""
 
     model: str
     messages: list[Message]
@@ -89,7 +89,7 @@ class ChatRequest(Wire):
 
     @property
     def last_text(self) -> str:
-        """The text of the last message, whoever wrote it."""
+        """The text of the last message, of any role."""
         return self.messages[-1].text if self.messages else ""
 
     @property
@@ -99,7 +99,7 @@ class ChatRequest(Wire):
 
 
 class Usage(Wire):
-    """Tokens that one request used."""
+    """The tokens of one request."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -107,14 +107,14 @@ class Usage(Wire):
 
 
 class FunctionDelta(Wire):
-    """A piece of a function call: the name comes once, the arguments in pieces."""
+    """A part of a function call: the name is sent once, the arguments in parts."""
 
     name: str | None = None
     arguments: str | None = None
 
 
 class ToolCallDelta(Wire):
-    """A piece of the tool call number `index`; its `id` comes with the first piece."""
+    """A part of the tool call number `index`; its `id` is in the first part."""
 
     index: int
     id: str | None = None
@@ -123,7 +123,7 @@ class ToolCallDelta(Wire):
 
 
 class Delta(Wire):
-    """What one chunk adds to the message."""
+    """The addition of one chunk to the message."""
 
     role: Role | None = None
     content: str | None = None

@@ -1,4 +1,4 @@
-"""Talk to one OpenAI-compatible server. No retries: who calls decides what may be asked twice."""
+"""Client of one OpenAI-compatible server. It never retries: the caller decides what to repeat."""
 
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -32,9 +32,9 @@ class ChunkStream:
         self._answer = answer
 
     async def __aiter__(self) -> AsyncIterator[Chunk]:
-        """The chunks as they come.
+        """Yield the chunks as they arrive.
 
-        Raises `ModelLost` when the stream breaks, carries an error, or ends without `[DONE]`.
+        Raises `ModelLost` if the stream breaks, contains an error, or ends without `[DONE]`.
         """
         reader = SseReader()
         try:
@@ -49,10 +49,10 @@ class ChunkStream:
 
 
 class ModelClient:
-    """The server at `base_url`, such as `http://127.0.0.1:8080/v1`. Use it as a context manager.
+    """A client of the server at `base_url`, such as `http://127.0.0.1:8080/v1`; a context manager.
 
-    A server that moves is given as a function that tells where it is now, or None while nobody
-    knows. `tls` says whom to trust where it speaks TLS.
+    For a server whose address changes, `base_url` is a function that returns the current address,
+    or None if it is unknown. `tls` defines the trusted certificates.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class ModelClient:
 
     @property
     def base_url(self) -> str:
-        """Where the server is now. Raises `ModelUnavailable` while nobody knows."""
+        """The current address. Raises `ModelUnavailable` if it is unknown."""
         found = self._where if isinstance(self._where, str) else self._where()
         if found is None:
             raise ModelUnavailable("No healthy server is known.")
@@ -93,7 +93,7 @@ class ModelClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close every connection; answers that still come break off."""
+        """Close every connection; active answers are interrupted."""
         await self._http.aclose()
 
     @asynccontextmanager
@@ -119,9 +119,9 @@ class ModelClient:
     async def complete(
         self, request: ChatRequest, *, headers: Mapping[str, str] | None = None
     ) -> Completion:
-        """Ask for the whole answer at once.
+        """Request the complete answer.
 
-        Raises `ModelUnavailable`, `ModelRefused`, or `ModelLost` when what came is no answer.
+        Raises `ModelUnavailable`, `ModelRefused`, or `ModelLost` if the response is not valid.
         """
         call = self._http.build_request(
             "POST",
@@ -205,5 +205,5 @@ def _decoded(data: bytes) -> Any:
 
 
 def _reason(error: Exception) -> str:
-    """Transport errors are often wordless; their class then says what happened."""
+    """Return the error's text; transport errors without a text are described by their class."""
     return str(error) or type(error).__name__

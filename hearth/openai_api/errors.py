@@ -1,9 +1,9 @@
-"""Errors: the body that OpenAI clients show to people, and what our client raises.
+"""Errors: the body for OpenAI clients, and the exceptions of our client.
 
 ModelError
-  + ModelUnavailable   it did not begin to answer
-  + ModelRefused       it understood the request and said no
-  + ModelLost          it broke off in the middle
+  + ModelUnavailable   the answer did not begin
+  + ModelRefused       the server refused the request
+  + ModelLost          the answer was interrupted
 """
 
 from typing import Any
@@ -15,18 +15,18 @@ from hearth.service.error_body import error_body
 def error_event(
     message: str, *, type: str, code: str | None = None, param: str | None = None
 ) -> bytes:
-    """The same error as the last event of a stream that has begun; no `[DONE]` follows it."""
+    """Return the error as the last event of a stream that has begun; no `[DONE]` follows it."""
     return sse_event(error_body(message, type=type, code=code, param=param))
 
 
 class ModelError(Exception):
-    """A model server gave no answer. The subclass says how far it came."""
+    """A model server gave no answer; the subclass states at which stage."""
 
 
 class ModelUnavailable(ModelError):
-    """Nothing was answered, so asking again, later or elsewhere, is safe.
+    """The answer did not begin, so a retry, later or at another server, is safe.
 
-    `status` is the HTTP status, or None when no connection or no answer came.
+    `status` is the HTTP status, or None without a connection or response.
     """
 
     def __init__(self, message: str, *, status: int | None = None) -> None:
@@ -37,7 +37,7 @@ class ModelUnavailable(ModelError):
 class ModelRefused(ModelError):
     """Change the request: the same one will be refused again (429: wait first).
 
-    `status` is the HTTP status, `body` the decoded error body, or the text when it is no JSON.
+    `status` is the HTTP status, `body` the decoded error body, or its text if it is not JSON.
     """
 
     def __init__(self, status: int, body: Any) -> None:
@@ -46,7 +46,7 @@ class ModelRefused(ModelError):
 
 
 class ModelLost(ModelError):
-    """The answer broke off; what came so far is incomplete. Ask again from the start."""
+    """The answer was interrupted and is incomplete. Repeat the whole request."""
 
 
 def message_of(body: Any) -> str:

@@ -5,10 +5,10 @@ from typing import Any
 
 
 def read_json(text: str | bytes) -> Any:
-    """The value; raises `ValueError`.
+    """Parse JSON; raises `ValueError`.
 
-    A model that cuts an emoji writes half a character (a lone surrogate), which nobody could be
-    sent again: it becomes a question mark.
+    A model that splits an emoji writes half a character (a lone surrogate), which cannot be sent to
+    anyone: it is replaced by a question mark.
     """
     try:
         found = json.loads(text)

@@ -1,8 +1,8 @@
-"""`python -m hearth.openai_api.scripted RULES`: a scripted model server as a process of its own.
+"""`python -m hearth.openai_api.scripted RULES`: a scripted model server in a separate process.
 
-The end-to-end test of a cluster registers it as an expert, so that what "the model" asks for is
+The end-to-end test of a cluster registers it as an expert, so that the requests of "the model" are
 known. RULES is a JSON file: a list of `{"when": WORDS, "say": TEXT}`, of `{"when": WORDS, "call":
-TOOL, "arguments": {…}}`, and of `{"when_role": "tool", …}` for the answer that follows a result.
+TOOL, "arguments": {…}}`, and of `{"when_role": "tool", …}` for the answer after a result.
 """
 
 from ipaddress import IPv4Address
@@ -40,7 +40,7 @@ class WrittenRule(BaseModel):
 
     @property
     def match(self) -> Match:
-        """What chooses the rule: words of the last message, or who sent it."""
+        """The condition of the rule: words of the last message, or its role."""
         if self.when is not None:
             return self.when
         return self._is_last_role

@@ -1,4 +1,4 @@
-"""What a scripted model shall answer: rules, and the chunks that an answer is made of."""
+"""Rules for the answers of a scripted model, and the chunks of an answer."""
 
 import json
 import re
@@ -17,9 +17,10 @@ Json = dict[str, Any]
 Break = Literal[
     "reset", "close", "error", "malformed", "hang", "half-closed", "huge-line", "endless"
 ]
-"""How an answer breaks off: a TCP reset; the connection closed without the end of the body; an
-error event and a clean end; an event that is no JSON, then a clean end; silence; silence after the
-end of what this side sends; a line without end; words without end."""
+"""How an answer fails: a TCP reset; the connection closed before the end of the body; an error
+event and a clean end; an event that is not valid JSON, then a clean end; no more data; no more
+data after this side has closed its half of the connection; a line without end; tokens without
+end."""
 
 ARGUMENT_PIECE: Final = 8
 CREATED: Final = 1_790_000_000
@@ -35,7 +36,7 @@ class Script:
     wait: float = 0.0
     pause: float = 0.0
     held: threading.Event | None = None
-    """What comes after the first `held_after` words is not said before this is set."""
+    """If set, the words after the first `held_after` ones are sent only after this event."""
     held_after: int = 0
     finish: str | None = None
     status: int = 200
@@ -70,10 +71,10 @@ class Rule:
         thoughts: str = "",
         finish: str | None = None,
     ) -> Self:
-        """Answer with a text, word by word; `thoughts` come first, as `reasoning_content`.
+        """Answer with a text, word by word, after `thoughts` as `reasoning_content`.
 
-        `held`: not before the test sets it, so that it can look meanwhile, however slow it is; the
-        first `held_after` words are said before.
+        `held`: an event that the test sets to continue, so that it can check the state meanwhile;
+        the first `held_after` words are sent before.
         """
         words, before = words_of(text), words_of(thoughts)
         script = Script(
@@ -86,7 +87,7 @@ class Rule:
         return self.call_tools((name, arguments), text=text, wait=wait)
 
     def call_tools(self, *calls: Call, text: str = "", wait: float = 0.0) -> Self:
-        """Ask for several tool calls at once."""
+        """Request several tool calls in one answer."""
         return self._add(Script(words_of(text), calls=calls, wait=wait))
 
     def refuse(
@@ -111,7 +112,7 @@ class Rule:
         headers: dict[str, str] | None = None,
         held: threading.Event | None = None,
     ) -> Self:
-        """Answer with these very bytes, whatever was asked."""
+        """Answer every request with exactly these bytes."""
         headers = {"content-type": "application/json", **(headers or {})}
         return self._add(Script(status=status, body=body, headers=headers, held=held))
 
@@ -129,7 +130,7 @@ class Rule:
         return self._add(script)
 
     def hang(self, text: str = "", *, after: int = 0) -> Self:
-        """Say `after` words of the text, then nothing more, with the connection open."""
+        """Send `after` words of the text, then nothing more, with the connection open."""
         return self.lose(text, after=after, how="hang")
 
     def fits(self, request: ChatRequest) -> bool:
@@ -157,7 +158,7 @@ class Piece:
 
 
 def pieces(script: Script, request: ChatRequest, answer_id: str) -> Iterator[Piece]:
-    """The chunks of a chat answer in order, without usage; several choices come in turns."""
+    """Yield the chunks of a chat answer in order, without usage; several choices alternate."""
     extra = request.model_extra or {}
     frame = {"id": answer_id, "object": "chat.completion.chunk", "created": CREATED}
     frame["model"] = request.model

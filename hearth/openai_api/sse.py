@@ -24,10 +24,10 @@ class SseEvent:
 
 
 class SseReader:
-    """Makes events of bytes that come in pieces of any size.
+    """Parses events from bytes that arrive in chunks of any size.
 
-    An event counts once its blank line is there; what follows the last blank line is dropped at
-    the end of the stream, as the standard asks.
+    An event is complete when its blank line has arrived; data after the last blank line is
+    discarded at the end of the stream, as the standard requires.
     """
 
     def __init__(self, *, max_event_bytes: int = MAX_EVENT_BYTES) -> None:

@@ -5,9 +5,9 @@
     model.when("snow").say("Take a coat.", pause=0.01)
     address = serve(model.app)
 
-The last message of a request chooses the rule: its text contains the words, or the function says
-yes; the first rule that fits. A rule gives its answers in order, and its last one for ever after.
-Without a rule, the model repeats what the user said last.
+The rule is selected by the last message of a request: its text contains the words, or the function
+returns true; the first matching rule is used. A rule gives its answers in order, and then repeats
+its last one. Without a rule, the model repeats the last message of the user.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ Json = dict[str, Any]
 
 @dataclass
 class Received:
-    """One request as it came, and what became of it. Times are `time.monotonic()`."""
+    """One received request and its outcome. Times are `time.monotonic()`."""
 
     path: str
     headers: dict[str, str]
@@ -59,12 +59,11 @@ class Received:
 
 class ScriptedModel:
     """Serves `/v1/chat/completions`, `/v1/completions`, `/v1/embeddings`, `/v1/rerank`,
-    `/v1/models`, `/health`, `/metrics` and `/slots` the way llama-server does: no status line
-    before the first word, a queue in front of its slots, and each request's prompt and answer
-    counted in words.
+    `/v1/models`, `/health`, `/metrics` and `/slots` like llama-server: no status line before the
+    first word, a queue in front of its slots, and prompts and answers counted in words.
 
-    `key`: what `/v1` demands as Bearer key. `stops_unary=False` plays a server that goes on working
-    when the caller of a request without `stream` hangs up. `names` are the ids of its models.
+    `key`: the Bearer key that `/v1` requires. `stops_unary=False` is a server that continues
+    when the caller of a request without `stream` disconnects. `names` are the ids of its models.
     """
 
     def __init__(
@@ -103,7 +102,7 @@ class ScriptedModel:
         return self._count("aborted")
 
     def wait_until(self, happened: Callable[["ScriptedModel"], bool], timeout: float = 60) -> None:
-        """Block until the condition holds; it is looked at after each change.
+        """Block until the condition holds; it is checked after each change.
 
         Raises `TimeoutError` with the requests so far. In async code use `asyncio.to_thread`.
         """
@@ -177,7 +176,7 @@ class ScriptedModel:
     async def _speak(
         self, request: ChatRequest, script: Script, received: Received, answer: "Answering"
     ) -> bool:
-        """Say the words; tells whether the script wants the answer broken off here."""
+        """Send the words; returns whether the script interrupts the answer here."""
         whole, said, answer_id = Assembler(), 0, f"chatcmpl-{len(self.requests)}"
         for piece in _PIECES[received.path](script, request, answer_id):
             if script.pause and said and piece.word:
@@ -303,7 +302,7 @@ class ScriptedModel:
 
 
 async def _let_go(script: Script) -> None:
-    """Wait until the test lets the script go on."""
+    """Wait until the test lets the script continue."""
     while script.held and not await asyncio.to_thread(script.held.wait, LOOK_SECONDS):
         pass  # A longer wait would keep its thread when the caller hangs up.
 
@@ -321,7 +320,7 @@ _PIECES: dict[str, Callable[[Script, ChatRequest, str], Iterator[Piece]]] = {
 
 
 def _request(body: Any) -> ChatRequest:
-    """Of either endpoint: a plain prompt counts as what the user said."""
+    """Parse a request of either endpoint: a plain prompt becomes a message of the user."""
     if isinstance(body, dict) and "prompt" in body:
         body = {**body, "messages": [{"role": "user", "content": str(body["prompt"])}]}
     return ChatRequest.model_validate(body)

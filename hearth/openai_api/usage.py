@@ -1,4 +1,4 @@
-"""Look at a streamed answer while its bytes pass: its usage, and whether it came to its end."""
+"""Observe a streamed answer as its bytes pass: its usage, and whether it is complete."""
 
 import json
 import re
@@ -14,10 +14,10 @@ _TELLING: Final = re.compile(rb'"usage"\s*:\s*\{|"error"\s*:')
 _DONE: Final = DONE.encode()
 _USAGE: Final = b'"usage"'
 _MARKS: Final = (_USAGE, b'"error"', _DONE)
-"""What an event must hold to be worth a look; in a text that a model says, quotes are escaped."""
+"""Substrings of events that are parsed; in generated text, quotes are escaped."""
 _END: Final = b"data: %s\n\n" % _DONE
 _AND_END: Final = b"\n\n" + _END
-"""How nearly all streams end. Of many tokens that come at once, a search is as long as all of
+"""The end of nearly all streams. If many tokens arrive together, a search would read all of
 them."""
 
 
@@ -43,18 +43,18 @@ def count_of(usage: Any) -> TokenCount | None:
 
 
 class Bill:
-    """What one request with several answers cost, however its server tells it.
+    """Token counts of one request with several answers, for each form in which servers send them.
 
-    llama.cpp tells it for each answer, of a chat in an event without choices, of plain text beside
-    its last words (`to_json_oaicompat…` of its server); OpenAI once for all of them. So many
-    `shared` answers have one prompt together, which is read once.
+    llama.cpp reports them for each answer: of a chat in an event without choices, of plain text
+    with its last words (`to_json_oaicompat…` of its server); OpenAI once for all. `shared` answers
+    have one prompt, which is counted once.
     """
 
     def __init__(self, shared: int = 1) -> None:
         self._shared = shared
         self._apart = list[tuple[dict[str, Any], TokenCount]]()
         self._beside = dict[int, tuple[dict[str, Any], TokenCount]]()
-        """The last that was told beside each choice: some servers tell it with every word."""
+        """The last counts of each choice: some servers send them with every token."""
 
     def add(self, chunk: Mapping[str, Any]) -> bool:
         """Take an event's `usage`; False when it has no counts."""
@@ -74,7 +74,7 @@ class Bill:
 
     @property
     def count(self) -> TokenCount | None:
-        """Of all answers together; None: nothing was told."""
+        """Counts of all answers together; None without any counts."""
         counts = [count for _, count in self._told]
         if len(counts) < 2:
             return counts[0] if counts else None
@@ -83,7 +83,7 @@ class Bill:
 
     @property
     def usage(self) -> dict[str, Any] | None:
-        """The same as OpenAI would tell it."""
+        """The counts in OpenAI's format."""
         count = self.count
         if count is None or len(self._told) == 1:
             return self._told[0][0] if self._told else None
@@ -115,14 +115,15 @@ class StreamTap:
         """Bytes of events, and the largest piece of them."""
 
     def tokens(self) -> int:
-        """About how many have come: servers send each in an event, which are of about one size. It
-        is asked of answers that broke off; a count of each piece would cost every stream."""
+        """Estimate the received tokens: servers send each in an event, and events have similar
+        sizes. Used for interrupted answers only; counting each event would slow down every
+        stream."""
         if not self._sample:
             return 0
         return round(self._seen * len(_BLANK.findall(self._sample)) / len(self._sample)) - 1
 
     def feed(self, data: bytes) -> bytes:
-        """What of `data`, and of what waited, may be passed on now; may be empty.
+        """Return the complete events of the pending data and `data`; may be empty.
 
         Raises `EventTooLong` when an event has no end.
         """
@@ -147,7 +148,7 @@ class StreamTap:
         return data
 
     def _ended(self, data: bytes) -> bytes:
-        """What ends with an event; the rest waits."""
+        """Return the complete events and keep the rest."""
         end = _last_end(data)
         self._rest = data[end:]
         if len(self._rest) > MAX_EVENT_BYTES:
@@ -155,8 +156,7 @@ class StreamTap:
         return data[:end]
 
     def _read_last_usage(self, data: bytes) -> None:
-        """Of the last events of a stream that is complete, and of which all pass: looked for from
-        their end, it is found at once."""
+        """Read the usage in the last events of a complete stream. It is searched from the end."""
         at, known = data.rfind(_USAGE), self.usage
         while at >= 0 and self.usage is known:
             start = _last_end(data, 0, at)
@@ -165,7 +165,7 @@ class StreamTap:
             at = data.rfind(_USAGE, 0, start)
 
     def _without_usage(self, data: bytes, marks: Sequence[bytes]) -> bytes:
-        """Look at the marked events among these whole ones, and take out the usage chunk."""
+        """Read the marked events among these complete ones, and remove the usage chunk."""
         kept, begin = [], 0
         for start, end in _marked_events(data, marks):
             if not self._look(data[start:end]):
@@ -174,7 +174,7 @@ class StreamTap:
         return b"".join((*kept, data[begin:])) if kept else data
 
     def _look(self, event: bytes) -> bool:
-        """Whether the caller shall get this event."""
+        """Read an event; returns whether it is sent to the caller."""
         data = _data_of(event)
         if data == _DONE:
             self.done = True
@@ -194,10 +194,10 @@ class StreamTap:
 
 
 class SeveralTap(StreamTap):
-    """The same for a stream of several answers: what they cost together is told once, at the end.
+    """Reads the counts of a stream with several answers, and reports their sum once, at the end.
 
-    llama-server begins the answer to each prompt after the first one with the event `null`, at
-    which official clients break: it is taken out.
+    llama-server begins the answer to each prompt after the first one with the event `null`, which
+    official clients cannot parse: it is removed.
     """
 
     def __init__(self, shared: int, *, strip: bool) -> None:
@@ -216,7 +216,7 @@ class SeveralTap(StreamTap):
         return b"".join(self._kept(data[a:b]) for a, b in pairwise(ends))
 
     def _kept(self, event: bytes) -> bytes:
-        """What the caller gets in the place of this event."""
+        """Return the bytes that replace this event for the caller."""
         told = _data_of(event)
         if told == b"null":
             return b""
@@ -241,7 +241,7 @@ class SeveralTap(StreamTap):
 
 
 def _data_of(event: bytes) -> bytes:
-    """What an event says; nearly all have one line, for which the expression is slow."""
+    """Return the data of an event. Nearly all events have one line; the expression is slow."""
     line = event.strip(b"\r\n")
     if line.startswith(b"data:") and b"\n" not in line:
         return line[5:].removeprefix(b" ")
@@ -249,7 +249,7 @@ def _data_of(event: bytes) -> bytes:
 
 
 def _last_end(data: bytes, start: int = 0, stop: int | None = None) -> int:
-    """Where the last whole event ends that lies between these places."""
+    """Return the end of the last complete event between these positions."""
     stop = len(data) if stop is None else stop
     lf = data.rfind(b"\n\n", start, stop)
     crlf = data.rfind(b"\n\r\n", start, stop) if b"\r" in data else -1

@@ -1,1 +1,2 @@
-"""What the controller brings to the machines of a cluster: our own code, and pinned archives."""
+"""Archives that the controller copies to the machines of a cluster: Hearth's code and pinned
+files."""

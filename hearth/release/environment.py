@@ -42,7 +42,7 @@ BUILD: Final = "import sys; from hatchling.build import build_wheel; build_wheel
 COMMAND: Final = """#!/bin/sh
 exec "${0%/*}/python" -P -c 'import sys, hearth.cli; sys.argv[0] = "hearth"; hearth.cli.main()' "$@"
 """
-"""`bin/hearth`, which works wherever the environment lies."""
+"""`bin/hearth`, which works in an environment at any path."""
 MADE: Final = 315532800
 """Time of every file in an archive, in seconds: the beginning of 1980, as in wheels."""
 FORM: Final = b"2"
@@ -61,10 +61,9 @@ def stamp(root: Path) -> str:
 def build(
     root: Path, folder: Path, *, arch: str, python: str, sets: Sequence[str] = tuple(LOCKS)
 ) -> list[Path]:
-    """The archives for machines of that architecture and Python (`3.11`), ours the last of them.
+    """Return the archives for machines of that architecture and Python (`3.11`), ours last.
 
-    Those that lie in `folder` already are not made again. Raises `CommandFailed` where a wheel can
-    be had nowhere.
+    Archives that exist in `folder` are reused. Raises `CommandFailed` if a wheel is not available.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
@@ -74,7 +73,8 @@ def build(
 
 
 def _packages(root: Path, folder: Path, name: str, *, arch: str, python: str) -> Path:
-    """What others wrote. Our own code may change without a network."""
+    """Build or reuse the archive of third-party packages, so our code can change without a
+    network."""
     lock = root / LOCKS[name]
     digest = hashlib.sha256(FORM + lock.read_bytes()).hexdigest()[:12]
     archive = folder / f"packages-{name}-{digest}-{arch}-py{python}.tar.gz"
@@ -116,7 +116,7 @@ def _drafted(archive: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def _compile(tree: Path, python: str) -> None:
-    """Bytecode beside the sources, with the times that they will have when they are unpacked."""
+    """Compile bytecode next to the sources, with the times that they will have when unpacked."""
     if python != f"{sys.version_info.major}.{sys.version_info.minor}":
         return
     for path in tree.rglob("*.py"):
@@ -146,7 +146,7 @@ def _the_same_everywhere(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def _sweep(made: Iterable[Path]) -> None:
-    """Machines keep one version beside the one in use; so does the controller."""
+    """Remove old archives: as on the machines, one version is kept besides the current one."""
     for older in sorted(made, key=lambda path: path.stat().st_mtime)[:-KEPT]:
         older.unlink()
 

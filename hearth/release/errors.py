@@ -1,4 +1,4 @@
-"""What can go wrong while a release is put together.
+"""Errors of building a release.
 
 ReleaseError
 ├── CommandFailed     a program that was needed ended with an error
@@ -11,7 +11,7 @@ from difflib import get_close_matches
 
 
 class ReleaseError(Exception):
-    """Base of all errors of this package; the message says what to do."""
+    """Base of all errors of this package; the message states the remedy."""
 
 
 class CommandFailed(ReleaseError):

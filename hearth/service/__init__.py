@@ -16,8 +16,8 @@ for _name in _UNUSED:
 
 
 class _Commands(ModuleType):
-    """In the place of uvicorn's command line, which no service uses: with click and the reloader
-    1.7 MB in each. Who calls `uvicorn.run` gets it, loaded then."""
+    """A replacement of uvicorn's command line, which no service uses and which costs 1.7 MB in
+    each, with click and the reloader. `uvicorn.run` is loaded when it is used."""
 
     def __getattr__(self, name: str) -> Any:
         if name == "Server":

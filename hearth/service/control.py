@@ -45,7 +45,7 @@ def control_of(state: StateDir) -> Path | None:
 
 
 def send(path: Path, request: Request) -> None:
-    """Send a request and wait until it is carried out. Blocks; a large model takes minutes to load.
+    """Send a request and wait until it is done. Blocks; loading a large model takes minutes.
 
     Raises `ControlFailed`.
     """

@@ -36,9 +36,9 @@ class Certificate:
 
 
 class Door:
-    """Accepts on `listening` and hands TLS connections to `protocol`; renewed files are taken up.
+    """Accepts on `listening` and hands TLS connections to `protocol`; loads renewed files.
 
-    `close` ends the accepting; connections that came in stay with their protocol.
+    `close` stops accepting; accepted connections continue.
     """
 
     def __init__(
@@ -98,7 +98,8 @@ class Door:
             if written == self._loaded:
                 return
             files = self._certificate.chain, self._certificate.key
-            # What does not fit would leave the one that serves without its key.
+            # Load into a separate context first: a pair that does not match would remove the active
+            # key.
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(*files)
             self._context.load_cert_chain(*files)
         except OSError as error:
@@ -109,7 +110,7 @@ class Door:
 
 
 async def first_byte(connection: socket.socket) -> int:
-    """The first byte that comes, which stays to be read; -1 when the other side hangs up."""
+    """Return the first byte without consuming it; -1 if the connection was closed."""
     loop = asyncio.get_running_loop()
     while True:
         readable = loop.create_future()

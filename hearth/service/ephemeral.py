@@ -1,8 +1,8 @@
-"""Temporary folders that end with their process, however that ends.
+"""Temporary folders that are removed when their process ends, for any reason.
 
-A process that is killed leaves its folders behind; the next one that makes one of the same kind
-removes them. A folder is locked for as long as its process lives, so a lock that can be had is the
-sign that nobody needs the folder any more.
+A killed process leaves its folders behind; the next process that creates one of the same kind
+removes them. A folder is locked while its process lives, so a folder whose lock is free is not in
+use any more.
 """
 
 import fcntl
@@ -16,9 +16,9 @@ from pathlib import Path
 
 @contextmanager
 def scratch(kind: str, remove: Callable[[Path], object] = shutil.rmtree) -> Iterator[Path]:
-    """An empty folder for the block, where the system has temporary ones.
+    """Create an empty folder for the block, in the system's directory for temporary files.
 
-    `kind` begins its name. Those of that kind whose processes are gone are removed before.
+    Its name begins with `kind`. Folders of this kind whose processes have ended are removed first.
     """
     for left in Path(tempfile.gettempdir()).glob(f"{kind}-*"):
         if (lock := _lock(left)) is not None:
@@ -37,11 +37,11 @@ def _made(kind: str) -> tuple[Path, int]:
         folder = Path(tempfile.mkdtemp(prefix=f"{kind}-"))
         if (lock := _lock(folder)) is not None:
             return folder, lock
-        # Somebody who sweeps has come before us, and removes it.
+        # another process removes this folder right now
 
 
 def _lock(folder: Path) -> int | None:
-    """The open folder, locked; None when it is another's, in use, or gone."""
+    """Open and lock the folder; None if it belongs to another user, is in use, or is removed."""
     try:
         lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:

@@ -17,7 +17,7 @@ CODES: Final = {
     415: "unsupported_content_type",
     500: "internal_error",
 }
-"""The code of an error that no part of a service has given a more exact one."""
+"""The default code of an error for each status."""
 
 
 def error_type(status: int) -> str:

@@ -17,7 +17,7 @@ class HealthReport(BaseModel):
 
 
 class Health:
-    """The reasons why one service is not ready, kept by the parts that know them."""
+    """The reasons why one service is not ready, set by its parts."""
 
     def __init__(self, service: str, *, version: str) -> None:
         self.service, self.version = service, version
@@ -46,11 +46,11 @@ class Health:
         self.ready_again("start")
 
     def draining(self) -> None:
-        """From now on the service finishes what it has and takes nothing new."""
+        """Mark the service as finishing its active requests and accepting no new ones."""
         self.not_ready("stop", "stopping: finishing active requests")
 
     def report(self) -> HealthReport:
-        """What `/health` answers; `since` is when `ready` last changed."""
+        """Return the response of `/health`; `since` is when `ready` last changed."""
         return HealthReport(
             service=self.service,
             ready=self.ready,

@@ -1,6 +1,7 @@
 """Measure this machine: processor, memory, disk, temperature, power and graphics cards.
 
-What cannot be measured is None. The kernel's files are those of its Documentation/ABI: `powercap`
+A value that cannot be measured is None. The kernel's files are described in its
+Documentation/ABI: `powercap`
 (RAPL) for the energy of the processor, `power_supply` for a battery, `drm` and `hwmon` for cards of
 AMD. Cards of NVIDIA are measured by `nvidia-smi`.
 """
@@ -107,7 +108,8 @@ class HostMeter:
         )
 
     def _power(self, cards: Sequence[Card]) -> tuple[float | None, str]:
-        """What a battery gives, else what processor and cards take together."""
+        """Return the power in watts and its source: the battery, else processor and graphics
+        cards."""
         if (battery := battery_watts(self._system)) is not None:
             return battery, "whole machine"
         parts = {
@@ -118,7 +120,8 @@ class HostMeter:
         return _sum(known.values()), " and ".join(known)
 
     def _processor_watts(self) -> float | None:
-        """The mean since the call before; None the first time, and where nobody may read it."""
+        """Return the mean since the previous call; None at the first call, or without
+        permission."""
         now, counters = time.monotonic(), energy_counters(self._system)
         before, self._energy = self._energy, (now, counters)
         if before is None or not counters or counters.keys() != before[1].keys():
@@ -150,7 +153,7 @@ def energy_counters(system: Path) -> dict[Path, int]:
 
 
 def battery_watts(system: Path) -> float | None:
-    """What a battery gives while it is discharged."""
+    """Return the power of a discharging battery in watts, or None."""
     for battery in sorted((system / "class/power_supply").glob("BAT*")):
         microwatts = _number(battery / "power_now")
         if microwatts is not None and _text(battery / "status") == "Discharging":

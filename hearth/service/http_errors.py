@@ -43,11 +43,12 @@ FIELD_CODES: Final = {
 
 
 class Refused(HTTPException):
-    """Change the request as the message says, or wait where `Retry-After` says how long.
+    """Change the request as the message states, or wait as `Retry-After` states.
 
     Raise it anywhere before the first byte of an answer. `status` is the HTTP status, `code` is for
-    programs, `param` names the field, `headers` are sent along and `details` beside `error` in the
-    body. It is an `HTTPException` because FastAPI replaces others that are raised in `receive`.
+    programs, `param` names the field, `headers` are added to the response and `details` to the
+    body, next to `error`. It is an `HTTPException` because FastAPI replaces other exceptions in
+    `receive`.
     """
 
     def __init__(
@@ -81,9 +82,9 @@ Refusal = Callable[[], Refused]
 
 
 def wrong_key(hint: str) -> Refused:
-    """Return the 401 of a missing or wrong key; `hint` says where the right one is.
+    """Return the 401 of a missing or wrong key; `hint` names the place of the right one.
 
-    The first words are OpenAI's: LiteLLM tells a wrong key from a wrong request by them.
+    The first words are OpenAI's: LiteLLM uses them to distinguish a wrong key from a wrong request.
     """
     message = f"Incorrect API key provided: send `Authorization: Bearer <key>`. {hint}"
     headers = {"www-authenticate": 'Bearer realm="hearth"'}
@@ -123,12 +124,12 @@ def bearer_key(authorization: bytes) -> bytes | None:
 
 
 def sent_key(connection: HTTPConnection) -> bytes | None:
-    """Return the bearer key that came with a request or a WebSocket."""
+    """Return the bearer key of a request or a WebSocket."""
     return bearer_key(connection.headers.get("authorization", "").encode("latin-1"))
 
 
 class BearerKeys:
-    """The keys that open a service; only their SHA-256 digests are kept."""
+    """The valid keys of a service; only their SHA-256 digests are stored."""
 
     def __init__(self, keys: Iterable[str]) -> None:
         self._digests = [hashlib.sha256(key.encode()).digest() for key in keys]
@@ -260,7 +261,7 @@ def _of_field(request: Request, error: RequestValidationError) -> Refused:
 
 
 def _words(problem: Mapping[str, Any]) -> str:
-    """Return what is wrong, without the words that only a Python programmer knows."""
+    """Describe a validation error without Python's terms."""
     words = str(problem["msg"]).removeprefix("Value error, ")
     return "it has to be a file, sent with its name" if "UploadFile" in words else words
 

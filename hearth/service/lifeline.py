@@ -13,7 +13,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent(number: signal.Signals) -> None:
-    """Let the kernel send a signal to this process when its parent is gone (Linux only)."""
+    """Let the kernel send a signal to this process when its parent ends (Linux only)."""
     if sys.platform != "linux":
         return
     parent = os.getppid()

@@ -17,7 +17,7 @@ COUNTS = ("tokens", "key_file", "key_name", "prompt_tokens", "completion_tokens"
 _BREAKS = {n: f"\\x{n:02x}" for n in (*range(32), *range(127, 160))} | {
     0x2028: "\\u2028", 0x2029: "\\u2029",
 }  # fmt: skip
-"""What would end a line, or act on the terminal that shows it."""
+"""Characters that end a line or control the terminal, with their escaped forms."""
 
 log = structlog.get_logger()
 

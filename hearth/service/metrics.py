@@ -21,5 +21,5 @@ def new_registry() -> CollectorRegistry:
 
 
 def render(registry: CollectorRegistry) -> bytes:
-    """What `/metrics` answers, in the text exposition format 0.0.4."""
+    """Return the response of `/metrics`, in the text exposition format 0.0.4."""
     return generate_latest(registry)

@@ -38,8 +38,8 @@ CLUSTER_PORTS: Final = {PROMETHEUS: 9090, NODE_EXPORTER: 9100, GRAFANA: 3000}
 
 
 RESTORED: Final = ".restored"
-"""Behind the name of a file that a service has open: what a backup knows of it. The service adds
-what it lacks itself, since it alone knows what is in there."""
+"""Suffix of a backup's copy of a file that a service has open. The service itself adds missing
+entries from it, because only the service may change the file."""
 
 
 def expert_service(expert: str) -> str:

@@ -49,7 +49,8 @@ def service_routes(health: Health, registry: CollectorRegistry) -> list[Route]:
 
 
 class GracefulServer(uvicorn.Server):
-    """Drains before it ends: SIGTERM or SIGINT first makes the service say that it is stopping."""
+    """Drains before it ends: after SIGTERM or SIGINT the service first reports that it is
+    stopping."""
 
     def __init__(
         self,
@@ -172,9 +173,9 @@ def begin_anew() -> NoReturn:
 
 
 def _bound(host: str, port: int) -> socket.socket:
-    """A socket with this address, bound before anything is opened: nobody is let in yet.
+    """Return a socket bound to this address, which does not accept connections yet.
 
-    The event loop would look the address up, which takes half a megabyte of tables and threads.
+    Binding by the event loop would resolve the address, which uses half a megabyte and threads.
     """
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     try:

@@ -45,16 +45,18 @@ class TlsSettings(StrictSettings):
     """Base of the settings of a service that people reach: with a certificate it speaks HTTPS."""
 
     tls_cert_file: Path | None = Field(
-        None, description="Certificate (PEM, with its chain); with it the service speaks HTTPS."
+        None, description="Certificate (PEM, with its chain); with it the service uses HTTPS."
     )
     tls_key_file: Path | None = Field(None, description="Private key of the certificate (PEM).")
     tls_ca_file: Path | None = Field(
-        None, description="The CA (PEM) that others must be certified by; without it the system's."
+        None,
+        description="Certificate authority (PEM) of other services; without it, those of the"
+        " system.",
     )
 
     @property
     def certificate(self) -> Certificate | None:
-        """What the service shows; None when it speaks plain HTTP.
+        """The certificate that the service presents; None if it speaks plain HTTP.
 
         Raises `SettingsError` when one file is named without the other, or they cannot be used.
         """
@@ -106,7 +108,7 @@ def _first_problem(prefix: str, error: ValidationError) -> str:
 
 
 def read_key(path: Path) -> str:
-    """The key kept in a file; an empty or unreadable file is a `SettingsError`."""
+    """Return the key in a file; raises `SettingsError` if it is empty or unreadable."""
     try:
         key = path.read_text(encoding="utf-8").strip()
     except OSError as error:

@@ -42,7 +42,7 @@ class StateDir:
 
     @property
     def settings_file(self) -> Path:
-        """What people set for the services of this instance: `NAME=VALUE` a line."""
+        """Settings of the user for the services of this instance: one `NAME=VALUE` per line."""
         return self.root / "settings.env"
 
     @property
@@ -62,12 +62,14 @@ class StateDir:
 
     @property
     def instance_file(self) -> Path:
-        """What runs now: JSON with addresses, ports and process ids; absent when nothing runs."""
+        """The running services: JSON with addresses, ports and process ids; absent if nothing
+        runs."""
         return self.root / "instance.json"
 
     @property
     def gateway_instances(self) -> Path:
-        """The servers behind the gateway since the last change of the model; absent before one."""
+        """The servers behind the gateway after a change of the model; absent before the first
+        change."""
         return self.root / "gateway-instances.json"
 
     @property
@@ -89,7 +91,7 @@ class RunningService(BaseModel):
 
 
 class Instance(BaseModel):
-    """What runs on a state directory: the content of its `instance.json`."""
+    """The running instance of a state directory: the content of its `instance.json`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -105,18 +107,18 @@ class Instance(BaseModel):
 
 
 def ensure_state_dir(state: StateDir) -> None:
-    """Make a missing state directory, private to its owner; one that is there stays as it is."""
+    """Create a missing state directory, private to its owner; an existing one is unchanged."""
     if not state.root.is_dir():
         state.root.mkdir(mode=0o700, parents=True)
         state.version_file.write_text(f"{STATE_VERSION}\n", encoding="ascii")
 
 
 def read_instance(state: StateDir) -> Instance | None:
-    """Return the instance that runs on this state directory.
+    """Return the running instance of this state directory.
 
-    None without the file, if it was written by another version, or if the process that wrote
-    it has ended. A crash leaves the file behind, so the lock decides; without a lock file, the
-    process id does.
+    None without the file, if it was written by another version, or if the process that wrote it has
+    ended. A crash leaves the file behind, so the lock is checked; without a lock file, the process
+    id.
     """
     try:
         instance = Instance.model_validate_json(state.instance_file.read_bytes())

@@ -36,7 +36,7 @@ def refusal(message: str, code: str) -> bytes:
 
 
 class AnyLength:
-    """What uvicorn takes for the length of an answer that nobody knows."""
+    """A content length for uvicorn that stands for an unknown length."""
 
     def __lt__(self, other: int) -> bool:
         return False
@@ -70,13 +70,13 @@ class EndsWithConnection:
 
 
 class BoundedHttp(HttpToolsProtocol):
-    """HTTP protocol with time limits.
+    """HTTP protocol with timeouts.
 
-    Closes a connection without a request, with a head that does not end, a body that stops in the
+    Closes a connection without a request, with headers that do not end, a body that stops in the
     middle, or data after the answer that is not a request.
 
-    uvicorn itself bounds the silence between two requests only, until the first byte. Nothing is
-    added to a request whose head comes in one piece, as all but hostile ones do.
+    uvicorn itself limits only the idle time between two requests, until the first byte. A request
+    whose headers arrive in one piece, as nearly all do, has no overhead.
     """
 
     head_seconds = HEAD_SECONDS
@@ -110,7 +110,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._body_at = self.loop.time()
         super().on_headers_complete()
         if self.scope["http_version"] == "1.0" and not self.parser.should_upgrade():
-            # It knows no chunks: the end of a stream is that of the connection.
+            # HTTP/1.0 has no chunks: closing the connection ends the stream.
             self.cycle.chunked_encoding = False
             self.cycle.expected_content_length = AnyLength()  # type: ignore[assignment]
             ending = EndsWithConnection(self.cycle.transport, self.cycle)
@@ -157,8 +157,9 @@ class BoundedHttp(HttpToolsProtocol):
         return True
 
     def _pass_over_offer(self, rest: bytes) -> None:
-        """Read the request again without its offer (RFC 9110, section 7.8): Java's HTTP client
-        makes one with every request (h2c), and the parser takes its body for that protocol's."""
+        """Parse the request again without its offer to upgrade (RFC 9110, section 7.8): Java's
+        HTTP client sends one with every request (h2c), and the parser would treat its body as
+        that protocol."""
         scope = self.scope
         told = [b"%s: %s\r\n" % line for line in self.headers if line[0] != b"upgrade"]
         start = f"%s %s HTTP/{scope['http_version']}\r\n".encode()
@@ -195,8 +196,8 @@ class BoundedHttp(HttpToolsProtocol):
         return []
 
     def _is_answered(self) -> bool:
-        """Whether nothing is under way: what came is an empty line, or the rest of a body that was
-        not waited for. It has ended uvicorn's patience between two requests, and begun no other."""
+        """Return whether no request is active: an empty line arrived, or the rest of a body that
+        was not read. It has ended uvicorn's idle timeout, but started no request."""
         answered = self.cycle is not None and self.cycle.response_complete
         return answered and self in self.connections  # Else a WebSocket has taken it over.
 
@@ -217,7 +218,8 @@ class BoundedHttp(HttpToolsProtocol):
             self._body_check = self.loop.call_later(self.body_seconds, self._check_body)
 
     def _check_body(self) -> None:
-        """Give up a body that does not go on, unless the application is the one that is slow."""
+        """Close a connection whose body does not continue, unless the application reads it
+        slowly."""
         self._body_check = None
         if not self._in_body or self.transport.is_closing():
             return

@@ -51,7 +51,7 @@ def build_app(job: Job, health: Health) -> FastAPI:
 
 
 class _Models:
-    """`GET /v1/models`; the package's own waits until nobody is being answered."""
+    """`GET /v1/models`; the route of the package waits until no request is active."""
 
     def __init__(self, job: Job) -> None:
         self._keys = BearerKeys([job.key])

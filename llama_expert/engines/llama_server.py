@@ -25,7 +25,8 @@ def check(binary: Path | None) -> Path:
 
 
 def arguments(job: Job) -> list[str]:
-    """The command line, without the program. The key is not on it: everybody can read it there."""
+    """Return the command line, without the program and without the key, which would be visible
+    in it."""
     return [
         *("--model", str(job.path), "--alias", job.model.name),
         *("--host", job.host, "--port", str(job.port), "--api-key-file", str(job.key_file)),

@@ -41,4 +41,4 @@ def serve(job: Job) -> None:
     except RuntimeError as error:
         raise EngineFailed(f"llama.cpp does not load {job.path}.") from error
     stop.wait()
-    del server  # ends its threads: it stops in the middle of what it says
+    del server  # ends its threads, which interrupts active answers

@@ -1,1 +1,1 @@
-"""What can be asked here, told by the gateway itself: models, experts, keys, the API."""
+"""Routes that the gateway itself answers: models, experts, keys, and the description of the API."""

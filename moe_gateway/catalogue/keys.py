@@ -1,4 +1,4 @@
-"""`/api/keys`: what `hearth keys` does, over HTTP, for who has a key with the scope `admin`."""
+"""`/api/keys`: the operations of `hearth keys` over HTTP, for keys with the scope `admin`."""
 
 import asyncio
 from dataclasses import asdict
@@ -26,7 +26,7 @@ Count = Annotated[int, Field(ge=1, le=2**53)]
 
 
 class KeyLimits(BaseModel):
-    """What a key may do; absent: no limit."""
+    """The limits of a key; an absent field means no limit."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -53,8 +53,8 @@ class NewKey(KeyLimits):
 
 
 def key_routes(store: KeyStore | None, keyring: Keyring) -> APIRouter:
-    """What is changed here counts when it is answered, for the callers of `keyring`. Without a
-    `store` there is nothing to manage, and the routes say so."""
+    """Return the routes that manage keys. A change applies to callers of `keyring` before the
+    response is sent. Without a `store` the routes refuse every request."""
     router = APIRouter(prefix="/api/keys", tags=["keys"], dependencies=[Depends(_is_admin)])
 
     def kept() -> KeyStore:
@@ -63,13 +63,13 @@ def key_routes(store: KeyStore | None, keyring: Keyring) -> APIRouter:
             raise Refused(404, "no_key_store", message)
         return store
 
-    @router.get("", summary="The keys, their limits, and what each has used today")
+    @router.get("", summary="List the keys with their limits and their usage today")
     async def list_keys() -> Json:
         keys, used = await asyncio.to_thread(lambda: (kept().all(), kept().usage(today())))
         rows = [row_of(key, used.get(key.name, Usage())) for key in keys]
         return {"keys": rows, "as_of": keyring.as_of.isoformat()}
 
-    @router.post("", status_code=201, summary="Make a key; it is told this once")
+    @router.post("", status_code=201, summary="Create a key, which is returned only once")
     async def add_key(wanted: NewKey) -> Json:
         try:
             add = kept().add
@@ -79,13 +79,13 @@ def key_routes(store: KeyStore | None, keyring: Keyring) -> APIRouter:
         await keyring.look()
         return {"name": wanted.name, "key": key}
 
-    @router.put("/{name:path}", summary="Give a key other limits")
+    @router.put("/{name:path}", summary="Change the limits of a key")
     async def limit_key(name: str, wanted: KeyLimits) -> Json:
         await _known(kept().limit, name, wanted.limits)
         await keyring.look()
         return {"name": name, **asdict(wanted.limits)}
 
-    @router.delete("/{name:path}", summary="Close a key for good")
+    @router.delete("/{name:path}", summary="Revoke a key permanently")
     async def revoke_key(name: str) -> Json:
         await _known(kept().revoke, name)
         await keyring.look()

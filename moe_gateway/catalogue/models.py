@@ -1,4 +1,4 @@
-"""`/v1/models` and `/api/experts`: what there is to ask for, and why it can be asked or not."""
+"""`/v1/models` and `/api/experts`: the available models, and the reasons if one is unavailable."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 
 def model_routes(watch: Watch, scope_of: Callable[[str], str]) -> APIRouter:
-    """`scope_of` tells what a key needs to ask a model."""
+    """Return the routes; `scope_of` returns the scope that a key needs for a model."""
     router, instances = APIRouter(tags=["models"]), watch.instances
     created = int(time.time())
 
@@ -26,7 +26,7 @@ def model_routes(watch: Watch, scope_of: Callable[[str], str]) -> APIRouter:
     def opens(caller: Caller, name: str) -> bool:
         return caller.may_use(name) and caller.may_do(scope_of(name))
 
-    @router.get("/v1/models", summary="The models that this key can ask now")
+    @router.get("/v1/models", summary="List the models that this key permits")
     async def models(request: Request) -> Json:
         caller: Caller = request.state.caller
         ready = [instance for instance in instances if instance.healthy]
@@ -42,7 +42,7 @@ def model_routes(watch: Watch, scope_of: Callable[[str], str]) -> APIRouter:
         caller.check(name, scope_of(name))
         return described(name)
 
-    @router.get("/api/experts", tags=["hearth"], summary="What is there, and why it is chosen")
+    @router.get("/api/experts", tags=["hearth"], summary="List the experts and their availability")
     async def experts() -> Json:
         return _experts(watch)
 
@@ -62,7 +62,7 @@ def _experts(watch: Watch) -> Json:
 
 
 def details_of(name: str, instances: Sequence[Instance]) -> Json:
-    """What a client may want to know of a model before it asks it."""
+    """Return the properties of a model for clients."""
     own = [one for one in instances if name in one.names]
     first = next((one for one in own if one.healthy), own[0] if own else None)
     if name == AUTO or first is None:
@@ -96,7 +96,7 @@ def capabilities_of(instance: Instance) -> list[str]:
 
 
 def _expert(name: str, instances: Sequence[Instance]) -> Json:
-    """One expert with its instances; what they can do is said for the first."""
+    """Return an expert with its instances; the capabilities are those of the first instance."""
     own = [one for one in instances if one.expert == name]
     first = next((one for one in own if one.healthy), own[0])
     return {

@@ -1,7 +1,7 @@
 """`GET /openapi.json`: the API as a document (OpenAPI 3.1), the hot routes too.
 
-FastAPI writes down its own routes; the others are described here, as far as the gateway itself
-looks at them. What it passes on unread is open (`additionalProperties`).
+FastAPI describes its own routes; the others are described here, as far as the gateway reads them.
+Fields that it passes on unread are open (`additionalProperties`).
 """
 
 from typing import Any, Final

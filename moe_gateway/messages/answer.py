@@ -14,8 +14,8 @@ STOP_REASONS: Final = {
     "function_call": "tool_use",
     "content_filter": "refusal",
 }
-"""Why a chat ended -> why a message did; `end_turn` for all other reasons. A chat does not tell
-whether a stop sequence ended it."""
+"""Finish reason of a chat -> stop reason of a message; `end_turn` for all others. A chat does
+not report whether a stop sequence ended it."""
 
 ERROR_TYPES: Final = {
     400: "invalid_request_error",
@@ -75,7 +75,7 @@ def text_block(text: str) -> Json:
 
 
 def thinking_block(text: str) -> Json:
-    """Without a signature: what a model here thought is taken back as it is."""
+    """Return a block without a signature: reasoning of a model here is accepted unchanged."""
     return {"type": "thinking", "thinking": text, "signature": ""}
 
 
@@ -106,7 +106,7 @@ def stop_reason(finish: Any) -> str:
 
 
 def usage_of(usage: Any) -> Json:
-    """Counts under the names of this API, where cached tokens are no input tokens."""
+    """Convert token counts to the names of this API, in which input tokens exclude cached ones."""
     counts = usage if isinstance(usage, dict) else {}
     cached = (counts.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
     thought = (counts.get("completion_tokens_details") or {}).get("reasoning_tokens")
@@ -121,7 +121,7 @@ def usage_of(usage: Any) -> Json:
 
 
 def error_of(error: Json, status: int, request_id: str) -> Json:
-    """The body of an error, of one in OpenAI's form; a field that it names stands in the text."""
+    """Convert an error body of OpenAI's form; the name of a field becomes part of the message."""
     kind = ERROR_TYPES.get(status) or ("api_error" if status >= 500 else ERROR_TYPES[400])
     message, param = str(error.get("message") or ""), error.get("param")
     if param and str(param) not in message:

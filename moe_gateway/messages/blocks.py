@@ -15,8 +15,8 @@ from moe_gateway.errors import unsupported_field
 Json = dict[str, Any]
 
 VOLATILE: Final = "x-anthropic-billing-header:"
-"""Begins a system text of Claude Code whose checksum changes with every turn: with it, no cache of
-a prompt's beginning would ever fit. It says nothing to a model."""
+"""Prefix of a system text of Claude Code with a checksum that changes with every turn, which
+would prevent caching of the prompt's prefix. It has no meaning for a model."""
 
 
 def wrong(param: str, wanted: str) -> Refused:
@@ -59,7 +59,7 @@ def messages_of(given: Any) -> list[Json]:
 
 
 def _of_user(role: str, blocks: list[Json], place: str) -> list[Json]:
-    """Results of tools are turns of their own; the rest is what the user says."""
+    """Convert a user's turn: each tool result becomes a separate message, the rest one message."""
     results = [
         {
             "role": "tool",
@@ -76,7 +76,7 @@ def _of_user(role: str, blocks: list[Json], place: str) -> list[Json]:
 
 
 def _of_model(blocks: list[Json], place: str) -> list[Json]:
-    """What a model said, thought and called in one turn."""
+    """Convert the text, reasoning and tool calls of one turn of the model."""
     message: Json = {"role": "assistant", "content": None}
     thoughts, texts, calls = list[str](), list[Json](), list[Json]()
     for block in blocks:
@@ -103,7 +103,7 @@ def _call(block: Json, place: str) -> Json:
 
 
 def _result(block: Json, place: str) -> str | list[Json]:
-    """What a tool gave; a failure says so, because a chat has no field for it."""
+    """Return a tool result as text. A failure is stated in the text: a chat has no field for it."""
     content = _content(blocks_of(block.get("content") or "", place), place)
     if not block.get("is_error"):
         return content

@@ -39,9 +39,9 @@ class Events:
         self.message, self.request_id = message, request_id
         self.ended = False
         self._index = -1
-        """Of the block that is open, or was the last one."""
+        """Index of the open block, or of the last one."""
         self._open: object = None
-        """What the open block is: text, thinking, or the number of a call."""
+        """The open block: text, thinking, or the number of a call."""
         self._calls: set[int] = set()
         self._finish: Any = None
         self._usage: Any = None

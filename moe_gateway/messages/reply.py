@@ -1,4 +1,4 @@
-"""What a caller of `/v1/messages` gets, while the gateway speaks chat with the server."""
+"""Responses of `/v1/messages`, converted from the chat completions of the server."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ Json = dict[str, Any]
 
 
 class MessagesReply(TranslatedReply):
-    """A `Reply` that takes the answer of a chat and sends that of a message."""
+    """A `Reply` that converts the answer of a chat to that of a message."""
 
     def __init__(self, request_id: bytes, send: Send, line: Line | None = None) -> None:
         super().__init__(request_id, send, line)

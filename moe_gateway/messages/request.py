@@ -1,4 +1,4 @@
-"""A request to `/v1/messages` as the chat request that asks the same."""
+"""Conversion of a request to `/v1/messages` to the equivalent chat request."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -22,9 +22,9 @@ NO_EFFECT: Final = (
     *("cache_control", "context_management", "inference_geo", "metadata", "output_format"),
     *("service_tier", "speed", "betas", "diagnostics", "user_profile_id", "workspace_id"),
 )
-"""Wishes to Anthropic's own service, which some clients send always, and what is read elsewhere."""
+"""Options of Anthropic's own service that some clients always send, and fields read elsewhere."""
 OURS: Final = frozenset((*UNSUPPORTED, *READ, *RENAMED, *NO_EFFECT))
-"""What is mapped or answered here; every other field passes through."""
+"""Fields that are mapped or handled here; every other field is passed on."""
 
 CHOICES: Final = {"auto": "auto", "any": "required", "none": "none"}
 
@@ -37,7 +37,7 @@ class Request:
     stream: bool
     chat: Json
     notice: str
-    """What its caller has to know, for the route reason."""
+    """Ignored parts of the request, for the route reason."""
 
 
 def read_request(fields: Json) -> Request:

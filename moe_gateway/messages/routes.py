@@ -12,14 +12,14 @@ from moe_gateway.routing.body import BYTES_PER_TOKEN, look_at, needs_of
 
 
 def count_routes() -> APIRouter:
-    """The route; the count is an estimate by size, as no server has to be asked for it."""
+    """Return the route; the count is an estimate by size, without a request to a server."""
     router = APIRouter(prefix="/v1/messages", tags=["anthropic"])
 
     body = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
 
     @router.post(
         "/count_tokens",
-        summary="About how many tokens a message would take",
+        summary="Estimate the tokens of a message",
         openapi_extra={"requestBody": body},
     )
     async def count_tokens(request: Request) -> JSONResponse:

@@ -96,7 +96,7 @@ class Answer:
 
 
 def texts_of(message: Json) -> Json:
-    """Return what a message or a delta says and thinks."""
+    """Return the text and the reasoning of a message or a delta."""
     thinking = message.get("reasoning_content") or message.get("reasoning") or ""
     return {"content": message.get("content") or message.get("refusal") or "", "thinking": thinking}
 
@@ -115,8 +115,8 @@ def now() -> str:
 
 
 def error_of(error: Json) -> Json:
-    """Return the body of an error, from one in OpenAI's form; a field that it names is in the
-    text, because there is no other place for it."""
+    """Convert an error body of OpenAI's form; the name of a field becomes part of the text,
+    because there is no other place for it."""
     message, param = str(error.get("message") or "the request failed"), error.get("param")
     name = OWN_NAMES.get(str(param), param)
     if name and str(name) not in message:

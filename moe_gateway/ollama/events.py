@@ -8,9 +8,9 @@ Json = dict[str, Any]
 
 
 class Events:
-    """Turns chunks into lines. `ended` when the last line is out.
+    """Converts chunks to lines. `ended` is true after the last line.
 
-    A call of a tool is sent whole, as Ollama sends it: its pieces are kept until the next call
+    A tool call is sent as a whole, as Ollama does: its parts are collected until the next call
     begins or the answer ends.
     """
 

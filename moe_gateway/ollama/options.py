@@ -17,7 +17,7 @@ SAME_NAME: Final = frozenset(
         *("mirostat", "mirostat_tau", "mirostat_eta"),
     )
 )
-"""Options that llama-server takes under the same name."""
+"""Options that have the same name in llama-server."""
 
 EFFORTS: Final = {"low": "low", "medium": "medium", "high": "high", "max": "high"}
 """Levels of `think` -> `reasoning_effort`; Ollama itself sends `max` as `high` to gpt-oss."""
@@ -53,7 +53,7 @@ def sampling_of(options: Any) -> tuple[Json, list[str]]:
 
 
 def _limit(value: Any) -> Json:
-    """Map `num_predict`; -1 (no limit) and -2 (until the context is full) are no limit here."""
+    """Map `num_predict`; -1 (no limit) and -2 (until the context is full) set no limit here."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise wrong("options.num_predict", "an integer")
     return {} if value < 0 else {"max_tokens": value}

@@ -1,4 +1,4 @@
-"""What a caller of Ollama's API gets, while the gateway speaks OpenAI's with the server."""
+"""Responses of Ollama's API, converted from the chat completions of the server."""
 
 from collections.abc import Collection
 from typing import Any, Final
@@ -18,7 +18,7 @@ Json = dict[str, Any]
 
 LINES: Final = b"application/x-ndjson"
 BLANK: Final = b" "
-"""A sign of life: JSON may begin with it, while an empty line would be no JSON."""
+"""Keep-alive data: JSON may begin with a blank, while an empty line is not valid JSON."""
 
 
 class OllamaReply(TranslatedReply):

@@ -33,7 +33,7 @@ TARGETS: Final[dict[Kind, str]] = {
 }
 
 LATEST: Final = ":latest"
-"""The tag that a name without a tag stands for."""
+"""The tag of a name without a tag."""
 
 READ: Final = frozenset(
     (
@@ -65,11 +65,11 @@ PLAIN_UNSUPPORTED: Final = {
 
 @dataclass(frozen=True)
 class Request:
-    """A request that was read.
+    """A parsed request.
 
-    `body` is what the expert is asked at `target`. `at_once` is the whole answer where no
-    expert has to work: an empty prompt, which loads a model in Ollama. `ignored` names the options
-    that have no effect.
+    `body` is the request to the expert at `target`. `at_once` is the complete answer if no expert
+    is needed: for an empty prompt, which loads a model in Ollama. `ignored` are the options without
+    effect.
     """
 
     path: str
@@ -83,7 +83,7 @@ class Request:
 
     @property
     def target(self) -> str:
-        """Return the path that the expert is asked at."""
+        """Return the path of the request on the expert."""
         return TARGETS[self.kind]
 
     @property
@@ -118,7 +118,7 @@ def read_request(path: str, fields: Json, known: Collection[str]) -> Request:
 
 
 def _chat(fields: Json) -> tuple[Kind, Json]:
-    """Return no question when there is no message."""
+    """Convert a chat; without messages, no expert is needed."""
     given = fields.get("messages")
     if given is not None and not isinstance(given, list):
         raise wrong("messages", "a list of messages")
@@ -131,8 +131,8 @@ def _chat(fields: Json) -> tuple[Kind, Json]:
 
 
 def _generate(fields: Json) -> tuple[Kind, Json]:
-    """Return no question when the prompt is empty. A raw prompt, and one with a suffix, is
-    continued as it is; any other becomes a chat, so that the model's template is used."""
+    """Convert a prompt; without one, no expert is needed. A raw prompt, and one with a suffix,
+    is continued unchanged; any other becomes a chat, so that the model's template is used."""
     refuse(fields, GENERATE_UNSUPPORTED)
     prompt, suffix = text_of(fields, "prompt"), text_of(fields, "suffix")
     if not prompt and not fields.get("images"):

@@ -50,7 +50,7 @@ BODY: Final[Json] = {
 
 
 class _Models:
-    """The models as Ollama tells them."""
+    """The models in Ollama's format."""
 
     def __init__(self, instances: Sequence[Instance], scope_of: Callable[[str], str]) -> None:
         self.instances, self.scope_of = instances, scope_of
@@ -97,24 +97,24 @@ class _Models:
 
 
 def ollama_routes(instances: Sequence[Instance], scope_of: Callable[[str], str]) -> APIRouter:
-    """Return the routes; `scope_of` tells what a key needs to ask a model."""
+    """Return the routes; `scope_of` returns the scope that a key needs for a model."""
     router = APIRouter(prefix="/api", tags=["ollama"])
     models = _Models(instances, scope_of)
 
-    @router.get("/tags", summary="The models that this key can ask now")
+    @router.get("/tags", summary="List the models that this key permits")
     async def list_models(request: Request) -> Json:
         return {"models": [models.described(*one) for one in models.ready(request.state.caller)]}
 
-    @router.get("/ps", summary="The experts among them, which are loaded")
+    @router.get("/ps", summary="List the loaded models, which are the experts")
     async def list_loaded(request: Request) -> Json:
         found = models.ready(request.state.caller)
         return {"models": [models.loaded(*one) for one in found if one[1]["kind"] == "expert"]}
 
-    @router.get("/version", summary="The version of Ollama's API that is spoken here")
+    @router.get("/version", summary="Return the supported version of Ollama's API")
     async def version() -> Json:
         return {"version": API_VERSION}
 
-    @router.post("/show", summary="What a model can", openapi_extra=BODY)
+    @router.post("/show", summary="Show the capabilities of a model", openapi_extra=BODY)
     async def show_model(request: Request) -> JSONResponse:
         try:
             return JSONResponse(models.shown(await request.body(), request.state.caller))
@@ -145,7 +145,7 @@ def _refusal(refused: Refused) -> JSONResponse:
 
 
 def _details(details: Json) -> Json:
-    """Return what Ollama tells of a model's file; what runs here is known by its name."""
+    """Return Ollama's details of a model file; models here are identified by their names."""
     return {
         "parent_model": details.get("runs") or "",
         "format": "",

@@ -1,4 +1,4 @@
-"""The answer of `/v1/responses`: the object that is told, and its events while it grows."""
+"""The response object of `/v1/responses`, and its events while it is streamed."""
 
 import time
 from secrets import token_hex
@@ -21,7 +21,7 @@ ECHOED: Final[Json] = {
     "tools": [],
     "top_p": 1.0,
 }
-"""What an answer says of its request, with OpenAI's defaults."""
+"""Fields of a response that repeat the request, with OpenAI's defaults."""
 
 ECHOED_IF_SENT: Final = ("prompt_cache_key", "safety_identifier", "top_logprobs", "user")
 """The same for fields that OpenAI's document does not let be null."""
@@ -66,7 +66,7 @@ class Response:
         }
 
     def ended(self, finish: str | None, output: list[Json], usage: Any) -> Json:
-        """The object at its end; `finish` is the reason that the chat gave."""
+        """Return the final object; `finish` is the finish reason of the chat."""
         cut, counts = CUT_SHORT.get(finish or ""), usage_of(usage)
         return self.frame(
             "incomplete" if cut else "completed",
@@ -76,7 +76,8 @@ class Response:
         )
 
     def reasoning_item(self, name: str, text: str, status: str = "completed") -> Json:
-        """What the model thought; with the field that a client sends back which wants that one."""
+        """Return the reasoning item; with `encrypted_content` if the client requested this
+        field."""
         sealing = {"encrypted_content": sealed(text)} if self.seals_reasoning else {}
         content = [{"type": "reasoning_text", "text": text}]
         return {

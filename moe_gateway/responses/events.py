@@ -42,7 +42,7 @@ class Growing:
 
     @property
     def part(self) -> Json:
-        """Its part as it stands now."""
+        """Return the current content of its part."""
         if self.kind == "refusal":
             return refusal_part(self.text)
         if self.kind == "reasoning_text":
@@ -50,7 +50,7 @@ class Growing:
         return text_part(self.text, self.logprobs)
 
     def item(self, status: str = "completed") -> Json:
-        """It as it stands now."""
+        """Return the current item."""
         if self.kind == "function_call":
             return call_item(self.id, self.call, status)
         if self.kind == "reasoning_text":
@@ -90,7 +90,7 @@ class Events:
         return events
 
     def end(self) -> list[Json]:
-        """What is open is closed; the whole response is the last event."""
+        """Close the open item, and end with the event that contains the whole response."""
         events = self._close()
         output = [item.item() for item in self._items]
         if not output:

@@ -11,8 +11,8 @@ from moe_gateway.errors import unsupported_field
 Json = dict[str, Any]
 
 OPAQUE: Final = "hearth.reasoning.1:"
-"""Begins the `encrypted_content` of our reasoning items. It holds the text in base64, because
-clients that keep nothing here (`store: false`) send back only this field."""
+"""Prefix of the `encrypted_content` of our reasoning items. It contains the text in base64,
+because clients that store nothing here (`store: false`) send back only this field."""
 
 TEXT_FILES: Final = ("text/", "application/json", "application/xml", "application/yaml")
 
@@ -36,7 +36,7 @@ def sealed(thought: str) -> str:
 
 
 class Conversation:
-    """Makes messages of items. What a model thought goes with the message that follows it."""
+    """Converts items to messages. Reasoning is added to the message that follows it."""
 
     def __init__(self) -> None:
         self._messages: list[Json] = []
@@ -71,7 +71,7 @@ class Conversation:
             self._messages.append({"role": role, "content": content})
 
     def add_call(self, item: Json, place: str) -> None:
-        """Calls that a model made at once are one turn of it."""
+        """Add a call; consecutive calls of a model belong to one turn."""
         call = {
             "id": text_of(item, "call_id", place),
             "type": "function",
@@ -95,14 +95,14 @@ class Conversation:
         self._thought += _thought(item, place)
 
     def _with_thought(self, message: Json) -> Json:
-        """Add the reasoning that came before this message of the model."""
+        """Add the reasoning that precedes this message of the model."""
         if self._thought:
             message["reasoning_content"] = message.get("reasoning_content", "") + self._thought
             self._thought = ""
         return message
 
     def _end_thought(self) -> None:
-        """Give reasoning that no answer follows a message of its own."""
+        """Add pending reasoning without an answer as a separate message."""
         if self._thought:
             self._messages.append(self._with_thought({"role": "assistant", "content": ""}))
 
@@ -117,7 +117,7 @@ _ITEMS: Final[Mapping[str, Callable[[Conversation, Json, str], None]]] = {
 
 def _thought(item: Json, place: str) -> str:
     """Return the text of a reasoning item: its own, else that of our opaque field, else its
-    summary. What another service has encrypted cannot be read."""
+    summary. Content encrypted by another service cannot be read."""
     opaque = item.get("encrypted_content")
     parts = item.get("content") or []
     if not parts and isinstance(opaque, str) and opaque.startswith(OPAQUE):

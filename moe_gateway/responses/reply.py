@@ -1,4 +1,4 @@
-"""What a caller of `/v1/responses` gets, while the gateway speaks chat with the server."""
+"""Responses of `/v1/responses`, converted from the chat completions of the server."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -25,11 +25,11 @@ OWN_NAMES: Final = {
     "max_tokens": "max_output_tokens",
     "response_format": "text.format",
 }
-"""What a server calls these fields, and what the caller does."""
+"""Names of fields in errors of a server, and the names in the caller's request."""
 
 
 class ResponsesReply(TranslatedReply):
-    """A `Reply` that takes the answer of a chat and sends that of a response."""
+    """A `Reply` that converts the answer of a chat to that of a response."""
 
     def __init__(self, request_id: bytes, send: Send, line: Line | None = None) -> None:
         super().__init__(request_id, send, line)
@@ -37,7 +37,7 @@ class ResponsesReply(TranslatedReply):
         self._keep: Keep | None = None
 
     def expect(self, request: Request, keep: Keep | None) -> None:
-        """The answer is that of this request; it is given to `keep` when it is whole."""
+        """Set the request of this answer; the complete answer is passed to `keep`."""
         self._request, self._keep = request, keep
         self.expected, self.streams = True, bool(request.fields.get("stream"))
 
@@ -73,7 +73,7 @@ class ResponsesReply(TranslatedReply):
 
 
 def _in_own_names(data: bytes) -> bytes:
-    """An error that names a field, as its caller knows that field."""
+    """Convert an error so that it contains the field's name in the caller's request."""
     body = decoded(data)
     named = body["error"].get("param")
     if isinstance(named, str) and named in OWN_NAMES:

@@ -1,4 +1,4 @@
-"""A request to `/v1/responses` as the chat request that asks the same."""
+"""Conversion of a request to `/v1/responses` to the equivalent chat request."""
 
 from dataclasses import dataclass
 from typing import Any, Final
@@ -31,12 +31,12 @@ OF_OPENAI: Final = (
     *("truncation", "max_tool_calls", "service_tier", "safety_identifier"),
     *("prompt_cache_options", "prompt_cache_retention"),
 )
-"""Wishes to OpenAI's own service, which many clients send always; here they have no effect."""
+"""Options of OpenAI's own service that many clients always send; here they have no effect."""
 KEPT: Final = ("store", "previous_response_id")
 OURS: Final = frozenset(
     (*READ, *KEPT, "stream_options", "top_logprobs", *UNSUPPORTED, *RENAMED, *OF_OPENAI)
 )
-"""What is mapped or answered here; every other field passes through."""
+"""Fields that are mapped or handled here; every other field is passed on."""
 
 LOGPROBS: Final = "message.output_text.logprobs"
 OPAQUE_REASONING: Final = "reasoning.encrypted_content"
@@ -44,11 +44,11 @@ OPAQUE_REASONING: Final = "reasoning.encrypted_content"
 
 @dataclass(frozen=True)
 class Request:
-    """A request that was read.
+    """A parsed request.
 
-    `chat` is the body for `/v1/chat/completions`. `items` is its own input, in which references are
-    replaced by what they refer to, and `before` are the turns of the conversation that it goes on
-    with. `tools` are those in force, and `dropped` the kinds of those that are not.
+    `chat` is the body for `/v1/chat/completions`. `items` is its input with references resolved,
+    and `before` are the earlier turns of the conversation. `tools` are the active tools, and
+    `dropped` the kinds of removed ones.
     """
 
     fields: Json
@@ -117,7 +117,7 @@ def decoded(data: bytes) -> Json:
 
 
 def _before(fields: Json, stored: KeyResponses) -> tuple[bytes, ...]:
-    """The turns that `previous_response_id` stands for."""
+    """Return the turns of the response `previous_response_id`."""
     name = fields.get("previous_response_id")
     if name is None:
         return ()

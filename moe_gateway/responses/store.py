@@ -1,6 +1,6 @@
-"""Responses that their callers may refer to later, kept in memory for a limited time.
+"""Responses that callers may refer to later, stored in memory for a limited time.
 
-Nothing is written to disk: a restart of the gateway forgets all of them.
+Nothing is written to disk: a restart of the gateway deletes them.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class KeyResponses:
         self.size = 0
 
     def takes(self, size: int) -> bool:
-        """Return whether a response to a request of `size` bytes can be kept."""
+        """Return whether a response to a request of `size` bytes can be stored."""
         return self._seconds > 0 and self._count > 0 and size <= self._bytes_limit
 
     def keep(self, id: str, body: bytes, turns: tuple[bytes, ...]) -> None:
@@ -84,12 +84,12 @@ class KeyResponses:
         return stored is not None
 
     def remove_oldest(self) -> None:
-        """Remove the response that was kept first."""
+        """Remove the oldest response."""
         _, stored = self._kept.popitem(last=False)
         self.size -= stored.size
 
     def remove_expired(self) -> None:
-        """Remove the responses whose time is over; all are kept for the same time."""
+        """Remove the expired responses; all have the same lifetime."""
         now = time.monotonic()
         while self._kept and next(iter(self._kept.values())).expires <= now:
             self.remove_oldest()
@@ -127,7 +127,7 @@ class ResponseStore:
             self._keys.pop(caller.name, None)
 
     async def run(self) -> None:
-        """Remove expired responses for ever, also while nobody asks for any."""
+        """Remove expired responses periodically, also without requests."""
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             for one in self._keys.values():

@@ -14,8 +14,8 @@ NOT_IN_A_HEADER: Final = re.compile(r"[^A-Za-z0-9_.-]")
 def functions_of(given: Any) -> tuple[list[Json], list[str]]:
     """Return the function tools, and the kinds of all others.
 
-    Others run on OpenAI's own servers, or are of one program. Clients such as Codex always offer
-    some and work without them, so they are left out, and the answer says so. Raises `Refused`.
+    Others run on OpenAI's own servers, or belong to one program. Clients such as Codex always offer
+    some and work without them, so they are removed, and the answer lists them. Raises `Refused`.
     """
     if given is None:
         return [], []
@@ -54,7 +54,7 @@ def chat_tools(functions: list[Json], choice: Any, *, dropped: bool) -> Json:
 
 
 def _allowed(functions: list[Json], choice: Json) -> tuple[list[Json], str]:
-    """Leave only the tools that may be called now; `mode` says whether one has to be."""
+    """Keep only the tools that may be called now; `mode` states whether one must be called."""
     allowed, mode = choice.get("tools"), choice.get("mode", "auto")
     if not isinstance(allowed, list) or mode not in ("auto", "required"):
         raise wrong("tool_choice", "list of allowed tools with a mode")

@@ -1,1 +1,1 @@
-"""Which instances may answer a request, and in which order: what a body needs, who can."""
+"""Routing: the instances that can answer a request, and in which order."""

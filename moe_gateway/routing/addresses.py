@@ -1,9 +1,9 @@
 """Addresses that callers write into a conversation.
 
-An engine that sees pictures fetches those that are named by their address (llama.cpp, function
-`handle_media` of its server: `http…` and `file://`, of pictures, sounds and films alike). It does
-so from inside of the house, past every firewall, for whoever has a key: server-side request forgery
-(CWE-918). So pictures come as data, unless a setting says otherwise.
+An engine with vision downloads images that are named by their address (llama.cpp, function
+`handle_media` of its server: `http…` and `file://`, for images, audio and video). The request then
+comes from inside the home network, behind its firewall, for every holder of a key: server-side
+request forgery (CWE-918). So images must be sent as data, unless a setting permits addresses.
 """
 
 import string
@@ -17,14 +17,14 @@ from hearth.service.http_errors import invalid_json
 from moe_gateway.errors import address_named
 
 SIGNS: Final = (b'url"', b'"input_', b'"image"', b'"audio"', b'"video"', b"\\u00")
-"""One of these stands in each body with a part that may name an address; the last one is for names
-that are written with escapes."""
+"""Each body with a part that can contain an address contains one of these; the last one covers
+names that are written with escapes."""
 
 WORDS: Final = frozenset(("text", "refusal", "filename", "title"))
-"""What people read; an address in there is fetched by nobody."""
+"""Fields with text for people; engines do not load addresses in them."""
 
 LOOKED_AT: Final = 64
-"""Characters of each text: a scheme stands at its beginning."""
+"""Characters of each text that are checked: a scheme is at its beginning."""
 
 BASE64: Final = f"{string.ascii_letters}{string.digits}+/={string.whitespace}".encode()
 """Its alphabet (RFC 4648, section 4), and what breaks its lines."""
@@ -46,7 +46,7 @@ def refuse_addresses(body: bytes) -> None:
 
 def address_in(body: bytes) -> str | None:
     """The place of the first part that names one. Raises `Refused` for what cannot be read."""
-    # Without a second bracket no message has parts; then a sign is what somebody says.
+    # without a second bracket no message has parts; then the marker is in a text
     if body.find(b"[", body.find(b"[") + 1) < 0 or not any(sign in body for sign in SIGNS):
         return None
     try:
@@ -58,8 +58,8 @@ def address_in(body: bytes) -> str | None:
 
 
 def is_address(text: str) -> bool:
-    """Whether an engine would fetch it. What begins with `http` is one to llama.cpp in any case; a
-    frame of MP3 begins with `//` in base64, as does an address without its scheme."""
+    """Return whether an engine would load it. For llama.cpp, everything that begins with `http`
+    is an address. Base64 of an MP3 frame begins with `//`, as an address without a scheme does."""
     begin = text[:LOOKED_AT].strip().lower()
     if begin.startswith("data:"):
         return False

@@ -1,4 +1,4 @@
-"""What the gateway reads of a request for speech; the body itself goes on as it came."""
+"""Parse the fields of a speech request that the gateway needs; the body is passed on unchanged."""
 
 import re
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ MAX_HEAD: Final = 8192
 
 @dataclass(frozen=True)
 class Field:
-    """One field of a form: its text, and where that stands in the body."""
+    """One field of a form: its text, and its position in the body."""
 
     text: str
     start: int
@@ -28,7 +28,7 @@ class Field:
 
 
 def form_look(content_type: bytes, body: bytes) -> Look:
-    """What `/v1/audio/transcriptions` asks for. Raises `Refused` (415, 400)."""
+    """Read a request to `/v1/audio/transcriptions`. Raises `Refused` (415, 400)."""
     model = form_field(content_type, body, b"model")
     if model is None:
         message = "The form has no field `model`."
@@ -38,16 +38,16 @@ def form_look(content_type: bytes, body: bytes) -> Look:
 
 
 def with_model(content_type: bytes, body: bytes, model: str) -> bytes:
-    """The same form that asks for another model."""
+    """Return the form with another model."""
     field = form_field(content_type, body, b"model")
     assert field is not None
     return body[: field.start] + model.encode() + body[field.end :]
 
 
 def form_field(content_type: bytes, body: bytes, name: bytes) -> Field | None:
-    """A field of a multipart form (RFC 7578) that has no file; None when it is not there.
+    """Return a field of a multipart form (RFC 7578) that is not a file; None if it is absent.
 
-    Raises `Refused` (415, 400) when the body is no such form.
+    Raises `Refused` (415, 400) if the body is not such a form.
     """
     found = BOUNDARY.match(content_type)
     if found is None:

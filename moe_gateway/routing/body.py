@@ -1,4 +1,4 @@
-"""What the body of a request says: a look that builds nothing up, and changes of single fields."""
+"""Read properties of a request body without building it up, and change single fields."""
 
 import re
 from dataclasses import dataclass
@@ -15,17 +15,18 @@ from moe_gateway.routing.language import languages_of, primary
 Kind = Literal["chat", "text", "embeddings", "rerank", "stt", "tts"]
 
 BYTES_PER_TOKEN: Final = 3
-"""Low on purpose: a guess that is too high chooses an expert with more room, which is no harm."""
+"""Intentionally low: an overestimate only selects an expert with a larger context."""
 WORTH_KEEPING: Final = 1024
-"""Bytes of a request. What is shorter is read anew in no time, wherever there is room."""
+"""Minimum size in bytes of a prompt for cache affinity: a shorter one is processed quickly
+anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hints:
-    """What a caller's headers say of a request; empty where they do not."""
+    """Properties of a request from its headers; empty if absent."""
 
     session: bytes = b""
-    """What it calls the conversation."""
+    """The client's id of the conversation."""
     domain: str = ""
     language: str = ""
 
@@ -35,7 +36,7 @@ NO_HINTS: Final = Hints()
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What an answer to one request takes; `tokens` is an estimate of the prompt."""
+    """The requirements of a request; `tokens` is an estimate of the prompt."""
 
     tokens: int = 0
     tools: bool = False
@@ -45,12 +46,12 @@ class Needs:
     structured: bool = False
     """It must hold to a JSON schema."""
     languages: tuple[str, ...] = ()
-    """One of these, such as `de`; none: any."""
+    """One of these languages, such as `de`; empty: any."""
     domain: str = ""
-    """What it is about, such as `code`; empty: nothing special."""
+    """The subject, such as `code`; empty: none."""
     affinity: bytes = b""
-    """What requests have in common that begin alike: they go to the same instance, whose cache
-    holds that beginning. Empty: no preference."""
+    """Hash of the prompt's prefix: requests with the same prefix go to the same instance, whose
+    cache contains it. Empty: no preference."""
 
 
 NO_MESSAGE: Final = 12
@@ -115,8 +116,8 @@ class Look(msgspec.Struct):
     moderation: msgspec.Raw = _ABSENT
 
     def refuse_unsupported(self) -> None:
-        """Raises `Refused` (400) for a field of OpenAI's that no server here knows: each of them
-        would leave it out in silence."""
+        """Raise `Refused` (400) for a field of OpenAI's API that no server here supports: it
+        would be ignored silently."""
         values = self.functions, self.function_call, self.web_search_options, self.moderation
         if values == _NOT_SENT:
             return
@@ -136,7 +137,7 @@ class Look(msgspec.Struct):
 
     @property
     def names_tools(self) -> bool:
-        """Whether `tool_choice` says which functions may be called."""
+        """Whether `tool_choice` restricts the functions that may be called."""
         return self.tool_choice is not _ABSENT and bytes(self.tool_choice).startswith(b"{")
 
     @property
@@ -147,7 +148,7 @@ class Look(msgspec.Struct):
 
     @property
     def several(self) -> int:
-        """Where it is more than one answer that is asked for: how many each prompt gets; else 0."""
+        """The number of answers for each prompt if more than one answer is requested; else 0."""
         if self.n is None and self.prompt is _ABSENT:
             return 0
         if self.n is not None and self.n > 1:
@@ -190,8 +191,8 @@ class _Facts(msgspec.Struct):
     prompt_cache_key: str | None = None
 
     def beginning(self, session: bytes, size: int) -> bytes:
-        """What stays the same from turn to turn of one conversation: the caller's own key for it,
-        its session, else the tools, the system's words and the first ones of the user. A hash of
+        """Return the data that is constant in all turns of a conversation: the caller's cache
+        key, its session, else tools, system message and the first message of the user. A hash of
         all messages would change with each turn."""
         if self.prompt_cache_key:
             return self.prompt_cache_key.encode()
@@ -205,7 +206,7 @@ class _Facts(msgspec.Struct):
         return hashed.digest()
 
     def told(self, name: str) -> str:
-        """What the caller's `metadata` says."""
+        """Return a text of the caller's `metadata`; empty if absent."""
         value = (self.metadata or {}).get(name)
         return value if isinstance(value, str) else ""
 
@@ -221,10 +222,11 @@ _SHALLOW = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def look_at(body: bytes) -> Look:
-    """Raises `Refused` (400) when the body is no JSON object or these fields do not fit."""
+    """Parse a body. Raises `Refused` (400) if it is not a JSON object or a field has a wrong
+    type."""
     try:
         if not body.isascii():
-            body.decode()  # JSON is UTF-8 (RFC 8259, section 8.1), also where nobody looks here.
+            body.decode()  # JSON is UTF-8 (RFC 8259, section 8.1), also in unread fields.
         return _LOOK.decode(body)
     except msgspec.ValidationError as error:
         message, _, place = str(error).partition(" - at `$.")
@@ -237,8 +239,8 @@ def look_at(body: bytes) -> Look:
 
 
 def _why(body: bytes, reason: str) -> str:
-    """Why it is no JSON, in words: what a shell of Windows puts before a text, and texts that were
-    cut by a program which does not know signs, are told as such."""
+    """Describe why a body is not valid JSON. Recognises marks that Windows shells add, and texts
+    cut in the middle of a character."""
     if re.search("surrogate|hex escape|truncated", reason) and HALF.search(body):
         reason = f"a text in it is cut in the middle of a sign, such as an emoji ({reason})"
     return next((words for mark, words in MARKS.items() if body.startswith(mark)), reason)
@@ -280,7 +282,7 @@ _DOCUMENTS: Final = msgspec.json.Decoder(_Documents)
 
 
 def check_documents(body: bytes) -> None:
-    """Check that a body asks to rank texts. Raises `Refused` (400)."""
+    """Check that the body is a request to rank texts. Raises `Refused` (400)."""
     try:
         _DOCUMENTS.decode(body)
     except msgspec.ValidationError as error:

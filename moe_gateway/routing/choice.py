@@ -26,17 +26,17 @@ LEFT_ALONE: Final = "it failed again and again and is left alone for some second
 
 
 class Candidate(Protocol):
-    """What routing knows of an instance."""
+    """The properties of an instance that routing uses."""
 
     @property
     def label(self) -> str: ...
     @property
     def expert(self) -> str | None:
-        """None: it tells its models itself, and is never part of `auto`."""
+        """None: it lists its models itself, and is never part of `auto`."""
 
     @property
     def speech(self) -> str | None:
-        """`stt` or `tts`: it is asked for audio, and for nothing else."""
+        """`stt` or `tts`: it serves only audio requests."""
 
     @property
     def names(self) -> Sequence[str]:
@@ -60,8 +60,8 @@ class Candidate(Protocol):
 
     @property
     def turn(self) -> tuple[bool, float, float]:
-        """Whether it has no free slot, its load, and the seconds that it lately took to its first
-        byte: of several, the one is asked first for whom this is least."""
+        """Whether it has no free slot, its load, and its recent seconds to the first byte: the
+        instance with the least value is tried first."""
 
     @property
     def auto(self) -> bool:
@@ -93,11 +93,11 @@ class Candidate(Protocol):
 
     @property
     def domains(self) -> Collection[str]:
-        """What it is for; empty: for everything alike."""
+        """Subjects for which it is made; empty: any."""
 
     @property
     def fallback(self) -> Sequence[str]:
-        """Experts that answer in its place when none of its instances can."""
+        """Experts that answer instead if none of its instances can."""
 
 
 C = TypeVar("C", bound=Candidate)
@@ -106,10 +106,10 @@ _TURN: Final = attrgetter("turn")
 
 @dataclass(slots=True)
 class Route(Generic[C]):
-    """Instances to try, in this order, and why; the reason is told to the caller.
+    """Instances to try, in this order, and the reason, which the caller receives.
 
-    `spare` are those of the declared fallbacks: only for when nobody in `order` can answer. `home`
-    is where the beginning of the prompt belongs, when that is the first choice.
+    `spare` are instances of the declared fallbacks, used only if none in `order` can answer. `home`
+    is the instance that caches the prefix of the prompt, if it is the first choice.
     """
 
     order: Sequence[C]
@@ -118,8 +118,8 @@ class Route(Generic[C]):
     home: C | None = None
 
     def reason_for(self, chosen: C, tried: Collection[str]) -> str:
-        """Why this instance is asked: not the first choice, because some were `tried` before, or
-        have no room."""
+        """Return the reason why this instance is not the first choice: others were `tried`
+        before, or have no free slot."""
         reason = self.reason if chosen is self.home else self.reason.removesuffix(KEPT)
         if chosen not in self.order:
             return f"{reason}; its fallback {chosen.expert}"
@@ -130,10 +130,11 @@ class Route(Generic[C]):
 
 
 def choose(model: str, needs: Needs, instances: Sequence[C]) -> Route[C]:
-    """The route of one request.
+    """Return the route of one request.
 
-    Raises `Refused`: 404 for an unknown model, 503 when nobody is ready, 400 when no expert can.
-    What `needs` demand counts for `auto` and for fallbacks: who names a model gets it.
+    Raises `Refused`: 404 for an unknown model, 503 if no instance is ready, 400 if no expert can
+    answer. `needs` are required for `auto` and for fallbacks only: a named model is used in any
+    case.
     """
     if model == AUTO:
         return _automatic(needs, instances)
@@ -141,7 +142,7 @@ def choose(model: str, needs: Needs, instances: Sequence[C]) -> Route[C]:
 
 
 def having(model: str, instances: Sequence[C]) -> list[C]:
-    """Those who may be asked for words by this name."""
+    """Return the instances that serve text under this name."""
     return [one for one in instances if model in one.names and one.speech is None]
 
 
@@ -165,7 +166,7 @@ def able_to_rank(model: str, named: Sequence[C]) -> list[C]:
 
 
 def choose_named(model: str, named: Sequence[C], needs: Needs, instances: Sequence[C]) -> Route[C]:
-    """The same for who names a model; `named` are those that have it."""
+    """Return the route of a request that names a model; `named` are the instances that have it."""
     if not named:
         raise unknown_model(model, known_models(instances))
     reason = "asked by name" if named[0].expert in (None, model) else f"alias of {named[0].expert}"
@@ -180,10 +181,10 @@ def choose_named(model: str, named: Sequence[C], needs: Needs, instances: Sequen
 
 
 def choose_speech(kind: str, model: str, instances: Sequence[C]) -> Route[C]:
-    """The route of an audio request; `kind` is stt or tts.
+    """Return the route of an audio request; `kind` is stt or tts.
 
-    `auto` and OpenAI's own model names mean whatever engine is there: one house has one voice
-    service, and clients come with these names. Raises `Refused` (404, 503).
+    `auto` and OpenAI's model names select any engine: an installation has one speech service, and
+    clients send these names by default. Raises `Refused` (404, 503).
     """
     able = [one for one in instances if one.speech == kind]
     if not able:
@@ -202,19 +203,19 @@ OPENAI_SPEECH: Final = {
     ),
     "tts": frozenset(("tts-1", "tts-1-hd", "gpt-4o-mini-tts")),
 }
-"""What clients ask for that cannot be set otherwise."""
+"""Model names that some clients send and cannot change."""
 
 
 def known_models(instances: Sequence[Candidate]) -> list[str]:
-    """Every name that a caller may ask for; `auto` first when there are experts to choose from."""
+    """Return all names that a caller may request; `auto` first if there are experts to select."""
     names = dict.fromkeys(name for instance in instances for name in instance.names)
     experts = any(instance.expert is not None and instance.auto for instance in instances)
     return ([AUTO] if experts else []) + list(names)
 
 
 def _automatic(needs: Needs, instances: Sequence[C]) -> Route[C]:
-    """The cheapest expert that can, then the next: ties go to the one that was declared first.
-    Those for the domain of the request come before those for everything."""
+    """Return the experts that can answer, the cheapest first; equal ones in the order of their
+    declaration. Experts for the domain of the request come before those for any domain."""
     experts = [one for one in instances if one.expert is not None and one.auto]
     able = [instance for instance in experts if lack_of(instance, needs) is None]
     if experts and not able:
@@ -245,8 +246,8 @@ def _automatic(needs: Needs, instances: Sequence[C]) -> Route[C]:
 
 
 def undecided(needs: Needs, instances: Sequence[Candidate]) -> bool:
-    """Whether it depends on the domain who is chosen for `auto`: of those that can, some are made
-    for one thing, and some for another or for everything."""
+    """Return whether the selection for `auto` depends on the domain: the experts that can answer
+    are made for different domains."""
     experts = [one for one in instances if one.expert is not None and one.auto and one.usable]
     able = [one for one in experts if lack_of(one, needs) is None and _fits(one, needs)]
     return len({tuple(one.domains) for one in able}) > 1
@@ -270,7 +271,7 @@ def _spare(names: Sequence[str], needs: Needs, instances: Sequence[C]) -> list[C
 
 
 def _ready(model: str, instances: Sequence[C], *, needed: bool = True) -> list[C]:
-    """Those that can be asked now."""
+    """Return the instances that can be used now."""
     ready = [instance for instance in instances if instance.usable]
     if needed and not ready:
         raise none_healthy(model, {one.label: one.reason or LEFT_ALONE for one in instances})
@@ -278,8 +279,8 @@ def _ready(model: str, instances: Sequence[C], *, needed: bool = True) -> list[C
 
 
 def _turn(needs: Needs, ready: Sequence[C]) -> Callable[[C], tuple[float, ...]]:
-    """Which instance of one expert comes first: one with room, among these the one that holds the
-    beginning of this prompt in its cache, then the least busy, then the quickest."""
+    """Return the sort key of an expert's instances: first one with a free slot, then the one
+    with the prefix in its cache, then the least busy, then the fastest."""
     homes = _homes(needs.affinity, ready) if needs.affinity else None
     if not homes:
         return _TURN
@@ -313,7 +314,7 @@ def _fits(instance: Candidate, needs: Needs) -> bool:
 
 
 def lack_of(instance: Candidate, needs: Needs) -> str | None:
-    """What the instance cannot do at all; None: it can all that is needed."""
+    """Return a capability that the instance lacks; None if it has all that are needed."""
     lacks = (
         (needs.tools and instance.tools == "none", "tools"),
         (needs.vision and not instance.vision, "pictures"),

@@ -1,5 +1,6 @@
-"""What a request for `auto` is about, where neither its caller nor a rule tells: a small expert is
-asked, for a bounded time. Without its answer the request goes its way as if nobody had asked."""
+"""Determine the domain of a request for `auto` that neither its caller nor a rule defines: a
+small expert classifies it within a time limit. Without a result the request is routed without a
+domain."""
 
 import asyncio
 from collections import OrderedDict
@@ -27,8 +28,8 @@ MAX_ANSWER: Final = 4 * 1024 * 1024
 
 
 class Classifier:
-    """Asks the expert `name`: by the distance of vectors where it gives some, else by a question
-    that it can answer with one of the domains only."""
+    """Classifies with the expert `name`: by the distance of embeddings if it supports them,
+    otherwise by a question that it can answer only with one of the domains."""
 
     def __init__(
         self,
@@ -40,9 +41,9 @@ class Classifier:
         admission: Admission[Instance],
         circuit: Circuit,
     ) -> None:
-        """`domains`: name -> what belongs to it, in a sentence; `seconds` bound each question. One
-        that fails again and again is asked as seldom as its `circuit` says: else each request for
-        `auto` would wait those seconds for nothing."""
+        """`domains`: name -> its description in one sentence; `seconds` limit each
+        classification. A failing expert is used only as often as its `circuit` permits:
+        otherwise each request for `auto` would wait these seconds in vain."""
         self._name, self._domains, self._seconds = name, dict(domains), seconds
         self._instances, self._pool = instances, pool
         self._admission, self._circuit = admission, circuit
@@ -51,8 +52,8 @@ class Classifier:
         """Model -> the vectors of the domains, each of length 1."""
 
     async def domain_of(self, text: str, needs: Needs) -> str:
-        """The domain; empty when it is none of them, could not be told in time, or would change
-        nothing for a request with these needs."""
+        """Return the domain; empty if none matches, the time is over, or it would not change the
+        route of a request with these needs."""
         if not undecided(needs, self._instances):
             return ""
         text = text[:LOOKED_AT]
@@ -89,7 +90,7 @@ class Classifier:
         return await self._said(instance, text)
 
     async def _nearest(self, instance: Instance, text: str) -> str:
-        """The domain whose description is the nearest; vectors of it are asked for once."""
+        """Return the domain with the nearest description; its embeddings are requested once."""
         model = instance.model or ""
         if model not in self._vectors:
             self._vectors[model] = await self._embed(instance, list(self._domains.values()))

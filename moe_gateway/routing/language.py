@@ -1,4 +1,4 @@
-"""The languages of a text, as far as its script tells, and of a tag that somebody gives it."""
+"""The languages of a text, as far as its script determines them, and of a language tag."""
 
 import re
 from typing import Final
@@ -14,22 +14,23 @@ SCRIPTS: Final = (
     (("el",), re.compile("[\u0370-\u03ff]{3,}")),
     (("ru", "uk", "be", "bg", "sr", "mk", "kk", "ky", "mn", "tg"), re.compile("[\u0400-\u04ff]+")),
 )
-"""Languages and the range of Unicode that they are written in. Japanese comes first, for its texts
-hold Chinese signs, too; less than three Greek letters are a formula."""
+"""Languages with their Unicode ranges. Japanese is first, because its texts also contain Chinese
+characters; fewer than three Greek letters are a formula."""
 
 LOOKED_AT: Final = 1000
 """Characters."""
 
 
 def primary(tag: str) -> str:
-    """The language of a tag (BCP 47): `de` of `de-AT`, `pt` of `pt_BR`. Who says the region, as
-    most programs do, wants no other model for it."""
+    """Return the language of a tag (BCP 47): `de` of `de-AT`, `pt` of `pt_BR`. Most programs
+    send a region, but the model does not depend on it."""
     return tag.replace("_", "-").partition("-")[0].strip().lower()
 
 
 def languages_of(text: str) -> tuple[str, ...]:
-    """The languages whose script makes up a third of the letters or more; none where nearly all
-    share it, as they do the Latin one: then only the caller can tell."""
+    """Return the languages whose script is used by at least a third of the letters; none if the
+    script is Latin, which nearly all languages share: then only the caller can state the
+    language."""
     if text.isascii():
         return ()
     text = text[:LOOKED_AT]

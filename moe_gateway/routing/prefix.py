@@ -25,18 +25,18 @@ Json = dict[str, Any]
 Lines = tuple[str, ...]
 
 BILLING: Final = "x-anthropic-billing-header:"
-"""Begins a line of Claude Code whose checksum changes with every turn. It says nothing to a model,
-so it is left out."""
+"""Prefix of a line of Claude Code with a checksum that changes with every turn. It has no
+meaning for a model, so it is removed."""
 
 CLOCK: Final = re.compile(
     r"^\W*(the )?(current|local|today's|now\b)[^\n]{0,60}?\d{1,2}:\d\d"
     r"|\b(time|date|now|today)\b[^\n]{0,60}?\d{4}-\d\d-\d\d[T ]\d\d:\d\d",
     re.IGNORECASE,
 )
-"""A line that tells the time. A date alone changes once a day."""
+"""A line that contains a time. A date alone changes once a day."""
 
 LONGEST_CLOCK: Final = 300
-"""Characters of a line that may tell the time. A longer one is a paragraph."""
+"""Maximum characters of a line with a time. A longer one is a paragraph."""
 
 VOLATILE_WORD: Final = re.compile(r"\w*\d\w*")
 """A number, or a checksum with a digit in it."""
@@ -91,8 +91,8 @@ class Prefixes:
     def stable(self, caller: str, session: bytes, body: bytes, look: Look) -> Stable:
         """Return the body of a chat without volatile lines in its system prompt.
 
-        `session` is the caller's name of the conversation; empty where it has none. A body that is
-        not worth caching, or whose system prompt is not text, is returned as it is.
+        `session` is the caller's id of the conversation; empty if it has none. A body that is not
+        worth caching, or whose system prompt is not text, is returned unchanged.
         """
         if len(body) < WORTH_KEEPING:
             return Stable(body)
@@ -158,9 +158,9 @@ def _remember(memory: OrderedDict[Hashable, Any], key: Hashable, value: Any) -> 
 
 
 def _conversation(session: bytes, messages: list[msgspec.Raw]) -> bytes:
-    """Return the conversation's key: its session, else its messages up to the first answer. Two
-    conversations may begin with the same question, but hardly with the same answer, too. Empty
-    where there is no answer yet."""
+    """Return the key of the conversation: its session, else its messages up to the first answer.
+    Two conversations may start with the same question, but rarely with the same answer. Empty
+    before the first answer."""
     if session:
         return session
     hashed = blake2b(digest_size=16)

@@ -1,8 +1,8 @@
-"""A choice of tools by name, as llama-server takes it.
+"""Conversion of `tool_choice` with names for llama-server.
 
-llama-server reads `tool_choice` as a word and takes an object for `auto` (`json_value` with a
-default in `oaicompat_chat_params_parse` of its server), so a named function was not forced. To
-offer only the named functions, with `required` or `auto`, means the same.
+llama-server expects a text in `tool_choice` and treats an object as `auto` (`json_value` with a
+default in `oaicompat_chat_params_parse` of its server), so a named function would not be forced.
+Offering only the named functions, with `required` or `auto`, has the same effect.
 """
 
 from typing import Any, Final

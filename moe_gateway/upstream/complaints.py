@@ -1,8 +1,8 @@
-"""What servers say of a request that they do not answer, told as OpenAI would tell it.
+"""Convert errors of servers to OpenAI's errors.
 
-llama-server calls some mistakes of its callers failures of its own (HTTP 500, and 501 for vectors
-that its model does not give). Taken at its word, official clients would send each of them three
-times, and three failures in a row close a server to everybody in the house.
+llama-server reports some client errors as server errors (HTTP 500, and 501 for embeddings that its
+model does not support). Passed on unchanged, official clients would retry each of them twice, and
+three failures in a row would open the circuit for all callers.
 """
 
 import re

@@ -3,7 +3,7 @@
     UpstreamError
       + Unreachable           no connection, so the request was not sent
       |   + ConnectTimedOut
-      + Lost                  the connection broke, or what came is no HTTP
+      + Lost                  the connection broke, or the data is not HTTP
       + TimedOut              silence
           + FirstByteTimedOut
           + IdleTimedOut
@@ -28,26 +28,27 @@ HIGH_WATER = 256 * 1024
 """Bytes that wait for a slow caller before reading from the server pauses."""
 
 COPIED = 64 * 1024
-"""Bytes of a body that are put behind their head in no time; longer ones are not copied."""
+"""Maximum bytes of a body that are copied behind the headers; a longer body is sent separately."""
 
 STALE_SECONDS = 1.0
-"""An idle connection that the server closed under us shows it at once, not after a while."""
+"""A stale connection, closed by the server while idle, fails within this time after a request."""
 
 LINGER_SECONDS = 0.25
-"""How long the end of a finished answer may take before the connection is given up."""
+"""Seconds to wait for the end of a finished answer before the connection is closed."""
 
 
 class UpstreamError(Exception):
-    """A server did not answer, or not to the end; the subclass says what is known of it.
+    """A server did not answer, or not completely; the subclass states the failure.
 
-    `code` is what programs look at in the error that the caller gets.
+    `code` is the code of the error that the caller receives.
     """
 
     code = "upstream_lost"
 
 
 class Unreachable(UpstreamError):
-    """Is the server running, and its address right? Another instance may be asked."""
+    """No connection: check that the server runs and its address is right. Another instance may
+    be tried."""
 
     code = "upstream_unreachable"
 
@@ -59,7 +60,7 @@ class ConnectTimedOut(Unreachable):
 
 
 class Lost(UpstreamError):
-    """The server went away in mid-answer: its own log says why."""
+    """The server closed the connection during the answer: see its log."""
 
 
 class TimedOut(UpstreamError):
@@ -67,7 +68,7 @@ class TimedOut(UpstreamError):
 
 
 class FirstByteTimedOut(TimedOut):
-    """It took the request, but does not begin to answer."""
+    """It accepted the request, but does not begin to answer."""
 
     code = "upstream_first_byte_timeout"
 
@@ -80,7 +81,7 @@ class IdleTimedOut(TimedOut):
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server listens; `path` stands before every path that is asked there."""
+    """The address of a server; `path` is the prefix of every path on it."""
 
     host: str
     port: int
@@ -111,7 +112,7 @@ class Address:
 
 
 class Connection(asyncio.Protocol):
-    """One connection, with the answer that comes on it."""
+    """One connection, with its current answer."""
 
     def __init__(self, address: Address, deadlines: Deadlines) -> None:
         self.address, self._deadlines = address, deadlines
@@ -119,14 +120,14 @@ class Connection(asyncio.Protocol):
         self.headers: list[tuple[bytes, bytes]] = []
         self.content_type = b""
         self.complete = True
-        """The answer has come to its end, or none was asked for yet."""
+        """The answer is complete, or no request was sent yet."""
         self.resting_in: list[Connection] | None = None
         """Where it waits for its next request."""
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpResponseParser | None = None
         self._pieces: deque[bytes] = deque()
         self.on_body = self._pieces.append
-        """What the parser tells of each chunk; a method of ours costs more than the rest of it."""
+        """Callback of the parser for each chunk; a bound method would cost more than the rest."""
         self._waiting_bytes = 0
         self._sink: Callable[[bytes], bool] | None = None
         self._idle = 0.0
@@ -139,7 +140,7 @@ class Connection(asyncio.Protocol):
         self._sent_at = 0.0
         self.due = inf
 
-    # What the gateway does with it.
+    # Methods for the gateway.
 
     async def ask(self, head: bytes, body: bytes, seconds: float) -> None:
         """Send a request, whose head ends with its blank line, and wait for status and headers.
@@ -173,7 +174,7 @@ class Connection(asyncio.Protocol):
             self._transport.writelines((head, body))
 
     async def piece(self, seconds: float) -> bytes:
-        """What has come of the body since the last time; empty at its end.
+        """Return the data of the body since the last call; empty at its end.
 
         Raises `Lost` or `TimedOut`.
         """
@@ -203,9 +204,9 @@ class Connection(asyncio.Protocol):
         return b"".join(pieces)
 
     async def pour(self, seconds: float, sink: Callable[[bytes], bool]) -> None:
-        """Give `sink` each piece in the moment in which it comes, as long as it asks for more: no
-        task has to wake up for it. Returns at the end of the body, too, and at once when something
-        has come already. Raises like `piece`; `sink` raises nothing.
+        """Call `sink` with each chunk as it arrives, until it returns False; no task has to wake
+        up. Also returns at the end of the body, and immediately if data has arrived already. Raises
+        like `piece`; `sink` must not raise.
         """
         if self._pieces:
             return
@@ -220,7 +221,7 @@ class Connection(asyncio.Protocol):
             self._sink = None
 
     def _poured(self, sink: Callable[[bytes], bool]) -> bool:
-        """Whether what has come is gone, and more is waited for as before."""
+        """Pass received data to `sink`; returns whether all was accepted and more is expected."""
         if self._pieces:
             data = self._taken()
             if not sink(data):
@@ -232,7 +233,7 @@ class Connection(asyncio.Protocol):
         return True
 
     def _taken(self) -> bytes:
-        """What has come of the body."""
+        """Return and clear the received data of the body."""
         data = self._pieces.popleft() if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
         self._waiting_bytes = 0
@@ -245,7 +246,7 @@ class Connection(asyncio.Protocol):
         )
 
     async def linger(self) -> None:
-        """Let a finished answer's last bytes come, so that the connection can be used again."""
+        """Read the remaining bytes of a finished answer, so that the connection can be reused."""
         try:
             while await self.piece(LINGER_SECONDS):
                 pass
@@ -259,7 +260,7 @@ class Connection(asyncio.Protocol):
         self._deadlines.within(self, seconds)
 
     def abort(self) -> None:
-        """Close it now; the server sees that nobody listens."""
+        """Close the connection now, which cancels the request on the server."""
         self._closed = True
         if self._transport is not None:
             self._transport.abort()
@@ -278,7 +279,7 @@ class Connection(asyncio.Protocol):
         return not self._heard and self.now() - self._sent_at < STALE_SECONDS
 
     def _event(self, seconds: float) -> "asyncio.Future[bool]":
-        """Is told when something happens: True; or False when nothing did for so long."""
+        """Return a future: True on the next event, False if none occurs within `seconds`."""
         self._waiter = waiter = self._loop.create_future()
         self._deadlines.within(self, seconds)
         return waiter
@@ -300,7 +301,7 @@ class Connection(asyncio.Protocol):
             self._error = Lost(f"{self.address.authority}: {reason}.")
         self._wake()
 
-    # What the event loop tells it.
+    # Callbacks of the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
@@ -335,7 +336,7 @@ class Connection(asyncio.Protocol):
             self.complete = True
         self._fail("the connection was reset" if exc else "the connection was closed")
 
-    # What the parser tells it.
+    # Callbacks of the parser.
 
     def on_message_begin(self) -> None:
         if self.complete:

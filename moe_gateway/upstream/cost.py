@@ -1,4 +1,4 @@
-"""What a whole answer cost, read off it without building it up."""
+"""Read the token counts of a complete answer without decoding all of it."""
 
 import msgspec
 import orjson
@@ -29,11 +29,11 @@ _TOLD = msgspec.json.Decoder(_Told)
 
 
 def cost_of(answer: bytes) -> TokenCount | None:
-    """What a whole answer says that it cost. Raises `DecodeError` for what is no JSON object."""
+    """Return the token counts of an answer. Raises `DecodeError` if it is not a JSON object."""
     try:
         usage = _COUNTED.decode(answer).usage
     except msgspec.ValidationError:
-        # Counts that are not as they should be: some of them may be of use.
+        # Some counts have a wrong type; the others may be usable.
         return count_of(orjson.loads(bytes(_TOLD.decode(answer).usage)))
     if usage is None:
         return None

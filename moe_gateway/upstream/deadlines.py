@@ -6,23 +6,23 @@ from operator import attrgetter
 from typing import Final, Protocol
 
 TOGETHER: Final = 0.02
-"""Seconds between two looks at least; limits that end in between end together, so much too late."""
+"""Minimum seconds between two checks; deadlines in between expire together, at most so much
+late."""
 
 
 class Limited(Protocol):
-    """What may wait too long."""
+    """An object with a deadline."""
 
     due: float
-    """When it is too late, on the event loop's clock; `inf`: nothing is waited for."""
+    """The deadline on the event loop's clock; `inf`: none."""
 
     def late(self) -> None:
         """It has waited as long as it may."""
 
 
 class Deadlines:
-    """Many limits that hardly ever come true: each is a number of who waits, and one timer, set for
-    the earliest of them, looks at all (decision 0023). To set a limit anew, or to drop it, costs
-    as much as to set a number (decision 0023).
+    """Many timeouts that rarely fire, on one timer that is set to the earliest deadline. Setting or
+    clearing one costs as much as setting an attribute (decision 0023).
     """
 
     __slots__ = ("_known", "_looks_at", "_loop", "_timer")
@@ -34,7 +34,7 @@ class Deadlines:
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, one: Limited) -> None:
-        """From now on its limits are looked at, until it is removed."""
+        """Check the deadlines of an object until it is removed."""
         self._known.add(one)
 
     def remove(self, one: Limited) -> None:
@@ -47,12 +47,12 @@ class Deadlines:
             self._timer, self._loop, self._looks_at = None, None, inf
 
     def known(self) -> list[Limited]:
-        """All whose limits are looked at now."""
+        """Return all objects whose deadlines are checked."""
         return list(self._known)
 
     def within(self, one: Limited, seconds: float) -> float:
-        """Call its `late` in so many seconds, unless its `due` is set otherwise before; gives that
-        time. Never early, and up to `TOGETHER` too late."""
+        """Set the deadline of an object to `seconds` from now and return it; then its `late` is
+        called unless `due` has changed. Never early, and up to `TOGETHER` late."""
         loop = self._loop
         if loop is None:
             loop = self._loop = asyncio.get_running_loop()

@@ -11,7 +11,7 @@ from moe_gateway.errors import Headers
 from moe_gateway.upstream.connection import Connection
 
 _bits: Final = Random().getrandbits
-"""Of a generator of our own: that of `random` belongs to everybody, who may seed or watch it."""
+"""A private generator: other code may seed or observe that of `random`."""
 
 SANE_ID: Final = re.compile(rb"[A-Za-z0-9._:-]{1,128}")
 
@@ -25,8 +25,8 @@ NOT_SENT_ON: Final = HOP_BY_HOP | frozenset(
     b"host authorization cookie content-length content-type expect accept-encoding x-request-id"
     b" x-conversation-id".split()
 )
-"""`X-Conversation-Id` makes llama-server go on generating when the caller has hung up.
-`Accept-Encoding`: the gateway reads the usage off the answer. The rest it says itself."""
+"""`X-Conversation-Id` makes llama-server continue after the caller has disconnected.
+`Accept-Encoding` would hide the usage from the gateway. The gateway sets the others itself."""
 
 NOT_PASSED_BACK: Final = HOP_BY_HOP | frozenset(
     b"content-length content-type date retry-after retry-after-ms server set-cookie x-request-id"
@@ -65,18 +65,18 @@ _FATES: Final = (
     | dict.fromkeys(LOOKED_AT, _LOOKED_AT)
     | dict.fromkeys(SESSION_HEADERS, _BOTH)
 )
-"""What becomes of a header: nothing, the gateway looks at it, or it goes on as well. One that is
-not here only goes on."""
+"""Action for a header: drop it, read it, or read and forward it. Headers that are not listed are
+only forwarded."""
 
 
 @dataclass(slots=True)
 class Heard:
-    """What the headers of a request say."""
+    """The headers of a request."""
 
     own: dict[bytes, bytes]
-    """What the gateway looks at itself, by name; of several with one name, the last."""
+    """Headers that the gateway reads, by name; if a name is repeated, the last value."""
     lines: bytes
-    """What goes on to the server."""
+    """Header lines to forward to the server."""
 
 
 def heard(headers: Headers) -> Heard:
@@ -103,7 +103,7 @@ def _goes_on(name: bytes) -> bool:
 
 
 def _named(headers: Headers) -> set[bytes]:
-    """The headers that end here because the caller says so (RFC 9110, section 7.6.1)."""
+    """Return the headers that the caller declares as hop-by-hop (RFC 9110, section 7.6.1)."""
     told = b",".join([value for name, value in headers if name == b"connection"])
     return {token.strip().lower() for token in told.split(b",")}
 

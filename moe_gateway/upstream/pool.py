@@ -1,4 +1,4 @@
-"""Connections to all servers, kept for the next request."""
+"""Connections to all servers, stored for the next request."""
 
 import asyncio
 import os
@@ -19,11 +19,12 @@ from moe_gateway.upstream.connection import (
 from moe_gateway.upstream.deadlines import Deadlines
 
 MAX_IDLE_SECONDS: Final = 60.0
-"""Most servers close an idle connection sooner, llama-server after 5 s; which is seen at once."""
+"""Most servers close an idle connection sooner, llama-server after 5 s; this is detected."""
 
 
 class Pool:
-    """Connections to all servers; an answered one is kept for the next request."""
+    """Connections to all servers; a connection with a complete answer is stored for the next
+    request."""
 
     def __init__(self, connect_timeout: float, tls: ssl.SSLContext | None = None) -> None:
         """`tls` is for servers that speak it; without one, the system's authorities count."""
@@ -36,9 +37,9 @@ class Pool:
     ) -> Connection:
         """Send a request and wait for status and headers; `release` the connection afterwards.
 
-        `seconds` bound the wait for the answer. `reuse=False` is for requests that must not be
-        sent twice: a kept connection may have been closed by the server in the same moment.
-        Raises `Unreachable`, `Lost` or `TimedOut`.
+        `seconds` limit the wait for the answer. `reuse=False` is for requests that must not be sent
+        twice: the server may have closed a stored connection at the same moment. Raises
+        `Unreachable`, `Lost` or `TimedOut`.
         """
         kept = self._take(address) if reuse else None
         if kept is not None:
@@ -68,7 +69,7 @@ class Pool:
                 await connection.ask(head, b"", seconds)
                 return connection.status, await connection.body(seconds, HIGH_WATER)
         except TimeoutError as error:
-            if connection is None:  # Of a server that is only busy, its system takes them.
+            if connection is None:  # The system of a busy server accepts connections.
                 reason = f"{address.authority}: no connection within {seconds:g} s."
                 raise ConnectTimedOut(reason) from error
             reason = f"{address.authority}: no answer within {seconds:g} s."
@@ -92,14 +93,14 @@ class Pool:
             self.release(connection)
 
     def release(self, connection: Connection) -> None:
-        """Keep the connection when its answer is complete, else close it at once."""
+        """Store the connection if its answer is complete, else close it."""
         if connection.reusable:
             connection.rest(MAX_IDLE_SECONDS, self._idle[connection.address])
         else:
             connection.abort()
 
     def close(self) -> None:
-        """Close what is idle; what is in use is closed by who uses it."""
+        """Close idle connections; a connection in use is closed by its user."""
         for connections in self._idle.values():
             for connection in connections:
                 connection.abort()

@@ -1,4 +1,4 @@
-"""What Consul and the servers themselves tell of an instance, decoded."""
+"""Decode the properties of instances that Consul and the servers report."""
 
 import re
 from collections.abc import Mapping
@@ -26,15 +26,15 @@ EXPERT_META: Final = (
     "chat",
     "structured",
 )
-"""What the launcher of an expert tells in Consul that is a setting of an instance, too."""
+"""Properties of an expert in Consul that are also settings of an instance."""
 
 LISTS_META: Final = ("aliases", "languages", "domains", "fallback")
-"""The same, of several words with commas in between."""
+"""The same, as lists separated by commas."""
 
 SPEECH: Final = {SPEECH_STT: "stt", SPEECH_TTS: "tts"}
 
 MODEL_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/:@-]{0,99}")
-"""Ids that may stand in a header and a label; others are not offered."""
+"""Ids that are valid in a header and a label; others are not offered."""
 
 
 def is_wanted(service: str) -> bool:
@@ -43,7 +43,8 @@ def is_wanted(service: str) -> bool:
 
 
 def settings_of(found: "ServiceInstance", settings: Settings) -> InstanceSettings:
-    """The settings of an instance that Consul knows. Raises `ValidationError`: its meta is odd."""
+    """Return the settings of an instance in Consul. Raises `ValidationError` if its meta is not
+    valid."""
     host = f"[{found.address}]" if ":" in found.address else found.address
     address = {"url": f"{found.meta.get('scheme', 'http')}://{host}:{found.port}"}
     if found.service == PIPECATAPP:
@@ -79,13 +80,13 @@ def _told(meta: Mapping[str, str]) -> dict[str, Any]:
 
 
 def model_told(found: "ServiceInstance") -> str | None:
-    """The model that runs there, as Consul knows it; None for what may not stand in a header."""
+    """Return the model of an instance in Consul; None if its name is not valid in a header."""
     name = found.meta.get("model", "")
     return name if MODEL_ID.fullmatch(name) else None
 
 
 def models_of(body: bytes) -> dict[str, str]:
-    """Id -> the scope that its callers need; empty where the server does not say."""
+    """Return id -> the scope that its callers need; empty if the server does not state it."""
     try:
         found = orjson.loads(body)
         models = {str(one["id"]): str(one.get("scope") or "") for one in found["data"]}

@@ -1,4 +1,4 @@
-"""Vectors in the encoding that was asked for, whatever the server makes of that."""
+"""Embeddings in the requested encoding, whatever encoding the server uses."""
 
 import base64
 import sys
@@ -12,9 +12,9 @@ BASE64: Final = b'"base64"'
 
 
 def as_asked(body: bytes) -> Callable[[bytes], bytes]:
-    """What makes the caller's answer of a server's to this request.
+    """Return a function that converts the server's answer to the format of this request.
 
-    The official node client always asks for base64, and takes a list of numbers for no vector.
+    The official node client always requests base64, and does not accept a list of numbers.
     """
     if BASE64 in body and orjson.loads(body).get("encoding_format") == "base64":
         return _in_base64

@@ -1,1 +1,1 @@
-"""What the agent service answers over HTTP: one module per noun."""
+"""HTTP API of the agent service: one module per resource."""

@@ -1,4 +1,4 @@
-"""Who may call: a key in the header, or the cookie of a login from our own page."""
+"""Authentication: a key in the header, or the session cookie of our page."""
 
 import asyncio
 import hmac
@@ -52,7 +52,7 @@ class Access:
         return int(claim.split(".")[1]) > self._clock()
 
     def own_page(self, request: HTTPConnection) -> bool:
-        """Whether a browser says that our own page sent this; programs say nothing and pass."""
+        """Return whether a request comes from our own page; programs send no origin and pass."""
         if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return False
         origin = request.headers.get("origin")
@@ -62,7 +62,8 @@ class Access:
         return bool(scheme and host) and host == request.headers.get("host")
 
     async def punish_wrong_key(self) -> None:
-        """Answer guesses ever more slowly; whoever has the key is never held up."""
+        """Delay the answers to wrong keys increasingly; requests with a valid key are not
+        delayed."""
         now = self._clock()
         recent = [at for at in self._wrong if now - at < FORGIVEN_AFTER]
         self._wrong = [*recent[-10:], now]
@@ -75,14 +76,14 @@ class Access:
 def cookie_name(request: HTTPConnection) -> str:
     """The name of our cookie at the address that the browser uses.
 
-    Browsers share cookies between the ports of a host, and each instance has a session of its own.
+    Browsers share cookies between the ports of a host, and each instance has a separate session.
     """
     scheme = request.url.scheme.replace("ws", "http")
     return f"{COOKIE}_{request.url.port or scheme}"
 
 
 def knows(access: Access, connection: HTTPConnection) -> bool:
-    """Whether a WebSocket is opened by somebody with a key, or by our own page after a login."""
+    """Return whether a WebSocket is opened with a key, or by our own page after a login."""
     key = sent_key(connection)
     if key is not None:
         return access.opens(key)
@@ -109,7 +110,7 @@ def known_caller(request: Request, access: Annotated[Access, Depends(access_of)]
 
 
 def own_page_only(request: Request, access: Annotated[Access, Depends(access_of)]) -> None:
-    """Refuse what another site's page sends with the browser of somebody who is logged in."""
+    """Refuse requests that another site's page sends through the browser of a logged-in user."""
     if not access.own_page(request):
         raise Refused(403, "foreign_origin", "This was sent by a page of another origin.")
 

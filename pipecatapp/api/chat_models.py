@@ -14,7 +14,8 @@ SETTINGS = ("temperature", "max_tokens", "system")
 
 
 class ChatModel(BaseModel):
-    """`id` is what a turn names; `about` is what a person reads; `settings` are those it takes."""
+    """A model of the chat: `id` is its name in a turn, `about` its description, `settings` its
+    options."""
 
     id: str
     about: str

@@ -1,4 +1,4 @@
-"""`/api/conversations`: what was talked about, as far as its history is kept here."""
+"""`/api/conversations`: stored conversations."""
 
 import asyncio
 import unicodedata
@@ -36,8 +36,8 @@ class StartedTurn(BaseModel):
 
 
 class Change(BaseModel):
-    """What is to be different: the title, on one line; whether it is listed before the others; how
-    its turns are answered; the run of the version of a turn that is shown.
+    """Fields to change: the title, on one line; whether it is pinned; the settings of its turns;
+    the run of the version of a turn that is shown.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -82,8 +82,9 @@ async def list_conversations(
     text: Annotated[str, Query(max_length=200)] = "",
     behalf: Behalf = "",
 ) -> ConversationList:
-    """Pinned ones, then the latest; with `text`, those that have all of its words, or words that
-    begin so, in their title or their turns. Until it is renamed, the title is what was said first.
+    """Return pinned conversations, then the latest; with `text`, those that contain all of its
+    words, or words that begin with them, in their title or their turns. The default title is the
+    first question.
     """
     find, owner = parts.conversations.find, owner_of(behalf)
     return ConversationList(conversations=await asyncio.to_thread(find, text, limit, owner=owner))
@@ -115,7 +116,8 @@ async def show_attachment(
 async def branch_conversation(
     conversation: Name, body: BranchPoint, parts: WithParts, behalf: Behalf = ""
 ) -> ConversationSummary:
-    """Create a conversation that begins with its turns up to a run, and goes its own way then."""
+    """Create a conversation that starts with its turns up to a run, and is independent
+    afterwards."""
     return await parts.conversations.branch(conversation, body.run, owner=owner_of(behalf))
 
 

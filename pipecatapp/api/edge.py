@@ -1,4 +1,4 @@
-"""What holds for every request: its id, the size of its body, the headers of its answer."""
+"""Middleware for every request: its id, the limit of its body, the headers of its response."""
 
 import re
 import uuid
@@ -31,11 +31,11 @@ SECURITY_HEADERS: Final = {
 START_ERRORS: Final = (LedgerBusy, LedgerFailed, LedgerTooNew, InvalidDocument, CannotListen)
 PRIVATE: Final = ("/api/", "/v1/", "/mcp")
 LARGE: Final = ("/api/restore", "/api/errands/")
-"""What takes bodies of any size, and writes them to the disk as they come."""
+"""Routes that accept bodies of any size, and write them to the disk as they arrive."""
 
 
 class Edge:
-    """ASGI middleware around the whole service; it never holds an answer back."""
+    """ASGI middleware around the whole service; it never buffers a response."""
 
     def __init__(self, app: ASGIApp, *, max_body_bytes: int) -> None:
         self.app = BodyLimit(
@@ -51,7 +51,7 @@ class Edge:
             await self.app(scope, receive, answer.send)
 
     async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Say in one sentence, without a traceback, why the service cannot start."""
+        """Report in one sentence, without a traceback, why the service cannot start."""
         failed: Message | None = None
 
         async def unless_failed(message: Message) -> None:

@@ -14,12 +14,13 @@ from pipecatapp.application.errors import ERRORS, ErrorCode
 from pipecatapp.application.runs import shown
 
 _SUSPECT: Final = re.compile(rb"\\u[dD][89a-fA-F]|NaN|Infinity")
-"""What a body may hold that has to be looked at more closely."""
+"""Sequences in a body that need a closer check."""
 
 
 async def sound_json(connection: HTTPConnection) -> None:
-    """Refuse a body that holds what JSON cannot say: half a character (a lone surrogate, which a
-    program makes that cuts an emoji) or NaN. Kept once, it could be shown and sent no more.
+    """Refuse a body with values that JSON cannot represent: half a character (a lone surrogate,
+    from a program that splits an emoji) or NaN. A stored value of this kind could not be sent any
+    more.
     """
     if isinstance(connection, Request) and "json" in connection.headers.get("content-type", ""):
         body = await connection.body()
@@ -45,7 +46,7 @@ def _no_number(name: str) -> None:
 
 
 def answer_errors_as_openai(app: FastAPI) -> None:
-    """Register the errors of the application beside those of every service."""
+    """Register the errors of the application in addition to those of every service."""
     refusals = {kind: _refusal(error) for kind, error in ERRORS.items()}
     add_error_handlers(app, {**refusals, InvalidDocument: _invalid_document})
 

@@ -30,10 +30,11 @@ async def follow_run(
     after: Annotated[int, Query(ge=0, le=LAST)] = 0,
     last_event_id: Annotated[str | None, Header()] = None,
 ) -> StreamingResponse:
-    """Every event after `after` (or after the header `Last-Event-ID`, which browsers send when
-    they connect again), then live ones and text, until the run ends with the event `end`.
+    """Return every event after `after` (or after the header `Last-Event-ID`, which browsers send
+    when they reconnect), then live events and text, until the run ends with the event `end`.
 
-    Without `end` the run has not ended: the service stops, or waits to go on with it. Come back.
+    A stream without `end` was interrupted: the service stops, or waits to resume the run.
+    Reconnect.
     """
     parts.runs.engine.summary(run)
     return StreamingResponse(
@@ -62,7 +63,8 @@ async def _stream(parts: Parts, run: str, after: int) -> AsyncIterator[bytes]:
 
 
 def encoded(item: Delta | Event) -> bytes:
-    """One event of the stream. Text has no id: a client that comes back gets it from the node."""
+    """Encode one event of the stream. Text has no id: a client that reconnects gets it from the
+    node."""
     if isinstance(item, Delta):
         told = {"path": item.path, "text": item.text, "offset": item.offset}
         return sse_event(told, event="delta")
@@ -72,7 +74,7 @@ def encoded(item: Delta | Event) -> bytes:
 async def until_stop(
     heard: AsyncIterator[Delta | Event], stop: Stop, *, silence: float = KEEP_ALIVE_SECONDS
 ) -> AsyncIterator[Delta | Event | None]:
-    """The items of `heard` until the service is asked to stop; None after each long silence."""
+    """Yield the items of `heard` until the service stops; None after each long pause."""
     stopping = asyncio.create_task(stop.wait())
     item = asyncio.ensure_future(anext(heard))
     try:

@@ -1,4 +1,4 @@
-"""What the routes work with; put together in `pipecatapp.app`."""
+"""State of the application that routes use; built in `pipecatapp.app`."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ log = structlog.get_logger()
 
 
 class Stop:
-    """Tells endless answers that the service is asked to stop. Callable from a signal handler."""
+    """Signals to endless responses that the service stops. Callable from a signal handler."""
 
     def __init__(self) -> None:
         self._asked = asyncio.Event()
@@ -46,13 +46,13 @@ class Stop:
             self._loop.call_soon_threadsafe(self._asked.set)
 
     def restart(self) -> None:
-        """End as at a SIGTERM, and begin anew."""
+        """Stop as after a SIGTERM, and start again."""
         self._restarting = True
         os.kill(os.getpid(), signal.SIGTERM)
 
     @property
     def restarts(self) -> bool:
-        """Whether to begin anew at the end: nobody else has asked for it meanwhile."""
+        """True if the service is to start again: no other stop was requested meanwhile."""
         return self._restarting and self._signals == 1
 
     @property
@@ -63,13 +63,13 @@ class Stop:
         await self._asked.wait()
 
     def left(self, seconds: float) -> float:
-        """What is left of `seconds` that began when the stop was asked for."""
+        """Return how much of `seconds`, counted from the stop request, is left."""
         return max(0.0, self._at + seconds - time.monotonic()) if self._at else seconds
 
 
 @dataclass
 class Parts:
-    """The runs and what stands around them."""
+    """The run service and the other parts of the application."""
 
     runs: RunService
     directory: Directory
@@ -107,7 +107,7 @@ class Parts:
         self.metrics.running.set(len(self._running))
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Do something beside the requests; it ends with the service at the latest."""
+        """Run a background task, which is cancelled when the service ends."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._done)
@@ -119,7 +119,7 @@ class Parts:
             await asyncio.wait(list(self._running.values()))
 
     async def drain(self, seconds: float) -> None:
-        """Give running runs their time to end; what is left goes on after the next start."""
+        """Wait for active runs to end; runs that are left are resumed at the next start."""
         if self._running:
             await asyncio.wait(list(self._running.values()), timeout=self.stop.left(seconds))
         for run in self._running:

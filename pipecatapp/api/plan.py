@@ -28,7 +28,7 @@ class Question(Document):
 
 
 class Explanation(BaseModel):
-    """All that is said of a field, the winner first."""
+    """All values set for a field, the winner first."""
 
     opinions: list[Explained]
 
@@ -46,7 +46,8 @@ class Flat(BaseModel):
 
 
 class Look(Document):
-    """A run to be: with these inputs, or as a fork of `run`, anew from the step `at` on."""
+    """A run to preview: with these inputs, or as a fork of `run` that is repeated from step `at`
+    on."""
 
     inputs: dict[str, Any] | None = None
     run: str | None = Field(None, max_length=200)
@@ -55,8 +56,8 @@ class Look(Document):
 
 @router.post("/cache")
 async def show_dry_run(body: Look, parts: WithParts) -> Preview:
-    """Of each step whether it would be called or is known, and why, and what models would be told;
-    nothing is run.
+    """Return for each step whether it would be called or is cached, with the reason, and the
+    prompts of models. Nothing is run.
     """
     document = Document.model_validate(body.model_dump(exclude={"inputs", "run", "at"}))
     runs, run, at = parts.runs, body.run, body.at
@@ -71,7 +72,7 @@ async def show_schema() -> dict[str, Any]:
 
 @router.post("/explain")
 async def explain_field(body: Question, parts: WithParts) -> Explanation:
-    """Which layer, variant or document says what of a field, and where."""
+    """Return the layers, variants and documents that set a field, with positions."""
     document = Document.model_validate(body.model_dump(exclude={"path"}))
     opinions = await asyncio.to_thread(parts.runs.explained, document, body.path)
     return Explanation(opinions=opinions)
@@ -79,6 +80,6 @@ async def explain_field(body: Question, parts: WithParts) -> Explanation:
 
 @router.post("/flat")
 async def show_flat(body: Flatten, parts: WithParts) -> Flat:
-    """The workflow that comes of a document and its layers, written out."""
+    """Return the workflow composed of a document and its layers, as text."""
     document = Document.model_validate(body.model_dump(exclude={"format"}))
     return Flat(document=await asyncio.to_thread(parts.runs.flat, document, body.format))

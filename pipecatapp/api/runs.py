@@ -1,4 +1,4 @@
-"""`/api/runs`: start runs, list them, look at one, cancel one."""
+"""`/api/runs`: start, list, show and cancel runs."""
 
 import asyncio
 from typing import Annotated, Any, Literal, Self
@@ -22,7 +22,7 @@ router = APIRouter(prefix="/api/runs", dependencies=[Depends(known_caller), Depe
 
 
 Via = Annotated[Literal["api", "cli", "evolution"], Header(alias="x-hearth-client")]
-"""What sends the request: the ledger records it as the caller."""
+"""The client that sends the request; the ledger records it as the caller."""
 
 
 class NewRun(Document):
@@ -80,7 +80,7 @@ async def list_choices(parts: WithParts, behalf: Behalf = "") -> RunChoices:
 
 @router.post("", status_code=201)
 async def start_run(body: NewRun, parts: WithParts, via: Via = "api") -> Started:
-    """Start a run; it goes on when the caller hangs up."""
+    """Start a run; it continues if the caller disconnects."""
     run = await parts.runs.start(
         body,
         body.inputs,
@@ -123,7 +123,7 @@ async def delete_runs(body: ChosenRuns, parts: WithParts, behalf: Behalf = "") -
 
 @router.post("/export")
 async def export_runs(body: ChosenRuns, parts: WithParts, behalf: Behalf = "") -> PlainTextResponse:
-    """Runs as JSON lines, as `/import` takes them."""
+    """Return runs as JSON lines for `/import`."""
     own_runs(parts, body.runs, owner_of(behalf))
     lines = await asyncio.to_thread(parts.runs.export, *body.runs)
     return PlainTextResponse(lines, media_type="application/jsonl")
@@ -152,7 +152,7 @@ def _text(body: bytes) -> str:
 
 @router.get("/{run}/export")
 async def export_run(run: str, parts: WithParts) -> PlainTextResponse:
-    """A run as JSON lines: itself, its steps, its events, what came to it."""
+    """Return a run as JSON lines: the run, its steps, its events, and its answers and notes."""
     lines = await asyncio.to_thread(parts.runs.export, run)
     return PlainTextResponse(lines, media_type="application/jsonl")
 
@@ -170,7 +170,7 @@ async def show_run(run: str, parts: WithParts) -> Response:
 
 
 async def _view(parts: Parts, run: str) -> Response:
-    """A run as JSON, made beside the event loop: with 10,000 steps that takes a second."""
+    """Return a run as JSON, encoded in a thread: with 10,000 steps it takes a second."""
     body = await asyncio.to_thread(lambda: json_of(parts.runs.view(run)))
     return Response(body, media_type="application/json")
 
@@ -179,7 +179,7 @@ async def _view(parts: Parts, run: str) -> Response:
 async def compare_runs(
     run: str, other: Annotated[str, Query(alias="with", max_length=200)], parts: WithParts
 ) -> RunDifference:
-    """What another run did otherwise: inputs, outputs, and each step that differs."""
+    """Return the differences to another run: inputs, outputs, and each step that differs."""
     return await asyncio.to_thread(parts.runs.compare, run, other)
 
 
@@ -187,7 +187,7 @@ async def compare_runs(
 async def changes_of_run(
     run: str, parts: WithParts, path: Annotated[str | None, Query(max_length=1000)] = None
 ) -> PlainTextResponse:
-    """What a step, or the whole run, changed in the run's workspace, as a unified diff."""
+    """Return the changes of a step, or of the whole run, in the workspace, as a unified diff."""
     return PlainTextResponse(await changes(parts.runs.engine, run, path), media_type="text/x-diff")
 
 
@@ -200,14 +200,14 @@ async def cancel_run(run: str, parts: WithParts) -> Response:
 
 @router.post("/{run}/answer", response_model=RunView)
 async def answer_run(run: str, body: Answer, parts: WithParts, via: Via = "api") -> Response:
-    """Answer the question of a step that waits; the run goes on."""
+    """Answer the question of a waiting step; the run continues."""
     await parts.runs.answer(run, body.path, body.value, by=via)
     return await _view(parts, run)
 
 
 @router.post("/{run}/notes", status_code=204)
 async def note_run(run: str, body: NewNote, parts: WithParts) -> None:
-    """Tell a run that has not ended something; every model asked from then on is told."""
+    """Send a note to a run that has not ended; every later model call of the run receives it."""
     await parts.runs.note(run, body.text, by=body.by)
 
 
@@ -216,7 +216,8 @@ class TodoList(BaseModel):
 
 
 class TodoChange(BaseModel):
-    """`strike` names an item that has not begun; `add` is the text of a new one."""
+    """A change of the to-do list: `strike` names an item that has not started; `add` is a new
+    text."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -238,7 +239,7 @@ async def list_todo(run: str, parts: WithParts) -> TodoList:
 
 @router.post("/{run}/todo")
 async def change_todo(run: str, body: TodoChange, parts: WithParts, via: Via = "api") -> TodoList:
-    """Strike an item, or add one, while the run goes on."""
+    """Remove an item, or add one, while the run continues."""
     await parts.runs.change_todo(run, strike=body.strike, add=body.add, by=via)
     return TodoList(items=await asyncio.to_thread(parts.runs.todo, run))
 
@@ -260,5 +261,5 @@ async def fork_run(run: str, body: Fork, parts: WithParts, via: Via = "api") -> 
 async def pin_step(
     run: str, path: Annotated[str, Query(max_length=1000)], parts: WithParts
 ) -> PlainTextResponse:
-    """A layer, as YAML, in which the output of a step stands instead of its call."""
+    """Return a layer, as YAML, that replaces the call of a step by its output."""
     return PlainTextResponse(pinned(parts.runs.engine, run, path), media_type="application/yaml")

@@ -26,16 +26,16 @@ class AgentStatus(BaseModel):
 
 
 class Status(ClusterStatus):
-    """What `cluster.status` tells, with what only a person at the page needs."""
+    """The result of `cluster.status`, with fields for the web page."""
 
     version: str
     down: list[Cause]
-    """What needs attention, each cause once."""
+    """Failures that need attention, each cause once."""
     agent: AgentStatus
     programs: ProgramStatus
     links: dict[str, str]
     schedules: list[Schedule]
-    """What starts by itself, the next one first."""
+    """Schedules, the next start first."""
 
 
 @router.get("")

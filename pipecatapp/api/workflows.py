@@ -1,4 +1,4 @@
-"""`/api/workflows`: the workflows that an instance knows."""
+"""`/api/workflows`: the workflows of an instance."""
 
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel

@@ -1,4 +1,4 @@
-"""What a person or a program can do with an instance: the verbs behind HTTP, shell, voice and MCP.
+"""Operations on an instance, shared by HTTP, shell, voice and MCP.
 
-`container` puts it together. The engine lies below; its types that callers see are in `engine`.
+`container` creates the services. Types of the engine that callers see are in `engine`.
 """

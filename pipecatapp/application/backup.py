@@ -1,13 +1,13 @@
-"""Backups: one file with all that cannot be had again, and how a state directory becomes it again.
+"""Backups: one file with all persistent data, and its restore to a state directory.
 
 ArchiveError
-├── NotAnArchive       it is none of ours
-├── ArchiveDamaged     what is in it is not what was put in
+├── NotAnArchive       it is not an archive of Hearth
+├── ArchiveDamaged     its contents do not match its manifest
 └── ArchiveTooNew      a newer Hearth wrote it
 
-An archive is a tar file, compressed by gzip: `manifest.json`, then the files with their names below
-the state directory. Databases are copied as SQLite's online backup does, so a running instance is
-backed up as it is at one moment (https://www.sqlite.org/backup.html).
+An archive is a tar file, compressed by gzip: `manifest.json`, then the files with their names
+relative to the state directory. Databases are copied with SQLite's online backup, so the copy of a
+running instance is consistent (https://www.sqlite.org/backup.html).
 """
 
 import hashlib
@@ -41,7 +41,7 @@ COMING: Final = ".restoring"
 
 KEYS: Final = ("key", "service_key")
 STAYS: Final = (*KEYS, "version")
-"""What an archive may lack: then that of the state stays."""
+"""Files that an archive may lack; the existing ones are then kept."""
 
 LEFT_OUT: Final = (
     *("models", "packages", "logs", "backups", "lock", "restored.json"),
@@ -72,7 +72,7 @@ class ArchiveTooNew(ArchiveError):
 
 
 class Manifest(BaseModel):
-    """What an archive holds. `files` is name -> sha256; `ledger` the version of its tables.
+    """The contents of an archive. `files` is name -> sha256; `ledger` the version of its tables.
 
     `restore` is the name of one restore of it, and empty in the archive itself.
     """
@@ -88,7 +88,7 @@ class Manifest(BaseModel):
 
 
 def write_archive(state: StateDir, target: Path) -> Manifest:
-    """Write the archive of a state directory, whoever works on it meanwhile; mode 0600.
+    """Write an archive of a state directory that may be in use; mode 0600.
 
     Raises `OSError`, and `ArchiveDamaged` when a database of the state cannot be read.
     """
@@ -109,10 +109,10 @@ def write_archive(state: StateDir, target: Path) -> Manifest:
 
 
 def stage(state: StateDir, archive: Path, *, keys: bool, called: str = "") -> Manifest:
-    """Check an archive and unpack it beside the state, which it becomes at the next start.
+    """Verify an archive and unpack it into the state directory, for activation at the next start.
 
-    Nothing else is changed; a stage that was there is replaced. Without `keys`, those of the state
-    stay. `called` is what people call the file. Raises `ArchiveError`.
+    Nothing else is changed; an earlier staged archive is replaced. Without `keys`, the keys of the
+    state stay. `called` is the name of the file in messages. Raises `ArchiveError`.
     """
     draft = state.root / f"{STAGED}-{uuid.uuid4().hex}"
     draft.mkdir(mode=0o700, parents=True)
@@ -135,12 +135,13 @@ def stage(state: StateDir, archive: Path, *, keys: bool, called: str = "") -> Ma
 
 
 def apply_staged(state: StateDir) -> Manifest | None:
-    """Make what is staged the state; what it replaces goes into `backups/`. None: nothing waits.
+    """Replace the state by a staged archive; the old state is moved to `backups/`. Returns None
+    without a staged archive.
 
-    Called before anything of the state is opened. First what was there is moved away, then what
-    comes is moved in; a power cut in either half is mended by the next start. Only the keys that
-    people made stay, for one that was closed since must not open again: the gateway adds those that
-    the archive alone has. Raises `LedgerBusy` while a process holds the ledger.
+    Called before any file of the state is opened. First the old files are moved away, then the new
+    ones are moved in; after a power failure the next start completes either half. Issued keys are
+    kept, because a key that was revoked since must not become valid again; the gateway adds keys
+    that only the archive has. Raises `LedgerBusy` while a process holds the ledger.
     """
     staged, coming = state.root / STAGED, state.root / COMING
     if staged.is_dir():
@@ -211,7 +212,7 @@ def _copy(source: Path, target: Path) -> None:
         ):
             original.backup(copy)
             if _is_ledger(copy):
-                # Who held it then does not hold what is restored.
+                # The former holder of the lease does not hold the restored ledger.
                 copy.execute("DELETE FROM lease")
                 copy.commit()
     except sqlite3.DatabaseError as error:
@@ -233,9 +234,9 @@ def _manifest(copy: Path) -> Manifest:
 
 
 def _extract(tar: tarfile.TarFile, folder: Path) -> None:
-    """Files and folders alone, below `folder`, as the filter `data` of tarfile does it.
+    """Extract only files and folders, below `folder`, like tarfile's filter `data`.
 
-    The filters came with Python 3.11.4, and Debian 12 has 3.11.2.
+    The filters exist since Python 3.11.4, and Debian 12 has 3.11.2.
     """
     for member in tar:
         target = (folder / member.name).resolve()
@@ -271,7 +272,7 @@ def _unpack(archive: Path, folder: Path, called: str) -> Manifest:
 
 
 def _check(folder: Path, manifest: Manifest) -> None:
-    """Whether everything is there, whole, and of a version that this Hearth knows."""
+    """Check that all files exist, are complete, and have a supported version."""
     found = {str(f.relative_to(folder)) for f in folder.rglob("*") if f.is_file()} - {MANIFEST}
     if found != set(manifest.files):
         raise ArchiveDamaged("It does not hold the files that its manifest names.")
@@ -299,7 +300,7 @@ def _refuse_if_in_use(ledger: Path) -> None:
             if _is_ledger(connection):
                 refuse_if_held(connection, ledger)
         except sqlite3.DatabaseError as error:
-            # What is damaged is what one restores for; what is locked may be in use.
+            # A damaged ledger may be replaced by a restore; a locked one may be in use.
             if error.sqlite_errorcode not in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
                 raise
 

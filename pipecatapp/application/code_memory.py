@@ -80,7 +80,7 @@ class CodeMemory:
         return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
     async def clear(self, source: Path, *, owner: str = "") -> int:
-        """Remove the files of all ended runs of a project; gives how many runs had some.
+        """Remove the files of all ended runs of a project; returns the number of runs with files.
 
         The runs stay in the list, without their files.
         """

@@ -1,4 +1,4 @@
-"""Compare two runs: their documents field by field, their steps by path, and what came of them."""
+"""Compare two runs: their documents by field, their steps by path, and their results."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -11,9 +11,9 @@ from pipecatapp.workflow.storage import Reader, RunRow, StepRow, seconds_between
 Json = dict[str, Any]
 
 LOOKED_AT: Final = ("status", "tool", "model", "input", "output", "error")
-"""What of a step says that it was another; times and tokens are always shown and never counted."""
+"""Fields whose values make two steps differ; times and tokens are shown but not compared."""
 _PLACE: Final = {"family", "path"}
-"""Parts of a key that name where a step stands: they differ between any two runs."""
+"""Parts of a key that identify the position of a step: they differ between any two runs."""
 _DERIVED: Final = {"id", "nodes", "waits", "reads", "hard"}
 """Fields of a node that follow from others, or are compared on their own."""
 _WRITTEN: Final = {"given": "with", "when": "if"}
@@ -52,7 +52,7 @@ class FieldDifference(BaseModel):
 
 
 class KeyDifference(BaseModel):
-    """The first step whose cache key differs: it would have run again whatever came before it.
+    """The first step whose cache key differs, so that it would have run in any case.
 
     `fields` are the parts of the key that differ: `input NAME`, `tool`, `returns`, `workspace`; or
     `only before` and `only after` for a step that one run does not have. `values` has both values
@@ -65,7 +65,7 @@ class KeyDifference(BaseModel):
 
 
 class Totals(BaseModel):
-    """What one of the two runs was and used."""
+    """The properties and totals of one of the two runs."""
 
     id: str
     workflow: str
@@ -79,7 +79,7 @@ class Totals(BaseModel):
 
 
 class RunDifference(BaseModel):
-    """Two runs beside each other: what went in, what came out, and the steps that differ."""
+    """The differences of two runs: inputs, outputs, and the steps that differ."""
 
     before: str
     after: str
@@ -88,8 +88,8 @@ class RunDifference(BaseModel):
     """Steps that are alike in both."""
     first: KeyDifference | None
     drifted: str | None
-    """The first step that had the same key and gave another output: a model, or a tool that looks
-    at the world."""
+    """The first step with the same key and another output: a model, or a tool that reads
+    external state."""
     document: list[FieldDifference]
     inputs: dict[str, tuple[Any, Any]]
     outputs: dict[str, tuple[Any, Any]]
@@ -102,7 +102,7 @@ def compared(engine: Engine, one: str, other: str) -> RunDifference:
 
 
 class _Comparison:
-    """Two runs as they lie in the ledger. Values are decoded only where their columns differ."""
+    """Compares two runs in the ledger. Values are decoded only if their columns differ."""
 
     def __init__(self, read: Reader, one: RunRow, other: RunRow) -> None:
         self._read, self._rows = read, (one, other)
@@ -161,8 +161,8 @@ class _Comparison:
         )
 
     def _differ(self, before: StepRow, after: StepRow, name: str) -> bool:
-        """Whether a field differs; equal values may lie as different texts in their columns, and a
-        step that was taken over has no model.
+        """Return whether a field differs; equal values may be stored as different texts, and a
+        reused step has no model.
         """
         columns = [getattr(step, name) for step in (before, after)]
         if name == "model" and None in columns:

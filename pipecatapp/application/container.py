@@ -60,7 +60,7 @@ from pipecatapp.workspace import GitWorkspaces
 log = structlog.get_logger()
 
 ASK_SECONDS = 2.0
-"""How long a service may take to tell its health."""
+"""Timeout of a health check of a service."""
 
 
 @dataclass(frozen=True)
@@ -168,9 +168,9 @@ class McpServers(Protocol):
 
 
 def mcp_servers(settings: Settings) -> McpServers | None:
-    """The servers of the file; None where there are none.
+    """Return the servers of the file; None without servers.
 
-    Their SDK takes a second to import, which nobody without one waits for.
+    Their SDK takes a second to import, so it is imported only if there is a server.
     """
     configured = read_servers(settings.mcp_path)
     if not configured.servers and not configured.wrong:
@@ -180,7 +180,7 @@ def mcp_servers(settings: Settings) -> McpServers | None:
 
 
 async def open_code_places(settings: Settings, stack: AsyncExitStack) -> CodePlaces:
-    """Where nodes may run programs beside the sandbox of this machine."""
+    """Return the executors for programs of nodes, in addition to the local sandbox."""
     return await open_elsewhere(
         stack,
         Errands(settings.errands),
@@ -197,7 +197,7 @@ async def open_code_places(settings: Settings, stack: AsyncExitStack) -> CodePla
 async def open_places(
     settings: Settings, http: httpx2.AsyncClient, stack: AsyncExitStack
 ) -> Places:
-    """Where gateway and services are: told by Consul when it is set, else by the settings."""
+    """Return the addresses of gateway and services: from Consul if it is set, else the settings."""
     if settings.consul_url is None:
         return FixedPlaces(
             lambda: running_services(settings),
@@ -243,7 +243,7 @@ def _last(work: Callable[[], Awaitable[None]], stack: AsyncExitStack) -> None:
 
 
 def tell_invalid(engine: Engine) -> None:
-    """Log the workflows that cannot run; whoever starts one is told the same."""
+    """Log the workflows that cannot run; starting one gives the same error."""
     for name in engine.workflows:
         try:
             engine.plan(name)

@@ -1,4 +1,4 @@
-"""Conversations: find, show, rename, delete and export them, and let a caller go on with one."""
+"""Conversations: find, show, rename, delete, export, and claim for a caller."""
 
 import asyncio
 import json
@@ -116,7 +116,7 @@ class ConversationService:
         )
 
     async def claim(self, id: str, owner: str, title: str) -> bool:
-        """Let `owner` go on with a conversation, or create it; False if another owns it."""
+        """Let `owner` continue a conversation, or create it; returns False if another owns it."""
         return await records.claim(self._ledger, id, owner, title)
 
     async def change(
@@ -146,7 +146,7 @@ class ConversationService:
         return records.summary(self._ledger.read, id)
 
     async def branch(self, id: str, run: str, *, owner: str = "") -> ConversationSummary:
-        """Create a conversation that begins with the turns up to `run`; raises `UnknownTurn`."""
+        """Create a conversation that starts with the turns up to `run`; raises `UnknownTurn`."""
         self._check(id, owner)
         self._check_turn(id, run)
         title = records.summary(self._ledger.read, id).title
@@ -176,9 +176,9 @@ class ConversationService:
         return records.settings(read, id)
 
     async def delete(self, id: str, *, owner: str = "") -> DeletedConversation:
-        """Stop the unfinished runs of a conversation and remove all of its runs with what belongs
-        to them. A run that starts meanwhile is removed, too. Notes stay, and so do the turns that
-        another conversation begins with.
+        """Stop the unfinished runs of a conversation and delete all of its runs with their data. A
+        run that starts meanwhile is deleted too. Notes stay, and so do the turns that another
+        conversation shares.
         """
         self._check(id, owner)
         await records.hand_over(self._ledger, id)
@@ -194,8 +194,8 @@ class ConversationService:
     async def export(
         self, id: str, format: ExportFormat, *, owner: str = ""
     ) -> ExportedConversation:
-        """All turns of a conversation as Markdown, or as JSON with every field of each turn; the
-        versions that are not shown come last.
+        """Return all turns of a conversation as Markdown, or as JSON with all fields; versions that
+        are not shown are last.
         """
         self._check(id, owner)
         turns, others = await asyncio.to_thread(self._all_turns, id)

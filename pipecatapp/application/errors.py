@@ -53,7 +53,7 @@ FAILED, INVALID = ExitCode.FAILED, ExitCode.INVALID
 
 @dataclass(frozen=True)
 class ErrorCode:
-    """What callers get for an error; `param` is the field of the request that it is about."""
+    """The response to an error; `param` is the field of the request that caused it."""
 
     status: int
     code: str

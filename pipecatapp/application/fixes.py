@@ -17,7 +17,7 @@ FORMAT: Final = 1
 
 
 class UnknownFix(LookupError):
-    """There is no such fix, or it belongs to another owner."""
+    """The fix does not exist, or belongs to another owner."""
 
 
 class FixesNotImported(ValueError):
@@ -54,7 +54,7 @@ class FixService:
         return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
     async def import_(self, text: str, *, owner: str = "") -> int:
-        """Store exported fixes, all or none; gives how many are new.
+        """Store exported fixes, all or none; returns the number of new ones.
 
         Raises `FixesNotImported` that names every entry that is not valid, with the reason.
         """

@@ -23,7 +23,7 @@ class RunQuery(BaseModel):
     conversation: str | None = Field(None, max_length=200)
     status: Status | None = None
     caller: str | None = Field(None, max_length=200)
-    """What started the run: `chat`, `api`, `cli`, `voice`, `schedule NAME`."""
+    """The trigger of the run: `chat`, `api`, `cli`, `voice`, `schedule NAME`."""
     person: str | None = Field(None, max_length=200)
     """The name of the key that the run belongs to."""
     since: datetime | None = None

@@ -51,7 +51,7 @@ class MachineList(BaseModel):
 
 
 async def machines(directory: Directory) -> MachineList:
-    """Query services, experts and measurements at once: a silent service costs two seconds."""
+    """Query services, experts and measurements concurrently: a silent service costs two seconds."""
     places = directory.places
     services, experts, stats = await asyncio.gather(
         places.services(), directory.experts(), places.measure()

@@ -30,11 +30,11 @@ from pipecatapp.tools.cluster.directory import ExpertHealth
 log = structlog.get_logger()
 
 CLUSTER_COMMAND: Final = "./bootstrap.sh -i INVENTORY deploy_expert.yaml -e expert=EXPERT"
-"""How a model comes to the machines of a cluster, once an expert names it."""
+"""The command that installs a model on a cluster, after an expert lists it."""
 
 
 class NotManaged(Exception):
-    """Models of this instance cannot be changed from here; the message says what to do."""
+    """Models of this instance cannot be changed here; the message states the remedy."""
 
 
 class PullUnderWay(Exception):
@@ -52,7 +52,7 @@ class PullView(BaseModel):
 
 
 class ModelView(BaseModel):
-    """One model of the catalogue, as it is on this machine."""
+    """One model of the catalogue, with its state on this machine."""
 
     name: str
     kind: Literal["chat", "stt", "tts"]
@@ -111,7 +111,7 @@ class Pull:
         self.thread = threading.Thread(target=self._run, name=f"pull-{name}", daemon=True)
 
     def step(self, text: str) -> None:
-        """A part of the work begins."""
+        """Record the start of a part."""
         self.view = PullView(state="running", step=text)
         self._check()
 
@@ -126,7 +126,7 @@ class Pull:
         self._check()
 
     def cancel(self) -> None:
-        """End the download at its next block of bytes; what has come is kept for the next one."""
+        """Stop the download at the next block; the downloaded part is kept for the next time."""
         self._cancelled.set()
 
     @property
@@ -214,9 +214,10 @@ class ModelService:
             del self._pulls[name]
 
     def use(self, name: str) -> None:
-        """Let the running expert serve a model. Returns at once; the list tells how it ends.
+        """Start to serve a model with the running expert. Returns at once; the list shows the
+        result.
 
-        Raises `ModelMissing` for a model that is not here.
+        Raises `ModelMissing` if the model is not installed.
         """
         control = self._control()
         if control is None:

@@ -33,7 +33,7 @@ class PeopleService:
         return await self._ask("POST", "", key)
 
     async def limit(self, name: str, limits: Any) -> tuple[int, Any]:
-        """Give a key other limits in place of those that it has."""
+        """Replace the limits of a key."""
         return await self._ask("PUT", f"/{quote(name, safe='')}", limits)
 
     async def revoke(self, name: str) -> tuple[int, Any]:

@@ -16,7 +16,7 @@ EXPERT: Final = "expert/"
 
 
 def asking(expert: str) -> str:
-    """A layer of the agent that asks this expert, and no other."""
+    """Return a layer with which the agent uses only this expert."""
     layer: dict[str, Any] = {
         "kind": "layer", "id": "chosen-model", "of": AGENT_WORKFLOW,
         "set": {"reply.model": expert, "history.model": expert},
@@ -25,7 +25,7 @@ def asking(expert: str) -> str:
 
 
 def is_offered(workflow: Workflow) -> bool:
-    """A workflow that takes `messages` and gives `text` is a conversation."""
+    """Return whether a workflow is a model: it has an input `messages` and an output `text`."""
     takes = workflow.input_schema().get("properties", {})
     gives = workflow.output_schema().get("properties", {})
     return "messages" in takes and "text" in gives
@@ -39,8 +39,8 @@ def model_of(workflow: Workflow) -> str | None:
 
 
 class WorkflowSummary(BaseModel):
-    """What one needs to start it: `inputs` and `outputs` are JSON Schemas; `model` is the name
-    under which OpenAI clients reach it, null when it is no conversation.
+    """The interface of a workflow: `inputs` and `outputs` are JSON Schemas; `model` is its name for
+    OpenAI clients, null if it supports no conversations.
     """
 
     id: str
@@ -57,8 +57,8 @@ class WorkflowDetail(WorkflowSummary):
 
 
 class ToolSummary(BaseModel):
-    """`inputs` and `outputs` are JSON Schemas; `effect` says what a call does to the world, of a
-    workflow the furthest that one of its steps may do.
+    """A tool: `inputs` and `outputs` are JSON Schemas; `effect` is its side effect, for a workflow
+    the strongest of its steps.
     """
 
     name: str
@@ -93,7 +93,7 @@ def summary_of(workflow: Workflow) -> WorkflowSummary:
 
 
 def tool_summaries(runs: RunService) -> list[ToolSummary]:
-    """What a node can use, by name: tools, and as `workflow/<id>` the workflows that can run."""
+    """Return the tools that a node can use, with runnable workflows as `workflow/<id>`."""
     return [
         ToolSummary(
             name=name,

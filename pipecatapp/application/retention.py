@@ -9,8 +9,8 @@ from pipecatapp.workflow import Engine, NotImported, UnknownRun
 from pipecatapp.workflow.storage import Reader, Statement, pack
 
 RUNS, ROWS, PAGES, MERGED = 100, 500, 200, 500
-"""Runs that are removed together, rows that one write removes at most, pages of the file that one
-gives back, and pages of the search's index that one writes: each takes some hundredths of a second.
+"""Runs that are removed together, rows that one write deletes at most, pages of the file that one
+write frees, and pages of the search index that one merges: each takes some hundredths of a second.
 """
 
 FORMAT = 1
@@ -27,14 +27,14 @@ _VALUES: Mapping[str, Sequence[str]] = {
     "event": (),
     "inbox": (),
 }
-"""Tables that belong to a run, and their columns that may lie in blobs."""
+"""Tables that belong to a run, with their columns that may refer to blobs."""
 _LEFT_HERE = ("seq", "key")
 """Columns that mean something in one ledger only."""
 
 
 async def prune(engine: Engine, *, before: str, keep: int, look: bool = False) -> list[str]:
-    """Remove the runs that ended before a moment (ISO 8601, UTC) and are not among the `keep`
-    newest; gives their ids. With `look` they stay.
+    """Delete the runs that ended before a time (ISO 8601, UTC) and are not among the `keep` newest;
+    returns their ids. With `look` they stay.
     """
     runs = await asyncio.to_thread(_doomed, engine.ledger.read, before=before, keep=keep)
     return runs if look else await remove(engine, runs)
@@ -52,10 +52,10 @@ async def delete(engine: Engine, runs: Sequence[str]) -> None:
 
 
 async def remove(engine: Engine, runs: Sequence[str]) -> list[str]:
-    """Remove runs that have ended, with their workspaces, and give the space back to the disk;
-    gives the ids of those that no unfinished fork needs meanwhile.
+    """Delete ended runs, with their workspaces, and free the disk space; returns the ids of the
+    deleted runs, without those that an unfinished fork needs.
 
-    Many short writes: between two of them, those of running runs have their turn.
+    Uses many short writes, so that writes of active runs are not delayed.
     """
     removed: list[str] = []
     for first in range(0, len(runs), RUNS):
@@ -112,8 +112,9 @@ def _doomed(reader: Reader, *, before: str, keep: int) -> list[str]:
 
 
 def removing(reader: Reader, runs: Sequence[str]) -> tuple[list[str], list[list[Statement]]]:
-    """Which of some runs may be removed now, and the writes that remove them with everything that
-    belongs only to them. Their own rows come last: a prune that is cut off is taken up by the next.
+    """Return which of some runs can be deleted now, and the writes that delete them with all data
+    that belongs only to them. Their own rows are last, so that an interrupted deletion is continued
+    by the next one.
     """
     needed = _needed(reader)
     left = [run for run in runs if run not in needed]
@@ -176,10 +177,10 @@ async def _forget_words(engine: Engine) -> None:
 
 
 async def _shrink(engine: Engine) -> None:
-    """Give the pages that nothing uses back to the disk."""
+    """Free the unused pages of the file."""
     free = int(engine.ledger.read.rows("PRAGMA freelist_count")[0][0])
     for first in range(0, free, PAGES):
-        # Through Python's module each of them gives one page back, whatever number it names.
+        # with Python's module, each statement frees one page, whatever number it names
         some = min(PAGES, free - first)
         await engine.ledger.submit("", [("PRAGMA incremental_vacuum(1)", ())] * some)
 

@@ -50,7 +50,7 @@ FlatForm = Literal["yaml", "usda"]
 """How a composed workflow is written out."""
 
 Beside = Callable[[str], Sequence[tuple[str, tuple[Any, ...]]]]
-"""What is written with the beginning of a run, from the run's id; see `Engine.start`."""
+"""Statements written in the transaction that starts a run, from its id; see `Engine.start`."""
 
 
 class Document(BaseModel):
@@ -66,9 +66,9 @@ class Document(BaseModel):
     select: dict[str, str] = Field(default_factory=dict)
     """The choice of each variant."""
     allow: list[Effect] | None = None
-    """The effects that its run may have; None for all that the document asks for."""
+    """The effects that its run may have; None for all that the document requests."""
     restrict: bool = False
-    """Start the run even if its agents are given tools with other effects; their calls fail."""
+    """Start the run even if tools of its agents have other effects; calls of them fail."""
     prompts: dict[PromptId, str] = Field(default_factory=dict, max_length=20)
     """Prompt documents by id that its run uses instead of the stored ones."""
 
@@ -80,14 +80,14 @@ class Document(BaseModel):
 
 
 class Checked(Document):
-    """A document to look at; it may use and extend the workflows that the texts `beside` it are."""
+    """A document to check; it may use and extend the workflows of the texts in `beside`."""
 
     beside: list[str] = Field(default_factory=list, max_length=200)
 
 
 class Fork(BaseModel):
-    """How a run is run again: with an edited document or a workflow instead of its own, with other
-    inputs, from the step `at` on anew.
+    """How a run is repeated: with an edited document or another workflow, with other inputs, or
+    from the step `at` on.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -117,7 +117,7 @@ class Planned(BaseModel):
     graph: Graph | None = None
     diagnostics: list[dict[str, Any]] = []
     warnings: list[dict[str, Any]] = []
-    """What keeps nothing from running, and is seldom meant."""
+    """Warnings: the workflow can run, but probably not as intended."""
     text: str
     inputs: dict[str, Any] = {}
     outputs: dict[str, Any] = {}
@@ -157,7 +157,7 @@ class RunService:
         )
 
     def composition(self, document: Document) -> Composition:
-        """What it is composed of; raises as `workflow` does."""
+        """Return the composition of a document; raises as `workflow` does."""
         written, layers = self._written(document), self._layers(document)
         return self.documents.composition(written, layers, document.select)
 
@@ -169,7 +169,7 @@ class RunService:
         return usda_text(written, self.documents.written, layers=layers, select=document.select)
 
     def explained(self, document: Document, path: str) -> list[Explained]:
-        """Who said what of a field, the winner first."""
+        """Return all values set for a field with their documents, the winner first."""
         return [Explained(**asdict(one)) for one in self.composition(document).explain(path)]
 
     def _granted(self, document: Document, plan: Plan) -> Plan:
@@ -201,7 +201,7 @@ class RunService:
         return self.documents.layers[layer]
 
     def learn(self, written: Written) -> Workflow:
-        """Know a workflow from now on, and compose anew what extends it."""
+        """Register a workflow, and compose the workflows that extend it again."""
         self.documents.add(written)
         workflow = self.documents.workflow(written)
         self.engine.know(workflow)
@@ -214,8 +214,8 @@ class RunService:
         return workflow
 
     def effects(self, name: str) -> frozenset[Effect] | None:
-        """The effects that a run of this workflow may have, as far as documents tell; None for one
-        that cannot run. Asked often, so it is kept until a workflow changes."""
+        """Return the effects that a run of this workflow may have according to its documents;
+        None if it cannot run. Cached until a workflow changes."""
         now = list(self.engine.workflows.values())
         if len(now) != len(self._effects_of) or any(
             one is not other for one, other in zip(now, self._effects_of, strict=True)
@@ -234,7 +234,7 @@ class RunService:
         return self.engine.workflows[name]
 
     def planned(self, document: Document) -> Planned:
-        """What would run; a wrong document is told, not raised."""
+        """Return the plan of a document; errors of the document are returned, not raised."""
         documents, others = self.documents.beside(getattr(document, "beside", ()))
         try:
             workflow = self.workflow(document, documents)
@@ -270,8 +270,8 @@ class RunService:
         run: str | None = None,
         at: str | None = None,
     ) -> Preview:
-        """What a run would call and tell: as a new run, or as a fork of `run`, whose inputs it has
-        where none are given. Raises `UnknownRun`, `InvalidInputs`, `InvalidDocument`.
+        """Return the preview of a new run, or of a fork of `run`, whose inputs are the default.
+        Raises `UnknownRun`, `InvalidInputs`, `InvalidDocument`.
         """
         engine, read, family = self.engine, self.engine.ledger.read, ""
         prompts = self._prompts(document)
@@ -299,9 +299,9 @@ class RunService:
         beside: Beside = lambda _run: (),
         instead_of: str | None = None,
     ) -> str:
-        """Start a run and give its id; raises as `workflow` and `Engine.start` do.
+        """Start a run and return its id; raises as `workflow` and `Engine.start` do.
 
-        A workflow with an input `conversation` is told the one that it belongs to.
+        A workflow with an input `conversation` receives the id of its conversation.
         """
         workflow, plan = await self._compiled(document)
         if conversation is not None and "conversation" in workflow.input_schema()["properties"]:
@@ -321,7 +321,7 @@ class RunService:
         return run
 
     async def _compiled(self, document: Document) -> tuple[Workflow, Plan]:
-        """A workflow and its plan, which is made beside the event loop unless it is known."""
+        """Return a workflow and its plan, which is compiled in a thread unless it is cached."""
 
         def both() -> tuple[Workflow, Plan]:
             workflow = self.workflow(document)
@@ -354,7 +354,7 @@ class RunService:
         return started
 
     async def fork(self, run: str, fork: Fork, *, caller: str = "") -> str:
-        """Run a run again; gives the id of the new one. Raises as `workflow` and `Engine.fork`."""
+        """Repeat a run; returns the id of the new one. Raises as `workflow` and `Engine.fork`."""
         edited = fork.edited()
         plan = (await self._compiled(edited))[1] if edited else None
         forked = await self.engine.fork(
@@ -368,11 +368,12 @@ class RunService:
         return self.engine.run(run)
 
     def compare(self, run: str, other: str) -> RunDifference:
-        """What the second of two runs did otherwise; raises `UnknownRun`."""
+        """Return the differences of two runs; raises `UnknownRun`."""
         return compared(self.engine, run, other)
 
     async def prune(self, days: float, *, keep: int, look: bool) -> list[str]:
-        """Remove runs that ended more than `days` ago, but the `keep` newest; gives their ids."""
+        """Delete runs that ended more than `days` ago, except the `keep` newest; returns their
+        ids."""
         before = str(ledger_time(datetime.now(UTC) - timedelta(days=days)))
         return await keeping.prune(self.engine, before=before, keep=keep, look=look)
 
@@ -390,7 +391,7 @@ class RunService:
         return await keeping.import_runs(self.engine, lines.split("\n"))
 
     def unfinished(self) -> list[str]:
-        """Runs that have begun and not ended, in this process or one before it."""
+        """Return runs that have started and not ended, in this process or an earlier one."""
         return self.engine.ledger.read.unfinished()
 
     def has_ended(self, run: str) -> bool:
@@ -402,7 +403,7 @@ class RunService:
         await self.engine.answer(run, path, value, by=by)
 
     async def note(self, run: str, text: str, *, by: str) -> None:
-        """Tell a run that has not ended something; raises `UnknownRun`."""
+        """Send a note to a run that has not ended; raises `UnknownRun`."""
         await self.engine.note(run, text, by=by)
 
     def todo(self, run: str) -> list[TodoItem]:
@@ -422,7 +423,7 @@ class RunService:
 
 
 def question_text(run: str, event: Event) -> str:
-    """What is told to a caller whose run waits for a person; `event` is its `node.waiting`."""
+    """Return the text for a caller whose run waits; `event` is its `node.waiting`."""
     question = event.data["question"]
     choices = f" ({', '.join(question['choices'])})" if question.get("choices") else ""
     return (
@@ -432,5 +433,5 @@ def question_text(run: str, event: Event) -> str:
 
 
 def shown(diagnostics: Sequence[Diagnostic]) -> list[dict[str, Any]]:
-    """As JSON; `said` is the whole line that a person reads."""
+    """Return diagnostics as JSON; `said` is the complete message for people."""
     return [{**asdict(one), "said": str(one)} for one in diagnostics]

@@ -11,9 +11,9 @@ Json = dict[str, Any]
 
 
 def pinned(engine: Engine, run: str, path: str) -> str:
-    """The YAML of a layer in which the output of a step stands instead of its call.
+    """Return the YAML of a layer that replaces the call of a step by its output.
 
-    Raises `UnknownRun`, and `UnknownStep` for what is no call that is done.
+    Raises `UnknownRun`, and `UnknownStep` if it is not a completed call.
     """
     row, read = engine.row(run), engine.ledger.read
     step = read.step(run, path)
@@ -26,8 +26,8 @@ def pinned(engine: Engine, run: str, path: str) -> str:
 
 
 async def changes(engine: Engine, run: str, path: str | None = None) -> str:
-    """What a step, or the whole run so far, changed in the run's folder, as a unified diff; empty
-    when it changed nothing. Raises `UnknownRun`, and `UnknownStep` for one that saw no folder.
+    """Return the changes of a step, or of the whole run so far, in the run's folder, as a unified
+    diff; empty without changes. Raises `UnknownRun`, and `UnknownStep` for a step without a folder.
     """
     engine.row(run)
     seen = await asyncio.to_thread(_states, engine.ledger.read, run, path)

@@ -30,7 +30,7 @@ __all__ = [
 
 
 class TooLong(ValueError):
-    """A message has more tokens than the context of the model that is asked."""
+    """A message has more tokens than the context of the selected model."""
 
 
 def asked_models(engine: Engine, workflow: str) -> list[str]:

@@ -253,7 +253,7 @@ def _git(folder: Path, *words: str) -> str:
 
 
 def _layers(workflow: str, model: str) -> list[str]:
-    """A layer for this run that chooses the model, as the API takes it: the text of a document."""
+    """Return a layer, as text for the API, that selects the model for this run."""
     if not model:
         return []
     document = {"kind": "layer", "id": "model", "of": workflow, "set": {".defaults.model": model}}

@@ -17,7 +17,7 @@ DONE, FAILED, INVALID, CANCELLED = ExitCode
 
 
 class CommandFailed(Exception):
-    """The message says what is wrong; `code` is the exit code."""
+    """A command failed: the message states the error; `code` is the exit code."""
 
     def __init__(self, message: str, *, code: int = FAILED) -> None:
         self.code = code

@@ -1,4 +1,4 @@
-"""`--input name=value` on the command line, made what the workflow's schema asks for."""
+"""Parse `--input name=value` on the command line according to the workflow's schema."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -19,10 +19,11 @@ class InvalidInput(CommandFailed):
 
 
 def parse_inputs(given: Iterable[str], schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs of a run from `name=value` words and the JSON Schema of the workflow's inputs.
+    """Return the inputs of a run from `name=value` words and the JSON Schema of the workflow's
+    inputs.
 
-    A value that begins with `@` is read from that file (`@@` stands for one `@`). Whole numbers,
-    numbers, booleans, lists and objects are written as in JSON; a string is taken as it stands.
+    A value that begins with `@` is read from that file (`@@` means one `@`). Whole numbers,
+    numbers, booleans, lists and objects are written as in JSON; a string is used unchanged.
     """
     properties: Mapping[str, Any] = schema.get("properties", {})
     inputs: dict[str, Any] = {}
@@ -40,7 +41,8 @@ def parse_inputs(given: Iterable[str], schema: Mapping[str, Any]) -> dict[str, A
 
 
 def parse_answers(given: Iterable[str]) -> dict[str, Any]:
-    """Answers from `node=value` words; a value that begins with `@` is read from that file."""
+    """Return answers from `node=value` words; a value that begins with `@` is read from that
+    file."""
     answers: dict[str, Any] = {}
     for word in given:
         name, equals, value = word.partition("=")
@@ -51,7 +53,7 @@ def parse_answers(given: Iterable[str]) -> dict[str, Any]:
 
 
 def typed(name: str, text: str, schema: Mapping[str, Any]) -> Any:
-    """`text` as a value of the schema's type; the first type of several that takes it."""
+    """Convert `text` to the type of the schema; of several types, the first one that fits."""
     kinds = kinds_of(schema)
     if not kinds or ("string" in kinds and len(kinds) == 1):
         return text
@@ -64,7 +66,7 @@ def typed(name: str, text: str, schema: Mapping[str, Any]) -> Any:
 
 
 def kinds_of(schema: Mapping[str, Any]) -> list[str]:
-    """The JSON types that a schema allows, a string last because it takes everything."""
+    """Return the JSON types that a schema permits; string is last, because every text fits it."""
     kind = schema.get("type", [])
     kinds = [kind] if isinstance(kind, str) else list(kind)
     for option in schema.get("anyOf", []):

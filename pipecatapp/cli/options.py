@@ -62,7 +62,7 @@ class Named:
     allow: Sequence[str] = ()
 
     def document(self) -> Json:
-        """Return the document as the API takes it; raises `CommandFailed`."""
+        """Return the document for the API; raises `CommandFailed`."""
         found = document_of(self.name, self.layers, self.select)
         return found | {"allow": _effects(self.allow)} if self.allow else found
 

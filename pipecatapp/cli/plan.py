@@ -115,7 +115,8 @@ class _Look:
     at: str | None
 
     def body(self, schema: dict[str, Any]) -> dict[str, Any] | None:
-        """As the API takes it; None where inputs are missing, so there is no dry run."""
+        """Return the request for the API; None if inputs are missing, so that no dry run is
+        possible."""
         if not self.given and self.run is None and schema.get("required"):
             return None
         inputs = None if self.run and not self.given else parse_inputs(self.given, schema)

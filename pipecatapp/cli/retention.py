@@ -1,4 +1,5 @@
-"""`hearth runs prune`, `delete`, `export`, `import`: how long runs are kept, and where else."""
+"""`hearth runs prune`, `delete`, `export`, `import`: delete runs, and move them between
+instances."""
 
 import sys
 from collections.abc import Callable

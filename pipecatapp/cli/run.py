@@ -1,4 +1,4 @@
-"""`hearth run`: run a workflow and print its text as it comes."""
+"""`hearth run`: run a workflow and print its text as it arrives."""
 
 import asyncio
 import json
@@ -94,7 +94,7 @@ async def _run(named: Named, options: _RunOptions, state_dir: Path | None, *, as
 
 
 async def to_the_end(client: Client, run: str, *, asking: bool, as_json: bool) -> int:
-    """Print a run until it ends; gives the exit code."""
+    """Print a run until it ends; returns the exit code."""
     return CODES[(await print_run(client, run, asking=asking, as_json=as_json))["status"]]
 
 
@@ -111,7 +111,7 @@ async def print_run(client: Client, run: str, *, asking: bool, as_json: bool) ->
 
 
 async def _follow(client: Client, run: str, printer: "Printer", *, asking: bool) -> None:
-    """Print until the run ends. The first Ctrl-C cancels the run, a second one leaves at once."""
+    """Print until the run ends. The first Ctrl-C cancels the run, a second one exits at once."""
     loop, beside = asyncio.get_running_loop(), set[asyncio.Task[Any]]()
 
     def cancel() -> None:
@@ -133,10 +133,10 @@ async def _follow(client: Client, run: str, printer: "Printer", *, asking: bool)
 
 
 async def ask_here(client: Client, run: str, event: dict[str, Any]) -> None:
-    """Print the question of a `node.waiting` event and pass the line on that is typed.
+    """Print the question of a `node.waiting` event and send the typed line as its answer.
 
-    An answer that does not fit is refused with its reason, and the question is asked again. An
-    answer given elsewhere, such as on the web page, ends the question here too.
+    An invalid answer is refused with the reason, and the question is repeated. An answer from
+    another client, such as the web page, ends the question here too.
     """
     question = event["data"]["question"]
     typer.echo(f"\n{question['text']}", err=True)
@@ -168,10 +168,10 @@ class Printer:
         self._line_open = False
 
     def take(self, event: dict[str, Any]) -> None:
-        """Print what is new in a delta; each node, and each attempt of one, begins a new line."""
+        """Print the new text of a delta; each node, and each attempt, starts a new line."""
         path = event.get("path", "")
         if event["type"] == "node.running" and event["data"].get("attempt", 1) > 1:
-            # The first attempt is not counted: its text may come before this event.
+            # The first attempt is not printed: its text may arrive before this event.
             self._printed[path] = 0
             self._path = ""
         elif event["type"] == "delta":

@@ -26,7 +26,7 @@ COLOURS = {
     "queued": "dim",
 }
 PIPE_WIDTH = 160
-"""Columns where nobody looks: nothing is cut for a narrow window that is not there."""
+"""Width in columns of output that is not a terminal, so that nothing is truncated."""
 
 RunArgument = Annotated[
     str, typer.Argument(metavar="ID", help="Id of a run, as `hearth runs` shows it.")
@@ -82,7 +82,7 @@ def list_runs(
 
 
 def _moment(text: str | None, *, end: bool = False) -> str | None:
-    """Return a date or a time of this zone with its zone; of a date its begin, or its `end`."""
+    """Return a date or time of the local zone with its zone; for a date its start, or its `end`."""
     if text is None:
         return None
     try:
@@ -291,7 +291,7 @@ def tree_of(view: dict[str, Any]) -> Tree:
 
 
 def nearest(path: str, known: Iterable[str]) -> str:
-    """The longest of the known paths that `path` lies in; empty when none."""
+    """Return the longest known path that contains `path`; empty if there is none."""
     return max((one for one in known if path.startswith(f"{one}/")), key=len, default="")
 
 

@@ -1,1 +1,1 @@
-"""Notes, secrets and conversations as they are stored; tools and the application read them."""
+"""Storage of notes, secrets and conversations, for tools and the application."""

@@ -20,14 +20,14 @@ from pipecatapp.workflow.storage import (
 )
 
 PAGE = 500
-"""Turns that are read at once."""
+"""Turns that are read in one query."""
 
 
 class TurnQuestion(BaseModel):
     """One question of a turn's run to a person, and the answer once there is one."""
 
     path: str
-    """The step that asks."""
+    """The step that asks the question."""
     question: dict[str, Any]
     """The fields of `Question`."""
     open: bool
@@ -84,7 +84,7 @@ class ConversationSettings(BaseModel):
     max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
     """The longest answer, in tokens."""
     system: str | None = Field(default=None, max_length=20_000)
-    """Instructions for the model beside its own."""
+    """Instructions for the model in addition to its own."""
 
 
 class ContextUse(BaseModel):
@@ -119,7 +119,7 @@ _MEMBERS = """WITH RECURSIVE shared(id) AS (
     member(id) AS (SELECT id FROM run WHERE conversation = ?1
         UNION SELECT id FROM shared)
     SELECT id, previous FROM member JOIN run USING (id) ORDER BY id"""
-"""SQL: every version of every turn of a conversation, and the turns that a branch begins with."""
+"""SQL: every version of every turn of a conversation, including turns shared with its origin."""
 
 
 _LAST_CALL = """FROM step WHERE step.run = run.id AND tool = 'llm' AND status = 'done'
@@ -202,7 +202,7 @@ def _turns(reader: Reader, runs: Sequence[str]) -> list[Turn]:
 
 
 def _message(inputs: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The fields of a turn that come from the inputs of its run."""
+    """Return the fields of a turn that come from the inputs of its run."""
     parts = (inputs or {}).get("parts") or []
     return {"parts": parts, "attachments": [summary_of(one) for one in attachments_of(parts)]}
 
@@ -241,11 +241,11 @@ def is_known(reader: Reader, conversation: str) -> bool:
 def conversations(
     reader: Reader, limit: int, owner: str = "", text: str = ""
 ) -> list[ConversationSummary]:
-    """The conversations of one owner, pinned ones and then the newest first; all of them for the
-    built-in key.
+    """Return the conversations of one owner, pinned ones first, then by time, the newest first; all
+    conversations for the built-in key.
 
-    With `text`, those that have each of its words, or a word that begins with it, in their title
-    or in the search index of one of their runs. Accents and case do not count.
+    With `text`, only those that contain each of its words, or a word that begins with it, in their
+    title or in the search index of one of their runs. Accents and case are ignored.
     """
     words = WORD.findall(unicodedata.normalize("NFC", text))
     if text.strip() and not words:
@@ -334,7 +334,7 @@ async def show(ledger: Ledger, conversation: str, run: str) -> None:
 
 
 async def branch(ledger: Ledger, conversation: str, run: str, new: str, title: str) -> None:
-    """Create a conversation of the same owner that begins with the turns up to `run`."""
+    """Create a conversation of the same owner that starts with the turns up to `run`."""
     at = now()
     insert = """INSERT INTO conversation
         (id, title, created, updated, owner, head, origin, settings)
@@ -344,7 +344,7 @@ async def branch(ledger: Ledger, conversation: str, run: str, new: str, title: s
 
 
 async def hand_over(ledger: Ledger, conversation: str) -> None:
-    """Move the turns that branches of a conversation begin with to one of these branches each."""
+    """Move the turns that a deleted conversation shares with its branches to one branch each."""
     sql = """WITH RECURSIVE shared(branch, id) AS (
             SELECT id, origin FROM conversation WHERE id != ?1 AND origin IS NOT NULL
             UNION SELECT branch, previous FROM shared JOIN run USING (id)
@@ -380,10 +380,10 @@ def may_read(reader: Reader, conversation: str, owner: str) -> bool:
 
 
 async def claim(ledger: Ledger, conversation: str, owner: str, title: str) -> bool:
-    """Let `owner` go on with a conversation, which is created for it where there is none.
+    """Let `owner` continue a conversation, which is created if it does not exist.
 
-    Returns False where the conversation belongs to another owner. The row is inserted before it is
-    read, so of two callers that create the same conversation at once one gets it.
+    Returns False if the conversation belongs to another owner. The row is inserted before it is
+    read, so if two callers create the same conversation concurrently, one gets it.
     """
     if may_read(ledger.read, conversation, owner):
         return True
@@ -396,7 +396,7 @@ async def claim(ledger: Ledger, conversation: str, owner: str, title: str) -> bo
 
 
 def _with_word(reader: Reader, word: str) -> set[str]:
-    """The conversations with a run that has a word, or one that begins with it."""
+    """Return the conversations with a run that contains a word, or one that begins with it."""
     sql = """WITH RECURSIVE shared(branch, id) AS (
             SELECT id, origin FROM conversation WHERE origin IS NOT NULL
             UNION SELECT branch, previous FROM shared JOIN run USING (id)
@@ -410,7 +410,8 @@ def _with_word(reader: Reader, word: str) -> set[str]:
 
 
 def _begins(title: str, word: str) -> bool:
-    """Whether a word of a title begins with a word, as the search index of runs compares them."""
+    """Return whether a title has a word with this prefix, compared like the search index of
+    runs."""
     begin = _plain(word)
     return any(each.startswith(begin) for each in WORD.findall(_plain(title)))
 
@@ -429,7 +430,7 @@ def _answer(outputs: Mapping[str, Any] | None, streamed: str | None) -> str:
 
 
 def _questions(reader: Reader, runs: Sequence[str]) -> Mapping[str, list[TurnQuestion]]:
-    """The questions of these runs, in the order in which they were asked."""
+    """Return the questions of these runs, in order of their time."""
     marks = ", ".join("?" * len(runs))
     sql = f"""SELECT event.run, event.path, data ->> '$.question' AS question, step.status
         FROM event JOIN step ON step.run = event.run AND step.path = event.path

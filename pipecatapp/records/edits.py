@@ -10,7 +10,8 @@ FORMATS: Final[tuple[EditFormat, ...]] = get_args(EditFormat)
 
 
 class Counts(NamedTuple):
-    """Answers that were asked for, that could be applied, and that made the tests pass."""
+    """Numbers of answers that were requested, that could be applied, and that made the tests
+    pass."""
 
     asked: int = 0
     applied: int = 0
@@ -22,7 +23,7 @@ class Counts(NamedTuple):
 
 
 def counts(ledger: Ledger, model: str) -> dict[EditFormat, Counts]:
-    """Return the counts of a model, zero for a format that it was never asked for."""
+    """Return the counts of a model, zero for a format that was never requested."""
     rows = ledger.read.rows(
         "SELECT format, asked, applied, green FROM edits WHERE model = ?", (model,)
     )

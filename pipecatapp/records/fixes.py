@@ -37,7 +37,8 @@ class SymbolChange(BaseModel):
     symbol: Name
     """Qualified name of the definition; empty outside of one."""
     lines: Annotated[tuple[Line, ...], Field(min_length=1)]
-    """As in a unified diff: each begins with a space (kept), `-` (removed) or `+` (added)."""
+    """As in a unified diff: each line begins with a space (context), `-` (removed) or `+`
+    (added)."""
 
     @model_validator(mode="after")
     def _is_usable(self) -> Self:
@@ -57,7 +58,7 @@ class FixEntry(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     signature: Signature
-    """Of the error: its type, normalised message and symbol, as `code.run` gives it."""
+    """The signature of the error: type, normalised message and symbol, as in `code.run`."""
     language: Name
     """Of the changed files, such as Python; empty if it is not known."""
     pattern: Signature
@@ -95,8 +96,8 @@ class Fix(FixEntry):
 
     @property
     def rate(self) -> float:
-        """Estimated probability that it helps: one more success and one more failure than counted,
-        so that one success says less than nine of ten (Laplace's rule of succession).
+        """Estimated probability that it helps: the counts plus one success and one failure, so that
+        a single success weighs less than nine of ten (Laplace's rule of succession).
         """
         return (self.green + 1) / (self.applied + 2)
 
@@ -178,7 +179,8 @@ def show(ledger: Ledger, id: str, *, owner: str = "") -> Fix | None:
 
 
 async def forget(ledger: Ledger, ids: Sequence[str], *, owner: str = "") -> str | None:
-    """Remove fixes, all or none; gives the first id that is not one of the owner's, else None."""
+    """Remove fixes, all or none; returns the first id that does not belong to the owner, else
+    None."""
     missing = next((id for id in ids if show(ledger, id, owner=owner) is None), None)
     if missing is None:
         await ledger.submit("", [("DELETE FROM fix WHERE id = ?", (id,)) for id in ids])
@@ -186,8 +188,8 @@ async def forget(ledger: Ledger, ids: Sequence[str], *, owner: str = "") -> str 
 
 
 async def take_in(ledger: Ledger, entries: Sequence[FixEntry], *, owner: str = "") -> int:
-    """Store entries of another home, all or none; gives how many are new. One that is here already
-    is left as it is, so importing the same file again changes nothing.
+    """Store entries of another instance, all or none; returns the number of new ones. An existing
+    entry is not changed, so importing the same file again has no effect.
     """
     rows = {
         id: _row(id, entry, source="import", owner=owner)

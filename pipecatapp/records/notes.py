@@ -1,4 +1,4 @@
-"""Notes: short texts kept across conversations, found by their words."""
+"""Notes: short texts stored across conversations, found by their words."""
 
 import json
 import re
@@ -12,7 +12,7 @@ from pipecatapp.workflow import Ledger
 from pipecatapp.workflow.storage import clean, now
 
 PREFIX = 3
-"""Letters from which on a word of a query also finds words that begin with it."""
+"""Minimum letters of a query's word that also matches longer words with this prefix."""
 
 _WORD = re.compile(r"\w+")
 _COLUMNS = """note.*, IFNULL(note.source ->> '$.run', '') = ''
@@ -22,7 +22,7 @@ _TURN = "/turn["
 
 
 class Source(BaseModel):
-    """Where a note comes from: a model that has read a page may have written what the page says."""
+    """The source of a note: a model that has read a page may have copied text of the page."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -106,8 +106,8 @@ async def delete(ledger: Ledger, id: str, *, owner: str = "") -> bool:
 
 
 def find(ledger: Ledger, query: str, limit: int = 10, *, owner: str = "") -> list[Note]:
-    """Notes that hold a word of the query or begin one with it, best first; without words the
-    newest. Only those of `owner`; all of them for the built-in key.
+    """Return notes that contain a word of the query, or a word with this prefix, best first;
+    without words the newest. Only those of `owner`; all of them for the built-in key.
     """
     words = _WORD.findall(clean(query))
     if words:

@@ -1,16 +1,16 @@
 """The values of the secrets of projects.
 
 A project names a secret and the location of its value: `kept:name` (a file that `hearth secrets
-set` makes), `env:NAME` (a variable of the service) or `file:/path`. Values are read when a program
-is started, and are nowhere else: no document, ledger, log or view holds one.
+set` creates), `env:NAME` (a variable of the service) or `file:/path`. Values are read when a
+program is started, and are never written to a document, ledger, log or view.
 """
 
-import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from hearth.files import write_atomic
 from pipecatapp.workflow import Diagnostic, Workflow
 from pipecatapp.workflow.syntax import Node
 from pipecatapp.workflow.syntax import Path as Place
@@ -25,13 +25,13 @@ class SecretMissing(LookupError):
 
 
 class Secrets:
-    """The values; kept ones are files of mode 0600 in `folder`."""
+    """The values of secrets; stored ones are files of mode 0600 in `folder`."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self._folder, self._environment = folder, environment
 
     def names(self) -> list[str]:
-        """Those that are kept."""
+        """Return the names of the stored secrets."""
         return sorted(file.name for file in self._folder.glob("[!.]*"))
 
     def keep(self, name: str, value: str) -> None:
@@ -44,13 +44,7 @@ class Secrets:
         if not value or "\0" in value or len(value.encode()) > LONGEST:
             raise ValueError(f"A secret has 1 to {LONGEST} bytes, and none of them is zero.")
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        draft = self._folder / f".{name}.{os.getpid()}"
-        draft.unlink(missing_ok=True)
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-            file.write(value)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self._folder / name)
+        write_atomic(self._folder / name, value, mode=0o600)
 
     def remove(self, name: str) -> None:
         """Forget a value; raises `SecretMissing`."""
@@ -83,8 +77,8 @@ def _text(file: Path) -> str:
 
 
 def missing(workflow: Workflow, named: Mapping[str, str], secrets: Secrets) -> list[Diagnostic]:
-    """The secrets that nodes of a document ask for, and that are not there now; `named` says where
-    its project lets each lie.
+    """Return errors for secrets that nodes of a document use and that are missing; `named` are the
+    locations of the secrets of its project.
     """
     faults = []
     for path, node in _nodes((), workflow.document.steps, workflow.document.graph):

@@ -1,6 +1,6 @@
 """The library of tasks: workflows with tags, in all their versions, found by their words.
 
-They lie in the ledger, so a backup holds them; a task that extends another is a variant of it.
+They are in the ledger, so backups contain them; a task that extends another is a variant of it.
 """
 
 import json
@@ -16,12 +16,12 @@ Statement = tuple[str, tuple[Any, ...]]
 
 _WORD: Final = re.compile(r"\w+")
 PREFIX: Final = 3
-"""Letters from which on a word of a query also finds words that begin with it."""
+"""Minimum letters of a query's word that also matches longer words with this prefix."""
 _LAST: Final = "version = (SELECT max(version) FROM task AS newer WHERE newer.id = task.id)"
 
 
 class UnknownTask(LookupError):
-    """No task, or no version of it, has this name. Look at the list of tasks."""
+    """The task, or this version of it, does not exist: see the list of tasks."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +73,14 @@ class StoredTasks:
         raise UnknownTask(f"The task {id!r} has no version {version}; the last is {last}.")
 
     async def keep(self, workflow: Workflow, document: str) -> StoredTask:
-        """A new version; the last one, when it says the same."""
+        """Store a new version; returns the last one if it is equal."""
         sql = f"SELECT * FROM task WHERE id = ? AND {_LAST}"
         rows = self._ledger.read.rows(sql, (workflow.id,))
         last = _task(rows[0]) if rows else None
         if last is not None and last.document == document:
             return last
         row = (now(), workflow.about, json.dumps(workflow.tags), document, workflow.id)
-        # Counted by the writer: two that are kept at the same moment are two versions.
+        # Numbered by the writer, so that two concurrent versions get different numbers.
         insert = """INSERT INTO task (id, version, at, about, tags, document)
             SELECT ?5, coalesce(max(version), 0) + 1, ?1, ?2, ?3, ?4 FROM task WHERE id = ?5"""
         await self._ledger.submit("", [(insert, row), *_indexed(workflow, document)])

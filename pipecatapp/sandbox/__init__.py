@@ -1,7 +1,7 @@
-"""Programs that nobody has read, run where they can harm nothing: bubblewrap and its limits.
+"""The sandbox for untrusted programs: bubblewrap with limits.
 
-`Sandbox.run` is the one way in. Where bubblewrap cannot work it raises `SandboxUnusable`; there is
-no other way to run a program.
+`Sandbox.run` is the only entry point. If bubblewrap does not work, it raises `SandboxUnusable`;
+programs never run without the sandbox.
 """
 
 from pipecatapp.sandbox.bubblewrap import Mount, SandboxUnusable

@@ -66,9 +66,9 @@ UNLIMITED_ROOT: Final = (
 
 
 class SandboxUnusable(Exception):
-    """Nothing can be run, because bubblewrap cannot work on this machine; the text says why.
+    """No program can run, because bubblewrap does not work on this machine; the text is the reason.
 
-    `hearth doctor` says the same. Nothing is ever run outside of the sandbox instead.
+    `hearth doctor` reports the same. Programs never run outside of the sandbox instead.
     """
 
 
@@ -136,11 +136,12 @@ def base_variables() -> bytes:
 
 
 def variables(environment: Mapping[str, str]) -> bytes:
-    """Write the program's own variables as a script, which is read once its limits are set.
+    """Write the program's environment as a script, which is read after its limits are set.
 
-    Earlier, `LD_PRELOAD` would load a library of the program into the process that sets them. It is
-    a file, because every user of the machine can see a command line. Variables that a shell cannot
-    set are passed to env, on whose command line they are until the program begins.
+    If it were set earlier, `LD_PRELOAD` would load a library of the program into the process that
+    sets the limits. It is a file, because every user of the machine can read a command line.
+    Variables that a shell cannot set are passed to env, on whose command line they are until the
+    program starts.
     """
     script, others = "", ""
     for name, value in environment.items():
@@ -169,7 +170,8 @@ def _system(files: Descriptors) -> Iterator[str]:
 
 
 def _devices(*, counted: bool) -> Iterator[str]:
-    """No terminals; and /dev/zero, whose shared mappings belong to nobody, only where counted."""
+    """Yield options for devices: no terminals; /dev/zero, whose shared mappings are charged to
+    no process, only if a cgroup counts memory."""
     yield from ("--proc", "/proc", "--tmpfs", "/dev")
     for name in (*DEVICES, "zero") if counted else DEVICES:
         yield from ("--dev-bind", f"/dev/{name}", f"/dev/{name}")

@@ -68,10 +68,10 @@ def _add(
 
 
 def unpack(source: BinaryIO, folder: Path, *, size: int, count: int) -> dict[str, Any]:
-    """Write what was packed into a folder, over what is there; gives the head.
+    """Unpack a bundle into a folder, replacing existing files; returns the head.
 
-    Raises `TooLarge` beyond `size` bytes or `count` entries, `ValueError` for what `pack` has not
-    written.
+    Raises `TooLarge` beyond `size` bytes or `count` entries, `ValueError` for data that `pack` has
+    not written.
     """
     try:
         with tarfile.open(fileobj=source, mode="r|") as archive:

@@ -142,7 +142,8 @@ def _settings(limits: Limits, *, memory: bool) -> dict[str, dict[str, str]]:
 
 
 def _version_2(root: Path, own: Path, controllers: set[str]) -> list[Path]:
-    """Below the own group, or beside it: a group with processes in it may have no limited child."""
+    """Return candidates below the own group, or next to it: a group with processes cannot have
+    limited children."""
     place = _own_groups(own).get("", None)
     if place is None:
         return []
@@ -155,10 +156,10 @@ def _version_2(root: Path, own: Path, controllers: set[str]) -> list[Path]:
 
 
 def make_room(here: Path, controllers: set[str]) -> bool:
-    """Let a group that is ours have limited children: its processes move into one of them.
+    """Allow limited children in a group of ours: move its processes to a child.
 
-    That is what systemd asks of a service with `Delegate=`, and what a container needs whose
-    processes all lie in one group. False where it is not ours, and nothing has changed.
+    systemd requires this of a service with `Delegate=`, and it is necessary in a container whose
+    processes are all in one group. Returns False, without a change, if the group is not ours.
     """
     if not controllers <= _words(here / "cgroup.controllers"):
         return False
@@ -207,7 +208,7 @@ def _own_groups(own: Path) -> dict[str, str]:
 
 
 def _set(folders: list[Path], wanted: dict[str, dict[str, str]]) -> None:
-    """Write what the kernel knows of it; of each controller the limit itself must be there."""
+    """Write the limits that the kernel supports; the main limit of each controller is required."""
     for settings in wanted.values():
         known = [
             (folder / name, value)

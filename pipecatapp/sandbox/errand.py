@@ -55,7 +55,7 @@ class Errand:
 
 @contextlib.contextmanager
 def source_of(code: str) -> Iterator[Path | None]:
-    """The program as a file; it lies outside of the workspace, which it should not change."""
+    """Yield the program as a file outside of the workspace, which it should not change."""
     if not code:
         yield None
         return

@@ -1,14 +1,14 @@
-"""Remove what a service that was killed left of its sandboxes: processes, cgroups and files.
+"""Remove processes, cgroups and files of sandboxes that a killed service left behind.
 
-A process that is killed cannot clean up, and bubblewrap's `--die-with-parent` takes effect only
-some milliseconds after its start. So a service that runs programs keeps a guard: this file, run by
-a bare interpreter, with a pipe as its standard input that only the service holds open. When the
-kernel closes the pipe, the guard ends and removes everything that has the service's mark in its
-name. A line in the pipe is a folder in which cgroups or files of that name may lie.
+A killed process cannot clean up, and bubblewrap's `--die-with-parent` takes effect only some
+milliseconds after its start. So a service that runs programs starts a guard process: this file, run
+by a bare interpreter, with a pipe as its standard input whose other end only the service holds
+open. When the kernel closes the pipe, the guard removes everything that has the service's mark in
+its name, and ends. A line in the pipe is a folder that may contain cgroups or files of that name.
 
-A pair of sockets, the lifeline, tells the guard when the last sandbox has ended. The service and
-the first process of each sandbox hold one end, so a sandbox whose start takes long is found. A
-program could open a pipe of that process in /proc, and cannot open a socket.
+A pair of sockets, the lifeline, shows the guard when the last sandbox has ended. The service and
+the first process of each sandbox hold one end, so a sandbox that is still starting is found. A
+program could open a pipe of that process in /proc, but not a socket.
 """
 
 import contextlib
@@ -70,7 +70,7 @@ class Guard:
         return self._lifeline[1] if self.mark else -1
 
     def watch(self, *folders: Path) -> None:
-        """Have what lies in these folders under our mark removed when this process has ended."""
+        """Register folders whose entries with our mark are removed after this process has ended."""
         with self._lock:
             mark = self.mark
             new = {*folders, temporary_folder()} - self._folders
@@ -112,15 +112,15 @@ guard: Final = Guard()
 
 
 def new_name() -> str:
-    """Give the name of one sandbox: the mark of this process and a token."""
+    """Return a name for one sandbox: the mark of this process and a token."""
     return f"{guard.mark}-{token_hex(4)}"
 
 
 def temporary_folder() -> Path:
-    """Choose the folder of temporary files for this process.
+    """Select the folder of temporary files for this process.
 
-    `tempfile` tries folders by writing a file to each, which has no mark in its name: a kill
-    before it is removed would leave it behind.
+    `tempfile` tests folders by writing a file without a mark to each: if the process is killed
+    before the file is removed, it would be left behind.
     """
     if tempfile.tempdir is None:
         named = [os.environ.get(name) for name in ("TMPDIR", "TEMP", "TMP")]

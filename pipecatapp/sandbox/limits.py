@@ -18,14 +18,14 @@ class Limits:
     cpu: int = 600
     """Seconds of processor time, each process."""
     memory: int = 1024 * MIB
-    """Bytes of memory, with what lies in the temporary folders."""
+    """Bytes of memory, including files in the temporary folders."""
     processes: int = 128
     """Processes and threads at the same time."""
     output: int = 64 * MIB
     """Bytes on standard output and standard error; the program is stopped beyond them."""
     kept: int = 64 * KIB
-    """Bytes of each of the two that are kept: the first half from the beginning, the rest from the
-    end.
+    """Bytes of each of the two streams that are stored: the first half from the beginning, the rest
+    from the end.
     """
     file: int = 256 * MIB
     """Bytes of the largest file, each."""

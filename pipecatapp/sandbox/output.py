@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Final
 
 HIDDEN: Final = "***"
-"""Stands where a secret was printed."""
+"""Replaces a printed secret."""
 
 
 @dataclass(frozen=True)
 class Text:
-    """The kept part of one stream; `cut` bytes are missing between its two halves."""
+    """The stored part of one stream; `cut` bytes are missing between its two halves."""
 
     text: str
     cut: int = 0
@@ -35,7 +35,7 @@ def _gap(cut: int) -> str:
 
 
 class Stream:
-    """Keeps the first half of `kept` bytes and the latest ones, and counts the rest."""
+    """Stores the first half of `kept` bytes and the latest ones, and counts the rest."""
 
     def __init__(self, kept: int) -> None:
         self._head_room = kept // 2
@@ -57,7 +57,8 @@ class Stream:
             self._tail_size -= len(self._tail.popleft())
 
     def text(self) -> Text:
-        """The whole where it fits; else head, a line that says what is missing, and tail."""
+        """Return the complete text if it fits; otherwise beginning, a line with the omitted
+        size, and end."""
         tail = b"".join(self._tail)[-self._tail_room :] if self._tail else b""
         cut = self.size - len(self._head) - len(tail)
         if not cut:

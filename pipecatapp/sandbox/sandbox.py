@@ -24,7 +24,7 @@ from pipecatapp.sandbox.output import Stream, Text
 from pipecatapp.sandbox.watch import Folder, Processes
 
 TICK = 0.02
-"""Seconds between two looks at a running program."""
+"""Seconds between two checks of a running program."""
 AFTERMATH = 2.0
 """Seconds that a killed program's pipes get to close."""
 JOIN = 'while [ "$1" != -- ]; do echo $$ >"$1" || exit 125; shift; done; shift; exec "$@"'
@@ -296,7 +296,7 @@ class _Running:
             self._close(self._in)
 
     def _told(self, data: bytes) -> None:
-        """bubblewrap says which process is the first, and how that one ended: lines of JSON."""
+        """Read bubblewrap's status: the id of the first process and its exit, as lines of JSON."""
         *lines, self._said = (self._said + data).split(b"\n")
         for line in filter(None, lines):
             told = json.loads(line)

@@ -1,8 +1,8 @@
 """The system calls that a program in the sandbox may not make, as a seccomp filter.
 
-The list starts from what container engines refuse by default (Docker's and Flatpak's profiles) and
-adds what the sandbox promises: no set-uid files left behind, no sockets that know no network
-namespace, and, where no cgroup counts it, no memory that belongs to no process.
+The list starts from the defaults of container engines (Docker's and Flatpak's profiles) and adds
+what the sandbox guarantees: no set-uid files, no sockets outside of the network namespace, and, if
+no cgroup counts memory, no memory that is charged to no process.
 """
 
 import errno
@@ -18,7 +18,7 @@ ERRNO: Final = 0x00050000
 LOAD, JUMP, JUMP_IF, JUMP_AT_LEAST, JUMP_ANY_BIT, RETURN = 0x20, 0x05, 0x15, 0x35, 0x45, 0x06
 """Instructions of the classic BPF: linux/bpf_common.h."""
 NUMBER, ARCHITECTURE, ARGUMENTS = 0, 4, 16
-"""Offsets into `struct seccomp_data` (linux/seccomp.h); of an argument the low half comes first."""
+"""Offsets into `struct seccomp_data` (linux/seccomp.h); the low half of an argument is first."""
 X32: Final = 0x40000000
 """From this number on it is a second way to make every call; no other architecture has it."""
 
@@ -27,7 +27,7 @@ AUDIT: Final[Mapping[str, int]] = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 SET_ID: Final = 0o6000
 CREATING: Final = 0o100 | 0o20000000
-"""O_CREAT and O_TMPFILE: only then `open` looks at the mode."""
+"""O_CREAT and O_TMPFILE: `open` uses the mode only with one of them."""
 NEW_NAMESPACES: Final = 0x7E020000
 """All CLONE_NEW… flags of clone(2)."""
 SHARED, ANONYMOUS = 0x01, 0x20
@@ -36,7 +36,7 @@ INJECTING: Final = (0x5412, 0x541C)
 BUFFER_SIZES: Final = (7, 8, 32, 33)
 """SO_SNDBUF, SO_RCVBUF and their FORCE forms: asm-generic/socket.h."""
 SOL_SOCKET: Final = 1
-"""As a bit it tells this level of options from those of IP (0) and TCP (6)."""
+"""As a bit mask it distinguishes this level of options from those of IP (0) and TCP (6)."""
 FAMILIES: Final = (1, 2, 10, 16)
 """AF_UNIX, AF_INET, AF_INET6, AF_NETLINK. Others, vsock first of all, know no network namespace or
 have a long list of faults.
@@ -88,8 +88,8 @@ EVERYWHERE: Final[Mapping[str, int]] = {
 """Since Linux 5.1 a new call has the same number on every architecture."""
 
 ABSENT: Final = ("clone3", "openat2", "io_uring_setup", "io_uring_enter", "io_uring_register")
-"""Their arguments cannot be seen from here. The answer "there is no such call" makes programs use
-the older one.
+"""Their arguments are not visible to the filter. With the error "no such call", programs use the
+older call.
 """
 CONDITIONAL: Final = (
     "open", "creat", "openat", "chmod", "fchmod", "fchmodat", "fchmodat2", "mknod", "mknodat",
@@ -130,8 +130,8 @@ def numbers(machine: str) -> Mapping[str, int]:
 def rules(*, counted: bool, sockets_counted: bool) -> Iterator[Rule]:
     """Yield the rules for refused system calls.
 
-    `counted` says that a cgroup counts the memory of all processes together, and `sockets_counted`
-    that this includes the buffers of sockets.
+    `counted`: a cgroup counts the memory of all processes together; `sockets_counted`: including
+    the buffers of sockets.
     """
     for call in dict.fromkeys((*X86_64, *AARCH64, *EVERYWHERE)):
         if call in ABSENT:
@@ -146,7 +146,7 @@ def rules(*, counted: bool, sockets_counted: bool) -> Iterator[Rule]:
     yield Rule("ioctl", errno.EPERM, one_of=(1, INJECTING))
     for call in ("socket", "socketpair"):
         yield Rule(call, errno.EAFNOSUPPORT, none_of=(0, FAMILIES))
-    yield Rule("fallocate", errno.EOPNOTSUPP)  # It takes gigabytes faster than anyone can watch.
+    yield Rule("fallocate", errno.EOPNOTSUPP)  # it allocates gigabytes faster than the checks
     yield Rule("memfd_secret", errno.ENOSYS)
     yield from _uncounted(counted=counted, sockets_counted=sockets_counted)
 
@@ -188,7 +188,8 @@ def program(machine: str, *, counted: bool, sockets_counted: bool) -> bytes:
 
 
 def _block(number: int, rule: Rule) -> list[bytes]:
-    """The rule for one call: everything else jumps over it, and what comes in is decided in it."""
+    """Return the rule for one call: other calls jump over it, and its arguments are checked in
+    it."""
     tests: list[bytes] = []
     for argument, mask in rule.any_bit:
         tests += [_load(argument), _step(JUMP_ANY_BIT, mask, 1, 0), _step(RETURN, ALLOW)]
@@ -201,7 +202,8 @@ def _block(number: int, rule: Rule) -> list[bytes]:
 
 
 def _membership(argument: int, values: tuple[int, ...], *, inside: bool) -> list[bytes]:
-    """Go on where the argument is (`inside`) or is not one of the values; else allow the call."""
+    """Continue if the argument is (`inside`) or is not one of the values; otherwise permit the
+    call."""
     jumps = [
         _step(JUMP_IF, value, len(values) - position, 0) for position, value in enumerate(values)
     ]

@@ -18,7 +18,7 @@ FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class TooLarge(Exception):
-    """A folder holds more, or deeper, than may be looked at; the message says what."""
+    """A folder exceeds the limit of entries or depth; the message names it."""
 
 
 class NotPlain(OSError):

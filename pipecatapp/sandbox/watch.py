@@ -1,10 +1,10 @@
-"""Looks after a running program from outside: memory, processes and disk, each summed up.
+"""Monitors a running program from outside: its total memory, processes and disk usage.
 
-Memory is the cgroup's task where there is one, except for the sockets of one of version 1, which
-counts the buffers of some kinds only. Elsewhere what the processes have mapped, their page
-tables, what lies in the temporary folders and the most that their sockets can hold is summed up
-every few milliseconds; the filter lets no other memory exist, and RLIMIT_DATA holds each process to
-a small multiple of the limit when this watch is late.
+A cgroup limits the memory if there is one, except for sockets with version 1, which counts the
+buffers of some kinds only. Otherwise the mapped memory of the processes, their page tables, files
+in the temporary folders and the maximum of their socket buffers are summed up every few
+milliseconds; the filter permits no other memory, and RLIMIT_DATA restricts each process to a small
+multiple of the limit in case this monitor is late.
 """
 
 import contextlib
@@ -25,17 +25,17 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 DISK_EVERY = 0.25
 """Seconds between two walks through the folder, if they are short."""
 PATIENCE = 8
-"""A look at something is followed by at least so many times its duration without one."""
+"""After each check, the monitor pauses for at least so many times its duration."""
 CORE = Path("/proc/sys/net/core")
 LARGEST_DEFAULT = 212_992
-"""Bytes of a socket's buffer, where the kernel does not say; Linux's own default."""
+"""Bytes of a socket's buffer if the kernel does not report them; Linux's default."""
 LARGEST_TCP = 10 << 20
 """Bytes of a TCP connection's two buffers at most: tcp(7), tcp_rmem and tcp_wmem."""
 PER_FILE = 2048
 """Bytes that the kernel keeps of a file on a tmpfs, with its name, at most."""
 TEMPORARY = ("/tmp", "/dev/shm", HOME)
 FEW = 8
-"""Processes that are tried, since one may end while it is looked at."""
+"""Number of processes that are tried, since one may end while it is read."""
 HAS_CHILDREN = Path("/proc/self/task", str(os.getpid()), "children").exists()
 
 
@@ -82,9 +82,9 @@ class Folder:
         return False
 
     def changes(self) -> dict[str, str]:
-        """Path to `added`, `changed` or `removed`, for everything but folders.
+        """Return path -> `added`, `changed` or `removed`, for everything except folders.
 
-        Nothing, where the program left more than can be looked at.
+        Empty if the program left more than can be compared.
         """
         try:
             after = self._look()
@@ -100,7 +100,8 @@ class Folder:
         return {path: found[path] for path in sorted(found) if not entries[path].is_folder}
 
     def _lost_room(self, now: float) -> bool:
-        """Whether the disk lost so much room that the folder is looked at before its time."""
+        """Return whether the free disk space fell so much that the folder is checked before its
+        time."""
         return now > self._next - DISK_EVERY + self._last and (
             self._room - _free(self.path) > self.limits.disk
         )

@@ -29,7 +29,7 @@ from pipecatapp.sandbox.tree import TooLarge, remove
 FETCH_SECONDS: Final = 60.0
 """How long the agent may be away at the beginning."""
 DELIVER_SECONDS: Final = 3600.0
-"""How long what came of the program waits for an agent that is away."""
+"""Seconds for which a worker retries to deliver the result to an agent that is not available."""
 PAUSE: Final = 1.0
 SILENCE: Final = 60.0
 MOST: Final = 1 << 40

@@ -56,7 +56,7 @@ def _table(name: str, schema: dict[str, Any], *, with_default: bool) -> Iterator
 
 
 def type_text(schema: dict[str, Any]) -> str:
-    """A JSON Schema's type as people say it: `list of string`, `integer or null`."""
+    """Describe the type of a JSON Schema: `list of string`, `integer or null`."""
     if "$ref" in schema:
         return str(schema["$ref"]).rpartition("/")[2]
     if "anyOf" in schema:

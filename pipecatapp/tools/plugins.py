@@ -1,7 +1,7 @@
-"""Tools that a person has written: Python files in the state directory's folder `tools`.
+"""Tools written by users: Python files in the folder `tools` of the state directory.
 
-They are code of this service and run with all of its rights, as what stands in `pipecatapp/tools`
-does; only who owns the state directory can put them there.
+They run with all permissions of this service, like the code in `pipecatapp/tools`; only the owner
+of the state directory can add them.
 """
 
 import sys
@@ -22,14 +22,14 @@ WRONG: Final = (
     *(ImportError, SyntaxError, NameError, AttributeError, TypeError, ValueError),
     *(LookupError, ArithmeticError, AssertionError, OSError, RuntimeError),
 )
-"""What the code of a file can fail with while it is loaded."""
+"""Errors that the code of a file can raise while it is loaded."""
 
 
 def plugins(folder: Path) -> list[Tool]:
-    """Every tool of every file, in the order of their names.
+    """Load all tools of all files, in the order of their names.
 
-    A file that cannot be loaded, or that takes the name of a tool that is there, is left out and
-    logged with the reason: one mistake must not keep the service from working.
+    A file that cannot be loaded, or that defines a tool with an existing name, is ignored and
+    logged with the reason: an error must not prevent the service from working.
     """
     found: dict[str, Tool] = {}
     for file in sorted(folder.glob("[!._]*.py")):

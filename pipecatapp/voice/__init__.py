@@ -1,1 +1,1 @@
-"""Talking with the agent: sessions, and the process in which pipecat hears, waits and speaks."""
+"""Voice conversations with the agent: sessions, and the worker process with pipecat's pipeline."""

@@ -7,7 +7,7 @@ from typing import Final
 SENTENCE_END: Final = re.compile(r"[.!?…:]+[\"')\]]*\s+|\n+")
 CLAUSE_END: Final = re.compile(r"[,;:\u2013\u2014]\s+")
 FIRST_WORDS: Final = re.compile(r"\s*(?:\S+\s+){6}")
-"""So many words are spoken at once where the first clause is longer."""
+"""If the first clause is longer, so many words are spoken as the first part."""
 
 LONGEST: Final = 300
 """Characters after which a sentence that does not end is cut at a space."""
@@ -18,7 +18,7 @@ UNSPOKEN: Final = re.compile(r"[*_`#>|]+|<[^<>]*>")
 
 
 class Clauses:
-    """Takes text as it comes. The first piece is short, so that the answer is heard early."""
+    """Splits text as it arrives. The first part is short, so that the answer starts early."""
 
     def __init__(self) -> None:
         self._rest, self._first = "", True
@@ -31,7 +31,7 @@ class Clauses:
             yield from self._spoken(piece)
 
     def flush(self) -> Iterator[str]:
-        """What is left when the text has ended."""
+        """Return the remaining clauses at the end of the text."""
         piece, self._rest = self._rest, ""
         yield from self._spoken(piece)
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 WakeWord = Literal["okay_nabu", "hey_jarvis", "hey_mycroft", "alexa"]
-"""The phrases whose models lie in the wheel of pymicro-wakeword."""
+"""Wake words with a model in the wheel of pymicro-wakeword."""
 
 STOP_WORDS = ("stop", "never mind", "that's all", "be quiet", "goodbye")
 
@@ -13,9 +13,9 @@ STOP_WORDS = ("stop", "never mind", "that's all", "be quiet", "goodbye")
 class Manners(BaseModel):
     """Wake word, conversation window and stop words of one transport.
 
-    Without a wake word everything that is said is a turn. With one, only what follows it within
-    `window_seconds`, and then what follows an answer within as many. A turn that is nothing but a
-    stop word ends the answer and the window, and is no question.
+    Without a wake word, all speech is a turn. With one, only speech within `window_seconds` after
+    it, and then within as many seconds after an answer. A turn that consists only of a stop word
+    ends the answer and the window, and is not a question.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)

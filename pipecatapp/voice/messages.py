@@ -1,7 +1,7 @@
-"""What a browser, this service and its worker tell each other; sound goes as binary messages.
+"""Messages between the browser, this service and its worker; audio is sent as binary messages.
 
-Sound of the person: signed 16 bit, little endian, one channel, `HEARD_RATE` a second. Sound of the
-agent: the same at `SPOKEN_RATE`. Everything else is a JSON object with a `type`.
+Audio of the user: signed 16 bit, little endian, one channel, `HEARD_RATE` samples a second. Audio
+of the agent: the same at `SPOKEN_RATE`. Everything else is a JSON object with a `type`.
 """
 
 from typing import Annotated, Any, Final, Literal
@@ -57,7 +57,7 @@ class Quiet(Part):
 
 
 class Clear(Part):
-    """Begin a new conversation."""
+    """Start a new conversation."""
 
     type: Literal["clear"]
 
@@ -71,7 +71,7 @@ class Choose(Part):
 
 
 class Wake(Part):
-    """Listen now, as if the wake word had been said."""
+    """Listen now, as after a wake word."""
 
     type: Literal["wake"]
 

@@ -1,4 +1,4 @@
-"""The figures of talking. No label and no value holds what was said."""
+"""Metrics of voice conversations. No label and no value contains spoken text."""
 
 from collections.abc import Mapping, Sequence
 
@@ -23,31 +23,29 @@ class VoiceMetrics:
         self._worker(registry)
 
     def _conversations(self, registry: CollectorRegistry) -> None:
-        """What people did."""
+        """Create the metrics of conversations."""
         self.sessions = Gauge(
-            "voice_sessions_running", "Conversations by voice now.", registry=registry
+            "voice_sessions_running", "Active voice conversations.", registry=registry
         )
         self.ended = _counter(
             registry,
             "voice_sessions_total",
-            "Conversations by voice that ended: left, refused as busy, or broken.",
+            "Ended voice conversations: left, refused as busy, or broken.",
             ending=ENDINGS,
         )
-        self.turns = _counter(
-            registry, "voice_turns_total", "Turns of people, spoken or typed.", kind=KINDS
-        )
+        self.turns = _counter(registry, "voice_turns_total", "Spoken or typed turns.", kind=KINDS)
         self.interruptions = Counter(
             "voice_interruptions_total",
-            "Answers that people spoke or typed over.",
+            "Answers interrupted by speech or by typing.",
             registry=registry,
         )
         self.errors = _counter(
-            registry, "voice_errors_total", "Troubles in a turn, by part.", part=TROUBLES
+            registry, "voice_errors_total", "Errors in a turn, by the failed part.", part=TROUBLES
         )
         self.judged = _counter(
             registry,
             "voice_turn_judgements_total",
-            "How a pause sounded to the turn detector: complete, or incomplete (it waits).",
+            "Judgements of the turn detector on a pause: complete, or incomplete (it waits).",
             judgement=JUDGEMENTS,
         )
 
@@ -55,7 +53,7 @@ class VoiceMetrics:
         """How long people waited."""
         self.v2v = Histogram(
             "voice_v2v_seconds",
-            "Seconds from the end of a person's speech to the first sound of the answer.",
+            "Seconds from the end of a person's speech to the first audio of the answer.",
             buckets=SECONDS,
             registry=registry,
         )
@@ -70,7 +68,7 @@ class VoiceMetrics:
             self.stages.labels(stage)
         self.barge_in = Histogram(
             "voice_barge_in_seconds",
-            "Seconds from a person's first sound to the end of the answer that it interrupts.",
+            "Seconds from the start of a person's speech to the end of the interrupted answer.",
             buckets=SECONDS,
             registry=registry,
         )
@@ -82,17 +80,17 @@ class VoiceMetrics:
         )
         self.tasks = Gauge(
             "voice_worker_tasks",
-            "Tasks of the voice worker when its last session began; more and more is a leak.",
+            "Tasks of the voice worker when its last session began; a steady increase is a leak.",
             registry=registry,
         )
         self.recycled = Counter(
             "voice_workers_recycled_total",
-            "Workers that were replaced because of their memory, or because they ended.",
+            "Voice workers replaced because of their memory, or because they ended.",
             registry=registry,
         )
         self.lag = Histogram(
             "voice_worker_lag_seconds",
-            "How late the event loop of the voice worker was at most in each second of a session.",
+            "Maximum lag of the voice worker's event loop in each second of a session.",
             buckets=LAGS,
             registry=registry,
         )

@@ -4,9 +4,9 @@ from itertools import pairwise
 from typing import Final
 
 MOMENTS: Final = ("silence", "stopped", "heard", "asked", "words", "clause", "sound", "spoken")
-"""In their order: the person fell silent; the voice detector was sure; the words were there; the
-turn was over and the agent was asked; it wrote its first words; a clause was whole; its first sound
-was made; it went out."""
+"""In order: the user fell silent; the voice detector detected it; the transcript was complete;
+the turn ended and the agent was called; it wrote its first words; a clause was complete; its
+first audio was synthesised; it was sent."""
 
 STAGES: Final = ("endpointing", "hearing", "turn", "model", "clause", "speaking", "sending")
 """The time between each two of them. Their sum is the time from voice to voice."""
@@ -19,9 +19,9 @@ class Stages:
         self._at: dict[str, float] = {}
 
     def mark(self, moment: str, at: float) -> None:
-        """A moment came. Only the first of its kind counts, except before the agent is asked:
-        who goes on speaking falls silent again. From then on each needs the one before it: the last
-        answer may still be made when this turn has begun.
+        """Record a moment. Only the first of its kind counts, except before the agent is called: a
+        user that continues to speak falls silent again. After that each moment needs the previous
+        one: the last answer may still be spoken when this turn has begun.
         """
         number = MOMENTS.index(moment)
         if number > MOMENTS.index("heard") and (

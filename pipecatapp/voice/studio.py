@@ -1,4 +1,4 @@
-"""What all conversations by voice of one service share: how many there may be, and the engines."""
+"""State shared by all voice conversations of a service: the session limit, and the engines."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import ExitStack, asynccontextmanager
@@ -22,14 +22,15 @@ OPEN: Final = Manners()
 
 
 class NoSpeech(Exception):
-    """Start Hearth with speech (`hearth up --speech`), or look at its services: `hearth status`."""
+    """Start Hearth with speech (`hearth up --speech`), or check its services: `hearth status`."""
 
 
 class Studio:
-    """Admits so many conversations and gives each a worker; `keeps` says whether what was said in
-    them is kept.
+    """Limits the number of conversations and assigns a worker to each; `keeps` states whether their
+    transcripts are stored.
 
-    `engines` tells where `speech-stt` and `speech-tts` are now, or None for one that is nowhere.
+    `engines` returns the current addresses of `speech-stt` and `speech-tts`, None for one that is
+    not available.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Studio:
         return False
 
     async def setup(self, hello: Hello) -> Setup:
-        """What a worker is told of the engines and of a person. Raises `NoSpeech`."""
+        """Return the configuration of a worker for a client. Raises `NoSpeech`."""
         stt, tts = await self._engines()
         if stt is None or tts is None:
             raise NoSpeech("This instance runs without speech: start it with --speech.")
@@ -81,19 +82,20 @@ class Studio:
         )  # fmt: skip
 
     async def voices(self) -> list[Json]:
-        """What `speech-tts` can speak with, each `{"id", "language"}`; none where it does not tell.
-        Raises `NoSpeech`.
+        """Return the voices of `speech-tts`, each `{"id", "language"}`; none if it does not list
+        them. Raises `NoSpeech`.
         """
         setup = await self.setup(Hello(type="hello"))
         return await self._told(setup.tts, "voices")
 
     async def languages(self) -> list[str]:
-        """The codes of what `speech-stt` hears; none where it does not tell. Raises `NoSpeech`."""
+        """Return the language codes of `speech-stt`; none if it does not list them. Raises
+        `NoSpeech`."""
         setup = await self.setup(Hello(type="hello"))
         return [str(each["id"]) for each in await self._told(setup.stt, "languages")]
 
     async def _told(self, service: str, what: str) -> list[Json]:
-        """What a service of speech tells of itself."""
+        """Request the voices or languages of a speech service."""
         tls = trusting(self.ca_file)
         async with httpx2.AsyncClient(timeout=ASK_SECONDS, verify=tls, trust_env=False) as http:
             try:
@@ -109,8 +111,8 @@ class Studio:
 
     @asynccontextmanager
     async def session(self) -> AsyncIterator[tuple[ClientConnection, Callable[[], None]]]:
-        """One conversation, counted until its end is reported with the function that is given; what
-        is cleaned up afterwards takes no place. Raises `WorkerFailed`.
+        """Open one conversation. It counts towards the limit until the yielded function is called;
+        cleaning up afterwards does not count. Raises `WorkerFailed`.
         """
         with ExitStack() as place:
             self._count(1)

@@ -1,4 +1,4 @@
-"""One conversation by voice, between a browser and the worker: this side asks the agent."""
+"""One voice conversation between a client and the worker; this process calls the agent."""
 
 import asyncio
 import json
@@ -40,10 +40,10 @@ class Person(Protocol):
 
 
 class House(Protocol):
-    """What starts runs and stops them."""
+    """The interface that starts and stops runs."""
 
     async def start(self, text: str, conversation: str, listener: Listener, model: str) -> str:
-        """Start a run of what this model means; gives its id. Raises `RunFailed`."""
+        """Start a run for this model and return its id. Raises `RunFailed`."""
 
     async def wait(self, run: str) -> RunResult:
         """How it ended."""
@@ -52,7 +52,7 @@ class House(Protocol):
         """Stop it."""
 
     async def timed(self, run: str, stages: dict[str, float]) -> None:
-        """Keep with a run where the time of its turn went."""
+        """Store the latency of each stage of a turn with its run."""
 
 
 class Talk:
@@ -103,7 +103,7 @@ class Talk:
                     side.result()
 
     async def _listen(self) -> None:
-        """What comes from the person."""
+        """Forward messages of the client."""
         while True:
             message = await self._person.receive()
             if isinstance(message, bytes):
@@ -138,7 +138,7 @@ class Talk:
                 await self._worker.send(said.model_dump_json())
 
     async def _relay(self) -> None:
-        """What comes from the worker; it ends when the worker does."""
+        """Forward messages of the worker until it ends."""
         try:
             async for message in self._worker:
                 if isinstance(message, bytes):
@@ -174,7 +174,7 @@ class Talk:
         await self._tell(type="turn", run=self._run, stages=told["stages"])
 
     async def _trouble(self, told: Json) -> None:
-        """The reason is for the log; the person is told which part it is."""
+        """Log the reason; the client receives only the name of the failed part."""
         log.warning("voice_trouble", part=told["part"], reason=told["reason"])
         self._metrics.errors.labels(told["part"]).inc()
         await self._tell(type="trouble", part=told["part"], text=REASONS[told["part"]])
@@ -192,7 +192,7 @@ class Talk:
             self._metrics.barge_in.observe(told["seconds"])
 
     async def _idle(self, told: Json) -> None:
-        """Nobody has said a word for long: others may want the place."""
+        """End a session in which nobody has spoken for a long time."""
         await self._person.send(json.dumps(told))
         raise Left
 
@@ -235,13 +235,13 @@ class Talk:
 
 
 class RunFailed(Exception):
-    """The run of a turn gave no answer; why stands with the run. The message is for the log, where
-    no word of a conversation has a place.
+    """The run of a turn gave no answer; the reason is in the run. The message is for the log, which
+    must not contain text of a conversation.
     """
 
 
 async def words_of(house: House, run: str, listener: Listener) -> AsyncIterator[str]:
-    """The answer of a run as it is written, or what it asks. Raises `RunFailed`."""
+    """Yield the answer of a run as it is written, or its question. Raises `RunFailed`."""
     said = False
     async for item in listener:
         if isinstance(item, Delta):
@@ -258,5 +258,5 @@ async def words_of(house: House, run: str, listener: Listener) -> AsyncIterator[
 
 
 def new_conversation() -> str:
-    """The name of a conversation that nobody had."""
+    """Return an unused id of a conversation."""
     return f"voice-{uuid.uuid4().hex[:12]}"

@@ -87,7 +87,7 @@ class Worker:
 
 
 class Workers:
-    """The worker that takes new sessions, and those before it that finish theirs."""
+    """The worker for new sessions, and earlier workers that finish their sessions."""
 
     def __init__(
         self,
@@ -109,18 +109,18 @@ class Workers:
         metrics.memory.set_function(self._resident)
 
     def _resident(self) -> int:
-        """Bytes, now, of the worker that takes new sessions."""
+        """Return the resident memory in bytes of the worker for new sessions."""
         return 0 if self._current is None else self._current.memory
 
     async def open(self) -> None:
-        """Start the first worker before somebody waits for it."""
+        """Start the first worker in advance."""
         async with self._starting:
             self._current = self._current or await self._next()
 
     async def close(self) -> None:
         """End every worker."""
         self._closed = True
-        while self._changing:  # Broken off, a start or a stop would leave its process behind.
+        while self._changing:  # an interrupted start or stop would leave its process behind
             await asyncio.gather(*self._changing, return_exceptions=True)
         if self._current is not None:
             await self._current.stop()
@@ -150,7 +150,7 @@ class Workers:
         return self._current
 
     async def _replace(self, worker: Worker | None, why: str) -> None:
-        """Start the next one, unless somebody else has done so meanwhile."""
+        """Start the next worker, unless another task has done so."""
         async with self._starting:
             if self._current is not worker or self._closed:
                 return
@@ -161,7 +161,7 @@ class Workers:
             await worker.stop()
 
     def _change(self, change: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Start or stop a worker beside the conversation that is the reason for it."""
+        """Start or stop a worker in the background of the conversation that caused it."""
         task = asyncio.create_task(change)
         self._changing.add(task)
         task.add_done_callback(self._changed)

@@ -1,4 +1,4 @@
-"""The workflow engine: documents, tools, runs. Sealed: it knows nothing else of ours."""
+"""The workflow engine: documents, tools, runs. It imports no other package of Hearth's services."""
 
 from pipecatapp.workflow.channel import Delta, Listener
 from pipecatapp.workflow.compiling.compiler import compile_workflow

@@ -13,7 +13,7 @@ from pipecatapp.workflow.ledger.event import Event
 
 
 class Delta(BaseModel):
-    """A piece of text as it comes. `offset` counts the characters this instance said before it."""
+    """A piece of streamed text. `offset` is the number of characters of this instance before it."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -36,10 +36,11 @@ class _Words:
 
 
 class Listener:
-    """Hears one run. Make it, pass it to `Engine.start`, iterate: no event and no text is missed.
+    """Receives the events and text of one run. Create it, pass it to `Engine.start`, and iterate:
+    no event and no text is missed.
 
-    While it is not read, text of one instance between two events is kept as one delta, so what
-    waits is bounded by the run's events plus its text.
+    Unread text of one instance between two events is merged into one delta, so the queue is limited
+    by the run's events plus its text.
     """
 
     def __init__(self) -> None:
@@ -49,7 +50,7 @@ class Listener:
         self._news = asyncio.Event()
 
     def heard(self, event: Event) -> None:
-        """Take an event; text said later stays behind it."""
+        """Add an event; later text follows it."""
         self._open_words.clear()
         self._waiting.append(event)
         self._news.set()
@@ -64,7 +65,7 @@ class Listener:
         self._news.set()
 
     def end(self) -> None:
-        """Nothing comes after what waits now."""
+        """End the iteration after the queued items."""
         self._ended = True
         self._news.set()
 
@@ -82,7 +83,7 @@ class Listener:
 
 
 class Channel:
-    """What one running run says, and to whom."""
+    """The output of one active run, and its listeners."""
 
     def __init__(self, run: str) -> None:
         self.run = run
@@ -92,7 +93,7 @@ class Channel:
         self._ended = False
 
     def join(self, listener: Listener) -> None:
-        """From now on `listener` hears the run; first what running instances have said so far."""
+        """Add a listener; it first receives the text of active instances so far."""
         for path, pieces in self._said.items():
             listener.said(self.run, path, "".join(pieces), 0)
         if self._ended:
@@ -100,11 +101,11 @@ class Channel:
         self._listeners.add(listener)
 
     def leave(self, listener: Listener) -> None:
-        """`listener` hears no more."""
+        """Remove a listener."""
         self._listeners.discard(listener)
 
     def say(self, path: str, text: str) -> None:
-        """Text of the instance at `path`, to everybody who listens."""
+        """Send text of the instance at `path` to all listeners."""
         if not text:
             return
         offset = self._length.get(path, 0)
@@ -119,7 +120,7 @@ class Channel:
         return "".join(piece for pieces in self._said.values() for piece in pieces)
 
     def publish(self, event: Event) -> None:
-        """An event that is in the ledger, to everybody who listens."""
+        """Send an event that is in the ledger to all listeners."""
         for listener in self._listeners:
             listener.heard(event)
 

@@ -1,6 +1,6 @@
-"""Declaring a tool: the function is the declaration.
+"""Declare a tool: the function is the declaration.
 
-Its docstring, signature and annotations say what the tool takes, what it gives and what it is for.
+Its docstring, signature and annotations define its purpose, inputs and outputs.
 """
 
 import inspect
@@ -33,11 +33,11 @@ def tool(
 ) -> Callable[[Callable[..., Awaitable[BaseModel]]], Tool]:
     """Make a tool of `async def f(ctx: Context, …typed parameters…) -> SomeModel`.
 
-    One that sees the run's `workspace` says so; the effects `workspace` and `exec` say it for it.
+    `workspace` declares that it uses the run's folder; the effects `workspace` and `exec` imply it.
     A parameter whose type is a subclass of `ToolInputs` stands for the fields of that class.
-    A call that a model wants needs approval as `approve` says; without it, the first call of a
-    tool with the effect `external` does. A tool with this effect is `idempotent` if the same call
-    in the same run takes effect only once: a resumed run then makes it again if it was cut off.
+    `approve` defines when a model's call needs approval; the default for the effect `external` is
+    the first call. A tool with this effect is `idempotent` if repeating the same call in the same
+    run has no further effect: a resumed run then repeats an interrupted call.
     """
     if not _NAME.fullmatch(name):
         raise ToolMistake(

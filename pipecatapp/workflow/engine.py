@@ -1,4 +1,4 @@
-"""The engine: starts runs, resumes them, and tells what happens in them."""
+"""The engine: starts runs, resumes them, and publishes their events."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
@@ -30,8 +30,8 @@ class UnknownWorkflow(LookupError):
 class Engine(Executor):
     """`async with Engine(ledger, tools=…) as engine`: holds the ledger's lease while it is open.
 
-    Runs that are unfinished when it closes stay so; `resume_unfinished()` of the next one
-    goes on with them.
+    Runs that are unfinished when it closes stay so; `resume_unfinished()` of the next engine
+    continues them.
     """
 
     def plan(
@@ -86,11 +86,11 @@ class Engine(Executor):
         """Start a run; its id is on the disk when this returns.
 
         In a `conversation` it is the next turn, or another version of the turn `instead_of`.
-        `listener` hears it from its first event. `answers` are for its questions, by path or id of
-        the node; without `interactive` a question that has none fails instead of waiting.
-        `grants` are the effects it may have; raises `NotGranted` when it needs others. What
-        `beside` gives for the run's id is written with its beginning, or not at all. Raises
-        `DiskFull` where the ledger has no room for another run.
+        `listener` receives its events from the first one. `answers` are for its questions, by path
+        or id of the node; without `interactive` a question without an answer fails instead of
+        waiting. `grants` are its permitted effects; raises `NotGranted` if it needs others. The
+        statements of `beside` for the run's id are written in the same transaction. Raises
+        `DiskFull` if the ledger has no space for another run.
         """
         plan = workflow if isinstance(workflow, Plan) else self.plan(workflow)
         if grants is not None:
@@ -147,15 +147,16 @@ class Engine(Executor):
         return views.result(self.ledger.read, row)
 
     async def follow(self, run: str, *, after: int = 0) -> AsyncIterator[Event]:
-        """Its events after `after`, those to come included, each once; ends with the run."""
+        """Yield its events after `after`, including future ones, each once; ends with the run."""
         async for item in self.listen(run, after=after):
             if isinstance(item, Event):
                 yield item
 
     async def listen(self, run: str, *, after: int | None = None) -> AsyncIterator[Delta | Event]:
-        """Text and events as they come, until the run ends; with `after` first the events before.
+        """Yield text and events as they arrive, until the run ends; with `after` first earlier
+        events.
 
-        One who comes late first hears, at offset 0, what streaming nodes have said so far.
+        A late listener first receives, at offset 0, the text that streaming nodes have sent so far.
         """
         listener, live = Listener(), self._live.get(run)
         if live is not None:
@@ -178,8 +179,9 @@ class Engine(Executor):
     async def cancel(self, run: str) -> None:
         """End a run; returns when nothing of it runs any more.
 
-        One that rests ends where it was, one that has ended stays as it is. Raises `UnknownRun`,
-        also where a program may run in another place: only who resumes the run can end that.
+        A suspended run ends where it was; a run that has ended is unchanged. Raises `UnknownRun`,
+        also if a remote program may still be running: only the process that resumes the run can end
+        it.
         """
         async with self._waking:
             if run not in self._live and (row := self.row(run)).ended is None:
@@ -204,10 +206,10 @@ class Engine(Executor):
     async def answer(self, run: str, path: str, value: Any, *, by: str = "") -> None:
         """Answer the question of the step at `path`; the answer is on the disk when this returns.
 
-        A run that is not executed now goes on with it when it is.
+        A run that is not executed now uses the answer when it is resumed.
 
-        Raises `UnknownRun`, `NotAsked`, and `WrongAnswer` when the value does not fit, or was only
-        spoken (`by` is "voice") where that does not count.
+        Raises `UnknownRun`, `NotAsked`, and `WrongAnswer` if the value is not valid, or was spoken
+        (`by` is "voice") although a spoken answer is not sufficient.
         """
         live = self._live.get(run)
         question = live.waiting.questions().get(path) if live else None
@@ -221,8 +223,8 @@ class Engine(Executor):
             live.waiting.answer(path, Reply(value=fitting, by=by, at=now()))
 
     def _asked(self, run: str, path: str) -> Question:
-        """What an unfinished run has asked by its ledger, though nobody waits for the answer now:
-        the run is not executed, or is just being resumed.
+        """Return a question that an unfinished run asked by its ledger, although no call waits now:
+        the run is not executed, or is being resumed.
         """
         read = self.ledger.read
         if self.row(run).ended is not None:
@@ -236,9 +238,9 @@ class Engine(Executor):
         return Question.model_validate(read.value(asked[path])["question"])
 
     async def note(self, run: str, text: str, *, by: str = "") -> None:
-        """Tell a run something, also one that rests: every model asked from now on is told.
+        """Send a note to a run, also to a suspended one: every later model call receives it.
 
-        Raises `UnknownRun` for one that has ended.
+        Raises `UnknownRun` for a run that has ended.
         """
         async with self._waking:
             live = self._live.get(run)
@@ -256,7 +258,7 @@ class Engine(Executor):
         return todo_list(self.ledger.read, self.row(run), self.ledger.read.steps(run))
 
     async def strike(self, run: str, id: str, *, by: str = "") -> None:
-        """Leave out an item of the to-do list that has not begun, as `todo` names it.
+        """Remove an item that has not started from the to-do list, by its name in `todo`.
 
         Raises `UnknownRun` for a run that has ended, `UnknownStep` and `NotStruck`.
         """
@@ -277,9 +279,9 @@ class Engine(Executor):
             await self.ledger.submit(run, [inbox.strike(self.ledger.names.new(), run, path, by)])
 
     async def add_todo(self, run: str, text: str, *, by: str = "") -> None:
-        """Add an item to the to-do list of a run, which takes it up after the present plan.
+        """Add an item to the to-do list of a run, which does it after the current plan.
 
-        Raises `UnknownRun` for a run that has ended, and `NoTodo` for one that takes no items.
+        Raises `UnknownRun` for a run that has ended, and `NoTodo` for one without a to-do list.
         """
         async with self._waking:
             row = self.row(run)
@@ -310,5 +312,5 @@ class Engine(Executor):
         return views.summary(self.row(run))
 
     def run(self, run: str) -> RunView:
-        """Everything about one run. Takes a second for 10,000 steps: not for the event loop."""
+        """Return everything about one run. Blocks for a second for 10,000 steps: use a thread."""
         return views.view(self.ledger.read, self.row(run))

@@ -38,11 +38,11 @@ _log = structlog.get_logger()
 
 
 class UnknownRun(LookupError):
-    """The ledger holds no run of this id, or it is not executed here. Look at the list of runs."""
+    """The ledger has no run of this id, or it is not executed here: see the list of runs."""
 
 
 class UnknownStep(LookupError):
-    """The run has no step at this path. Look at its steps."""
+    """The run has no step at this path: see its steps."""
 
 
 class InvalidInputs(ValueError):
@@ -51,7 +51,7 @@ class InvalidInputs(ValueError):
 
 @dataclass(frozen=True)
 class Given:
-    """What a run is started with."""
+    """The arguments of the start of a run."""
 
     inputs: Mapping[str, Any]
     conversation: str | None
@@ -59,9 +59,9 @@ class Given:
     answers: Mapping[str, Any]
     interactive: bool
     beside: Callable[[str], Sequence[Statement]] = lambda _run: ()
-    """What is written with the beginning of the run, whose id it is given."""
+    """Returns further statements for the transaction that starts the run, from its id."""
     instead_of: str | None = None
-    """The turn of the conversation that the run is another version of."""
+    """The turn of the conversation of which this run is another version."""
 
 
 @dataclass
@@ -81,7 +81,7 @@ class Live:
 
 
 class Executor:
-    """What `Engine` executes runs with; it holds the ledger's lease while it is open."""
+    """Executes runs for `Engine`; it holds the ledger's lease while it is open."""
 
     def __init__(
         self,
@@ -106,20 +106,20 @@ class Executor:
         """A run that rests is resumed or ended, never both."""
 
     def learn(self, tools: Iterable[Tool]) -> None:
-        """Have these tools from now on, too; one of a known name takes its place."""
+        """Add tools; one with an existing name is replaced."""
         self.tools.update({tool.name: tool for tool in tools})
 
     def provide(self, services: Mapping[Any, object]) -> None:
-        """Give tools these services from now on, too: those that need the engine themselves."""
+        """Add services for tools that need the engine themselves."""
         self._services.update(services)
 
     @property
     def facts(self) -> ModelFacts:
-        """What the application knows of models."""
+        """The model properties that the application provides."""
         return cast("ModelFacts", self._services.get(ModelFacts, ModelFacts()))
 
     def know(self, workflow: Workflow) -> None:
-        """Have this workflow from now on; runs that have begun go on with what they began with."""
+        """Register a workflow; active runs continue with the version with which they started."""
         self.workflows = {**self.workflows, workflow.id: workflow}
         self._plans = {
             key: plan for key, plan in dict(self._plans).items() if workflow.id not in plan.bodies
@@ -198,7 +198,7 @@ class Executor:
             raise InvalidInputs(str(error)) from error
 
     async def resume_unfinished(self) -> list[str]:
-        """Go on with every run that an earlier process left; gives their ids."""
+        """Resume every run that an earlier process left unfinished; returns their ids."""
         resumed = []
         for run in self.ledger.read.unfinished():
             async with self._waking:
@@ -209,7 +209,7 @@ class Executor:
         return resumed
 
     def row(self, run: str) -> RunRow:
-        """A run as it lies in the ledger; raises `UnknownRun`."""
+        """Return the row of a run in the ledger; raises `UnknownRun`."""
         row = self.ledger.read.run(run)
         if row is None:
             raise UnknownRun(f"There is no run {run!r}.")
@@ -317,7 +317,7 @@ class Executor:
 
 
 def _source(plan: Plan, inputs: Json, origin: str | None) -> Source:
-    """What the run's folder begins with; raises `ExpressionError`."""
+    """Return the initial content of the run's folder; raises `ExpressionError`."""
     if plan.workspace is None:
         return Source(origin=origin)
     told = render(plan.workspace.model_dump(), {"inputs": inputs, "run": {"request": ""}})

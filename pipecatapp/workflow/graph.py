@@ -34,7 +34,7 @@ class GraphEdge(Frozen):
 
 
 class Graph(Frozen):
-    """Nodes by path, and what flows between them or only comes before; for the page."""
+    """Nodes by path, with edges for data and for order; for the page."""
 
     nodes: list[GraphNode]
     edges: list[GraphEdge]

@@ -12,7 +12,7 @@ from pipecatapp.workflow.layers.composing import OWN
 
 
 def read_document(text: str, *, file: str) -> Written:
-    """A workflow as it stands in a text; raises `InvalidDocument` for what is no YAML object."""
+    """Parse a workflow; raises `InvalidDocument` if the text is not a YAML object."""
     value, source = read_yaml(text, file=file)
     if not isinstance(value, dict):
         told = "a workflow is an object with `id` and `steps` or `graph`"
@@ -32,8 +32,8 @@ class Documents:
         self.written = {**self.written, str(written.value.get("id")): written}
 
     def beside(self, texts: Iterable[str]) -> tuple["Documents", dict[str, Workflow]]:
-        """These documents with some more, and the workflows that those are; of wrong ones, which
-        are told where they are looked at themselves, nothing.
+        """Return these documents with additional ones, and the workflows of those. Invalid ones are
+        omitted; they are reported when they are compiled themselves.
         """
         documents, workflows = Documents(self.written, self.layers), dict[str, Workflow]()
         more = [one for text in texts if (one := _readable(text)) is not None]
@@ -56,7 +56,7 @@ class Documents:
         layers: Sequence[Layer] = (),
         select: Mapping[str, str] | None = None,
     ) -> Composition:
-        """What comes of a workflow, its variants and layers; raises `InvalidDocument`."""
+        """Compose a workflow with its variants and layers; raises `InvalidDocument`."""
         return compose(written, self.written, layers=layers, select=select)
 
     def workflow(

@@ -1,4 +1,4 @@
-"""Which models a node asks: what it wants, what its roles are bound to, and what fits."""
+"""Selection of the models of a node: its requirements, bound roles, and models that fit."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ def input_of(
     roles: Mapping[str, ModelChoice],
     facts: ModelFacts,
 ) -> Json:
-    """What the tool of a node is called with, its model chosen."""
+    """Return the input for the tool of a node, with its model selected."""
     given: Json = render(node.given, names)
     if node.model is not None:
         _choose(node, tool, given, names, (node.model, roles, facts))
@@ -33,7 +33,7 @@ def _choose(
     names: Mapping[str, Any],
     among: tuple[ModelChoice, Mapping[str, ModelChoice], ModelFacts],
 ) -> None:
-    """Who is asked, and who stands in; `with: {model: …}` says it more strongly."""
+    """Select the model and its fallbacks; `with: {model: …}` has priority."""
     choice, roles, facts = among
     said = render(list(choice.use), names)
     if choice.escalate:
@@ -59,9 +59,9 @@ def _choose(
 def usable(
     escalate: Sequence[Any], roles: Mapping[str, ModelChoice], facts: ModelFacts
 ) -> list[str]:
-    """Return the names of an escalation that this home has, as roles or as models.
+    """Return the names of an escalation that exist, as roles or as models.
 
-    An expression may have given a list of names. Without any, the role `default` is left.
+    An expression may return a list of names. Without any, the role `default` is used.
     """
     names = [str(name) for one in escalate for name in (one if isinstance(one, list) else [one])]
     return [name for name in names if name in roles or facts.knows(name)] or ["default"]
@@ -93,7 +93,7 @@ def _bound(
     roles: Mapping[str, ModelChoice],
     inside: frozenset[str],
 ) -> Iterator[tuple[str, ModelNeeds]]:
-    """The models behind names; a role may be bound to roles, and each adds what it wants."""
+    """Yield the models of some names; a role may be bound to roles, and each adds requirements."""
     for name in names:
         role = roles.get(name)
         if role is None or name in inside:

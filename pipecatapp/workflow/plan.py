@@ -1,7 +1,7 @@
-"""A plan: a workflow that has been checked and composed, frozen, ready to run or to be shown.
+"""A plan: a compiled and composed workflow, immutable, ready to run or to be shown.
 
-It holds everything a run needs except the tools themselves, so a run that is resumed after its
-documents were edited goes on with what it began with. Its canonical JSON is stored with the run.
+It contains everything that a run needs except the tools, so a run that is resumed after an edit of
+its documents continues with the original plan. Its canonical JSON is stored with the run.
 """
 
 from collections import ChainMap
@@ -22,7 +22,7 @@ WIDEST = 2000
 
 
 class ModelChoice(Frozen):
-    """Which models may be asked, in their order, and what each must be; also what a role means.
+    """The models for a node in order of preference, with requirements; also the binding of a role.
 
     A text or a list stands for `use`.
     """
@@ -43,7 +43,7 @@ class ModelChoice(Frozen):
 
     @property
     def wants(self) -> ModelNeeds:
-        """What each of them must be."""
+        """The requirements for each of the models."""
         return ModelNeeds(frozenset(self.needs), self.context, self.privacy, self.max_cost)
 
 
@@ -60,7 +60,7 @@ class PlanLoop(Frozen):
 
 
 class Jump(Frozen):
-    """Where the steps go on, and how often they may when that is back."""
+    """The target of a jump, and its maximum number if it leads back."""
 
     to: str
     max: int | None = None
@@ -77,9 +77,9 @@ class PlanNode(Frozen):
     effect: Effect | None = None
     when: bool | str = True
     unless: str | None = None
-    """The node whose `else` list it stands in: it runs when that one's `if` was false."""
+    """The node whose `else` list contains it: it runs if the `if` of that node was false."""
     waits: tuple[str, ...] = ()
-    """The siblings that must have ended before."""
+    """Siblings that must have ended before it."""
     reads: tuple[str, ...] = ()
     hard: tuple[str, ...] = ()
     """Those it cannot do without: when one is skipped, so is this."""
@@ -87,17 +87,17 @@ class PlanNode(Frozen):
     given: Json = Field({})
     model: ModelChoice | None = None
     messages: bool = False
-    """Whether the tool takes messages, so that system text and `text` are made into some."""
+    """Whether the tool takes messages, to which system text and `text` are converted."""
     offers: tuple[Effect, ...] = ()
-    """Effects of the tools that an agent is given, or that a plan's steps may have."""
+    """Effects of the tools of an agent, or of the steps of a plan."""
     system: str = ""
     returns: Any = None
     check: dict[str, bool | str] = Field({})
-    """What must be true of its output, by the reason that is told when it is not."""
+    """Conditions of its output, by the message for each that is not met."""
     timeout: float | None = None
     loop: PlanLoop | None = None
     again: bool = False
-    """Whether a jump leads back over it, so that it has visits, `loop` and `prev`."""
+    """True if a jump back passes over it, so that it has visits, `loop` and `prev`."""
     jump: Jump | None = None
     on_error: Literal["stop", "continue", "goto"] = "stop"
     rescue: Jump | None = None
@@ -116,7 +116,8 @@ class PlanNode(Frozen):
 
     @property
     def renewals(self) -> int:
-        """How often it, or a visit of it, begins anew; a call of a tool is just made again."""
+        """How often it, or an iteration, is repeated as a whole; a single tool call is just
+        repeated."""
         return 0 if self.kind == "use" else self.retries
 
 
@@ -138,24 +139,25 @@ class Body(Frozen):
     version: int
     about: str = ""
     project: Json | None = None
-    """What is read as `project`."""
+    """The value of `project` in expressions."""
     order: Literal["steps", "graph"]
     nodes: tuple[PlanNode, ...]
     allow: tuple[Effect, ...] | None = None
-    """Effects that it and all it uses may have; None for all that its caller may."""
+    """Effects permitted for it and everything it uses; None for all effects of the caller's
+    grant."""
     inputs: dict[str, PlanInput]
     outputs: dict[str, PlanOutput]
 
 
 class PlanWorkspace(Frozen):
-    """What the run's folder begins with; both may hold expressions over the inputs."""
+    """The initial content of the run's folder; both may contain expressions over the inputs."""
 
     repo: str
     commit: str | None = None
 
 
 class Limits(Frozen):
-    """Sums over a whole run, restarts included. None is no limit."""
+    """Limits of the sums over a whole run, including before restarts. None means no limit."""
 
     nodes: int = 1000
     depth: int = 8
@@ -165,7 +167,7 @@ class Limits(Frozen):
 
 
 class Plan(Frozen):
-    """What runs. `bodies` holds the workflow and every one it uses."""
+    """A compiled workflow. `bodies` contains the workflow and all workflows that it uses."""
 
     format: Literal[1] = 1
     workflow: str
@@ -173,7 +175,7 @@ class Plan(Frozen):
     roles: dict[str, ModelChoice]
     limits: Limits
     grants: tuple[Effect, ...] | None = None
-    """Effects that whoever started the run grants; None for all that the document asks for."""
+    """Effects that the caller of the run grants; None for all that the document requests."""
     workspace: PlanWorkspace | None = None
 
     @property
@@ -188,10 +190,10 @@ class Plan(Frozen):
     def effects(
         self, name: str = "", seen: frozenset[str] = frozenset(), *, offered: bool = True
     ) -> dict[Effect, str]:
-        """The effects of a workflow and of all it uses, each with the path of a node that has it.
+        """Return the effects of a workflow and of all that it uses, each with the path of a node.
 
-        Tools that an agent is only given in the run are not among them, and without `offered` none
-        of the tools that agents are given.
+        Tools that an agent gets only during the run are not included, and without `offered` no
+        tools of agents.
         """
         return self.effects_of(self.bodies[name or self.workflow].nodes, seen, offered=offered)
 
@@ -202,7 +204,7 @@ class Plan(Frozen):
         *,
         offered: bool = True,
     ) -> dict[Effect, str]:
-        """The same of some nodes of a scope."""
+        """Return the effects of some nodes of a scope, each with a path of a node."""
         found: dict[Effect, str] = {}
         for path, node in _all_nodes("", nodes):
             inner = node.use.removeprefix("workflow/")
@@ -222,23 +224,23 @@ class Plan(Frozen):
                 raise LookupError(f"the tool {node.use} (version {node.version}) is not available")
 
     def tools_within_reach(self, tools: Mapping[str, Tool]) -> list[Tool]:
-        """The tools that a run may call: those of its nodes and those that its agents are given.
+        """Return the tools that a run may call: those of its nodes and of its agents.
 
-        An agent whose tools are an expression may be given any tool. Tools with an effect that the
-        run is not granted are left out.
+        An agent whose tools are an expression may get any tool. Tools with an effect that is not
+        granted are omitted.
         """
         granted = self.granted()
         found = {name for node in self._nodes() for name in _tools_of(node, tools)}
         return [tools[name] for name in sorted(found) if tools[name].effect in granted]
 
     def offers_by_pattern(self) -> bool:
-        """Whether an agent is given tools by a pattern or an expression."""
+        """Whether an agent gets tools by a pattern or an expression."""
         return any(not _is_name(name) for node in self._nodes() for name in _offered(node))
 
     def passes_on(self, name: str, workflow: str = "", seen: frozenset[str] = frozenset()) -> bool:
-        """Whether a node is given the input `name`, in this workflow or in one that it uses.
+        """Return whether a node gets the input `name`, in this workflow or in one that it uses.
 
-        What nodes read of `run.request` is text, so an input that is not passed on loses images.
+        `run.request` contains only text, so an input that is not passed on loses images.
         """
         body = self.bodies[workflow or self.workflow]
         for _, node in _all_nodes("", body.nodes):
@@ -327,13 +329,13 @@ def _drawn(node: PlanNode, path: str, parent: str) -> GraphNode:
 
 
 class NotGranted(PermissionError):
-    """A run would need effects that whoever starts it does not grant; nothing was started."""
+    """The run needs effects that its caller does not grant; nothing was started."""
 
 
 def granting(plan: Plan, grants: Collection[Effect], *, offered: bool = True) -> Plan:
-    """A plan that may have only these effects; raises `NotGranted` when it needs others.
+    """Return the plan restricted to these effects; raises `NotGranted` if it needs others.
 
-    Without `offered` its agents may be given tools with other effects, whose calls then fail.
+    Without `offered` its agents may have tools with other effects, whose calls then fail.
     """
     for effect, path in sorted(plan.effects(offered=offered).items()):
         if effect not in grants:
@@ -353,7 +355,7 @@ def _reads_input(value: Any, name: str) -> bool:
 
 
 def _tools_of(node: PlanNode, tools: Mapping[str, Tool]) -> Iterator[str]:
-    """Names of the tools that one node may call."""
+    """Yield the names of the tools that one node may call."""
     for name in (node.use, *_offered(node)):
         if _is_name(name):
             yield from (name,) if name in tools else ()
@@ -363,7 +365,7 @@ def _tools_of(node: PlanNode, tools: Mapping[str, Tool]) -> Iterator[str]:
 
 
 def _offered(node: PlanNode) -> list[Any]:
-    """What an agent is given as tools: names, patterns, expressions."""
+    """Return the tools of an agent: names, patterns, expressions."""
     named = node.given.get("tools") or [] if node.kind == "agent" else []
     return named if isinstance(named, list) else [named]
 

@@ -11,17 +11,17 @@ from pipecatapp.workflow.plan import Plan, PlanNode
 from pipecatapp.workflow.running.expansion import PLAN_RUN, frozen
 
 TODO_TOOL = "plan.todo"
-"""The tool by which a workflow takes up items that a person has added."""
+"""The tool with which a workflow reads items that a person has added."""
 
 State = Literal["open", "running", "waiting", "done", "failed", "cancelled", "struck"]
 
 
 class NotStruck(ValueError):
-    """An item cannot be struck, because it has begun."""
+    """The item cannot be removed, because it has started."""
 
 
 class NoTodo(ValueError):
-    """A run takes no further items."""
+    """The run accepts no further items."""
 
 
 class TodoItem(BaseModel):

@@ -1,7 +1,7 @@
 """Tools: typed async functions that a workflow or a model may call.
 
-The function is the declaration: its docstring, signature and annotations say what it takes, what it
-gives and what it is for. Both sides are checked on every call.
+The function is the declaration: its docstring, signature and annotations define its purpose, inputs
+and outputs. Inputs and outputs are checked on every call.
 """
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -16,17 +16,17 @@ from pydantic import BaseModel, Field, ValidationError
 from pipecatapp.workflow.workspace import Worktree
 
 Effect = Literal["pure", "llm", "read", "workspace", "exec", "net", "external", "human"]
-"""What a call does to the world.
+"""The side effect of a call.
 
-It decides what happens when a call was cut off (see `REPEATABLE` and `Tool.resumable`).
+It determines the handling of an interrupted call (see `REPEATABLE` and `Tool.resumable`).
 """
 
 EFFECTS: frozenset[Effect] = frozenset(get_args(Effect))
 
 REPEATABLE: frozenset[Effect] = frozenset({"pure", "llm", "read", "workspace", "exec", "net"})
-"""Effects that a resumed run may have again.
+"""Effects that a resumed run may repeat.
 
-A tool that changes something outside says `external`.
+A tool that changes something outside of Hearth has the effect `external`.
 """
 
 Where = Literal["local", "nomad", "docker"]
@@ -55,8 +55,8 @@ BY_AUTHOR: Final = SetByAuthor()
 class ToolInputs(BaseModel):
     """Inputs that several tools have.
 
-    A tool with a parameter of a subclass has the fields of this class as inputs of its own, and
-    gets them as one object.
+    A tool with a parameter of a subclass has the fields of this class as separate inputs, and
+    receives them as one object.
     """
 
 
@@ -75,16 +75,17 @@ class InputRefused(ToolFailed):
 
 
 class OutputRefused(ToolFailed):
-    """The tool gave something that its output schema does not allow. The tool is wrong; mend it."""
+    """The output of the tool does not match its output schema: correct the tool."""
 
 
 class ServiceMissing(LookupError):
-    """A tool asked for an object the engine was not given. Pass it in `Engine(services={...})`."""
+    """A tool requested an object that the engine does not have. Pass it in
+    `Engine(services={...})`."""
 
 
 @dataclass(frozen=True)
 class ModelNeeds:
-    """What a model must be: able to do this, hold so many tokens, run at home, cost no more."""
+    """Requirements for a model: capabilities, context in tokens, locality, maximum cost."""
 
     able: frozenset[str] = frozenset()
     context: int | None = None
@@ -112,10 +113,10 @@ class ModelNeeds:
 
 
 class ModelFacts:
-    """What the application knows of models; give one as `services={ModelFacts: ...}`."""
+    """Properties of models that the application provides as `services={ModelFacts: ...}`."""
 
     def takes_tools(self, model: str) -> bool:
-        """Whether this model (an id, not a role) can be offered tools. Not, unless it is known."""
+        """Return whether a model (an id, not a role) supports tools; false if it is unknown."""
         return False
 
     def fitting(self, model: str, needs: ModelNeeds) -> tuple[list[str], str]:
@@ -156,13 +157,13 @@ class Question(BaseModel):
     choices: list[str] = []
     """When there are some, the answer is one of them."""
     returns: Any = None
-    """Type of the answer, in the short-hand of documents; a text when it says nothing."""
+    """Type of the answer, in the short-hand of documents; text by default."""
     show: Any = None
-    """What the person should see to decide."""
+    """Data that helps the person to decide."""
     after: float | None = None
-    """Seconds, counted from the first asking over all restarts, after which nobody is waited for.
+    """Seconds, counted from the first request over all restarts, after which the question expires.
 
-    Then `otherwise` is the answer; without `otherwise` the asking fails.
+    Then `otherwise` is the answer; without `otherwise` the call fails.
     """
     otherwise: Any = None
     by_voice: bool = True
@@ -170,7 +171,7 @@ class Question(BaseModel):
 
 
 class Reply(BaseModel):
-    """What was answered, by whom and when (ISO 8601, UTC). `by` is empty when the time was over."""
+    """An answer, its author and its time (ISO 8601, UTC). `by` is empty if the question expired."""
 
     value: Any
     by: str = ""
@@ -178,7 +179,7 @@ class Reply(BaseModel):
 
 
 class Facts(BaseModel):
-    """What a call tells of itself; kept with its step and shown in the inspector."""
+    """Facts about a call; stored with its step and shown in the inspector."""
 
     model: str | None = None
     prompt: Any = None
@@ -198,7 +199,7 @@ class Inner(Protocol):
 
 
 class Approval(Protocol):
-    """How a person is asked whether a model's call may be made; see `Context.approved`."""
+    """Requests a person's approval of a model's call; see `Context.approved`."""
 
     def __call__(self, tool: str, given: Mapping[str, Any], *, at: str) -> Awaitable[None]: ...
 
@@ -228,14 +229,14 @@ async def _alone(
 
 
 def _unheard(_text: str) -> None:
-    """What is said where nobody listens."""
+    """Discard text without a listener."""
 
 
 @dataclass
 class Context:
-    """What a tool sees of the run it works for.
+    """The interface of a tool to its run.
 
-    With its defaults it serves to call a tool by hand.
+    The defaults allow to call a tool outside of a run.
     """
 
     run: str = ""
@@ -248,11 +249,11 @@ class Context:
     worktree: Worktree | None = None
     """The same folder with its states."""
     where: Where = "local"
-    """Where programs run that this call starts."""
+    """Where programs started by this call run."""
     project: Json | None = None
-    """What the project of the document says that makes this call; None where a model makes it."""
+    """The project of the document that makes this call; None if a model makes it."""
     leaving: Callable[[], bool] = lambda: False
-    """Whether the run goes on in another process when this call is cancelled now."""
+    """Whether the run continues in another process if this call is cancelled now."""
     tools: Mapping[str, "Tool"] = field(default_factory=lambda: MappingProxyType({}))
     services: Mapping[Any, object] = field(default_factory=lambda: MappingProxyType({}))
     speak: Callable[[str], None] = _unheard
@@ -260,9 +261,9 @@ class Context:
     approval: Approval = _unapproved
     questions: Callable[[Question], Awaitable[Reply]] = _nobody
     notes: Callable[[str], list[str]] = _no_notes
-    """What people have said since the last turn; its argument names the turn that is told."""
+    """Returns the notes since the last turn; its argument names the current turn."""
     before: Callable[[str], Json | None] = _no_past
-    """What the inner call at a place was given before a restart; None where it had not begun."""
+    """Returns the input of an inner call before a restart; None if it had not started."""
     facts: Facts = field(default_factory=Facts)
 
     def service(self, kind: type[T]) -> T:
@@ -275,9 +276,9 @@ class Context:
             ) from None
 
     async def say(self, text: str) -> None:
-        """Stream a piece of text to whoever listens now.
+        """Stream a piece of text to the current listeners.
 
-        It is never stored; give the whole text as output.
+        It is never stored; return the whole text as output.
         """
         self.speak(text)
 
@@ -315,28 +316,27 @@ class Context:
         at: str,
         say: Callable[[str], None] | None = None,
     ) -> Json:
-        """Call another tool as the instance `<path>/<at>`, journaled on its own.
+        """Call another tool as the instance `<path>/<at>`, recorded as a separate step.
 
-        A finished instance is never repeated: after a resume its stored output (or
-        `ToolFailed`) comes back.
-        What it says goes to `say`, or is said by this call itself.
+        A finished instance is never repeated: after a resume its stored output is returned (or its
+        `ToolFailed` raised). Its streamed text is passed to `say`, or streamed by this call itself.
         """
         return await self.inner(tool, given, at=at, say=say or self.speak)
 
     async def approved(self, tool: str, given: Mapping[str, Any], *, at: str) -> None:
-        """Wait until a person approves a call that a model wants, where its tool needs that.
+        """Wait until a person approves a call that a model requests, if its tool needs approval.
 
-        Raises `ToolFailed` where a person declines, or where nobody can be asked.
+        Raises `ToolFailed` if a person declines, or if nobody can be asked.
         """
         await self.approval(tool, given, at=at)
 
     async def ask(self, question: Question) -> Reply:
-        """Ask a person and wait, for days if need be; only a tool with the effect `human` may.
+        """Ask a person and wait, for days if necessary; only permitted with the effect `human`.
 
         The process may end meanwhile: the resumed run calls the tool again, which asks the same
-        and gets the answer that came. So ask once, and change nothing before or after.
-        An answer given with the start of the run (`--answer`) comes at once. Raises `ToolFailed`
-        when the time is over, or when the run has nobody to ask.
+        question and gets the existing answer. So ask once, and change nothing before or after. An
+        answer given at the start of the run (`--answer`) is returned at once. Raises `ToolFailed`
+        if the question expires, or if the run is not interactive.
         """
         return await self.questions(question)
 
@@ -362,7 +362,7 @@ class Tool:
     approve: Approve | Callable[[Mapping[str, Any]], Approve] | None = None
     """When a model's call needs approval, or how the input decides that; None: by the effect."""
     idempotent: bool = False
-    """Whether the same call in the same run takes effect once, however often it is made."""
+    """Whether repeating the same call in the same run has no further effect."""
     shared: Mapping[str, type[ToolInputs]] = field(default_factory=lambda: MappingProxyType({}))
     """Parameters of the function that stand for several inputs."""
 
@@ -378,7 +378,7 @@ class Tool:
         return self.approve or ("first" if self.effect == "external" else "never")
 
     def input_schema(self) -> Json:
-        """JSON Schema of what it takes; the same object each time, not to be changed."""
+        """JSON Schema of the inputs; always the same object, which must not be changed."""
         return _schema(self.takes, "validation")
 
     @property
@@ -399,7 +399,7 @@ class Tool:
         return {**schema, "properties": known} if left else schema
 
     def output_schema(self) -> Json:
-        """JSON Schema of what it gives; the same object each time, not to be changed."""
+        """JSON Schema of the output; always the same object, which must not be changed."""
         return _schema(self.gives, "serialization")
 
     def accept(self, given: Mapping[str, Any]) -> BaseModel:
@@ -410,7 +410,7 @@ class Tool:
             raise InputRefused(f"{self.name}: {complaints(error)}") from error
 
     async def check(self, ctx: Context, given: Mapping[str, Any]) -> Json:
-        """Call it: input checked before, output after. Gives the output as plain JSON values."""
+        """Call the tool with validated input; returns its validated output as plain JSON values."""
         result = await self.run(ctx, **self._arguments(self.accept(given)))
         if not isinstance(result, self.gives):
             raise OutputRefused(
@@ -436,7 +436,7 @@ class Tool:
 
 
 def complaints(error: ValidationError) -> str:
-    """What pydantic found, in one line: `zone: Input should be a valid string; days: …`."""
+    """Return pydantic's errors in one line: `zone: Input should be a valid string; days: …`."""
     return "; ".join(
         ": ".join(part for part in (".".join(map(str, fault["loc"])), fault["msg"]) if part)
         for fault in error.errors(include_url=False)

@@ -1,7 +1,7 @@
-"""The folders of one run: opened when a call first sees one, one writer at a time.
+"""The folders of one run: created when a call first uses one, with one writer at a time.
 
-The ledger says in which state each is: the one after the last call that ended well. Whatever else
-lies in a folder, of a call that failed or was cut off, is wound back before another call sees it.
+The ledger records the state of each: that after the last successful call. Other changes in a
+folder, from a failed or interrupted call, are undone before another call uses it.
 """
 
 import asyncio
@@ -24,16 +24,16 @@ state before and after.
 
 @dataclass
 class Tree:
-    """One folder, and what its run knows of it."""
+    """One folder, and its state."""
 
     name: str
     worktree: Worktree
     state: str
     clean: bool
-    """Whether the folder is in that state."""
+    """Whether the folder has this state."""
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     holder: str | None = None
-    """The call whose turn it is; calls inside of it need none of their own."""
+    """The call that may use it; calls inside this call share its turn."""
 
     def __post_init__(self) -> None:
         self.began, self._tidying = self.state, asyncio.Lock()
@@ -46,7 +46,7 @@ class Tree:
                 self.clean = True
 
     async def keep(self, about: str) -> None:
-        """The folder as it is now becomes its state."""
+        """Store the current content of the folder as its state."""
         self.state = await self.worktree.commit(about)
         self.clean = True
 
@@ -64,13 +64,13 @@ class Tree:
         return True
 
     def fact(self, before: str) -> Json:
-        """What a step keeps of it."""
+        """Return the record of the folder for a step."""
         return {"tree": self.name, "before": before, "after": self.state}
 
 
 @dataclass(frozen=True)
 class Source:
-    """What the folder of a run begins with."""
+    """The initial content of a run's folder."""
 
     repo: str | None = None
     commit: str | None = None
@@ -79,7 +79,7 @@ class Source:
 
     @property
     def place(self) -> Path | None:
-        """The repository; raises `ToolFailed` for what is no path that means one thing."""
+        """The repository; raises `ToolFailed` if the path is not absolute or ambiguous."""
         if not self.repo:
             return None
         place = Path(self.repo).expanduser()
@@ -102,7 +102,7 @@ class Trees:
         self._past: dict[str, str] | None = None
 
     def sees(self, tool: Tool, given: Json, tools: Mapping[str, Tool]) -> bool:
-        """Whether a call sees a folder: by itself, or by the tools that it is given."""
+        """Return whether a call uses a folder, itself or through its tools."""
         if self._workspaces is None:
             return False
         named = given.get("tools") if tool.name == "agent" else None
@@ -110,7 +110,7 @@ class Trees:
         return tool.workspace or any(_means(name, one) for one in inner for name in named or ())
 
     def fork(self, path: str) -> None:
-        """From now on what stands in `path` has a folder of its own."""
+        """Use a separate folder for everything inside `path`."""
         if path not in self._forks:
             above = self._open.get(self._name_of(path))
             self._forks[path] = above.state if above else None
@@ -140,7 +140,7 @@ class Trees:
 
     @asynccontextmanager
     async def seen(self, tool: Tool, path: str, facts: Facts) -> AsyncIterator[Worktree]:
-        """The folder that a call sees; what it leaves there is kept when it ends well."""
+        """Yield the folder for a call; its changes are stored if the call succeeds."""
         async with self.turn(path) as tree:
             await tree.tidy()
             before, changes = tree.state, tool.effect in ("workspace", "exec")
@@ -151,7 +151,7 @@ class Trees:
             facts.more[FACT] = tree.fact(before)
 
     async def merge(self, fork: str) -> Json:
-        """Bring a fork into the folder that it came from; gives what the step keeps of it."""
+        """Merge a fork into its original folder; returns the record for the step."""
         async with (
             self._turn(self._above(fork), fork) as tree,
             self._turn(fork, fork) as other,
@@ -208,7 +208,7 @@ def _means(name: str, tool: Tool) -> bool:
 
 
 def facts_of(reader: Reader, run: str) -> Iterator[Json]:
-    """What the steps of a run keep of its folders, in the order in which they ended."""
+    """Yield the folder records of the steps of a run, in the order in which they ended."""
     sql = """SELECT step.facts FROM step JOIN event ON event.run = step.run
         AND event.path = step.path AND event.type = 'node.done'
         WHERE step.run = ? AND step.status = 'done' AND step.facts IS NOT NULL ORDER BY event.seq"""
@@ -218,6 +218,6 @@ def facts_of(reader: Reader, run: str) -> Iterator[Json]:
 
 
 def state_in(facts: Any) -> Json | None:
-    """What a step keeps of the folder it saw."""
+    """Return the folder record of a step."""
     found: Json | None = facts.get(FACT) if isinstance(facts, dict) else None
     return found

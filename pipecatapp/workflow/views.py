@@ -1,4 +1,4 @@
-"""What people see of runs, as plain data for the API, the page and the shell."""
+"""Views of runs as plain data for the API, the page and the shell."""
 
 import json
 from typing import Any, Literal, cast
@@ -19,7 +19,7 @@ class Tokens(BaseModel):
     prompt: int = 0
     completion: int = 0
     cost: float = 0.0
-    """Each token times what one of its model costs beside those of other models."""
+    """Sum of tokens, each multiplied by the relative cost of its model."""
 
 
 class StepView(BaseModel):
@@ -84,8 +84,8 @@ class RunView(BaseModel):
     seconds: float | None
     tokens: Tokens
     spoken: dict[str, float] | None
-    """Where the time went from the end of a person's speech to the first sound of the answer, in
-    seconds by stage; None for a run that nobody spoke to."""
+    """Latency from the end of a person's speech to the first audio of the answer, in seconds by
+    stage; None for a run without speech."""
     graph: Graph
     steps: list[StepView]
     """The last field: see `json_of`."""
@@ -154,7 +154,7 @@ def view(reader: Reader, row: RunRow) -> RunView:
 
 
 def _graph(reader: Reader, row: RunRow, steps: list[StepRow]) -> Graph:
-    """The graph of a run, with the plans that it has begun so far."""
+    """Return the graph of a run, including the plans that it has started so far."""
     graph = Plan.model_validate(reader.value(row.plan)).graph()
     for node, plan in plans_of(steps, reader.value).items():
         inside = plan.graph(node)

@@ -1,4 +1,4 @@
-"""What the engine asks of a workspace; `pipecatapp.workspace` has the one on git worktrees."""
+"""The engine's interface to a workspace; `pipecatapp.workspace` implements it on git worktrees."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,54 +6,54 @@ from typing import Protocol
 
 
 class Worktree(Protocol):
-    """A folder that one node after the other changes, and all the states it was kept in."""
+    """A folder that one node after the other changes, with all stored states."""
 
     @property
     def folder(self) -> Path:
         """Where tools work: `Context.workspace`."""
 
     async def commit(self, about: str) -> str:
-        """Keep the folder as it is now; gives the id of the state, also when nothing changed."""
+        """Store the current state of the folder; returns its id, also without a change."""
 
     async def tree(self) -> str:
-        """The hash of the folder's content: equal for equal content, whatever came before."""
+        """Return the hash of the folder's content, independent of its history."""
 
     async def content(self, state: str) -> str | None:
-        """The same hash of a state that was kept; None for one that is not here."""
+        """Return this hash for a stored state; None if the state is not stored here."""
 
     async def base(self) -> str:
         """The id of the state that it began with."""
 
     async def head(self) -> str:
-        """The id of the state that was kept last."""
+        """Return the id of the last stored state."""
 
     async def reset(self, state: str) -> None:
-        """Make the folder what it was at that state; what came after stays kept, but aside."""
+        """Reset the folder to a state; later states stay stored."""
 
     async def diff(self, since: str, until: str) -> str:
-        """What changed between two states, as a unified diff."""
+        """Return the changes between two states as a unified diff."""
 
     async def fork(self, name: str, state: str | None = None) -> "Worktree":
-        """A second folder that begins with a state, the last one of this folder where none is
-        named; or is found as it was left.
+        """Create a second folder from a state, by default the last one of this folder; an existing
+        folder is reused.
 
         Any text is a name, such as the path of an instance: `each[2]/patch`.
         """
 
     async def merge(self, forks: Sequence["Worktree"]) -> str:
-        """Bring the last states of forks together in this folder, and remove the forks.
+        """Merge the last states of forks into this folder, and remove the forks.
 
-        Gives the new state. Raises `ToolFailed` that names the files where they conflict; then
-        nothing has changed.
+        Returns the new state. Raises `ToolFailed` with the files that conflict; then nothing has
+        changed.
         """
 
     async def remove(self) -> None:
-        """Remove the folder; its states stay kept."""
+        """Remove the folder; its states stay stored."""
 
     async def deliver(self, about: str) -> str:
-        """One commit on the branch `run/<id>` of the source, for a person to review; gives its id.
+        """Write one commit on the branch `run/<id>` of the source, for review; returns its id.
 
-        Raises `ToolFailed` where the workspace had no source or the branch has moved on.
+        Raises `ToolFailed` if the workspace has no source or the branch was changed.
         """
 
 
@@ -68,11 +68,11 @@ class Workspaces(Protocol):
         *,
         origin: str | None = None,
     ) -> Worktree:
-        """The workspace of a run: made from `source` (a git repository; None for an empty one) at
-        the commit `start`, or found again as it was left. With the run `origin` it has the states
-        of that one, too, and begins where it began.
+        """Create the workspace of a run, from `source` (a git repository; None for an empty one) at
+        the commit `start`, or return the existing one. With the run `origin` it also has the states
+        of that run, and starts from the same state.
 
-        Raises `ToolFailed` when that commit or that repository does not exist.
+        Raises `ToolFailed` if that commit or that repository does not exist.
         """
 
     async def prune(self, run: str) -> None:

@@ -1,4 +1,4 @@
-"""The folder that a run works in, with every state it was kept in: git, at arm's length."""
+"""The folder of a run, with all stored states, in git."""
 
 from pipecatapp.workspace.branches import Branches
 from pipecatapp.workspace.folders import GitWorkspaces

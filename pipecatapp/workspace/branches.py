@@ -46,16 +46,16 @@ class Branches:
         return commit
 
     async def tip(self, name: str) -> str | None:
-        """Return the last commit of a branch, None where there is no branch of this name."""
+        """Return the last commit of a branch, None if the branch does not exist."""
         words = ("rev-parse", "--verify", "--quiet", self._ref(name))
         code, output = await self._store.git(*words, ok=(0, 1))
         return None if code else output.decode().strip()
 
     async def commit(self, name: str, message: str) -> str:
-        """Commit the folder on a branch, which begins at the run's start; return the commit.
+        """Commit the folder on a branch that starts at the run's start; return the commit.
 
-        Files that `.gitignore` leaves out are not in it. A commit with the same content and message
-        as the last one is that one.
+        Files in `.gitignore` are omitted. If content and message equal those of the last commit,
+        that commit is returned.
         """
         async with self._store.writing:
             parent = await self.tip(name) or await self._worktree.base()

@@ -16,9 +16,9 @@ from pipecatapp.workspace.worktree import MAIN, NAME, GitWorktree, Store
 
 EMPTY = "an empty workspace"
 ASKED = "asked"
-"""The file that holds which source and commit a workspace was asked for."""
+"""The file with the source and commit that were requested for a workspace."""
 OTHERS = "refs/others"
-"""Where the states of the runs lie that a run is a fork of."""
+"""The refs of the states of the runs that were forked."""
 FETCH = ("fetch", "--quiet", "--no-tags", "--no-write-fetch-head")
 
 
@@ -42,11 +42,11 @@ class GitWorkspaces:
         *,
         origin: str | None = None,
     ) -> GitWorktree:
-        """The workspace of a run: made from `source` (a git repository; None for an empty one) at
-        the commit `start`, or found again as it was left. With the run `origin` it has the states
-        of that one, too, and begins where it began if both say the same source.
+        """Create the workspace of a run, from `source` (a git repository; None for an empty one) at
+        the commit `start`, or return the existing one. With the run `origin` it also has the states
+        of that run, and starts from the same state if both have the same source.
 
-        Raises `ToolFailed` when that commit or that repository does not exist.
+        Raises `ToolFailed` if that commit or that repository does not exist.
         """
         if not NAME.fullmatch(run):
             raise ToolFailed(f"{run!r} cannot be the name of a workspace.")

@@ -95,7 +95,7 @@ async def run(
 ) -> tuple[int, bytes]:
     """Run git anywhere, with all its doors shut. `home` holds the file of `PROTECTED`."""
     settings = [word for setting in SETTINGS for word in ("-c", setting)]
-    # A pipe that nothing is written to may be closed before we close it, which uvloop takes ill.
+    # an unused pipe may be closed before we close it, for which uvloop raises an error
     given = asyncio.subprocess.PIPE if stdin else asyncio.subprocess.DEVNULL
     process = await asyncio.create_subprocess_exec(
         "git", *settings, *words,
@@ -120,7 +120,7 @@ async def run(
 
 
 def environment(home: Path) -> dict[str, str]:
-    """Nothing of the person's own settings, and nobody to ask."""
+    """Return an environment without the user's own settings and without prompts."""
     return {
         "PATH": os.defpath,
         "HOME": "/nonexistent",

@@ -1,7 +1,7 @@
 """The files of a project and their versions, over the hidden commits of all of its runs.
 
-A project is the repository that workspaces were made from. Nothing is stored besides the states of
-the runs, so a run that is pruned takes its versions with it.
+A project is the repository from which workspaces are created. Only the states of the runs are
+stored, so deleting a run deletes its versions.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from pipecatapp.workspace.git import Git
 from pipecatapp.workspace.worktree import MAIN, NAME
 
 RUNS: Final = 200
-"""Runs that are looked at, the newest first."""
+"""Number of runs that are read, the newest first."""
 LARGEST: Final = 1 << 20
 """Bytes of a file that is returned."""
 
@@ -34,7 +34,7 @@ class StoredFile:
 
 @dataclass(frozen=True)
 class Version:
-    """A state in which a file has another content than before; `blob` is None where it is gone."""
+    """A state in which the content of a file changed; `blob` is None if it was deleted."""
 
     run: str
     state: str
@@ -53,7 +53,7 @@ class Line:
 
 
 class History:
-    """The states that the runs of one source have left below `root`.
+    """The states of the runs of one source below `root`.
 
     `runs` are those that may be read; the ids of runs begin with their time.
     """
@@ -102,8 +102,8 @@ class History:
         return sorted(found, key=lambda one: (one.path, one.line))[:limit]
 
     async def versions(self, path: str, limit: int) -> list[Version]:
-        """The versions of a file, the newest first; one that a later run begins with is not
-        repeated.
+        """Return the versions of a file, the newest first; a version with which a later run starts
+        is not repeated.
         """
         found: list[Version] = []
         for run in await self.runs():

@@ -74,11 +74,11 @@ class GitWorktree:
         return self.store.ref(f"bases/{self.name}")
 
     async def head(self) -> str:
-        """The id of the state that was kept last."""
+        """Return the id of the last stored state."""
         return await self.store.git.text("rev-parse", "--verify", self._head)
 
     async def commit(self, about: str) -> str:
-        """Keep the folder as it is now; gives the id of the state, also when nothing changed."""
+        """Store the current state of the folder; returns its id, also without a change."""
         async with self.store.writing:
             head, tree = await self.head(), await self._tree()
             if tree == await self._tree_of(head):
@@ -88,7 +88,7 @@ class GitWorktree:
             return state
 
     async def tree(self) -> str:
-        """The hash of the folder's content: equal for equal content, whatever came before."""
+        """Return the hash of the folder's content, independent of its history."""
         async with self.store.writing:
             return await self._tree()
 
@@ -119,10 +119,10 @@ class GitWorktree:
         )  # fmt: skip
 
     async def fork(self, name: str, state: str | None = None) -> Worktree:
-        """A second folder that begins with a state, the last one of this folder where none is
-        named; or is found as it was left.
+        """Create a second folder from a state, by default the last one of this folder; an existing
+        folder is reused.
 
-        Any text is a name, such as the path of an instance: `each[2]/patch`.
+        Any text is a valid name, such as the path of an instance: `each[2]/patch`.
         """
         other = GitWorktree(self.store, folder_name(name))
         async with self.store.writing:
@@ -136,10 +136,10 @@ class GitWorktree:
         return other
 
     async def merge(self, forks: Sequence[Worktree]) -> str:
-        """Bring the last states of forks together in this folder, and remove the forks.
+        """Merge the last states of forks into this folder, and remove the forks.
 
-        Gives the new state. Raises `ToolFailed` that names the files where they conflict; then
-        nothing has changed.
+        Returns the new state. Raises `ToolFailed` with the files that conflict; then nothing has
+        changed.
         """
         async with self.store.writing:
             state = await self.head()
@@ -151,18 +151,18 @@ class GitWorktree:
         return state
 
     async def remove(self) -> None:
-        """Remove the folder; its states stay kept."""
+        """Remove the folder; its states stay stored."""
         async with self.store.writing:
             await asyncio.to_thread(files.remove, self.folder)
             self._index.unlink(missing_ok=True)
             await self.store.git("update-ref", "-d", self._head)
 
     async def deliver(self, about: str) -> str:
-        """One commit on the branch `run/<id>` of the source, for a person to review.
+        """Write one commit on the branch `run/<id>` of the source, for review by a person.
 
-        It holds what changed since the start, without what `.gitignore` leaves out. Gives its id.
-        A later delivery takes the place of an earlier one; the same one twice is one.
-        Raises `ToolFailed` where the workspace had no source or the branch has moved on.
+        It contains the changes since the start, without files in `.gitignore`. Returns its id. A
+        later delivery replaces an earlier one; an equal one has no effect. Raises `ToolFailed` if
+        the workspace has no source or the branch was changed.
         """
         git, source, start = self.store.git, self.store.source, self.store.ref("start")
         if source is None:
@@ -237,7 +237,7 @@ class GitWorktree:
         return await self.store.keep(tree, [state, theirs], f"merge {name}")
 
     async def _tree(self) -> str:
-        """Tell git of every file, by name; it never looks through the folder by itself."""
+        """Add every file to the index by name; git never scans the folder itself."""
         git, index = self.store.git, self._index
         try:
             found = await asyncio.to_thread(_readable, self.folder)
@@ -250,7 +250,7 @@ class GitWorktree:
         return await git.text("write-tree", index=index)
 
     async def _indexed(self) -> set[bytes]:
-        """The files that the index knows, submodules apart: those are not ours to keep."""
+        """Return the files in the index, without submodules, which are not stored."""
         _, listed = await self.store.git("ls-files", "-s", "-z", index=self._index)
         entries = [line.split(b"\t", 1) for line in listed.split(b"\0") if line]
         return {name for facts, name in entries if not facts.startswith(SUBMODULE.encode())}

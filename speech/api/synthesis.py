@@ -25,7 +25,7 @@ STOCK_VOICES: Final = frozenset(
     {"alloy", "ash", "ballad", "cedar", "coral", "echo", "fable", "marin", "nova", "onyx", "sage"}
     | {"shimmer", "verse", "default"}
 )
-"""Names that OpenAI's clients send when nobody chose one: they mean the voice that is here."""
+"""Voice names that OpenAI's clients send by default: they select the installed voice."""
 
 
 TOKENS_PER_SECOND: Final = 20
@@ -40,10 +40,10 @@ class VoiceId(BaseModel):
 
 
 class SpeechRequest(BaseModel):
-    """OpenAI's request; `model` is taken as it comes, since a service has one.
+    """OpenAI's request; any `model` is accepted, since a service has only one.
 
-    `instructions` say how to speak. The voices here have one way to speak, and some clients always
-    send instructions, so they have no effect.
+    `instructions` describe a style. The voices here have one style, and some clients always send
+    instructions, so they have no effect.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -58,7 +58,7 @@ class SpeechRequest(BaseModel):
 
     @property
     def voice_name(self) -> str:
-        """The name of the voice, in whichever form it came."""
+        """The name of the voice, in any of the accepted forms."""
         return self.voice if isinstance(self.voice, str) else self.voice.id
 
 
@@ -83,7 +83,7 @@ async def list_voices(request: Request) -> dict[str, list[dict[str, str]]]:
 
 @router.post("/v1/audio/speech")
 async def speak(body: SpeechRequest, request: Request) -> StreamingResponse:
-    """The sound comes while it is made; its first piece is there before the answer begins."""
+    """Stream the audio while it is synthesised; the response starts with its first part."""
     mouth: Mouth = request.app.state.mouth
     if body.voice_name not in STOCK_VOICES | {mouth.engine.name}:
         raise Refused(
@@ -129,7 +129,7 @@ async def _measured(
 async def _events(
     pieces: AsyncGenerator[bytes], body: SpeechRequest, length: Spoken
 ) -> AsyncIterator[str]:
-    """OpenAI's events: sound in base64, and one that says that it is whole, or why it is not."""
+    """Yield OpenAI's events: audio in base64, then the end or an error."""
     async with aclosing(pieces):
         try:
             async for piece in pieces:

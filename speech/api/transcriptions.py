@@ -1,4 +1,4 @@
-"""`POST /v1/audio/transcriptions`: what was said in a file."""
+"""`POST /v1/audio/transcriptions`: transcribe a file."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence

@@ -42,11 +42,11 @@ R = TypeVar("R", bound=Running)
 
 
 class Keeper(Generic[R]):
-    """Keeps one warm process of an engine; requests take turns.
+    """Runs one warm process of an engine; requests are processed one after the other.
 
-    If it has ended, the next turn restarts it. If it has grown larger than `most_bytes`, it is
-    replaced: the new process is started and warm before it takes over between two turns, so that
-    no request waits for it. During that time there are two processes.
+    If it has ended, the next request restarts it. If it has grown larger than `most_bytes`, it is
+    replaced: the new process is started and warmed up before it takes over between two requests, so
+    that no request waits for it. During that time there are two processes.
     """
 
     def __init__(

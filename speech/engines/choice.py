@@ -17,7 +17,7 @@ from speech.metrics import SpeechMetrics
 from speech.settings import Settings
 
 GROWN: Final = 2
-"""An engine that takes so many times the memory that the catalogue says is replaced."""
+"""An engine that uses so many times the memory stated in the catalogue is replaced."""
 
 
 def hearing(settings: Settings, metrics: SpeechMetrics) -> Hearing:

@@ -13,7 +13,7 @@ from speech.audio import Samples
 from speech.engines.hearing import Segment
 
 BEAMS: Final = 1
-"""Ways that are followed at once: short commands gain nothing by more (decision 0135)."""
+"""Beam size: more beams do not improve short commands (decision 0135)."""
 
 
 class FasterWhisper:
@@ -26,7 +26,7 @@ class FasterWhisper:
         )  # fmt: skip
 
     def hear(self, samples: Samples, language: str | None) -> Iterator[Segment]:
-        """The segments, each as soon as it is written down. Always the same for the same sound."""
+        """Yield the segments as soon as they are transcribed; deterministic for the same audio."""
         found, told = self._model.transcribe(
             samples, language=language, beam_size=BEAMS, temperature=0.0,
             condition_on_previous_text=False,

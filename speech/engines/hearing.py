@@ -9,10 +9,10 @@ from speech.audio import Samples
 
 @dataclass(frozen=True)
 class Segment:
-    """A part of what was said; seconds from the beginning of the audio.
+    """A segment of a transcript; times in seconds from the start of the audio.
 
-    `language` is what it was said in, where the engine finds that out. The rest is how sure Whisper
-    is, by the names of OpenAI's API; other engines do not tell.
+    `language` is the language if the engine detects it. The other fields are Whisper's confidence,
+    with the names of OpenAI's API; other engines do not set them.
     """
 
     start: float

@@ -1,9 +1,9 @@
 """A speech-to-text engine in a separate process: `hearing_process ENGINE FOLDER THREADS`.
 
-It greets with an empty JSON object when it has heard something once. Each request is two blocks, a
-JSON object with the `language` and the samples (32-bit floats, little endian, `HEARING_RATE`); the
-answer is a JSON object for each segment as soon as it is known, and an empty block. An error ends
-the process: its words go to standard error, which is the service's log.
+It sends an empty JSON object after it has transcribed a warm-up sample. Each request is two blocks,
+a JSON object with the `language` and the samples (32-bit floats, little endian, `HEARING_RATE`);
+the answer is a JSON object for each segment as soon as it is known, and an empty block. An error
+ends the process: its message goes to standard error, which is the service's log.
 """
 
 import json

@@ -28,7 +28,7 @@ class Moonshine:
         self._model = Transcriber(folder, string_to_model_arch(ARCHITECTURE))
 
     def hear(self, samples: Samples, language: str | None) -> Iterator[Segment]:
-        """The lines of what was said, all at once."""
+        """Yield the lines of the transcript, all at the end."""
         padded = np.concatenate([LEAD_IN, samples, LEAD_IN])
         end = len(samples) / HEARING_RATE
         found = self._model.transcribe_without_streaming(padded.tolist(), HEARING_RATE)
@@ -41,5 +41,5 @@ class Moonshine:
 
 
 def load(folder: Path, threads: int) -> Moonshine:
-    """It takes the threads that it wants."""
+    """Load the model; it selects the number of threads itself."""
     return Moonshine(folder)

@@ -24,7 +24,7 @@ def tell(kind: type[BaseException], error: BaseException, trace: TracebackType |
 
 
 def main() -> None:
-    """Say what is asked for until standard input ends."""
+    """Synthesise the requested texts until standard input ends."""
     sys.excepthook = tell
     source, out = standard_pipe()
     voice = PiperVoice.load(Path(sys.argv[1]))

@@ -7,7 +7,8 @@ from speech.audio import Samples
 
 
 class Speaking(Protocol):
-    """A text-to-speech voice. `open` loads it and speaks once; call it before `say`."""
+    """A text-to-speech voice. `open` loads it and synthesises a warm-up text; call it before
+    `say`."""
 
     name: str
     language: str

@@ -1,4 +1,4 @@
-"""The compiled whisper.cpp: its server as a child process, asked over HTTP on loopback."""
+"""The compiled whisper.cpp: its server as a child process, called over HTTP on loopback."""
 
 import asyncio
 import io
@@ -29,7 +29,7 @@ WHOLE_CONTEXT: Final = 1500
 """Frames of Whisper's encoder: 30 seconds, unless a request sets a smaller number."""
 
 LEAST_CONTEXT: Final = 512
-"""With less context than this the small models begin to repeat themselves (decision 0135)."""
+"""With less context than this the small models repeat themselves (decision 0135)."""
 
 
 class WhisperServer:
@@ -54,14 +54,14 @@ class WhisperServer:
         self._keeper = Keeper(name, start, most_bytes=most_bytes, metrics=metrics)
 
     async def open(self) -> None:
-        """Start the server; it has heard a second of silence afterwards."""
+        """Start the server, and warm it up with a second of silence."""
         await self._keeper.open()
 
     async def close(self) -> None:
         await self._keeper.close()
 
     async def hear(self, samples: Samples, *, language: str | None) -> AsyncGenerator[Segment]:
-        """The server tells all segments at the end."""
+        """Yield the segments; the server returns all of them at the end."""
         spoken = language or ("auto" if self.language == MANY else self.language)
         async with self._keeper.turn() as server:
             answer = await server.ask(samples, spoken)
@@ -167,10 +167,10 @@ def context_for(seconds: float) -> int:
 
 
 def port_of(pid: int) -> int | None:
-    """Where a process listens; None before it does.
+    """Return the port on which a process listens; None before it listens.
 
-    The server takes a port that the kernel gives it, and tells nobody which. One that was chosen
-    before could be another's by then; whisper.cpp would even share it, and neither would notice.
+    The server uses a free port of the kernel and does not report it. A port selected in advance
+    could be in use by then; whisper.cpp would share it without an error.
     """
     with suppress(psutil.Error):
         for end in psutil.Process(pid).net_connections("tcp4"):

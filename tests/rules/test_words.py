@@ -30,20 +30,7 @@ PERMITTED: Final = [
 IN_PARALLEL: Final = [
     Permitted(files, line, "edited in parallel")
     for files, line in {
-        "docs/first-home-lab.md": "",
-        "docs/security.md": "",
-        "docs/howto/cluster.md": "",
-        "docs/howto/connect-programs.md": "",
-        "docs/howto/fix-code.md": "",
-        "docs/howto/lab.md": "",
-        "docs/howto/plan-tasks.md": "",
-        "docs/howto/test-programs.md": "",
-        "docs/howto/use-the-web-page.md": "",
         "docs/reference/dashboards.md": "",
-        "docs/reference/metrics.md": "What requests waited",
-        "docs/reference/settings.md": (
-            "it is told of each|signs of life|a model name that nobody|belongs to each domain"
-        ),
         "docs/reference/tools.md": (
             "standard (input|error)|printed;|added, changed|takes as|excerpts leave"
             "|the text shows|uses them"
@@ -51,18 +38,18 @@ IN_PARALLEL: Final = [
         "docs/reference/variables.md": "",
         "hearth/cluster/*": "",
         "hearth/lab/*": "",
-        "hearth/release/*": "",
-        "moe_gateway/*": "",
+        "moe_gateway/callers/*": "",
+        "moe_gateway/*": "is no|is who chooses|who may act as",
         "pipecatapp/tools/code/*": "",
     }.items()
 ]
 """Texts whose files other work changes now. Remove an entry when that work is merged."""
 
 REMARKS: Final = {
-    "hearth": 175,
-    "moe_gateway": 212,
+    "hearth": 94,
+    "moe_gateway": 52,
     "llama_expert": 0,
-    "pipecatapp": 480,
+    "pipecatapp": 48,
     "prompt_engineering": 0,
     "speech": 0,
 }

@@ -1,4 +1,4 @@
-"""`hearth status` of a cluster: what its web page tells, as tables for people or as JSON."""
+"""`hearth status` of a cluster: the data of its web page, as tables or as JSON."""
 
 from typing import Any, Final
 
@@ -52,7 +52,7 @@ class Expert(BaseModel):
 
 
 class ClusterStatus(BaseModel):
-    """What `/api/status` answers, as far as it is shown here."""
+    """The fields of the response of `/api/status` that the command shows."""
 
     healthy: bool
     version: str
@@ -69,7 +69,7 @@ class ClusterStatus(BaseModel):
 
 
 def ask(cluster: Cluster) -> tuple[ClusterStatus, dict[str, Any]]:
-    """The status, and the same as it came. Raises `ClusterUnknown`."""
+    """Return the parsed status and the raw response. Raises `ClusterUnknown`."""
     try:
         with cluster.client() as client:
             answer = client.get("/api/status")

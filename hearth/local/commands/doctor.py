@@ -35,7 +35,7 @@ ROOMY_BYTES = 2 << 30
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check found; a warning or a failure says what to do."""
+    """The result of one check; a warning or a failure contains the remedy."""
 
     subject: str
     verdict: Verdict
@@ -44,7 +44,7 @@ class Finding:
 
 
 def examine(options: Options) -> list[Finding]:
-    """Run every check. Only what is known of a model file is kept, so that it is read once."""
+    """Run every check. The check of a model file is cached, so that it is read once."""
     return [finding for check in CHECKS for finding in check(options)]
 
 

@@ -13,7 +13,7 @@ STOP_SECONDS = 60.0
 """More than all services together may take to finish what is under way."""
 
 KILLED_SECONDS = 10.0
-"""More than the warden takes to end the services of a supervisor that was killed."""
+"""Longer than the warden needs to end the services of a killed supervisor."""
 
 
 def down(state: StateDir) -> bool:

@@ -18,13 +18,13 @@ POLL_SECONDS = 0.2
 MOMENT = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 
 Show = Callable[[str, str], None]
-"""Takes the service's name and a line."""
+"""Receives the service's name and a line."""
 
 
 def logs_of(state: StateDir, service: str | None) -> list[Path]:
-    """The newest log file of one service or of all; raises `NoLog` for an unknown name.
+    """Return the newest log file of one service or of all; raises `NoLog` for an unknown name.
 
-    `llama-expert` stands for every expert: `llama-expert-smollm2` and its kin.
+    `llama-expert` selects every expert, such as `llama-expert-smollm2`.
     """
     found = {path.stem: path for path in sorted(state.logs.glob("*.log"))}
     if service is None:
@@ -55,9 +55,9 @@ def follow(files: Sequence[Path], show: Show) -> None:
 
 
 def new_lines(tails: Sequence["Tail"]) -> list[tuple[str, str, str]]:
-    """What was appended since the last look: moment, service, text.
+    """Return the lines added since the last call as (timestamp, service, text).
 
-    Sorted by the moment alone: lines of one millisecond, as of a traceback, keep their order.
+    Sorted by timestamp only: lines of one millisecond, as of a traceback, keep their order.
     """
     return sorted((line for tail in tails for line in tail.read()), key=itemgetter(0))
 
@@ -105,7 +105,7 @@ def _lines_of(file: Path) -> Iterator[tuple[str, str, str]]:
 
 
 def _parse(log: Path, line: bytes) -> tuple[str, str, str]:
-    """Split a line of `LogFile`; one that came past it counts as written last."""
+    """Split a line of `LogFile`; a line without a timestamp gets the time of the file."""
     moment, _, text = line.decode(errors="replace").partition(" ")
     if MOMENT.fullmatch(moment):
         return moment, log.stem, text

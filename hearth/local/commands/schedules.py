@@ -1,4 +1,4 @@
-"""What starts by itself, as `hearth status` shows it."""
+"""Scheduled workflows, as `hearth status` shows them."""
 
 from datetime import datetime
 
@@ -24,7 +24,7 @@ class Schedule(BaseModel):
 
 
 class Schedules(BaseModel):
-    """What `/api/schedules` answers."""
+    """The response of `/api/schedules`."""
 
     schedules: list[Schedule] = []
 
@@ -41,7 +41,7 @@ def schedules_of(instance: Instance) -> list[Schedule]:
 
 
 def table_of(schedules: list[Schedule]) -> Table:
-    """The next one first, as they come; the time as on the clock here."""
+    """Return a table of the schedules in the given order, with local times."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("Schedule", "Next start", "Workflow", "Detail"):
         table.add_column(title, overflow="fold")

@@ -1,4 +1,4 @@
-"""What `hearth up` shows: what it waits for, where to go, and the logs with a prefix each."""
+"""The output of `hearth up`: progress of the start, addresses, and logs with a prefix each."""
 
 import os
 import sys
@@ -12,19 +12,19 @@ COLOURS = ("cyan", "magenta", "green", "yellow", "blue")
 
 
 class Terminal(Console):
-    """A console that falls silent when nobody reads it any more, as in `hearth up | head`."""
+    """A console that stops writing when its output is closed, as in `hearth up | head`."""
 
     def on_broken_pipe(self) -> None:
-        """Go on without output; Rich would end the program."""
+        """Continue without output; Rich would end the program."""
         self.quiet = True
-        # What the interpreter flushes at its end must go somewhere, too.
+        # The interpreter flushes stdout at exit, so its descriptor must stay valid.
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
 
 
 class Screen:
-    """What `hearth up` shows on a terminal; elsewhere, plain lines."""
+    """The live output of `hearth up` on a terminal, or plain lines elsewhere."""
 
     def __init__(self, console: Console) -> None:
         self.console = console
@@ -90,5 +90,5 @@ class Screen:
         try:
             self.console.print(text, soft_wrap=True)
         except OSError:
-            # The terminal is gone; its hang-up signal follows.
+            # The terminal was closed; its SIGHUP follows.
             self.console.quiet = True

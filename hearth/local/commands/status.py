@@ -35,7 +35,7 @@ class ServiceStatus(BaseModel):
 
 
 class InstanceStatus(BaseModel):
-    """What `hearth status --json` prints; without an instance, three nulls and no services."""
+    """The output of `hearth status --json`; without an instance, three nulls and no services."""
 
     web: str | None
     api: str | None
@@ -54,7 +54,7 @@ NOTHING = InstanceStatus(web=None, api=None, key_file=None, services=[])
 
 
 def status_of(instance: Instance) -> InstanceStatus:
-    """Ask every service of the instance, all at once."""
+    """Query every service of the instance concurrently."""
     conditions = asyncio.run(_ask_all(instance.services))
     return InstanceStatus(
         web=instance.web,

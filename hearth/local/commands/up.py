@@ -1,4 +1,4 @@
-"""`hearth up`: check, prepare, start, show where to go, run until somebody stops it."""
+"""`hearth up`: check, prepare, start, print the addresses, and run until it is stopped."""
 
 import asyncio
 import json
@@ -81,7 +81,7 @@ def _welcome(instance: Instance) -> list[str]:
 
 
 def curl_line(api: str, key: str) -> str:
-    """A request to the agent that can be pasted into a shell as it stands."""
+    """Return a request to the agent as a command for the shell."""
     question = {"role": "user", "content": "Who are you?"}
     body = {"model": "agent", "max_tokens": 200, "messages": [question]}
     return shlex.join(

@@ -62,7 +62,8 @@ class Child:
         return cls(service, process, warden, asyncio.create_task(read_lines(reading, on_line)))
 
     async def wait(self) -> str:
-        """Wait until its process has ended and nothing of its group is left; say how it ended."""
+        """Wait until its process and its process group have ended; returns how the process
+        ended."""
         return await asyncio.shield(self._ending)
 
     async def stop(self, hurry: asyncio.Event) -> None:
@@ -91,7 +92,7 @@ class Child:
 
 
 async def read_lines(pipe: int, on_line: Callable[[str], None]) -> None:
-    """Give each line that comes through the pipe to `on_line`, until its last writer is gone."""
+    """Call `on_line` with each line of the pipe, until all writers have closed it."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(loop=loop)
     transport, _ = await loop.connect_read_pipe(

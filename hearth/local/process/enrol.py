@@ -1,7 +1,7 @@
-"""Become a service that the warden knows of: `enrol.py FD PROGRAM [ARGUMENT…]`.
+"""Register with the warden and become a service: `enrol.py FD PROGRAM [ARGUMENT…]`.
 
-The new process writes its own id into the warden's pipe before it becomes the program. Were it
-written by the supervisor, a supervisor killed in between would leave a service that nobody ends.
+The new process writes its own id into the warden's pipe before it becomes the program. If the
+supervisor wrote it, a supervisor killed at that moment would leave an orphaned service.
 """
 
 import os

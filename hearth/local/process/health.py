@@ -18,7 +18,7 @@ class Condition:
 
 
 def health_client() -> httpx2.AsyncClient:
-    """A client for loopback: short patience, no proxy whatever the environment says."""
+    """Return a client for loopback: short timeouts, and no proxy from the environment."""
     return httpx2.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False)
 
 

@@ -72,14 +72,15 @@ class Keeper:
         self.child = await Child.start(self.service, self._warden, self._heard, folder=self._folder)
 
     async def become_healthy(self, client: httpx2.AsyncClient) -> None:
-        """Wait for the first `200` of its health; raises `StartFailed` when that cannot come."""
+        """Wait for the first `200` of its health check; raises `StartFailed` if it ends or times
+        out."""
         if (reason := await self._unhealthy(client)) is not None:
             raise StartFailed(
                 self.service.name, reason, log=self._log.path, evidence=list(self._tail)
             )
 
     async def _unhealthy(self, client: httpx2.AsyncClient) -> str | None:
-        """Wait until it is healthy; the reason when it ends or takes too long instead."""
+        """Wait until it is healthy; returns the reason if it ends or takes too long."""
         assert self.child is not None
         ended = asyncio.create_task(self.child.wait())
         deadline = time.monotonic() + self.service.start_seconds
@@ -107,7 +108,7 @@ class Keeper:
             child = self.child
             how = await child.wait()
             async with self._changing:
-                if self.child is child:  # Nobody has asked for its end.
+                if self.child is child:  # its end was not requested
                     await self._start_again(how, deaths)
 
     async def restart(self) -> None:

@@ -8,17 +8,17 @@ from typing import BinaryIO
 
 MAX_BYTES = 5_000_000
 KEPT = 3
-"""How many older files are kept: `name.log.1` is the youngest of them."""
+"""Number of older files; `name.log.1` is the newest of them."""
 
 
 class LogFile:
     """`LogFile(path).write(line)` appends `2026-05-09T14:03:11.123456Z line`.
 
-    Microseconds, since services that stop one after the other do so within a millisecond, and
-    `hearth logs` merges their files by these moments alone.
+    Timestamps have microseconds, because services may stop within the same millisecond, and `hearth
+    logs` merges their files by timestamp only.
 
-    A file that cannot be written (a full disk) never stops a service: the line is lost, and
-    `failure` tells why until writing works again.
+    A file that cannot be written (a full disk) never stops a service: the line is dropped, and
+    `failure` has the reason until writing works again.
     """
 
     def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES) -> None:

@@ -1,4 +1,4 @@
-"""What it takes to run one service on this machine: data, no behaviour."""
+"""The description of one service process on this machine: data without behaviour."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

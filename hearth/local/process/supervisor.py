@@ -1,4 +1,4 @@
-"""All services of an instance together: started, kept, stopped in reverse order."""
+"""All services of an instance: started, supervised, and stopped in reverse order."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ class StopRequest:
 
 
 class Supervisor:
-    """`await Supervisor(services, …).run(stop, …)` returns when all services are gone."""
+    """`await Supervisor(services, …).run(stop, …)` returns when all services have ended."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Supervisor:
         """Restarts and replacements under way; a stop ends them first."""
 
     def running(self) -> list[RunningService]:
-        """The processes of the services as they are now."""
+        """The current processes of the services."""
         return [
             RunningService(
                 name=keeper.service.name,
@@ -65,11 +65,12 @@ class Supervisor:
         on_ready: Callable[[], None],
         on_restart: Callable[[], None],
     ) -> bool:
-        """Start all, keep them until `stop` is asked for; whether they ever were all healthy.
+        """Start all services and supervise them until `stop`; returns whether all were ever
+        healthy.
 
-        Calls `on_ready` when all are healthy at first, `on_restart` when one has another process.
-        Whatever ends this, no process of any service is left when it returns. Raises
-        `StartFailed` and `ServiceGaveUp`.
+        Calls `on_ready` when all are healthy for the first time, and `on_restart` after a restart.
+        When it returns or raises, no process of any service is left. Raises `StartFailed` and
+        `ServiceGaveUp`.
         """
         async with Warden() as warden:
             self._keepers = [
@@ -157,7 +158,7 @@ async def _together(coroutines: Iterable[Coroutine[None, None, None]]) -> None:
 
 
 async def _unless(event: asyncio.Event, coroutine: Coroutine[None, None, None]) -> bool:
-    """Run the coroutine unless the event comes first; whether it came to its own end."""
+    """Run the coroutine until the event is set; returns whether it completed."""
     task, waiting = asyncio.create_task(coroutine), asyncio.create_task(event.wait())
     try:
         await asyncio.wait({task, waiting}, return_when=asyncio.FIRST_COMPLETED)

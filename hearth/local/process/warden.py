@@ -15,9 +15,9 @@ BARE = (sys.executable, "-I", "-S")
 
 
 class Warden:
-    """`async with Warden() as warden:` keeps a process that ends our children if we cannot.
+    """`async with Warden() as warden:` runs a process that ends our children if we cannot.
 
-    Should that process be killed, another one takes its place.
+    If that process is killed, it is started again.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Warden:
 
     @property
     def descriptor(self) -> int:
-        """What a new process must inherit to enrol itself."""
+        """The descriptor that a new process must inherit to register itself."""
         return self._writing
 
     def enrolling(self, command: tuple[str, ...]) -> tuple[str, ...]:
@@ -61,7 +61,7 @@ class Warden:
         self._groups.add(group)
 
     def release(self, group: int) -> None:
-        """Nothing of this process group is left: its number may soon be somebody else's."""
+        """Unregister a process group that has ended, because its number may be reused."""
         self._groups.discard(group)
         os.write(self._writing, b"-%d\n" % group)
 

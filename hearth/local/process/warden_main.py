@@ -1,9 +1,9 @@
-"""The last one to go: ends the services when `hearth up` can no longer do it itself.
+"""Ends the services when `hearth up` was killed and cannot do it itself.
 
-Started by file name with a bare interpreter, so it costs little. Its standard input is a pipe whose
-other end only the supervisor keeps open: `123` puts process group 123 under its care, `-123` takes
-it out. When the supervisor is gone, however it ended, the kernel closes the pipe; what is then left
-gets SIGTERM, and SIGKILL after a while.
+Started by file name with a bare interpreter, so it needs few resources. Its standard input is a
+pipe whose other end only the supervisor holds: `123` registers process group 123, `-123`
+unregisters it. When the supervisor ends for any reason, the kernel closes the pipe; the registered
+groups then get SIGTERM, and SIGKILL after a while.
 """
 
 import os

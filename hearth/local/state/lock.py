@@ -9,11 +9,11 @@ from typing import Self
 from hearth.service.state import StateDir
 
 PATIENCE_SECONDS = 0.5
-"""Longer than a reader needs that only asks whether the lock is held."""
+"""Longer than a reader holds the lock to test it."""
 
 
 class LockHeld(Exception):
-    """Another process holds the lock; `lock_holder` tells which."""
+    """Another process holds the lock; `lock_holder` returns it."""
 
 
 class InstanceLock:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
+from hearth.files import write_atomic
 from hearth.local.errors import StateDamaged, StateTooNew
 from hearth.service.state import STATE_VERSION, StateDir
 
@@ -20,11 +21,12 @@ NOT_BACKED_UP = (
     *("backups", "models", "logs", "lock", "*-wal", "*-shm"),
     *("instance.json", "gateway-instances.json"),
 )
-"""Model files can be fetched again, and a write-ahead log is part of its database's copy. What is
-called so below a folder, such as a workspace's own `models`, is somebody's work."""
+"""Paths that a backup omits: model files can be downloaded again, and a copy of a database
+includes its write-ahead log. The patterns apply only at the top level: a folder such as `models`
+inside a workspace belongs to a user and is copied."""
 
 NOT_YET_STATE = ("models", "logs", "backups", "lock", "expert.json")
-"""What commands may make in a directory before an instance first runs on it."""
+"""Names that commands may create in a directory before an instance first runs on it."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Migration:
 
 @dataclass(frozen=True)
 class Migrated:
-    """What was done to a state directory of an older version."""
+    """The result of migrating a state directory of an older version."""
 
     found: int
     backup: Path
@@ -87,7 +89,7 @@ def bring_up_to_date(
 
 
 def state_version(state: StateDir) -> int | None:
-    """The version of a state directory; None when there is no state in it yet."""
+    """Return the version of a state directory; None if it contains no state yet."""
     try:
         text = state.version_file.read_text(encoding="utf-8").strip()
     except FileNotFoundError:
@@ -102,13 +104,11 @@ def state_version(state: StateDir) -> int | None:
 
 def write_version(state: StateDir, version: int) -> None:
     """Replace the version file in one step."""
-    draft = state.version_file.with_name(".version")
-    draft.write_text(f"{version}\n", encoding="ascii")
-    draft.replace(state.version_file)
+    write_atomic(state.version_file, f"{version}\n")
 
 
 def back_up(state: StateDir, version: int) -> Path:
-    """Copy what cannot be had again into `backups/`; a copy that fails leaves nothing behind."""
+    """Copy all data that cannot be restored otherwise to `backups/`; a failed copy is removed."""
     moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     backups = state.root / "backups"
     backups.mkdir(mode=0o700, exist_ok=True)

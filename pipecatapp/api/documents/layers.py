@@ -1,4 +1,4 @@
-"""`/api/layers`: opinions on workflows, kept beside them."""
+"""`/api/layers`: layers with overrides for workflows."""
 
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, ConfigDict

@@ -1,7 +1,7 @@
 """`/api/workflows/{name}/document` and `PATCH /api/workflows/{name}`: documents as texts.
 
-A browser handles no YAML: it sends operations and the ETag of what it saw, and the text is edited
-here, so that comments, order and everything else that is not touched stay as they are.
+A browser does not edit YAML: it sends operations and the ETag of the version it read. The text is
+edited here, so that comments, order and all unaffected lines are preserved.
 """
 
 from typing import Annotated
@@ -37,7 +37,7 @@ WithDocuments = Annotated[DocumentService, Depends(documents_of)]
 
 
 class Edits(BaseModel):
-    """Done in their order, all or none; with `look` nothing is kept."""
+    """Operations, applied in order, all or none; with `look` nothing is stored."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -61,7 +61,7 @@ class Both(BaseModel):
 
 @router.post("/diff")
 async def compare_documents(body: Both, documents: WithDocuments) -> Difference:
-    """What two documents say differently, with their layers, as a diff and field by field."""
+    """Return the differences of two documents with their layers, as a diff and by field."""
     return documents.compare(body.before, body.after)
 
 
@@ -77,8 +77,8 @@ async def show_document(name: Name, documents: WithDocuments, response: Response
 async def put_document(
     name: Name, body: NewText, documents: WithDocuments, response: Response, if_match: Seen = None
 ) -> Edited:
-    """Keep a text as this workflow; a new one needs no If-Match. A wrong one is not kept: the
-    answer holds its diagnostics.
+    """Store a text as this workflow; a new one needs no If-Match. An invalid one is not stored: the
+    response contains its diagnostics.
     """
     if if_match is None and documents.knows(name):
         raise seen_missing()

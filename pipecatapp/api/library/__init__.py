@@ -1,1 +1,1 @@
-"""What people keep: schedules, stored tasks, prompts, projects."""
+"""Routes for stored documents: schedules, tasks, prompts, projects."""

@@ -47,7 +47,7 @@ async def export_fixes(
     id: Annotated[list[str], Query(max_length=1000)] = [],  # noqa: B006
     behalf: Behalf = "",
 ) -> Response:
-    """Fixes as JSON, as `/import` takes them; all without `id`."""
+    """Return fixes as JSON for `/import`; all without `id`."""
     text = parts.fixes.export(id, owner=owner_of(behalf))
     return Response(text, media_type="application/json")
 

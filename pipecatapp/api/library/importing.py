@@ -11,7 +11,7 @@ router = APIRouter(prefix="/api/import", dependencies=[Depends(known_caller)])
 
 
 class OldFile(BaseModel):
-    """`models` says which role plays a model that the file names."""
+    """An old file; `models` maps the models that it names to roles."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -23,5 +23,6 @@ class OldFile(BaseModel):
 
 @router.post("")
 async def import_file(body: OldFile, library: WithLibrary) -> ImportedFile:
-    """Read a file of OrchestrAI, or one with connected nodes, as a workflow; nothing is kept."""
+    """Convert a file of OrchestrAI, or one with connected nodes, to a workflow; nothing is
+    stored."""
     return library.import_file(body.text, file=body.file, name=body.name, models=body.models)

@@ -16,7 +16,7 @@ class ProjectList(BaseModel):
 
 @router.get("")
 async def list_projects(library: WithLibrary) -> ProjectList:
-    """Those of the state directory; keys of other services only by where they lie."""
+    """Return the projects of the state directory; secrets are shown as references only."""
     return ProjectList(projects=library.projects())
 
 

@@ -1,4 +1,4 @@
-"""`/api/prompts`: texts that models are told, by their tags."""
+"""`/api/prompts`: prompts for models, by their tags."""
 
 from typing import Annotated
 
@@ -41,11 +41,11 @@ async def show_prompt(id: Id, library: WithLibrary) -> PromptSummary:
 
 @router.put("/{id}")
 async def keep_prompt(id: Id, body: NewPrompt, library: WithLibrary) -> PromptSummary:
-    """Keep one in the state directory; workflows that are started from now on are told it."""
+    """Store a prompt in the state directory; workflows that are started later use it."""
     return library.keep_prompt(id, body.document)
 
 
 @router.delete("/{id}", status_code=204)
 async def remove_prompt(id: Id, library: WithLibrary) -> None:
-    """Remove one that is kept; a shipped one of that id stands again."""
+    """Remove a stored prompt; a shipped prompt with the same id is used again."""
     library.remove_prompt(id)

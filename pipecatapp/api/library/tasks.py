@@ -47,7 +47,7 @@ async def list_tasks(
 
 @router.post("", status_code=201)
 async def keep_task(body: NewTask, library: WithLibrary) -> TaskSummary:
-    """Keep a workflow as a task: a new version, unless the last one says the same."""
+    """Store a workflow as a task: a new version, unless it equals the last one."""
     return await library.keep_task(body.document, file=body.file)
 
 

@@ -23,10 +23,10 @@ PATH: Final = "/mcp"
 
 
 class McpEndpoint:
-    """An ASGI application. It has no stream of its own to clients (GET): the specification leaves
-    that to a server, and nothing of ours comes unasked.
+    """An ASGI application. It offers no separate stream to clients (GET): the specification makes
+    that optional, and this server sends no unrequested messages.
 
-    The SDK takes a second to import, so that happens when somebody asks.
+    The SDK takes a second to import, so it is imported at the first request.
     """
 
     def __init__(self, *, max_body_bytes: int) -> None:

@@ -41,14 +41,14 @@ REFUSED: Final = (InvalidDocument, InvalidInputs, LedgerFailed)
 
 
 MOST_SESSIONS: Final = 1000
-"""Of 40 kB each. A client that begins anew with each call, and ends none, must not keep the others
-out for the half hour until its sessions are idle.
+"""Each session uses 40 kB. A client that opens a session for each call and closes none must not
+block other clients for the half hour until its sessions are idle.
 """
 IDLE_SECONDS: Final = 1800.0
 
 
 def sessions_of(parts: Parts, *, max_body_bytes: int) -> StreamableHTTPSessionManager:
-    """The sessions of all clients; a client that says nothing for half an hour begins anew."""
+    """Return the sessions of all clients; a session ends after half an hour without a request."""
     return StreamableHTTPSessionManager(
         workflow_server(parts),
         max_request_body_size=max_body_bytes,
@@ -98,8 +98,8 @@ def as_tool(parts: Parts, workflow: Workflow) -> Tool | None:
 
 
 async def called(parts: Parts, name: str, inputs: dict[str, Any]) -> CallToolResult:
-    """Run it and give its outputs, or the question that it comes to; what failed is told as an
-    error of the tool, so that a model can read it. Who gives the call up cancels the run.
+    """Run a workflow and return its outputs, or its question. A failure is an error of the tool, so
+    that a model can read it. If the client abandons the call, the run is cancelled.
     """
     listener, document = Listener(), Document(workflow=name)
     try:

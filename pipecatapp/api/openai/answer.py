@@ -1,4 +1,4 @@
-"""A run as the answer of a chat completion: its text as it comes, its end, its tokens."""
+"""A run as the answer of a chat completion: its text as it arrives, its end, its tokens."""
 
 import time
 from collections.abc import AsyncIterator, Collection
@@ -30,18 +30,18 @@ class Answer:
     model: str
     listener: Listener
     behalf: str | None = None
-    """On whose behalf the run asks models, as the gateway has told."""
+    """The caller for whom the run calls models, as received from the gateway."""
     ignored: Collection[str] = ()
     """Fields of the request that its workflow does not take, and that only ask for a manner."""
     has_media: bool = False
     """Whether the request has images, sound or files."""
     created: int = field(default_factory=lambda: int(time.time()))
     asked: Event | None = None
-    """The question that ended the answer; the run goes on when a person has answered it."""
+    """The question that ended the answer; the run continues after a person has answered it."""
 
     @property
     def headers(self) -> dict[str, str]:
-        """`CALLER` says that the tokens of the run are counted where its models are asked."""
+        """Return the headers; `CALLER` states that tokens are counted at the run's model calls."""
         told = {CALLER: self.behalf} if self.behalf else {}
         ignored = {IGNORED_HEADER: ", ".join(self.ignored)} if self.ignored else {}
         return {RUN_HEADER: self.run} | told | ignored
@@ -55,9 +55,9 @@ class Answer:
         return self._frame(self.kind, [choice]) | {"usage": self._usage()}
 
     async def opened(self, *, include_usage: bool) -> AsyncIterator[bytes]:
-        """Wait until the run says its first words or ends, then give the stream to send.
+        """Wait until the run sends its first text or ends, then return the stream.
 
-        `Refused` when it failed before: the caller still gets an HTTP status.
+        Raises `Refused` if it failed before: the caller still gets an HTTP status.
         """
         pieces = self._pieces()
         first = await anext(pieces, None)
@@ -80,7 +80,7 @@ class Answer:
         yield sse_event(DONE)
 
     async def _pieces(self) -> AsyncIterator[str]:
-        """The run's text as it comes; all of it at the end when no node streamed."""
+        """Yield the run's text as it arrives; all of it at the end if no node streamed."""
         said = False
         async for item in self.listener:
             if isinstance(item, Delta):
@@ -129,7 +129,7 @@ class Answer:
                 raise Refused(400, code, message, param=error["param"], headers=headers)
 
     def _usage(self) -> dict[str, int]:
-        """What all models of the run read and wrote."""
+        """Return the sum of the tokens of all model calls of the run."""
         tokens = self.engine.summary(self.run).tokens
         return {
             "prompt_tokens": tokens.prompt,
@@ -177,7 +177,7 @@ class TextAnswer(Answer):
 
 
 def finish_reason(result: RunResult) -> str:
-    """What the workflow says in its output of that name, as far as OpenAI's clients know it.
+    """Return the workflow's output `finish_reason` if OpenAI's clients know its value.
 
     A run has made its calls of tools itself, so it never ends with them.
     """

@@ -1,4 +1,4 @@
-"""`POST /v1/chat/completions`: start a run, give its answer to its caller and to nobody else."""
+"""`POST /v1/chat/completions`: start a run and stream its answer to this caller only."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal
@@ -24,8 +24,8 @@ WISHES = (
     *("temperature", "max_tokens", "top_p", "seed", "frequency_penalty", "presence_penalty"),
     *("reasoning_effort", "verbosity"),
 )
-"""How a model shall answer. A workflow without such an input answers without them, and the header
-`x-hearth-ignored` names them."""
+"""Options of a model call. A workflow without such an input ignores them, and the header
+`x-hearth-ignored` lists them."""
 PASSED_ON = (*WISHES, "response_format", "stop")
 """Fields that reach a workflow which has an input of that name."""
 
@@ -34,7 +34,7 @@ TOOLS = frozenset(("tools", "functions", "tool_choice", "function_call"))
 
 
 class Format(Wire):
-    """What an answer shall be: text, or JSON."""
+    """The requested format of the answer: text or JSON."""
 
     type: Literal["text", "json_object", "json_schema"]
 
@@ -63,7 +63,7 @@ class AgentRequest(ChatRequest):
     web_search_options: dict[str, Any] | None = None
 
     def passed_on(self) -> dict[str, Any]:
-        """The fields of `PASSED_ON` that say something, as inputs of a workflow."""
+        """Return the fields of `PASSED_ON` that are set, as inputs of a workflow."""
         told = self.body()
         if told.get("response_format") == {"type": "text"}:
             del told["response_format"]
@@ -74,7 +74,7 @@ class AgentRequest(ChatRequest):
 
 @router.post("/v1/chat/completions")
 async def chat(body: AgentRequest, request: Request, parts: WithParts) -> Response:
-    """Answer with the text of a run of the workflow that the model name stands for."""
+    """Answer with the text of a run of the workflow of this model name."""
     return await answered(body, request, parts, Answer)
 
 
@@ -107,10 +107,11 @@ async def start(
     layers: Sequence[str] = (),
 ) -> str:
     """Start the run that answers a request and return its id. In a conversation it is the next
-    turn, or another version of the turn `instead_of`. `more` are inputs beside those of the
-    request; `layers` are for the workflow.
+    turn, or another version of the turn `instead_of`. `more` are additional inputs; `layers` are
+    for the workflow.
 
-    Raises `Refused` for an unknown model, for fields that its workflow cannot honour, and for the
+    Raises `Refused` for an unknown model, for fields that its workflow does not support, and for
+    the conversation of another caller.
     conversation of another caller.
     """
     workflow = workflow_for(parts.runs.engine.workflows, body.model)
@@ -160,14 +161,14 @@ def inputs_for(workflow: Workflow, body: AgentRequest) -> dict[str, Any]:
 
 
 def ignored_of(workflow: Workflow, body: AgentRequest) -> list[str]:
-    """The wishes of a request that its workflow has no input for."""
+    """Return the options of a request for which its workflow has no input."""
     takes, given = workflow.input_schema().get("properties", {}), body.passed_on()
     return [name for name in WISHES if name in given and name not in takes]
 
 
 def _refuse_what_nobody_honours(body: AgentRequest, untaken: Collection[str]) -> None:
-    """An answer that is not what was asked for would break its program far from here. How freely
-    a model samples, and how long it may talk, are wishes."""
+    """Refuse fields that change the format of an answer: ignoring them would break the client
+    later. Sampling options and length limits may be ignored."""
     asked = {
         "tools": bool(body.tools),
         "functions": bool(body.functions),
@@ -190,16 +191,16 @@ def _refuse_what_nobody_honours(body: AgentRequest, untaken: Collection[str]) ->
 
 
 def told(message: Message) -> dict[str, Any]:
-    """A message as every model server knows it: the newer `developer` is `system` to most."""
+    """Convert a message for all model servers: most of them know only `system`, not `developer`."""
     role = "system" if message.role == "developer" else message.role
     return message.body() | {"role": role}
 
 
 async def _cancel_when_gone(request: Request, parts: Parts, answer: Answer) -> None:
-    """Stop the run when its caller hangs up; a stop of the service leaves it to be resumed.
+    """Cancel the run when its caller disconnects; when the service stops, it is resumed later.
 
-    The server says `http.disconnect` after a complete answer too; the run has ended by then, or
-    waits for a person and goes on without its caller.
+    The server sends `http.disconnect` also after a complete answer; the run has then ended, or
+    waits for a person and continues without its caller.
     """
     while (await request.receive())["type"] != "http.disconnect":
         pass

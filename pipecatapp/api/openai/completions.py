@@ -19,7 +19,7 @@ OneText = Annotated[list[str], Field(min_length=1, max_length=1)]
 
 
 class CompletionRequest(AgentRequest):
-    """One prompt, which is what the user says; the fields of a chat mean the same here."""
+    """A request with one prompt, which is the user's message; other fields are those of a chat."""
 
     prompt: str | OneText
     messages: list[Message] = Field(default_factory=list)
@@ -46,6 +46,6 @@ class CompletionRequest(AgentRequest):
 
 @router.post("/v1/completions")
 async def complete(body: CompletionRequest, request: Request, parts: WithParts) -> Response:
-    """Answer with the text of a run of the workflow that the model name stands for."""
+    """Answer with the text of a run of the workflow of this model name."""
     body.refuse_unsupported()
     return await answered(body.with_messages(), request, parts, TextAnswer)

@@ -13,10 +13,10 @@ def kinds_of(messages: list[Message]) -> list[str]:
 
 
 def refuse_dropped(model: str, kinds: list[str], plan: Plan, *, conversation: bool) -> None:
-    """Raises `Refused` (400) where parts of these kinds would not reach a model.
+    """Raise `Refused` (400) if parts of these kinds would not be sent to a model.
 
     A workflow that reads only the text of the request drops them, and so does a request with
-    `conversation`, whose messages are kept as text.
+    `conversation`, whose messages are stored as text.
     """
     if not kinds or (not conversation and plan.passes_on("messages")):
         return

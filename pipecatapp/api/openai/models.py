@@ -24,6 +24,6 @@ async def show_model(name: str, parts: WithParts) -> dict[str, Any]:
 
 
 def _model(name: str, workflow: Workflow, parts: Parts) -> dict[str, Any]:
-    """`scope` is what the gateway asks of a key before it lets it use this model."""
+    """Describe a model; `scope` is the scope that the gateway requires of a key for it."""
     scope = scope_of(parts.runs.engine, workflow.id)
     return {"id": name, "object": "model", "created": 0, "owned_by": "hearth", "scope": scope}

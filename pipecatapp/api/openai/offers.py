@@ -13,7 +13,7 @@ BEYOND_WORDS: Final = frozenset(("workspace", "net", "external", "human"))
 
 
 def offered(workflows: Mapping[str, Workflow]) -> dict[str, Workflow]:
-    """Model name -> workflow; the agent comes first and has its `workflow/…` name as well."""
+    """Return model name -> workflow; the agent is first and also has its `workflow/…` name."""
     found = {f"{PREFIX}{w.id}": w for w in workflows.values() if is_offered(w)}
     agent = found.get(f"{PREFIX}{AGENT_WORKFLOW}")
     return {AGENT: agent, **found} if agent is not None else found
@@ -39,7 +39,7 @@ def scope_of(engine: Engine, workflow: str) -> str:
 
 
 def workflow_for(workflows: Mapping[str, Workflow], model: str) -> Workflow:
-    """The workflow behind a model name, or the 404 that OpenAI clients expect."""
+    """Return the workflow of a model name, or raise the 404 that OpenAI clients expect."""
     known = offered(workflows)
     if model in known:
         return known[model]

@@ -1,1 +1,1 @@
-"""What is done with the state as a whole."""
+"""Routes for operations on the whole state."""

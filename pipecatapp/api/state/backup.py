@@ -28,7 +28,8 @@ RESTART_SECONDS: Final = 0.3
 
 
 class Restore(BaseModel):
-    """The archive that the state comes from, and which restore that was; null: there was none."""
+    """The archive from which the state was restored, and the id of the restore; null if there is
+    none."""
 
     id: str | None
     created: datetime | None
@@ -43,7 +44,7 @@ def state_of(request: Request) -> StateDir:
 
 @router.get("/backup")
 async def back_up(request: Request) -> FileResponse:
-    """An archive of the state as it is now; what runs goes on meanwhile."""
+    """Return an archive of the current state; runs continue meanwhile."""
     state = state_of(request)
     target = _file_in(state.root)
     try:
@@ -71,7 +72,7 @@ async def show_restore(request: Request) -> Restore:
 
 @router.post("/restore", status_code=202)
 async def restore(request: Request) -> Restore:
-    """Check the archive in the body, keep it for the next start, and begin anew with it.
+    """Check the archive in the body, store it for the next start, and restart with it.
 
     The keys stay those of this instance. A wrong archive is refused and nothing is changed.
     """
@@ -96,7 +97,7 @@ def _shown(manifest: Manifest) -> Restore:
 
 
 def _file_in(folder: Path) -> Path:
-    """An empty private file whose name begins with a dot: no part of any backup."""
+    """Create an empty private file whose name begins with a dot, so that backups omit it."""
     with NamedTemporaryFile(dir=folder, prefix=".archive-", delete=False) as file:
         return Path(file.name)
 

@@ -1,6 +1,6 @@
-"""`/api/errands/<id>`: where a worker of the cluster fetches its program and brings what it did.
+"""Routes with which a worker of the cluster downloads its program and uploads the result.
 
-Each errand has a token of its own, which ends with its result; no other key opens it.
+Each remote job has a separate token that expires with its result; no other key is accepted.
 """
 
 from fastapi import APIRouter, Request, Response
@@ -14,7 +14,7 @@ router = APIRouter(prefix="/api/errands")
 
 
 def asked_for(request: Request, id: str) -> Offered:
-    """The errand of the path; one that is not there and a wrong token are told alike."""
+    """Return the remote job of the path; an unknown id and a wrong token give the same error."""
     errands = request.app.state.errands
     assert isinstance(errands, Errands)
     token = request.headers.get("authorization", "").removeprefix("Bearer ")
@@ -32,7 +32,7 @@ async def fetch(request: Request, id: str) -> FileResponse:
 
 @router.put("/{id}")
 async def deliver(request: Request, id: str) -> Response:
-    """What came of it; taken as it comes, up to the room that its limits leave."""
+    """Receive the result as a stream, up to the size that the limits of the job permit."""
     offered = asked_for(request, id)
     try:
         await request.app.state.errands.keep(offered, request.stream())

@@ -23,9 +23,10 @@ class Choice(BaseModel):
 
 
 class Choices(BaseModel):
-    """Why nobody can talk now, or null; who answers, in which voice; whether the words are kept.
+    """The reason why voice is not available, or null; models and voices; whether transcripts are
+    kept.
 
-    `authority` is where the certificate of this house's authority is to be had, or null.
+    `authority` is the address of the certificate of the authority, or null.
     """
 
     trouble: str | None

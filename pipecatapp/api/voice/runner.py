@@ -23,7 +23,7 @@ from pipecatapp.voice.talk import RunFailed
 
 KEPT: Final = "voice"
 UNKEPT: Final = "voice, not kept"
-"""Who started a run, when it is to be removed at the end of the conversation."""
+"""Caller of a run that is deleted at the end of its conversation."""
 
 
 @dataclass(frozen=True)

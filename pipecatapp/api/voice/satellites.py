@@ -1,4 +1,4 @@
-"""The Wyoming side of this service, as its settings say."""
+"""The Wyoming server of this service, as configured by the settings."""
 
 from pipecatapp.api.parts import Parts
 from pipecatapp.api.voice.runner import Runner

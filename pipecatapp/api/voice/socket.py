@@ -27,7 +27,8 @@ TRY_AGAIN: Final = 1013
 
 @router.websocket("/api/voice")
 async def voice(socket: WebSocket) -> None:
-    """Needs a login or a key, and our own page. A full house says so and closes."""
+    """Serve a voice session: needs a login or a key, and our own page. Replies `busy` without a
+    free one."""
     access: Access = socket.app.state.access
     if not knows(access, socket):
         await socket.close(POLICY_VIOLATION)

@@ -61,8 +61,8 @@ async def transcribe(request: Request, studio: WithStudio) -> Transcript:
 
 @router.post("/speech")
 async def speak(body: SpokenText, studio: WithStudio) -> StreamingResponse:
-    """A text as sound, sent while it is made: samples as `/transcription` takes them, at the rate
-    that the header `x-hearth-rate` states.
+    """Return a text as audio, streamed while it is synthesised: samples in the format of
+    `/transcription`, at the rate in the header `x-hearth-rate`.
     """
     clauses = Clauses()
     pieces = [*clauses.feed(body.text), *clauses.flush()]

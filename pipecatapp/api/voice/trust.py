@@ -1,6 +1,6 @@
 """`/ca.crt`: the certificate of the authority that certified this service, for other machines.
 
-Everybody may have it: it is what a browser is shown anyway, and opens nothing.
+The certificate is public: the server presents it anyway, and it gives no access.
 """
 
 from pathlib import Path
@@ -14,7 +14,7 @@ ADDRESS: Final = "/ca.crt"
 
 
 def trust_routes(ca_file: Path | None) -> list[Route]:
-    """Its one route; none where there is no such authority."""
+    """Return its route; none without an authority."""
     if ca_file is None:
         return []
 

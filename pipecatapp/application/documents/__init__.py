@@ -1,1 +1,1 @@
-"""Workflow documents: read from files, edited, renamed, composed and kept."""
+"""Workflow documents: read, edited, renamed, composed and stored."""

@@ -1,4 +1,4 @@
-"""Nodes of a document as the lines they stand on, so that they are moved with their comments."""
+"""Nodes of a document as ranges of lines, so that they are moved with their comments."""
 
 import io
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
 Span = tuple[int, int]
-"""From its first line, comments right above it included, to the one behind its last."""
+"""From its first line, including comments directly above it, to the line after its last."""
 
 
 def lines_of(text: str) -> list[str]:
@@ -28,7 +28,7 @@ def without(text: str, path: str) -> str | None:
 
 
 def moved(text: str, path: str, after: int | None) -> str | None:
-    """The text with a node behind the sibling of that number, or first; None as above."""
+    """Return the text with a node after the sibling of that index, or first; None as above."""
     found = _siblings(text, path)
     if found is None:
         return None
@@ -93,6 +93,6 @@ def _beside(line: str) -> bool:
 
 
 def _outside(lines: list[str], number: int, item: Node) -> bool:
-    """Whether a block ends before the line that its end is told at."""
+    """Return whether a block ends before the line of its end mark."""
     mark = item.end_mark
     return number == mark.line and not lines[number][: mark.column].strip()

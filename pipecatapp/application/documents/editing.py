@@ -1,4 +1,4 @@
-"""Changes of a document's text that leave every other line as it is, with its comments."""
+"""Edits of a document's text that preserve all other lines, with their comments."""
 
 import hashlib
 import io
@@ -18,7 +18,7 @@ from pipecatapp.application.documents.renaming import Rename
 
 SCOPES: Final = ("steps", "graph", "else")
 MERGE: Final = ("git", "merge-file", "-p", "-q", "--theirs")
-"""For texts whose lines are not those of ruamel: neighbours of an edit may be written anew, too."""
+"""For texts whose lines differ from ruamel's output: lines next to an edit may be rewritten too."""
 
 
 class NotEdited(LookupError):
@@ -30,7 +30,7 @@ class UnknownLayer(LookupError):
 
 
 class Changed(Exception):
-    """The document is no longer what was seen: somebody else changed it. Look again."""
+    """The document was changed since it was read: read it again."""
 
 
 class Part(BaseModel):
@@ -38,7 +38,8 @@ class Part(BaseModel):
 
 
 class SetField(Part):
-    """Give a field a value: `split/writer.with.text`, or `.limits.nodes` of the workflow itself."""
+    """Set the value of a field: `split/writer.with.text`, or `.limits.nodes` of the workflow
+    itself."""
 
     op: Literal["set"]
     path: str = Field(min_length=1, max_length=1000)
@@ -62,7 +63,7 @@ class AddNode(Part):
 
 
 class Move(Part):
-    """Put a node behind another one of its list, or first."""
+    """Move a node after another one of its list, or to the start."""
 
     op: Literal["move"]
     path: str = Field(min_length=1, max_length=1000)
@@ -70,7 +71,7 @@ class Move(Part):
 
 
 class RenameNode(Part):
-    """Give a node another id; expressions, `needs`, `goto` and `on_error` that name it follow."""
+    """Rename a node, with all references in expressions, `needs`, `goto` and `on_error`."""
 
     op: Literal["rename"]
     path: str = Field(min_length=1, max_length=1000)
@@ -81,7 +82,7 @@ Operation = Annotated[SetField | Remove | AddNode | Move | RenameNode, Field(dis
 
 
 def fingerprint(text: str) -> str:
-    """The ETag of a text: whoever changes it says which one was seen."""
+    """The ETag of a text: a client that changes the text sends the ETag of the version it read."""
     return f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'
 
 
@@ -100,7 +101,7 @@ def edited(text: str, operations: Sequence[Operation]) -> str:
 
 
 def _cut(text: str, operation: Operation) -> str | None:
-    """Nodes that stand on lines of their own go with their lines; None for all else."""
+    """Remove or move a node with its complete lines; returns None if that is not possible."""
     if isinstance(operation, Remove) and "." not in operation.path:
         return without(text, operation.path)
     if isinstance(operation, Move):
@@ -134,7 +135,8 @@ def _dumped(yaml: YAML, document: Any) -> str:
 
 
 def _merged(text: str, before: str, after: str) -> str:
-    """What led from `before` to `after`, done to the text that `before` is a rewriting of."""
+    """Apply the changes from `before` to `after` to `text`, of which `before` is a rewritten
+    copy."""
     lines, old, new = (lines_of(one) for one in (text, before, after))
     if len(lines) == len(old):
         changes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
@@ -217,7 +219,7 @@ def _behind(nodes: Any, after: str | None, otherwise: int) -> int:
 
 
 def _node(document: Any, path: str) -> tuple[Any, Any]:
-    """A node by its path, and the list that it stands in."""
+    """Return a node by its path, and the list that contains it."""
     nodes, holder = None, document
     for name in path.split("/"):
         here = {str(node.get("id")): (nodes, node) for nodes, node in _nodes(holder, SCOPES[:2])}
@@ -228,7 +230,7 @@ def _node(document: Any, path: str) -> tuple[Any, Any]:
 
 
 def _nodes(holder: Any, keys: Sequence[str]) -> Iterator[tuple[Any, Any]]:
-    """The nodes of one scope with the list each stands in, those of `else` lists too."""
+    """Yield the nodes of one scope, including `else` lists, each with the list that contains it."""
     for key in keys:
         nodes = holder.get(key)
         for node in nodes if isinstance(nodes, list) else []:

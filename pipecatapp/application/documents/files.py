@@ -44,7 +44,8 @@ class Library:
 
     @classmethod
     def shipped(cls) -> "Library":
-        """What comes with Hearth. Raises `InvalidDocument`: a shipped document is never wrong."""
+        """Return the documents that come with Hearth. Raises `InvalidDocument` if one is not
+        valid."""
         library = cls()
         paths = _documents(SHIPPED / "workflows", "*.yaml")
         library._add([read_document(path.read_text("utf-8"), file=str(path)) for path in paths])
@@ -54,10 +55,10 @@ class Library:
         return library
 
     def add_folder(self, root: Path) -> None:
-        """Add what people keep below `root`; theirs stands before the shipped one of that id.
+        """Add the documents of users below `root`; they replace shipped ones with the same id.
 
-        A document that is wrong is left out and logged with its place: one typing mistake must
-        not keep the others, or the service, from working.
+        An invalid document is ignored and logged with its position: one error must not affect the
+        other documents or the service.
         """
         written = []
         for path in _documents(root / "layers", "*.yaml"):
@@ -104,7 +105,7 @@ class Library:
 
 @contextmanager
 def told(event: str, path: Path) -> Iterator[None]:
-    """A document that is wrong is left out, and the log says where it is wrong."""
+    """Catch the error of an invalid document, and log its position."""
     try:
         yield
     except (InvalidDocument, OSError, UnicodeDecodeError) as error:
@@ -112,9 +113,9 @@ def told(event: str, path: Path) -> Iterator[None]:
 
 
 def load_prompt(text: str, *, file: str) -> Prompt:
-    """A prompt of its Markdown: tags in the front matter, then the text that a model reads.
+    """Parse a prompt from Markdown: tags in the front matter, then the text for the model.
 
-    Raises `InvalidDocument` when the front matter is missing or says anything but `tags`.
+    Raises `InvalidDocument` if the front matter is missing or has other keys than `tags`.
     """
     head, _, body = text.removeprefix(f"{FENCE}\n").partition(f"\n{FENCE}\n")
     if not text.startswith(f"{FENCE}\n") or not body.strip():

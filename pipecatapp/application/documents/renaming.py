@@ -1,7 +1,7 @@
-"""A node of a document gets another id, and everything that names it follows.
+"""Rename a node of a document, with all references to it.
 
-Names stand in expressions, `needs`, `goto` and `on_error`. An expression is taken apart by Jinja's
-own lexer, whose pieces joined are the text again, so nothing else in it changes.
+Names occur in expressions, `needs`, `goto` and `on_error`. An expression is split by Jinja's own
+lexer, whose tokens joined give the text again, so nothing else in it changes.
 """
 
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from jinja2 import Environment, TemplateSyntaxError
 
 _LEXER: Final = Environment(autoescape=False)
 _VISITS: Final = frozenset({"last", "all", "[]"})
-"""Between a loop and what one of its visits gave."""
+"""Fields between a loop and the outputs of one of its iterations."""
 _SPACE: Final = "whitespace"
 
 
@@ -52,7 +52,7 @@ class Rename:
                 self._walk(said, inside=inside)
 
     def followed(self, source: str, *, inside: bool) -> str:
-        """The text with the name exchanged; one that is no expression stays."""
+        """Return the text with the name replaced; a text without an expression is unchanged."""
         try:
             tokens = list(_LEXER.lex(source))
         except TemplateSyntaxError:
@@ -72,7 +72,7 @@ class Rename:
         return "".join(pieces)
 
     def _is(self, chain: tuple[str, ...] | None, *, inside: bool) -> bool:
-        """Whether what a name is looked up in holds the scope; the scope itself is no look-up."""
+        """Return whether the object before a name is the scope that contains the node."""
         if chain is None:
             return False
         plain = tuple(name for name in chain if name not in _VISITS)
@@ -92,20 +92,21 @@ class _Chains:
 
     chain: tuple[str, ...] = ()
     read: tuple[str, ...] = ()
-    """The last whole look-up, which a filter behind it takes."""
+    """The last complete look-up, for a filter after it."""
     after: str = ""
     selects: bool = False
-    """Whether `attribute=` stands right before: what follows names a part of each item."""
+    """Whether `attribute=` precedes the token, which then names a field of each item."""
     _outer: list[tuple[str, ...]] = field(default_factory=list)
 
     def before(self) -> tuple[str, ...] | None:
-        """What a name that stands here is looked up in; None where it names no value."""
+        """Return the object in which a name at this position is looked up; None if it names no
+        value."""
         if self.after == ".":
             return self.chain
         return None if self.after in ("|", "is", "name") else ()
 
     def take(self, kind: str, text: str) -> None:
-        """Go on by one piece."""
+        """Process one token."""
         if kind == _SPACE:
             return
         if kind == "name" and text not in ("and", "or", "not", "if", "else", "in", "is"):

@@ -33,7 +33,7 @@ from pipecatapp.workflow.syntax import read_yaml
 
 
 class DocumentText(BaseModel):
-    """A document as it stands in its file; `kept` when that is a person's, not a shipped one."""
+    """The text of a document's file; `kept` if the document is a user's, not a shipped one."""
 
     id: str
     file: str
@@ -43,7 +43,7 @@ class DocumentText(BaseModel):
 
 
 class Edited(DocumentText):
-    """What comes of an edit, with what changes; it is kept only where `saved`."""
+    """The result of an edit with its diff; it is stored only if `saved`."""
 
     saved: bool
     diff: str
@@ -51,7 +51,7 @@ class Edited(DocumentText):
 
 
 class Change(BaseModel):
-    """A field that two documents say different things of; null where one says nothing."""
+    """A field with different values in two documents; null where one does not set it."""
 
     path: str
     before: Any
@@ -59,7 +59,7 @@ class Change(BaseModel):
 
 
 class Difference(BaseModel):
-    """`diff` compares the two as they are written flat, `changes` field by field."""
+    """`diff` compares the two flattened documents as text, `changes` by field."""
 
     diff: str
     changes: list[Change]
@@ -75,7 +75,7 @@ class LayerSummary(BaseModel):
 
 
 class DocumentService:
-    """The documents of one instance; changes are saved below `root` and take effect at once."""
+    """The documents of one instance; changes are stored below `root` and take effect at once."""
 
     def __init__(self, runs: RunService, root: Path) -> None:
         self._runs, self._root, self._documents = runs, root, runs.documents
@@ -85,7 +85,8 @@ class DocumentService:
         return name in self._documents.written
 
     def text(self, name: str) -> DocumentText:
-        """A workflow as it is written; raises `UnknownWorkflow`, and `Changed` for a lost file."""
+        """Return the text of a workflow; raises `UnknownWorkflow`, and `Changed` if its file is
+        missing."""
         if name not in self._documents.written:
             self._runs.known(name)
         file = self._documents.written[name].source.file
@@ -97,15 +98,16 @@ class DocumentService:
     async def edit(
         self, name: str, operations: Sequence[Operation], *, seen: str, look: bool
     ) -> Edited:
-        """Do the operations to a workflow; with `look`, or when it would be wrong, nothing is kept.
+        """Apply operations to a workflow; with `look`, or if the result is invalid, nothing is
+        stored.
 
-        `seen` is the ETag of the text that the operations are meant for. Raises
-        `UnknownWorkflow`, `Changed`, `NotEdited`.
+        `seen` is the ETag of the text for which the operations are meant. Raises `UnknownWorkflow`,
+        `Changed`, `NotEdited`.
         """
         before = self.text(name)
         self._check(before, seen)
         _refuse_unreadable(before)
-        # Hundreds of edits of a long text take seconds, in which all runs would stand still.
+        # Hundreds of edits of a long text take seconds, which would block all runs.
         document = await asyncio.to_thread(edited, before.document, operations)
         now = self.text(name)
         self._check(now, before.etag)
@@ -122,7 +124,7 @@ class DocumentService:
         return await self._put(before, document, look=look)
 
     def remove(self, name: str, *, seen: str) -> None:
-        """Remove a kept workflow; a shipped one of that id is back at once."""
+        """Remove a stored workflow; a shipped one with the same id is used again."""
         text = self.text(name)
         self._check(text, seen)
         if not text.kept:
@@ -136,7 +138,7 @@ class DocumentService:
             self._learn(shipped.read_text(encoding="utf-8"), shipped)
 
     def compare(self, one: Document, other: Document) -> Difference:
-        """What two documents say differently, composed with their layers."""
+        """Return the differences of two documents, composed with their layers."""
         first, second = self._runs.composition(one), self._runs.composition(other)
         before, after = dict(fields_of(first.value)), dict(fields_of(second.value))
         changes = [
@@ -153,7 +155,7 @@ class DocumentService:
         return [_summary(layer) for _, layer in sorted(self._documents.layers.items())]
 
     def layer(self, name: str) -> DocumentText:
-        """A layer as it is written; raises `UnknownLayer`."""
+        """Return the text of a layer; raises `UnknownLayer`."""
         if name not in self._documents.layers:
             raise UnknownLayer(f"There is no layer {name!r}.")
         return self._told(name, Path(self._documents.layers[name].source.file))
@@ -193,7 +195,7 @@ class DocumentService:
             raise Changed(f"{text.id!r} is not what was seen: its ETag is {text.etag} now.")
 
     async def _put(self, before: DocumentText, document: str, *, look: bool) -> Edited:
-        """A file of a person keeps its name, whatever it is: a second one would stand for it."""
+        """Store a text. A user's file keeps its name: a second file would have the same id."""
         name = before.id
         own = self._root / "workflows" / f"{name}.yaml"
         file = Path(before.file) if before.kept else own
@@ -225,7 +227,7 @@ class DocumentService:
         return written
 
     def _learn(self, document: str, file: Path) -> None:
-        """Know it from now on, and compose anew what extends it."""
+        """Register a document, and compose the documents that extend it again."""
         self._runs.learn(read_document(document, file=str(file)))
 
 
@@ -249,13 +251,13 @@ def _text_of(name: str, file: str, text: str, *, kept: bool) -> DocumentText:
 
 
 def _refuse_task(text: DocumentText) -> None:
-    """Its versions lie in the ledger; the library of tasks keeps a new one, or forgets them all."""
+    """Refuse a task: its versions are in the ledger, and the library stores or removes them."""
     if text.file == task_file(text.id):
         raise NotEdited(f"{text.id!r} is a stored task: keep it, or remove it, as a task.")
 
 
 def _refuse_unreadable(text: DocumentText) -> None:
-    """What somebody has written by hand may be nothing that operations can be done to."""
+    """Refuse a text written by hand that operations cannot edit."""
     value, source = read_yaml(text.document, file=text.file)
     if not isinstance(value, dict):
         raise InvalidDocument([source.diagnostic((), "a workflow is an object with an `id`")])

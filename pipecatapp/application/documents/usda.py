@@ -1,16 +1,17 @@
 """A workflow with all that it is composed of, as a scene of OpenUSD in its text form (`.usda`).
 
-Nodes are prims and fields are attributes, `with.text` is `with:text`. Every document is two prims,
-what it states and, stronger, its variants and its own opinions; a layer is one; each refers to the
-next weaker one, so that OpenUSD's order of strength (local, variants, references) is ours, and what
-it composes of the default prim is what `hearth flatten` writes. What is weaker is a `class`, which
-no traversal shows.
+Nodes are prims and fields are attributes, `with.text` is `with:text`. Every document is two prims:
+its fields and, stronger, its variants and overrides. A layer is one prim. Each refers to the next
+weaker one, so OpenUSD's order of strength (local, variants, references) is the same as ours, and
+the composed default prim is the output of `hearth flatten`. Weaker prims are a `class`, which
+traversals omit.
 
 A text is a `string`, a `token` is JSON: null, objects without keys and lists of several kinds.
-`order` says of a scope whether its nodes are steps or a graph, `else_of` whose `else` list a node
-stands in. What `append` gives is written out, since attributes know no such operation.
+`order` states whether the nodes of a scope are steps or a graph, `else_of` the node whose `else`
+list contains a node. The result of `append` is written in full, because attributes have no such
+operation.
 
-What a variant that is not selected would `append` to a list of another choice is left out.
+An `append` of a variant that is not selected, to a list of another choice, is omitted.
 """
 
 import json
@@ -24,7 +25,7 @@ from pipecatapp.workflow.syntax import MERGED, OPINIONS, OWN, Opinions, compose,
 
 Leaf = tuple[str, ...]
 BLOCK: Final = object()
-"""No value, whatever weaker opinions say."""
+"""No value, regardless of weaker overrides."""
 SCOPES: Final = ("steps", "graph")
 _PLAIN: Final[Mapping[type, str]] = {str: "string", bool: "bool", int: "int64", float: "double"}
 _STRANGE: Final = re.compile(r"_(?=u[0-9a-f]{4,6}_)|^[0-9]|[^A-Za-z0-9_]")
@@ -56,14 +57,14 @@ class _Fields:
     """Nodes that some opinion leaves out."""
 
     def copy(self) -> "_Fields":
-        """The same for a variant, of which only `known` and `gone` stay."""
+        """Return a copy for a variant, which shares only `known` and `gone`."""
         values = {node: dict(said) for node, said in self.values.items()}
         return _Fields(values, self.known, self.gone)
 
 
 @dataclass
 class _Prim:
-    """What one prim says of the workflow and its nodes (by path, the workflow's own is empty)."""
+    """The fields of one prim for the workflow and its nodes, by path (empty for the workflow)."""
 
     name: str
     under: str | None = None
@@ -154,7 +155,7 @@ class _Scene:
         return self._prims[-1]
 
     def document(self, written: Written, bases: Mapping[str, Written]) -> None:
-        """What it extends, what it states, its variants and its own opinions."""
+        """Add its base, its fields, its variants and its overrides."""
         value, source = written.value, written.source
         self.select = {**(value.get("select") or {}), **self.select}
         if (base := value.get("extends")) is not None:
@@ -223,8 +224,8 @@ class _Scene:
 
 
 def _possible(opinions: Opinions, now: _Fields) -> Opinions:
-    """Those of a variant that is not selected: an `append` to what only another selection has is
-    left out, as nothing can be told of it.
+    """Return the overrides of a variant that is not selected, without an `append` to a list that
+    exists only in another selection.
     """
     held = {path for path in opinions.append if _held(now, *_field(path))}
     append = {path: said for path, said in opinions.append.items() if path in held}
@@ -236,7 +237,7 @@ def _held(now: _Fields, node: str, at: Leaf) -> bool:
 
 
 def _body(prim: _Prim, scope: str, order: Mapping[str, list[str]]) -> Iterator[str]:
-    """What a prim says of one node, and of those inside it."""
+    """Yield the lines of a prim for one node, and for the nodes inside it."""
     if len(order.get(scope, ())) > 1:
         yield f"reorder nameChildren = [{', '.join(_text(one) for one in order[scope])}]"
     for leaf, value in prim.said.get(scope, {}).items():

@@ -15,7 +15,7 @@ PARSES: Final = "ToolParserNode"
 INSIDE: Final = frozenset(
     {PARSES, "ToolExecutorNode", "ConditionalBranchNode", "ExpertRouterNode", "GateNode"}
 )
-"""What the loop of an agent consists of."""
+"""Node types of an agent's loop."""
 KNOWN: Final = frozenset(
     {"InputNode", "OutputNode", "PromptBuilderNode", "SystemPromptNode", "MergeNode"}
     | {"ConsulServiceDiscoveryNode"}
@@ -23,7 +23,7 @@ KNOWN: Final = frozenset(
     | INSIDE
 )
 TOOLS: Final = ("time.now", "cluster.status", "note.save", "note.find")
-"""What an imported agent may call: what the chat of this house may."""
+"""Tools that an imported agent may call: those of the chat."""
 
 
 class Connections:
@@ -86,7 +86,7 @@ class Connections:
         return self._agent and node.get("type") == "MergeNode"
 
     def _value(self, path: Path, given: Json) -> Any:
-        """What an input is given: a value, or the output that it is connected to."""
+        """Convert an input: a value, or the output that it is connected to."""
         link = given.get("connection")
         if not isinstance(link, dict):
             return _plain(given.get("value"))
@@ -112,7 +112,8 @@ class Connections:
         return f"{{{{ {self._ids[name]}.{_field(node['type'])} }}}}"
 
     def _of_agent(self, path: Path, output: str) -> Any:
-        """What the nodes of the loop gave: the answer is the agent's, a call stays inside it."""
+        """Convert an output of the loop: the answer is the agent's; a tool call stays inside the
+        agent."""
         if output in ("final_response", "response_text"):
             model = next(id for id, (_, one) in self._old.items() if one.get("type") in MODELS)
             return f"{{{{ {self._ids[model]}.text }}}}"
@@ -121,7 +122,7 @@ class Connections:
         return None
 
     def _given(self, path: Path, node: Json) -> Json:
-        """The inputs of a node by their names; those that are given nothing are left out."""
+        """Return the inputs of a node by their names, without inputs that have no value."""
         found: Json = {}
         for index, given in enumerate(node.get("inputs") or []):
             if isinstance(given, dict) and "name" in given:

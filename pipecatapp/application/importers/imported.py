@@ -1,4 +1,4 @@
-"""What an import gives: a workflow as YAML, and what of the old file it could not say."""
+"""The result of an import: a workflow as YAML, and the parts that could not be converted."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -27,14 +27,15 @@ class Imported:
     """The tags that prompts here have."""
     document: Json = field(default_factory=dict)
     left_out: list[Diagnostic] = field(default_factory=list)
-    """What could not be imported, or means something else, with its place in the old file."""
+    """Parts that were not imported, or have another meaning, with their position in the old
+    file."""
 
     def say(self, path: Path, message: str, mend: str = "", *, key: bool = False) -> None:
-        """Something of the old file has no place in the workflow."""
+        """Report a part of the old file that the workflow cannot express."""
         self.left_out.append(self.source.diagnostic(path, message, mend, key=key))
 
     def model(self, path: Path, old: Any) -> str:
-        """The role for a model of the old file; `default`, which is said, where none is named."""
+        """Return the role for a model of the old file; `default`, with a report, if it has none."""
         if str(old) in self.models:
             return self.models[str(old)]
         mend = f"Name the role that replaces it: --model {old}=ROLE"
@@ -43,7 +44,7 @@ class Imported:
 
     @property
     def text(self) -> str:
-        """The workflow as YAML; what was left out stands above it."""
+        """The workflow as YAML; omitted parts are listed in a comment at the top."""
         head = [f"# Imported from {self.source.file}."]
         head += [f"# Look at: {one}" for one in sorted(set(self.left_out))]
         yaml, body = YAML(), StringIO()

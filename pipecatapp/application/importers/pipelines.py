@@ -1,7 +1,7 @@
-"""OrchestrAI's `pipeline:` lists: modules, the names of what they read, the name of what they give.
+"""OrchestrAI's `pipeline:` lists: modules, with the names of their inputs and their output.
 
-A module is a prompt to a model, so its item becomes a node `llm` with the prompt of its name. A few
-modules do something else; they become what does that here.
+A module is a prompt for a model, so its item becomes a node `llm` with the prompt of its name. A
+few modules have another purpose and become the corresponding nodes.
 """
 
 from typing import Any, Final
@@ -30,7 +30,7 @@ class Pipeline:
         self._ids: dict[str, str] = {}
         self._nodes: list[Json] = []
         self._places: dict[int, str] = {}
-        """What each item that has a place here gives."""
+        """The output of each item that has a position here."""
 
     def read(self) -> None:
         """Fill the document."""
@@ -46,7 +46,7 @@ class Pipeline:
         self._end()
 
     def _name(self, path: Path, item: Json) -> None:
-        """What later items may read of it."""
+        """Record the name under which later items read the output."""
         name = item.get("output_name")
         if not isinstance(name, str) or not name:
             self._to.say(path, f"the module {item['module']!r} gives nothing", "Add `output_name`")
@@ -79,7 +79,7 @@ class Pipeline:
             self._model(path, item, read)
 
     def _read(self, path: Path, item: Json) -> str:
-        """What it is given, each under its name."""
+        """Return the inputs of a module, each under its name."""
         parts = []
         given = item.get("inputs") or []
         for index, name in enumerate(given if isinstance(given, list) else [given]):
@@ -120,7 +120,7 @@ class Pipeline:
         ]
 
     def _sampling(self, path: Path, item: Json) -> Json:
-        """Model, temperature and length of its own."""
+        """Convert the module's model, temperature and length."""
         config = item.get("model_config") or {}
         if not isinstance(config, dict):
             self._to.say((*path, "model_config"), "`model_config` is an object")
@@ -133,7 +133,7 @@ class Pipeline:
         return found
 
     def _change(self, path: Path, item: Json, read: str) -> None:
-        """A person says what is to be changed, then the model changes it."""
+        """Convert a change by a person: ask for it, then let the model apply it."""
         name = self._places[int(path[1])]
         wish = node_id(f"{self._ids[name]}_wish", self._ids.values())
         question = {"question": "What should be changed or added?", "show": read}
@@ -145,7 +145,7 @@ class Pipeline:
         self._nodes.append({"id": self._ids[name], **node})
 
     def _end(self) -> None:
-        """What the workflow gives: each output by its name; `text` is the last one."""
+        """Set the outputs of the workflow, each by its name; `text` is the last one."""
         given = {name: told for name, told in self._gives.items() if not told.startswith("inputs.")}
         outputs = {self._ids[name]: f"{{{{ {source} }}}}" for name, source in given.items()}
         if outputs and "text" not in outputs:

@@ -1,4 +1,4 @@
-"""Tells which old format a file has, and reads it."""
+"""Detect the format of an old file, and parse it."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -21,10 +21,10 @@ def import_document(
     models: Mapping[str, str] | None = None,
     prompts: Iterable[str] = (),
 ) -> Imported:
-    """The workflow that an old file stands for, with what it cannot say.
+    """Convert an old file to a workflow, with a list of the parts that cannot be converted.
 
-    `models` says which role plays a model of the old file, `prompts` which tags prompts here have.
-    Raises `InvalidDocument` for a file of no format that is known.
+    `models` maps models of the old file to roles, `prompts` are the tags of prompts here. Raises
+    `InvalidDocument` for an unknown format.
     """
     value, source = read_yaml(text, file=file)
     pipeline = value.get("pipeline") if isinstance(value, dict) else None

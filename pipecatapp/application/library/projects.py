@@ -18,7 +18,7 @@ Reference = Annotated[
 
 
 class Commands(BaseModel):
-    """How one works with it in a shell; a node gives one to `code.run`."""
+    """The shell commands of a project; a node can pass one to `code.run`."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -30,7 +30,7 @@ class Commands(BaseModel):
 
 
 class Assets(BaseModel):
-    """Where its parts lie, from its root."""
+    """The locations of its parts, relative to its root."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -30,11 +30,11 @@ from pipecatapp.workflow.storage import now
 log = structlog.get_logger()
 
 SHOWN_FILES: Final = ("campaign", "gate", "proposal")
-"""Files of a campaign that are shown beside its candidates."""
+"""Files of a campaign that are shown in addition to its candidates."""
 
 
 class UnknownCampaign(LookupError):
-    """No campaign has this id. Look at the list of campaigns."""
+    """The campaign does not exist: see the list of campaigns."""
 
 
 class UnknownProposal(LookupError):

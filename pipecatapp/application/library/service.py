@@ -20,15 +20,15 @@ ID = r"^[a-z][a-z0-9-]*$"
 
 
 class UnknownPrompt(LookupError):
-    """No prompt has this id. Look at the list of prompts."""
+    """The prompt does not exist: see the list of prompts."""
 
 
 class UnknownProject(LookupError):
-    """No project has this id. Look at the list of projects."""
+    """The project does not exist: see the list of projects."""
 
 
 class PromptSummary(BaseModel):
-    """One prompt; `kept` when it is a person's, not a shipped one."""
+    """One prompt; `kept` if it is a user's, not a shipped one."""
 
     id: str
     tags: list[str]
@@ -54,7 +54,8 @@ class TaskDetail(TaskSummary):
 
 
 class ProjectDetail(BaseModel):
-    """What is read as `project.…`, and who plays the model roles."""
+    """The values that workflows read as `project.…`, and the models bound to the project's
+    roles."""
 
     id: str
     values: dict[str, Any]
@@ -62,7 +63,7 @@ class ProjectDetail(BaseModel):
 
 
 class ImportedFile(BaseModel):
-    """The workflow as YAML, what of the old file to look at, and its plan; nothing is kept."""
+    """The converted workflow as YAML, the parts to check, and its plan; nothing is stored."""
 
     document: str
     look_at: list[dict[str, Any]]
@@ -109,7 +110,8 @@ class LibraryService:
         return self._card(self._prompts[id])
 
     def keep_prompt(self, id: str, text: str) -> PromptSummary:
-        """Write its Markdown, tags in front; it stands before a shipped one of that id.
+        """Store a prompt from Markdown with tags in front; it replaces a shipped one with the same
+        id.
 
         Raises `InvalidDocument`, and `PromptPromoted` while a promoted version is live.
         """
@@ -121,9 +123,9 @@ class LibraryService:
         return self.prompt(id)
 
     def remove_prompt(self, id: str) -> None:
-        """Remove a person's prompt; the shipped one of that id, if any, stands again.
+        """Remove a user's prompt; a shipped one with the same id is used again.
 
-        Raises `UnknownPrompt`, also for one that only is shipped, and `PromptPromoted`.
+        Raises `UnknownPrompt`, also for a shipped prompt, and `PromptPromoted`.
         """
         check_not_promoted(self._state, id)
         if not self._prompt_file(id).exists():
@@ -147,9 +149,9 @@ class LibraryService:
         return TaskDetail(**card, document=task.document, versions=versions)
 
     async def keep_task(self, document: str, *, file: str = "task.yaml") -> TaskSummary:
-        """Keep a workflow as a task: a new version, unless the last one says the same.
+        """Store a workflow as a task: a new version, unless it equals the last one.
 
-        Raises `InvalidDocument`, also for one without tags, and for the id of another workflow.
+        Raises `InvalidDocument`, also for a task without tags or with the id of another workflow.
         """
         written = read_document(document, file=file)
         workflow = self.runs.documents.workflow(written)

@@ -1,1 +1,1 @@
-"""What a run would do: its plan, its bounds, its cached steps and its prompts."""
+"""Preview of a run: its plan, its bounds, its cached steps and its prompts."""

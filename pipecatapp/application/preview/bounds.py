@@ -104,7 +104,7 @@ def _visits(node: PlanNode, at: str) -> Sum:
 
 
 def _returns(nodes: tuple[PlanNode, ...], node: PlanNode, path: str) -> Sum:
-    """How often jumps of its scope let it run: its counters begin anew with the scope only."""
+    """Return how often jumps of its scope can run it: its counters reset with the scope only."""
     places = {other.id: place for place, other in enumerate(nodes)}
     found = Sum({(): 1})
     for place, other in enumerate(nodes):
@@ -116,7 +116,7 @@ def _returns(nodes: tuple[PlanNode, ...], node: PlanNode, path: str) -> Sum:
 
 
 def _more(most: int | None, on_max: str, what: str) -> Sum:
-    """So often, and then as often as a person who is asked says."""
+    """Return a maximum, which a person can extend if `on_max` is `ask`."""
     found = Sum({(): most or 0})
     if on_max == "ask":
         found[_allowed(what)] = 1
@@ -124,7 +124,7 @@ def _more(most: int | None, on_max: str, what: str) -> Sum:
 
 
 def _questions(asked: PlanLoop | Jump | None, what: str) -> Sum:
-    """The steps in which a person is asked whether there may be more."""
+    """Return the number of questions to a person for more iterations."""
     if asked is None or asked.on_max != "ask":
         return Sum()
     return Sum({(): 1, _allowed(what): 1})

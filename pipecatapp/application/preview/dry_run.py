@@ -1,8 +1,8 @@
-"""What a run would call and what it would take instead, before it is started, and why.
+"""Preview of a run: which steps would be called and which are cached, with the reasons.
 
-A walk over the plan that calls nothing: as long as outputs are known, inputs can be rendered, and
-so their keys are looked up. What follows from something that must be called is `maybe`: its output
-may come out as it was, and then nothing behind it is called.
+Walks the plan without calling anything: while outputs are known, inputs can be rendered and their
+keys looked up. A step that depends on a call is `maybe`: if the call gives the same output as
+before, later steps stay cached.
 """
 
 from collections import ChainMap
@@ -44,7 +44,8 @@ DEEPEST = 20
 
 
 class PreviewStep(BaseModel):
-    """A step to be: `fresh` is taken as it is known, `dirty` is called, `maybe` depends."""
+    """A step of the preview: `fresh` is cached, `dirty` is called, `maybe` depends on other
+    calls."""
 
     path: str
     state: State
@@ -52,7 +53,7 @@ class PreviewStep(BaseModel):
 
 
 class Preview(BaseModel):
-    """What a run would do: its steps, and what its models would be told."""
+    """The preview of a run: its steps and the prompts of its models."""
 
     steps: list[PreviewStep]
     prompts: list[PreviewPrompt]
@@ -67,7 +68,7 @@ class _Stop(Exception):
 
 
 class DryRun:
-    """Walks one plan; `known` knows the run that the new one would be a fork of, if any."""
+    """Walks one plan; `known` has the results of the run that would be forked, if any."""
 
     def __init__(
         self, plan: Plan, tools: Mapping[str, Tool], facts: ModelFacts, reader: Reader, known: Known
@@ -78,7 +79,7 @@ class DryRun:
         self._depth = 0
 
     def walk(self, inputs: Json) -> Preview:
-        """What a run with these inputs, which have been checked, would do."""
+        """Return the preview of a run with these inputs, which have been checked."""
         self._request = request_of(inputs)
         self._body(self._plan.body, "", inputs)
         return Preview(steps=self._steps, prompts=preview_prompts(self._plan, inputs))
@@ -92,7 +93,7 @@ class DryRun:
     def _scope(
         self, nodes: tuple[PlanNode, ...], path: str, names: Names, around: Mapping[str, State]
     ) -> Json | None:
-        """What the nodes of a scope give; None when that is not known of all of them."""
+        """Return the outputs of the nodes of a scope; None if they are not all known."""
         values: Json = {}
         states: ChainMap[str, State] = ChainMap({}, dict(around))
         inside, left, jumped = names.new_child(values), list(nodes), False
@@ -205,7 +206,7 @@ class DryRun:
 
 
 def _reads_back(node: PlanNode) -> bool:
-    """Whether a visit reads what the one before gave."""
+    """Return whether an iteration reads outputs of the previous one."""
     sources = (source for _, source in expressions(node.model_dump()))
     return any(read.path[0] == "prev" for one in sources for read in expression(one).reads)
 

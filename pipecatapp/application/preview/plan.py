@@ -83,7 +83,7 @@ def _repeats(node: PlanNode) -> Iterator[str]:
 
 
 def model_text(choice: ModelChoice, roles: Mapping[str, ModelChoice]) -> str:
-    """Who is asked, in words."""
+    """Describe the selected model in words."""
     names = choice.escalate or choice.use
     said = [
         f"{' or '.join(roles[name].use)} (role {name})" if name in roles else name for name in names

@@ -1,4 +1,4 @@
-"""What the models of a run would be told, as far as its inputs say it."""
+"""Prompts that the models of a run would receive, as far as its inputs determine them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -20,14 +20,15 @@ from pipecatapp.workflow.syntax import ShapeError
 
 
 class PreviewPrompt(BaseModel):
-    """The messages of a step that asks a model; what is not known yet stands as its expression."""
+    """The messages of a step that calls a model; unknown values are shown as expressions."""
 
     path: str
     messages: list[dict[str, Any]]
 
 
 def preview_prompts(plan: Plan, inputs: Json) -> list[PreviewPrompt]:
-    """Of each node that asks a model, once for all its visits; `inputs` have been checked."""
+    """Return the prompts of each node that calls a model, once for all its visits; `inputs` are
+    valid."""
     return _Telling(plan, request_of(inputs)).body(plan.body, "", inputs, (plan.workflow,))
 
 

@@ -1,1 +1,1 @@
-"""Runs that start by themselves: when, what was missed, and who starts them."""
+"""Scheduled runs: their times, missed starts, and the process that starts them."""

@@ -23,7 +23,7 @@ log = structlog.get_logger()
 LONGEST_SLEEP: Final = 20.0
 """Seconds after which it looks again, so that a clock that was set does not matter for long."""
 NOT_STARTED: Final = (InvalidDocument, InvalidInputs, UnknownWorkflow, LookupError, WrongTiming)
-"""`WrongTiming`: a zone that this machine, or this image, knows no more. The others go on."""
+"""`WrongTiming`: the zone does not exist on this machine any more. Other schedules continue."""
 
 Beside = Callable[[str], Sequence[tuple[str, tuple[Any, ...]]]]
 
@@ -33,7 +33,8 @@ class NotStarted(Exception):
 
 
 class Start(Protocol):
-    """Starts a workflow and gives the run's id; what `beside` gives is written with it."""
+    """Starts a workflow and returns the run's id; the statements of `beside` are in its
+    transaction."""
 
     async def __call__(
         self, workflow: str, inputs: Mapping[str, Any], *, caller: str, beside: Beside
@@ -61,7 +62,7 @@ class Starter:
         self._changed = asyncio.Event()
 
     def changed(self) -> None:
-        """A schedule is another: look at once."""
+        """Check the schedules at once, because one has changed."""
         self._changed.set()
 
     async def run(self) -> None:
@@ -79,7 +80,7 @@ class Starter:
                 await asyncio.wait_for(self._changed.wait(), left)
 
     async def start_due(self) -> list[str]:
-        """Start everything that is due now; gives the runs."""
+        """Start all due schedules; returns the runs."""
         runs = [await self.start(one) for one in self.schedules.all() if self._is_due(one)]
         return [run for run in runs if run is not None]
 

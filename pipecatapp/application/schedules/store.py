@@ -20,15 +20,15 @@ ID: Final = r"^[a-z][a-z0-9-]*$"
 
 
 class UnknownSchedule(LookupError):
-    """No schedule has this id. Look at the list of schedules."""
+    """The schedule does not exist: see the list of schedules."""
 
 
 class ScheduleKept(ValueError):
-    """A document says it, so it is changed in the document. It can be paused, though."""
+    """The schedule is part of a document: change the document. It can be paused, though."""
 
 
 class NewSchedule(BaseModel):
-    """What a person asks for: a workflow with its inputs, at the times of `cron` or `every`."""
+    """A requested schedule: a workflow with inputs, at the times of `cron` or `every`."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -44,12 +44,12 @@ class NewSchedule(BaseModel):
 
 
 class Schedule(BaseModel):
-    """One schedule as it stands."""
+    """The current state of a schedule."""
 
     id: str
     workflow: str
     origin: Origin
-    """Whether a workflow's document says it, or a person."""
+    """Whether it comes from a workflow's document or from a person."""
     cron: str | None
     every: float | None
     zone: str | None
@@ -124,9 +124,10 @@ class Schedules:
         await self._write([(update, (reason[:1000], text_of(due), at, id))])
 
     async def follow(self, workflows: Iterable[Workflow]) -> None:
-        """Make the schedules what the documents say now; one that is as it was keeps its time.
+        """Update the schedules to the documents; an unchanged one keeps its next time.
 
-        One of a person stands until that person removes it, whatever a document of its id says.
+        A schedule that a person added has priority over a document with the same id until it is
+        removed.
         """
         known = {one.id: one for one in self.all()}
         said = {one.id: one for one in workflows if one.document.schedule is not None}
@@ -160,7 +161,7 @@ def started(id: str, run: str, due: datetime | None) -> Statement:
 
 
 def _following(workflow: Workflow, before: Schedule | None) -> list[Statement]:
-    """What makes the schedule of a document be what it says; nothing where it is."""
+    """Return the statements that update the schedule to its document; none if it is up to date."""
     if (said := workflow.document.schedule) is None:
         return []
     timing = Timing(said.cron, said.every, said.zone)

@@ -12,7 +12,7 @@ MACHINE_ZONE: Final = Path("/etc/localtime")
 
 
 class WrongTiming(ValueError):
-    """No time follows from it. The message says which part is wrong."""
+    """The timing is not valid. The message names the wrong part."""
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,9 @@ class Timing:
         return found and found.astimezone(UTC)
 
     def next_due(self, due: datetime, now: datetime) -> datetime | None:
-        """The time that follows `due` and is still to come: what lies between is missed.
+        """Return the next time after `due` that is in the future; times in between are missed.
 
-        An interval keeps its beat: 08:00, 09:00, 10:00, however late each start was.
+        An interval keeps its phase: 08:00, 09:00, 10:00, regardless of delays.
         """
         if self.every is None:
             return self.after(max(due, now))
@@ -59,7 +59,7 @@ class Timing:
 
 
 def zone_of(name: str | None) -> ZoneInfo:
-    """The zone of that name, or the machine's; UTC where the machine tells none."""
+    """Return the zone of that name, or the machine's; UTC if the machine has none."""
     try:
         if name:
             return ZoneInfo(name)

@@ -1,1 +1,1 @@
-"""Commands for documents: workflows as they are written, layers, tools."""
+"""Commands for documents: workflows, layers, tools."""

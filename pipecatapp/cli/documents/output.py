@@ -13,7 +13,7 @@ from pipecatapp.cli.runs import console
 
 
 def json_out(found: Any) -> int:
-    """As the API gives it."""
+    """Print data of the API as JSON."""
     typer.echo(json.dumps(found, indent=2, ensure_ascii=False))
     return DONE
 

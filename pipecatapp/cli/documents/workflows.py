@@ -1,4 +1,4 @@
-"""`hearth workflows`: what can be started, and the documents behind it."""
+"""`hearth workflows`: list, show and edit workflows."""
 
 import json
 from collections.abc import Sequence

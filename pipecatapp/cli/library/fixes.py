@@ -16,7 +16,7 @@ from pipecatapp.cli.runs import console
 from pipecatapp.client import connect, segment
 
 SHOWN = 500
-"""Fixes that are listed at most; the API gives no more at once."""
+"""Maximum number of listed fixes, which is the limit of the API."""
 
 IdArgument = Annotated[
     str, typer.Argument(metavar="ID", help="Id of a fix, as `hearth fixes` shows it.")

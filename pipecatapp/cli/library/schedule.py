@@ -97,7 +97,8 @@ class Timed:
             raise CommandFailed(f"--every: {error}.", code=INVALID) from error
 
     def new(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return the schedule as the API takes it, its inputs typed by the workflow's schema."""
+        """Return the schedule for the API, with inputs converted according to the workflow's
+        schema."""
         times = {"cron": self.cron, "every": self.every, "zone": self.zone}
         inputs = parse_inputs(self.given, schema)
         given = {name: value for name, value in times.items() if value is not None}
@@ -183,7 +184,7 @@ def when(schedule: dict[str, Any]) -> str:
 
 
 def moment(text: str | None) -> str:
-    """A moment as it is read from the wall here."""
+    """Return a time in the local zone."""
     return (
         "never" if text is None else f"{datetime.fromisoformat(text).astimezone():%Y-%m-%d %H:%M}"
     )

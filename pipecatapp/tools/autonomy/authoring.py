@@ -21,7 +21,7 @@ class Examined:
     steps: str = ""
     """How many steps it has at most, in words."""
     models: str = ""
-    """How often it asks models at most, in words."""
+    """The maximum number of model calls, in words."""
 
 
 class Authoring(Protocol):

@@ -1,1 +1,1 @@
-"""What time it is."""
+"""Tools for time."""

@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from pipecatapp.workflow import Context, ToolFailed, tool
 
 LONGEST = 30 * 24 * 3600
-"""Seconds; what takes longer is a schedule."""
+"""Seconds; for longer times, use a schedule."""
 
 
 class Waited(BaseModel):
@@ -43,7 +43,7 @@ async def wait(
 
 
 async def begin(ctx: Context) -> datetime:
-    """When this wait began first: a step of its own, which a resumed run finds as it was."""
+    """Return the start of the wait, recorded as a separate step that a resumed run reuses."""
     if not ctx.run:
         return datetime.now(UTC)
     told = await ctx.call("time.now", {"zone": "UTC"}, at="begin")

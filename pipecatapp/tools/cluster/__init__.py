@@ -1,1 +1,1 @@
-"""Tools that look at the machines, services and experts. Nothing here changes them."""
+"""Tools that read the state of machines, services and experts. They change nothing."""

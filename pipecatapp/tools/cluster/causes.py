@@ -14,7 +14,7 @@ from pipecatapp.tools.cluster.places import ServiceHealth
 from pipecatapp.tools.cluster.status import ClusterStatus
 
 NO_EXPERT: Final = "experts: "
-"""Begins the gateway's reason when none of its experts is ready."""
+"""Prefix of the gateway's reason if none of its experts is ready."""
 DERIVED: Final = "needs attention"
 """State of a machine that is judged by its services only."""
 

@@ -1,4 +1,4 @@
-"""The services and machines of a cluster, as Consul and Nomad tell."""
+"""The services and machines of a cluster, from Consul and Nomad."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -20,10 +20,10 @@ CONSUL = "consul"
 
 
 class ConsulPlaces:
-    """What the watch of all services knows, with the machines and unplaced jobs of Nomad.
+    """Services from the watch, with the machines and unplaced jobs of Nomad.
 
-    `links` are pages that Consul does not tell of. Hand `changed` to the watch: that is how it is
-    known since when a service is as it is.
+    `links` are pages that are not in Consul. Register `changed` with the watch: it records since
+    when each service has its state.
     """
 
     def __init__(
@@ -37,7 +37,8 @@ class ConsulPlaces:
         self._since: dict[tuple[str, str], tuple[bool, datetime]] = {}
 
     def changed(self, services: Services) -> None:
-        """Note when each instance turned healthy or ill; those that are gone are forgotten."""
+        """Record when each instance became healthy or unhealthy; removed instances are
+        forgotten."""
         before, now = self._since, self._clock()
         self._since = {}
         for one in _all(services):
@@ -61,7 +62,7 @@ class ConsulPlaces:
         return [each for each in (consul, nomad) if each]
 
     async def services(self) -> list[ServiceHealth]:
-        """Every instance that Consul knows, and every job that Nomad has found no place for."""
+        """Return every instance in Consul, and every job that Nomad could not place."""
         known = sorted(_shown(self._known()), key=lambda one: (one.service, one.node, one.id))
         waiting = await self._nomad.unplaced() if self._nomad is not None else {}
         placed = {one.service for one in known}
@@ -74,7 +75,7 @@ class ConsulPlaces:
         ]
 
     async def machines(self, services: list[ServiceHealth]) -> list[Machine]:
-        """Nomad's, and those that only Consul knows."""
+        """Return the machines of Nomad, and those that are only in Consul."""
         there = {machine.name: machine for machine in machines_of(services)}
         told = await self._nomad.machines() if self._nomad is not None else []
         for machine in told:
@@ -115,7 +116,8 @@ class ConsulPlaces:
         )
 
     def _url(self, one: ServiceInstance) -> str:
-        """Nomad registers itself and says nothing of its scheme; the link to its page does."""
+        """Return the address of a service. Nomad registers itself without a scheme; its link has
+        it."""
         if one.service in NOMAD:
             scheme = urlsplit(self._links.get("Nomad", "")).scheme
             return url_of(one, scheme=scheme or "http")
@@ -123,13 +125,13 @@ class ConsulPlaces:
 
 
 def url_of(one: ServiceInstance, *, scheme: str = "http") -> str:
-    """Its address; the service says by its meta `scheme` when it does not speak plain HTTP."""
+    """Return the address; services without plain HTTP set `scheme` in their meta."""
     host = f"[{one.address}]" if ":" in one.address else one.address
     return f"{one.meta.get('scheme', scheme)}://{host}:{one.port}"
 
 
 def _shown(services: Services) -> list[ServiceInstance]:
-    """Without the ports on which Nomad's servers speak to each other: they are no services."""
+    """Return the services without the ports that Nomad's servers use among themselves."""
     return [one for one in _all(services) if not INTERNAL.intersection(one.tags)]
 
 

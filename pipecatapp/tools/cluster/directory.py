@@ -1,4 +1,4 @@
-"""What the machines, services and experts of this instance say of themselves."""
+"""State of the machines, services and experts of this instance."""
 
 from collections.abc import Callable
 from typing import Any
@@ -46,14 +46,14 @@ EXPERTS: TypeAdapter[list[ExpertHealth]] = TypeAdapter(list[ExpertHealth])
 
 
 class GatewayAway(Exception):
-    """The gateway cannot be asked now; the message is a sentence."""
+    """The gateway is not available; the message is a sentence."""
 
 
 class Directory:
-    """The places of an instance by name, and the gateway that knows its experts.
+    """The services of an instance by name, and the gateway with its experts.
 
-    `key` opens the gateway. The `http` client brings the time limit. `own` tells of what this
-    service runs itself.
+    `key` is a key of the gateway. The `http` client has the timeout. `own` returns the programs
+    that this service runs itself.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class Directory:
     ) -> None:
         self.places, self.own, self._http, self._key = places, own, http, key
         self.experts_known = True
-        """Whether the gateway listed its experts when it was last asked."""
+        """Whether the gateway listed its experts at the last request."""
 
     async def ask_gateway(
         self, method: str, path: str, body: Any = None, *, seconds: float
@@ -90,7 +90,7 @@ class Directory:
             raise GatewayAway("The gateway does not answer. See the status page.") from error
 
     async def experts(self) -> list[ExpertHealth]:
-        """The gateway's experts; none while it does not tell, which is logged once."""
+        """Return the gateway's experts; none if it does not respond, which is logged once."""
         gateway = self.places.gateway()
         try:
             if gateway is None:

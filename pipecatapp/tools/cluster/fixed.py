@@ -19,11 +19,12 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 class FixedPlaces:
-    """Services at the addresses that `services` returns; each is asked for its health every time.
+    """Services at the addresses that `services` returns; the health of each is requested every
+    time.
 
     `meter` measures this machine; `control` is the socket of the `hearth up` that runs the
-    services, where there is one. The `http` client brings the time limit, so that one silent
-    service does not hold up the whole answer.
+    services, if there is one. The `http` client has the timeout, so that one silent service does
+    not delay the whole result.
     """
 
     def __init__(

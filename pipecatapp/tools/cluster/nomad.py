@@ -24,15 +24,15 @@ LONG_LIVED: Final = ("service", "system")
 
 
 class NomadView:
-    """One Nomad API, by http, https or the unix socket that Nomad lays into each task.
+    """A Nomad API, over http, https or the unix socket that Nomad creates in each task.
 
-    The token is read again for each question: Nomad renews the one of a workload's identity.
+    The token is read again for each request: Nomad renews that of a workload's identity.
     """
 
     def __init__(self, http: httpx2.AsyncClient, token_file: Path | None = None) -> None:
         self._http, self._token_file = http, token_file
         self.away: str | None = None
-        """Why it cannot be asked now, as a sentence; None when it answers."""
+        """Why it is not available, as a sentence; None if it responds."""
 
     async def machines(self) -> list[Machine]:
         """Its clients; none while it does not answer."""
@@ -40,7 +40,7 @@ class NomadView:
         return [_machine(node) for node in found]
 
     async def unplaced(self) -> dict[str, str]:
-        """Jobs that shall run and of which nothing runs, each with the reason in words."""
+        """Return jobs without a running allocation that should have one, each with the reason."""
         reasons = {job["ID"]: _why_unplaced(job) for job in await self._ask("/v1/jobs")}
         return {job: why for job, why in reasons.items() if why}
 
@@ -157,7 +157,8 @@ def _state(node: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def _why_unplaced(job: Mapping[str, Any]) -> str:
-    """Empty when something of it runs, when it has been stopped, or when it is no service."""
+    """Return the reason; empty if an allocation runs, the job was stopped, or it is not a
+    service."""
     if job.get("Stop") or job["Type"] not in LONG_LIVED or job.get("ParameterizedJob"):
         return ""
     groups = ((job.get("JobSummary") or {}).get("Summary") or {}).values()

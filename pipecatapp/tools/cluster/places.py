@@ -1,4 +1,4 @@
-"""What there is in an instance, by name: its machines, its services, its gateway."""
+"""Inventory of an instance: its machines, its services, its gateway."""
 
 from datetime import datetime
 from typing import Protocol
@@ -20,7 +20,7 @@ class ServiceHealth(BaseModel):
 
 
 class Machine(BaseModel):
-    """One machine, and what stands on it."""
+    """One machine, with its services."""
 
     name: str
     address: str = Field(default="", description="Where it is reached; empty when nobody tells.")
@@ -44,7 +44,7 @@ class NotRestarted(Exception):
 
 
 class Places(Protocol):
-    """Where things are: fixed by the settings on one machine, told by Consul in a cluster."""
+    """Addresses of services: from the settings on one machine, from Consul in a cluster."""
 
     def gateway(self) -> str | None:
         """The gateway's OpenAI address, which ends in `/v1`; None while none is known."""
@@ -53,12 +53,12 @@ class Places(Protocol):
         """Pages of other programs by their names: Grafana, Nomad, Consul."""
 
     def unknown(self) -> list[str]:
-        """What cannot be told right now, and why, in sentences."""
+        """Return sentences that name unavailable facts, with the reasons."""
 
     async def services(self) -> list[ServiceHealth]: ...
 
     async def machines(self, services: list[ServiceHealth]) -> list[Machine]:
-        """The machines, with those of these services that stand on them."""
+        """Return the machines, each with those of these services that run on it."""
         ...
 
     async def measure(self) -> dict[str, HostStats]:
@@ -71,7 +71,7 @@ class Places(Protocol):
 
 
 def machines_of(services: list[ServiceHealth]) -> list[Machine]:
-    """The machines that the services stand on, in the order of the services."""
+    """Return the machines of the services, in the order of the services."""
     found: dict[str, list[ServiceHealth]] = {}
     for service in services:
         found.setdefault(service.machine, []).append(service)

@@ -27,7 +27,8 @@ async def status(ctx: Context) -> ClusterStatus:
 
 
 async def whole(directory: Directory) -> ClusterStatus:
-    """Asks all at the same time: a silent service costs two seconds and no more."""
+    """Query all services concurrently: a silent service delays the result by two seconds at
+    most."""
     places = directory.places
     services, experts = await asyncio.gather(places.services(), directory.experts())
     machines = await places.machines(services)

@@ -19,6 +19,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Final
 
+from hearth.files import write_atomic
 from pipecatapp.sandbox import Limits, Mount, Outcome, Sandbox, SandboxUnusable
 from pipecatapp.sandbox import tree as files
 from pipecatapp.sandbox.bubblewrap import python
@@ -127,11 +128,8 @@ class Packages:
                     return found
             await asyncio.to_thread(self.sweep)
             made = await self._make(lines)
-            asked.parent.mkdir(exist_ok=True)
-            # Whole or not at all: half of it would keep these packages from ever being found again.
-            part = asked.with_suffix(".part")
-            part.write_text(json.dumps({"id": made.id, "packages": made.packages}))
-            part.replace(asked)
+            # Half of it would keep these packages from ever being found again.
+            write_atomic(asked, json.dumps({"id": made.id, "packages": made.packages}))
             return made
 
     def sweep(self) -> None:

@@ -15,7 +15,7 @@ from pipecatapp.workflow import Context, ToolFailed, tool
 
 
 class Deleted(BaseModel):
-    """What is there no more."""
+    """The deleted file or folder."""
 
     path: str = Field(description="Where it was in the workspace, links on the way resolved.")
     folder: bool = Field(description="Whether it was a folder, with all that was in it.")

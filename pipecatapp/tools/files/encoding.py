@@ -7,7 +7,7 @@ from typing import Final, Literal
 from pipecatapp.workflow import ToolFailed
 
 Encoding = Literal["utf-8", "utf-16", "latin-1", "cp1252", "base64"]
-"""base64 is for files that are no text."""
+"""base64 is for files that are not text."""
 
 CUT: Final = {"utf-8": 4, "utf-16": 4}
 """Bytes of the longest character, where one has several."""

@@ -1,4 +1,4 @@
-"""What a folder of the workspace holds."""
+"""List a folder of the workspace."""
 
 import asyncio
 import os

@@ -17,9 +17,9 @@ def workspace(ctx: Context) -> Path:
 def inside(root: Path, path: str) -> str:
     """The path below `root` that `path` really is, every link on the way resolved.
 
-    Programs in the sandbox know the workspace as /work, so that is understood, too. Raises
-    `ToolFailed` for a path that leads out, and for what lies in a folder named `.git`, which is not
-    kept. What the path is may change between this and its use: open it without following links.
+    Programs in the sandbox see the workspace as /work, so this prefix is accepted too. Raises
+    `ToolFailed` for a path outside the workspace, and for a path in a folder named `.git`, which is
+    not stored. The file system may change before the path is used: open it without following links.
     """
     if "\0" in path:
         raise ToolFailed(f"{path!r} is not a valid path.")

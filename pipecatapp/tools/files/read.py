@@ -1,4 +1,4 @@
-"""What is in a file of the workspace."""
+"""Read a file of the workspace."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ LARGEST = 4 * 1024 * 1024
 
 
 class FileText(BaseModel):
-    """A file, or the part of it that was asked for."""
+    """A file, or the requested part of it."""
 
     text: str = Field(description="Its content; base64 if requested.")
     path: str = Field(description="Where it really is in the workspace, links resolved.")

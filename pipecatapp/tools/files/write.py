@@ -23,7 +23,7 @@ Mode = Literal["replace", "create", "append"]
 
 
 class Written(BaseModel):
-    """What is there now."""
+    """The written file."""
 
     path: str = Field(description="Where it really is in the workspace, links resolved.")
     size: int = Field(description="Bytes of the whole file.")
@@ -90,7 +90,7 @@ def _there(root: Path, place: str) -> tuple[bytes, int] | None:
 
 
 def replace(folder: int, name: str, data: bytes, permissions: int) -> None:
-    """Beside it first, then in its place: a reader never finds half a file."""
+    """Write a new file and rename it, so that a reader never finds half a file."""
     part = f".{token_hex(8)}.part"
     file = os.open(part, NEW, 0o600, dir_fd=folder)
     try:

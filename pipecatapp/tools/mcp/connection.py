@@ -1,4 +1,4 @@
-"""One MCP server that is kept running: started again when it ends, and told to whoever asks."""
+"""Connection to one MCP server that is kept running: it is restarted when it ends."""
 
 import asyncio
 import time
@@ -39,7 +39,7 @@ class Up:
 
 
 Learn = Callable[["Connection", list[Tool]], None]
-"""Is told what a server offers, each time it has come up."""
+"""Callback with the tools of a server, each time it has started."""
 
 
 class Connection:
@@ -88,7 +88,8 @@ class Connection:
             raise ToolFailed(fact) from error
 
     def _silent(self, up: Up, begun: float) -> ToolFailed:
-        """Too late; one that has said nothing at all since then hangs, and is started anew."""
+        """Return the error of a timeout; a server without output since the call is stopped and
+        restarted."""
         fact = f"did not answer within {self.server.call_seconds:g} s"
         if up.life.heard < begun:
             up.life.end(f"it {fact}")

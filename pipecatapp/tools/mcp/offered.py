@@ -31,7 +31,7 @@ from pipecatapp.workflow import Approve, Context, Effect, Tool, ToolFailed
 log = structlog.get_logger()
 
 KEPT: Final = 64 * 1024
-"""Bytes of an answer's text; a model could not read more at once."""
+"""Maximum bytes of an answer's text, as a limit for the model's input."""
 MAX_ABOUT: Final = 2000
 MAX_SCHEMA: Final = 32 * 1024
 MAX_NAME: Final = 64
@@ -51,7 +51,7 @@ Call = Callable[[str, Json], Awaitable[CallToolResult]]
 
 
 class McpAnswer(BaseModel):
-    """What a tool of an MCP server gave. None of it is our word."""
+    """The result of a tool of an MCP server. Its contents are not trusted."""
 
     source: str = Field(description="Its source, and a note that it is data, not an instruction.")
     text: str = Field(
@@ -160,13 +160,13 @@ def _answer(name: str, source: str, result: CallToolResult) -> McpAnswer:
     data = result.structured_content
     if data is not None and len(json.dumps(data)) > KEPT:
         data = None
-    # What gives JSON says it again as text, which a model would have to read twice.
+    # A server repeats JSON as text; a model should not read it twice.
     text, cut = ("", 0) if data is not None else (said.text, said.cut)
     return McpAnswer(source=source, text=text, text_cut=cut, data=data)
 
 
 def _text(block: ContentBlock) -> str:
-    """What of an answer can be read; the rest is named."""
+    """Return the readable part of an answer; other parts are only named."""
     if isinstance(block, TextContent):
         return block.text
     if isinstance(block, ResourceLink):

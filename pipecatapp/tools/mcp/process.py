@@ -1,6 +1,6 @@
 """An MCP server as a child process: lines of JSON on its stdin and stdout, bounded both ways.
 
-The SDK's own transport takes lines of any length and keeps to itself how the process ended.
+The SDK's own transport accepts lines of any length and does not report how the process ended.
 """
 
 import asyncio
@@ -38,14 +38,14 @@ class Life:
 
     pid: int = 0
     heard: float = 0.0
-    """When it last said something, on the monotonic clock."""
+    """Time of its last output, on the monotonic clock."""
     stderr: bytes = b""
     why: str = ""
-    """Why it ended; empty while it runs, and where we ended it for no fault of its own."""
+    """Why it ended; empty while it runs, and if it was stopped on purpose."""
     ending: asyncio.Event = field(default_factory=asyncio.Event)
-    """Its stdout is closed, or it was told to end."""
+    """Its stdout is closed, or a stop was requested."""
     over: asyncio.Event = field(default_factory=asyncio.Event)
-    """The process is gone."""
+    """The process has ended."""
 
     def end(self, why: str) -> None:
         """Let its keeper end it, for this reason."""
@@ -94,7 +94,7 @@ async def running(server: McpServer, life: Life) -> AsyncIterator[tuple[Incoming
 
 
 async def _finished(task: "asyncio.Task[None]") -> None:
-    """Wait until it is done; a cancellation meanwhile takes effect then, and leaves nothing."""
+    """Wait until the task is done; a cancellation meanwhile takes effect afterwards."""
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
         try:
@@ -118,16 +118,16 @@ async def _listen(
     except ValueError:
         life.end(f"it wrote more than {MAX_MESSAGE} bytes in one message")
     except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-        pass  # nobody listens any more: it is being stopped
+        pass  # nothing reads any more: it is being stopped
     finally:
         life.ending.set()
-    # What nobody reads would keep the process from ending, and us from seeing its end.
+    # Unread output would prevent the process from ending, and us from seeing its end.
     while await process.stdout.read(65536):
         pass
 
 
 def _message(line: bytes) -> SessionMessage | Exception:
-    """What is no message, such as a greeting, is handed on as the fault that it is."""
+    """Parse a line; a line that is not a message, such as a greeting, is returned as an error."""
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValidationError as error:
@@ -144,14 +144,14 @@ async def _speak(process: Process, said: MemoryObjectReceiveStream[SessionMessag
 
 
 async def _keep(process: Process, life: Life) -> None:
-    """Its last words, should anybody want to know why it ended."""
+    """Store the end of its stderr, which may explain why it ended."""
     assert process.stderr is not None
     while part := await process.stderr.read(4096):
         life.stderr = (life.stderr + part)[-KEPT_STDERR:]
 
 
 async def _stop(process: Process, life: Life, pumps: list["asyncio.Task[None]"]) -> None:
-    """Close its stdin, as the protocol says; then end its process group."""
+    """Close its stdin, as the protocol requires; then end its process group."""
     assert process.stdin is not None
     by_itself = life.ending.is_set()
     process.stdin.close()

@@ -47,7 +47,8 @@ class Configured:
 
 
 def read_servers(file: Path) -> Configured:
-    """What the file says; no servers where there is no file. A wrong one keeps no other away."""
+    """Read the file of servers; an absent file has none. An invalid entry does not affect
+    others."""
     try:
         told: Any = YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8"))
     except FileNotFoundError:

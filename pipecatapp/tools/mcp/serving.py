@@ -35,7 +35,7 @@ class Servers:
 
     @asynccontextmanager
     async def running(self, learn: Callable[[Iterable[Tool]], None]) -> AsyncIterator[None]:
-        """They are kept running while the block runs; `learn` is told the tools of each."""
+        """Keep the servers running during the block; `learn` is called with the tools of each."""
 
         def learned(connection: Connection, offered: list[McpTool]) -> None:
             name, approve = connection.name, connection.server.approve

@@ -1,1 +1,1 @@
-"""Tools that keep and find what was said: notes, and the history of a conversation."""
+"""Tools for notes and for the history of a conversation."""

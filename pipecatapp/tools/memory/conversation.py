@@ -18,7 +18,7 @@ MOST_TURNS = 500
 LONGEST_REASON = 200
 """Characters of the reason why a turn failed."""
 UNKNOWN_CONTEXT = 4096
-"""Tokens of a model that does not say how many it takes."""
+"""Tokens of the context of a model that does not report its size."""
 PER_MESSAGE = 4
 """Tokens that mark the beginning and the end of a message."""
 IMAGE = 1000
@@ -29,7 +29,7 @@ LEAST = 64
 
 @dataclass(frozen=True)
 class Conversations:
-    """`turns(id, limit, run)` gives the turns of a conversation before a run, oldest first."""
+    """`turns(id, limit, run)` returns the turns of a conversation before a run, oldest first."""
 
     turns: Callable[[str, int, str], Sequence[Turn]]
 
@@ -101,7 +101,7 @@ async def recall(
 
 @dataclass(frozen=True)
 class Recalled:
-    """A turn as it is given to the model."""
+    """A turn in the form for the model."""
 
     run: str
     messages: Sequence[PastMessage]
@@ -119,8 +119,8 @@ def room_in(context: int | None, request: str) -> int:
 
 
 def fitting(turns: Sequence[Turn], room: int, *, images: bool = False) -> list[Recalled]:
-    """The latest turns that have at most `room` tokens together. One that does not fit whole is
-    shortened, and those before it are left out. Without `images` only their names are given.
+    """Return the latest turns with at most `room` tokens together. One that does not fit completely
+    is shortened, and earlier ones are omitted. Without `images` only their names are included.
     """
     kept: list[Recalled] = []
     for turn in reversed(turns):
@@ -155,10 +155,10 @@ def _short(messages: Sequence[PastMessage], room: int) -> list[PastMessage]:
 
 
 def messages_of(turn: Turn, *, images: bool = False) -> list[PastMessage]:
-    """A turn as a model reads it: the request, questions and answers in between, the answer.
+    """Convert a turn for the model: the request, questions and answers in between, the answer.
 
-    An answer that is not complete ends with a remark in square brackets that says so. Files are
-    part of the request; of images only the names, or with `images` the images, too.
+    An incomplete answer ends with a remark in square brackets that states this. Files are part of
+    the request; of images only the names, or with `images` the images too.
     """
     request = turn.parts if images and has_image(turn.parts) else text_of(turn.parts)
     said: list[tuple[str, str | list[dict[str, Any]]]] = [("user", request or turn.user)]

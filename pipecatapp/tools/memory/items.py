@@ -10,7 +10,7 @@ from pipecatapp.workflow import BY_AUTHOR, Context, Ledger, ToolFailed, tool
 
 
 class NewItems(BaseModel):
-    """What is left to do."""
+    """The items that are left to process."""
 
     items: list[Any] = Field(description="Those that are new, in their order.")
     known: int = Field(description="How many were handled before, or are by another run now.")
@@ -50,7 +50,7 @@ async def new(
 
 
 def _own(ledger: Ledger, memory: str, run: str) -> set[str]:
-    """What this run has taken: another one that asked in the same moment may have been quicker."""
+    """Return the items that this run has claimed: a concurrent run may have claimed others."""
     sql = "SELECT item FROM handled WHERE memory = ? AND run = ?"
     return {row["item"] for row in ledger.read.rows(sql, (memory, run))}
 

@@ -1,4 +1,4 @@
-"""Notes: short texts that are kept across conversations."""
+"""Notes: short texts that are stored across conversations."""
 
 from typing import Annotated
 
@@ -14,7 +14,7 @@ LONGEST = 4000
 
 
 class SavedNote(BaseModel):
-    """One note as it is kept."""
+    """One stored note."""
 
     id: str = Field(description="Its name.")
     at: str = Field(description="When it was saved: ISO 8601, UTC.")

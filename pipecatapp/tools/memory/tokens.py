@@ -7,7 +7,7 @@ _SINGLE: Final = re.compile(r"[0-9]|[^\w\s]")
 """Digits and symbols: many tokenizers make a token of each."""
 
 SHORTENED: Final = "\n[… shortened …]\n"
-"""Stands for what was taken out of the middle of a text."""
+"""Replaces the omitted middle of a text."""
 
 BYTES_PER_TOKEN: Final = 3
 """Of ASCII words; real ones have 4 to 5. An estimate that is too high forgets a little earlier; one

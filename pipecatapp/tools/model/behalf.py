@@ -1,7 +1,7 @@
-"""On whose behalf a run asks models.
+"""The caller on whose behalf a run calls models.
 
-The gateway tells it, signed, with the request that starts the run; what the run asks carries it on,
-so that the limits and the budget of that person hold, also after a restart.
+The gateway sends it, signed, with the request that starts the run; requests of the run repeat it,
+so that the limits and the budget of that caller apply, also after a restart.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,13 +13,14 @@ from pipecatapp.workflow import Context, Ledger
 from pipecatapp.workflow.storage import Statement
 
 CALLER: Final = "x-hearth-caller"
-"""The header in which the gateway tells it, and is told it."""
+"""The header in which the gateway and the agent send the caller."""
 
 
 def kept(told: str) -> Callable[[str], Sequence[Statement]]:
-    """What is written with the beginning of a run: its owner, and the header until its end.
+    """Return the statements written with the start of a run: its owner, and the header until its
+    end.
 
-    What the built-in key starts in a conversation of another key belongs to that key.
+    A run that the built-in key starts in a conversation of another key belongs to that key.
     """
     owner = "UPDATE run SET owner = ? WHERE id = ? AND ? != ''"
     return lambda run: [
@@ -29,7 +30,7 @@ def kept(told: str) -> Callable[[str], Sequence[Statement]]:
 
 
 def behalf_of(ctx: Context) -> Mapping[str, str]:
-    """The headers with which a call of this run asks the gateway; none for runs of the house."""
+    """Return the headers for calls of this run to the gateway; none for runs of built-in keys."""
     header = header_of(ctx)
     return {CALLER: header} if header else {}
 

@@ -1,4 +1,4 @@
-"""What the gateway's experts can do, kept at hand for the engine."""
+"""Properties of the gateway's experts, cached for the engine."""
 
 import asyncio
 import time
@@ -12,20 +12,21 @@ from pipecatapp.workflow import ModelFacts, ModelNeeds
 
 AUTO = "auto"
 PATIENCE: Final = 120.0
-"""Seconds from the start of this service that steps of resumed runs give a model to come up."""
+"""Seconds after the start of this service for which steps of resumed runs wait for a model."""
 HOME_NAMES: Final = (".local", ".lan", ".home.arpa", ".internal", ".consul")
 
 
 class ExpertFacts(ModelFacts):
     """Answers the engine's questions about models: which takes tools, which fits, what it costs.
 
-    `auto` may go to any healthy expert, and the gateway sends requests with tools to one that
-    takes them, so it takes tools when one healthy expert does. `agent` and workflows bring their
-    own. What is known is as old as the last `refresh`.
+    `auto` may be routed to any healthy expert, and the gateway sends requests with tools to an
+    expert that supports them, so `auto` supports tools if one healthy expert does. `agent` and
+    workflows use separate tools. The data is as old as the last `refresh`.
     """
 
     def __init__(self, directory: Directory, *, hosted: Collection[str] = ()) -> None:
-        """`hosted` names experts that pass requests on to elsewhere, whatever their address."""
+        """`hosted` are experts that forward requests to other services, whatever their address
+        is."""
         self._directory, self._hosted = directory, frozenset(hosted)
         self._experts: list[ExpertHealth] = []
         self._one_works = False
@@ -55,7 +56,7 @@ class ExpertFacts(ModelFacts):
         return ([], f"not {lacks}") if lacks else ([model], "")
 
     def cost(self, model: str) -> float:
-        """What a token of it costs beside the tokens of other models."""
+        """Return the cost of a token relative to the tokens of other models."""
         return next((one.cost for one in self._experts if model in _names(one)), 1.0)
 
     def context(self, model: str) -> int | None:
@@ -112,7 +113,8 @@ class ExpertFacts(ModelFacts):
             yield "at home"
 
     def _is_at_home(self, expert: ExpertHealth) -> bool:
-        """Whether each of its servers stands at an address of this home; unknown ones do not."""
+        """Return whether all servers have an address of this home; unknown addresses are not at
+        home."""
         places = expert.instances
         if expert.name in self._hosted or not places:
             return False
@@ -124,7 +126,7 @@ class ExpertFacts(ModelFacts):
         self._one_works = any(expert.healthy for expert in self._experts)
 
     def ready(self) -> bool:
-        """Whether an expert is healthy, or the time to come up that they all get is over."""
+        """Return whether an expert is healthy, or the waiting time for all experts is over."""
         return self._one_works or time.monotonic() >= self._patience_ends
 
     async def keep_fresh(self, *, every: float = 5.0, until_known: float = 0.5) -> None:

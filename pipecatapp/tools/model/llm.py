@@ -14,7 +14,7 @@ from pipecatapp.tools.model.behalf import behalf_of
 from pipecatapp.workflow import BY_AUTHOR, Context, ModelFacts, ToolFailed, tool
 
 ANSWERED_BY = "x-hearth-expert"
-"""Response header in which the gateway says which expert answered."""
+"""Response header in which the gateway names the expert that answered."""
 
 BAD_REQUEST = 400
 
@@ -23,7 +23,7 @@ MEASURABLE = 0.05
 
 
 class CalledTool(BaseModel):
-    """A call that the model asks for."""
+    """A call that the model requests."""
 
     id: str
     name: str
@@ -33,7 +33,7 @@ class CalledTool(BaseModel):
 
 
 class Answer(BaseModel):
-    """What the model said, and the model that really said it."""
+    """The answer of the model, and the model that gave it."""
 
     text: str = Field(description="The whole text; empty where it only calls tools.")
     tool_calls: list[CalledTool] = Field([], description="Tool calls that the model requests.")
@@ -111,7 +111,7 @@ def _failure(model: str, error: ModelError) -> ToolFailed:
 
 
 class _Speech:
-    """What is said, and whether anything was: no other model can take back a word."""
+    """The streamed text. Once it has begun, no other model can replace the answer."""
 
     def __init__(self, ctx: Context) -> None:
         self._ctx, self.begun = ctx, False

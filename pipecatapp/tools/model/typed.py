@@ -12,7 +12,7 @@ from pipecatapp.workflow.syntax import Shape, ShapeError, shape
 
 FENCE = re.compile(r"```[a-z]*\s*\n(.*?)\n?\s*```", re.DOTALL)
 LONGEST_BROKEN = 20_000
-"""Characters of a broken answer that are given to be mended."""
+"""Maximum characters of a broken answer that are sent for correction."""
 SHOWN = 2000
 """Characters of a wrong answer that the model is shown again."""
 
@@ -87,14 +87,14 @@ async def typed(
 
 
 def mending(text: str, wrong: str, form: Shape) -> list[dict[str, Any]]:
-    """What a small model is asked: the broken text only, without what it was an answer to."""
+    """Return the messages that ask a small model for a correction: the broken text only."""
     told = f"Correct this text so that it is valid JSON. Change nothing else. {instruction(form)}"
     broken = f"It fails with: {wrong}.\n\n<text>\n{text[:LONGEST_BROKEN]}\n</text>"
     return [{"role": "system", "content": told}, {"role": "user", "content": broken}]
 
 
 def form_of(returns: Any) -> Shape:
-    """The form that a short-hand stands for."""
+    """Return the type of a short-hand notation."""
     try:
         return shape(returns)
     except ShapeError as error:
@@ -102,7 +102,7 @@ def form_of(returns: Any) -> Shape:
 
 
 def response_format(form: Shape) -> dict[str, Any]:
-    """What makes an engine that can do so write nothing else."""
+    """Return the response format with which an engine enforces the schema."""
     return {
         "type": "json_schema",
         "json_schema": {"name": "answer", "schema": form.schema(), "strict": True},
@@ -116,7 +116,8 @@ def instruction(form: Shape) -> str:
 
 
 def instructed(messages: list[dict[str, Any]], told: str) -> list[dict[str, Any]]:
-    """The conversation with one system message at its begin, which many templates insist on."""
+    """Return the conversation with one system message at the start, which many templates
+    require."""
     first, *rest = messages
     if first.get("role") == "system" and isinstance(first.get("content"), str):
         return [{**first, "content": f"{first['content']}\n\n{told}"}, *rest]

@@ -1,1 +1,1 @@
-"""Tools that touch nothing: they give names to values."""
+"""Tools without side effects: they name values."""

@@ -8,7 +8,7 @@ from pipecatapp.workflow import Context, tool
 
 
 class Value(BaseModel):
-    """What was given."""
+    """The given value."""
 
     value: Any = Field(description="The value, unchanged.")
 

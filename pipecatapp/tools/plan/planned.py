@@ -1,4 +1,4 @@
-"""Plans: a base workflow, the layers on it, and the steps that come of them."""
+"""Plans: a base workflow, its layers, and the resulting steps."""
 
 import json
 import re
@@ -45,7 +45,7 @@ class Plan(BaseModel):
 
 
 def composed(ctx: Context, base: str, layers: Sequence[str], layer: Json | None) -> Plan:
-    """The plan that comes of a base, layers, and one further layer.
+    """Return the plan composed of a base, layers, and one further layer.
 
     `problems` lists the errors of that layer. Raises `ToolFailed` for an unknown base.
     """
@@ -92,7 +92,7 @@ def literal(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """The text that `literal` was given."""
+    """Return the text that was passed to `literal`."""
     return text.replace("{{ '{' }}", "{")
 
 

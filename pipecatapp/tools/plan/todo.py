@@ -1,4 +1,4 @@
-"""The tool that takes up what people have added to the to-do list of a run."""
+"""The tool that reads items that people have added to the to-do list of a run."""
 
 from typing import Annotated
 

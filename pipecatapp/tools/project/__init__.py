@@ -1,1 +1,1 @@
-"""Tools that look at a project as a whole."""
+"""Tools for a project as a whole."""

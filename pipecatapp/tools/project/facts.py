@@ -1,4 +1,4 @@
-"""The tool that tells what kind of project a workspace holds."""
+"""The tool that returns the properties of the project in a workspace."""
 
 import asyncio
 import os
@@ -41,7 +41,7 @@ DEPTH: Final = 100
 
 
 class ProjectFacts(BaseModel):
-    """What kind of project it is."""
+    """Properties of a project."""
 
     folder: str = Field(description="Where programs find it.")
     system: str = Field(description="Operating system and version.")

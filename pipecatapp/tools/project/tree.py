@@ -20,7 +20,7 @@ from pipecatapp.workspace.git import make
 
 IGNORE_FILE: Final = ".gitignore"
 LISTED: Final = 20_000
-"""Entries that are looked at."""
+"""Maximum number of entries that are read."""
 SAMPLE: Final = 8000
 """Bytes of a file in which a NUL means that it is binary, as in git."""
 INDENT: Final = "  "
@@ -125,7 +125,7 @@ def _line(entry: Entry, *, cut: bool) -> str:
 
 
 def _natural(path: str) -> list[tuple[list[str | int], str]]:
-    """A key by which `a2` comes before `a10`, and a folder before what is in it."""
+    """Return a sort key in which `a2` precedes `a10`, and a folder its contents."""
     return [
         ([int(part) if part.isdecimal() else part for part in _parts(name)], name)
         for name in path.split("/")
@@ -141,5 +141,5 @@ def _is_text(root: Path, entry: Entry) -> bool:
     try:
         with os.fdopen(open_plain(root, entry.path), "rb") as stream:
             return b"\0" not in stream.read(SAMPLE)
-    except OSError:  # The name is shown; reading the file gives the error.
+    except OSError:  # the name is listed; reading the file raises the error
         return True

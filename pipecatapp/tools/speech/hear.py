@@ -14,11 +14,11 @@ from pipecatapp.tools.model.behalf import behalf_of
 from pipecatapp.workflow import Context, ToolFailed, tool
 
 LARGEST = 25 * 1024 * 1024
-"""Bytes of a recording: what OpenAI's audio API takes."""
+"""Maximum bytes of a recording: the limit of OpenAI's audio API."""
 
 
 class Heard(BaseModel):
-    """What was said."""
+    """The transcript."""
 
     text: str = Field(description="The words; empty where nobody spoke.")
 

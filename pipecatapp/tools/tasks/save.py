@@ -23,7 +23,7 @@ class TaskStore(Protocol):
     """Stores the documents of tasks and lets workflows use them from then on."""
 
     async def keep_task(self, document: str, *, file: str = ...) -> Any:
-        """Store a task; gives it with `id`, `version` and `tags`. Raises `InvalidDocument`."""
+        """Store a task; returns it with `id`, `version` and `tags`. Raises `InvalidDocument`."""
 
 
 class Tasks:

@@ -27,7 +27,7 @@ def worktree_of(ctx: Context) -> Worktree:
 
 
 async def state_of(worktree: Worktree) -> State:
-    """Where a folder stands that holds what was kept last."""
+    """Return the last stored state of a folder."""
     now, first = await worktree.head(), await worktree.base()
     tree = str(await worktree.content(now))
     return State(state=now, tree=tree, changed=tree != await worktree.content(first))

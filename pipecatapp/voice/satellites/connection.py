@@ -1,4 +1,4 @@
-"""What a Wyoming client may ask of us: hear, speak, answer, or hold a conversation."""
+"""Connection of a Wyoming client: transcribe, speak, answer, or hold a conversation."""
 
 import asyncio
 import time
@@ -43,7 +43,7 @@ LONGEST_TEXT: Final = 100_000
 
 
 class Connection:
-    """One client, until it leaves. `read` goes on while something is being answered."""
+    """One client, until it disconnects. `read` continues while a request is processed."""
 
     def __init__(self, wire: Wire, conversations: Conversations) -> None:
         self._wire, self._conversations = wire, conversations
@@ -73,7 +73,7 @@ class Connection:
         self._handlers = handlers
 
     async def serve(self) -> None:
-        """Until the client leaves; what it waited for is given up then."""
+        """Serve the client until it disconnects; pending requests are then cancelled."""
         try:
             while True:
                 await self._handle(await self._wire.read())
@@ -91,7 +91,7 @@ class Connection:
                 try:
                     await handler(event)
                 except (KeyError, TypeError, ValueError) as error:
-                    reason = type(error).__name__  # What it says may be what somebody said.
+                    reason = type(error).__name__  # The message may contain spoken text.
                     log.info("wyoming_event_refused", type=event.type, reason=reason)
                     await self._fail(f"{event.type} is not as it should be", "invalid-event")
                 return
@@ -102,7 +102,7 @@ class Connection:
         task.add_done_callback(self._tasks.discard)
 
     async def _guarded(self, work: Awaitable[None]) -> None:
-        """What cannot be had is told, and the connection stays."""
+        """Run `work`; report a failure to the client, and keep the connection."""
         try:
             await work
         except (EngineFailed, NoSpeech) as error:
@@ -150,7 +150,8 @@ class Connection:
 
     @property
     def _may_begin_again(self) -> bool:
-        """A satellite that never stops streaming is heard again after a conversation has ended."""
+        """Return whether a conversation may start again for a satellite that streams
+        continuously."""
         return time.monotonic() - self._began > AGAIN_SECONDS
 
     # Hearing
@@ -201,7 +202,7 @@ class Connection:
     # Speaking
 
     async def _synthesize(self, event: Event) -> None:
-        """After a text in pieces the whole of it comes again, for those who cannot do pieces."""
+        """Speak a text. After a text in parts the whole text is sent again, for older programs."""
         if self._text is None:
             asked = Synthesize.from_event(event)
             voice = asked.voice.name if asked.voice else None

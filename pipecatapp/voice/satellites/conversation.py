@@ -25,18 +25,18 @@ log = structlog.get_logger()
 AGENT: Final = "agent"
 
 FORGETS_SECONDS: Final = 300.0
-"""After so long a satellite begins a new conversation; Home Assistant's do so, too."""
+"""After this time a satellite starts a new conversation, as in Home Assistant."""
 
 
 class Guest(House, Protocol):
     """The runs of one conversation."""
 
     async def forget(self) -> None:
-        """It is over; what is not to be kept is removed."""
+        """End the conversation, and delete its runs if they are not to be kept."""
 
 
 class Conversations:
-    """What all satellites share: the studio, the runs, and how a conversation begins and ends."""
+    """State that all satellites share: the voice sessions, the runs, the start and end of each."""
 
     def __init__(self, studio: Studio, house: Callable[[], Guest], manners: Manners) -> None:
         self._studio, self._house, self._manners = studio, house, manners
@@ -51,7 +51,7 @@ class Conversations:
         return await self._studio.setup(Hello(type="hello"))
 
     async def description(self) -> Info:
-        """What we tell of ourselves; without speech only the agent is there."""
+        """Return the description of this service; without speech it offers only the agent."""
         try:
             languages, voices = await asyncio.gather(
                 self._studio.languages(), self._studio.voices()
@@ -61,7 +61,8 @@ class Conversations:
         return description(languages, voices)
 
     async def hold(self, satellite: Satellite, wire: Wire, run: RunPipeline) -> None:
-        """Talk until the satellite is silent for long; a full house says so."""
+        """Hold a conversation until the satellite is idle; replies `busy` without a free
+        session."""
         ended = self._studio.metrics.ended
         if not self._studio.admits():
             await wire.write(Error(text="All speech-to-text slots are in use.", code="busy"))
@@ -98,7 +99,7 @@ class Conversations:
             self._names[peer] = (time.monotonic(), str(hello.conversation))
 
     def _conversation_of(self, peer: str) -> str:
-        """A satellite goes on with what it talked about a moment ago."""
+        """Return the recent conversation of a satellite, or a new one."""
         now = time.monotonic()
         self._names = {
             p: kept for p, kept in self._names.items() if now - kept[0] < FORGETS_SECONDS

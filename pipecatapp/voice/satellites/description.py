@@ -1,4 +1,4 @@
-"""What we tell of ourselves when a Wyoming client asks."""
+"""The description of this service for Wyoming clients."""
 
 from collections.abc import Sequence
 from typing import Final, TypedDict
@@ -19,14 +19,15 @@ from pipecatapp.voice.messages import Json
 
 HEARTH: Final = Attribution(name="Hearth", url="https://www.home-assistant.io/integrations/wyoming")
 UNHEARD: Final = ["en"]
-"""What the agent is asked in where nothing hears: the language of its own prompts."""
+"""Language of the agent if there is no speech-to-text: that of its prompts."""
 
 
 def description(languages: Sequence[str], voices: Sequence[Json]) -> Info:
-    """Speech to text, text to speech and the agent: what a pipeline of Assist is made of. What
-    hears `languages`, and what speaks with `voices`; without one, that step is not offered.
+    """Describe speech-to-text, text-to-speech and the agent, the steps of a pipeline of Assist.
+    `languages` are those of speech-to-text, `voices` those of text-to-speech; a step without any is
+    not offered.
 
-    Wake words are found in conversations; as a service of its own they are not offered.
+    Wake words are detected in conversations; they are not offered as a separate service.
     """
     hears = AsrModel(**told("speech-stt", "speech-stt"), languages=list(languages))
     speaks = [
@@ -44,7 +45,7 @@ def description(languages: Sequence[str], voices: Sequence[Json]) -> Info:
 
 
 class Told(TypedDict):
-    """What is told of every program and model."""
+    """Fields of every program and model."""
 
     name: str
     description: str

@@ -1,4 +1,4 @@
-"""What hears and what speaks, for a program that wants only that."""
+"""Speech-to-text and text-to-speech for clients that use only one of them."""
 
 import io
 import wave
@@ -51,7 +51,8 @@ class Engines:
             raise EngineFailed(f"speech-stt: {error!r}") from error
 
     async def spoken(self, text: str, voice: str | None) -> AsyncIterator[bytes]:
-        """The sound of a text, as it is made, at `SPOKEN_RATE`. Raises `EngineFailed`."""
+        """Yield the audio of a text as it is synthesised, at `SPOKEN_RATE`. Raises
+        `EngineFailed`."""
         asked = {"input": text, "response_format": "pcm", "voice": voice or "default"}
         try:
             async with self._http.stream(
@@ -67,7 +68,7 @@ class Engines:
 
 
 def told(answer: httpx2.Response) -> None:
-    """Raises `EngineFailed` with what a service says of a request that it refuses."""
+    """Raise `EngineFailed` with the message of a service that refused a request."""
     if answer.is_error:
         try:
             reason = message_of(answer.json())

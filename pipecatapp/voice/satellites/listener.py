@@ -26,11 +26,11 @@ Network = IPv4Network | IPv6Network
 
 
 class CannotListen(Exception):
-    """Choose another port for satellites (PIPECATAPP_WYOMING_PORT), or end who has this one."""
+    """The port is in use: set PIPECATAPP_WYOMING_PORT, or stop the other program."""
 
 
 class Satellites:
-    """Wyoming knows no login, so only addresses of `peers` are served."""
+    """Wyoming has no login, so only clients with an address in `peers` are served."""
 
     def __init__(self, conversations: Conversations, peers: Sequence[Network]) -> None:
         self._conversations, self._peers = conversations, peers
@@ -58,7 +58,7 @@ class Satellites:
         self._spawn(self._stay(url.hostname, url.port))
 
     async def close(self) -> None:
-        """Everybody is hung up on."""
+        """Close all connections."""
         if self._server is not None:
             self._server.close()
         tasks = list(self._tasks)
@@ -114,7 +114,7 @@ class Satellites:
 
 
 async def ping(wire: Wire) -> None:
-    """A satellite without power says no goodbye: TCP finds out when something is sent."""
+    """Detect a satellite without power: TCP reports it only after data is sent."""
     while True:
         await asyncio.sleep(PING_SECONDS)
         try:

@@ -19,24 +19,24 @@ from pipecatapp.voice.satellites.wire import Wire
 from pipecatapp.voice.talk import Left
 
 SATELLITE_RATE: Final = 22_050
-"""Samples a second that a satellite plays when it does not say so: what Home Assistant sends."""
+"""Default samples per second of a satellite's playback: those of Home Assistant."""
 
 MOST_PIECES: Final = 1000
 """Pieces of sound that wait while the worker gets ready; satellites send 16 to 50 a second."""
 
 PIECE_SECONDS: Final = 0.25
 SILENCE: Final = bytes(2 * int(HEARD_RATE * PIECE_SECONDS))
-"""What a microphone that has been switched off is worth: a turn ends by silence."""
+"""Audio that replaces that of a muted microphone: silence ends a turn."""
 
 CATCHING_UP: Final = 4
-"""What was said before the worker was ready comes so many times as quickly as it was spoken: all at
-once it would run past the voice detector, and its beginning would be lost."""
+"""Speed factor for audio that was recorded before the worker was ready: sent all at once it
+would exceed the voice detector's buffer, and its beginning would be lost."""
 
 IDLE_SECONDS: Final = 10.0
-"""A satellite that sends nothing leaves its place to others; it comes back with its next word."""
+"""A satellite that sends no audio for this time frees its session, and reconnects when it sends."""
 
 NOTHING_SAID: Final = "stt-no-text-recognized"
-"""Home Assistant's code of a pipeline in which nobody spoke: the satellite stops listening."""
+"""Home Assistant's code for a pipeline without speech: the satellite stops listening."""
 
 
 class Satellite:
@@ -67,7 +67,8 @@ class Satellite:
         }
 
     def runs(self, run: RunPipeline) -> None:
-        """The satellite begins, or begins again: with its own wake word it is heard at once."""
+        """Start or restart the pipeline: with its own wake word, a satellite is transcribed at
+        once."""
         self._last = time.monotonic()
         if run.start_stage.value != "wake":
             self._listening_since = self._last
@@ -83,13 +84,13 @@ class Satellite:
         self._hear(SILENCE)
 
     def _hear(self, heard: str | bytes) -> None:
-        """What is oldest is lost when more comes than a conversation takes."""
+        """Queue audio; the oldest is dropped when the queue is full."""
         if self._heard.full():
             self._heard.get_nowait()
         self._heard.put_nowait(heard)
 
     async def receive(self) -> str | bytes:
-        """What the microphone heard; silence while nothing comes. Raises `Left` when idle."""
+        """Return audio of the microphone; silence if none arrives. Raises `Left` when idle."""
         await self._ready.wait()
         try:
             async with asyncio.timeout(PIECE_SECONDS):
@@ -110,14 +111,14 @@ class Satellite:
         return not waits and time.monotonic() - self._last > IDLE_SECONDS
 
     async def _give_up(self) -> None:
-        """Who woke it and says nothing is not waited for."""
+        """End the window if nobody speaks after the wake word."""
         since = self._listening_since
         if since is not None and time.monotonic() - since > self._patience:
             self._listening_since = None
             await self._wire.write(Error(text="Nobody spoke.", code=NOTHING_SAID))
 
     async def send(self, message: str | bytes) -> None:
-        """What the agent says: sound, and what happens. Raises `Left`."""
+        """Send audio and messages of the agent. Raises `Left`."""
         if isinstance(message, bytes):
             await self._sound(message)
             return
@@ -141,7 +142,7 @@ class Satellite:
             await self._wire.write(AudioStop())
 
     async def _state(self, told: Json) -> None:
-        """An apology is no answer that begins and ends; it is over when it is silent."""
+        """End an apology, which has no start and end messages, when its audio ends."""
         if told["state"] == "listening" and not self._answering:
             await self._silent(told)
 
@@ -174,7 +175,7 @@ class Satellite:
         await self._wire.write(Synthesize(text=self._said))
 
     async def _trouble(self, told: Json) -> None:
-        """What can still be said is said: the apology for a model that is down is an answer."""
+        """Handle an error of a service: a spoken apology for a failed model is an answer."""
         if told["part"] == "model":
             self._said = CANNOT_ANSWER
             return

@@ -1,4 +1,4 @@
-"""One connection of the Wyoming protocol: JSON lines, each with data and sound behind it.
+"""One connection of the Wyoming protocol: JSON lines, each followed by data and audio.
 
 The format is that of https://github.com/OHF-Voice/wyoming (README, "Format").
 """
@@ -13,18 +13,16 @@ from pipecatapp.voice.talk import Left
 
 LARGEST_DATA: Final = 1 << 18
 LARGEST_PAYLOAD: Final = 1 << 20
-"""Bytes of one event. Sound comes in pieces of some kilobytes."""
+"""Maximum bytes of one event. Audio arrives in chunks of some kilobytes."""
 
 UNREADABLE: Final = (
     OSError, EOFError, ValueError, KeyError, TypeError, AttributeError, RecursionError
 )  # fmt: skip
-"""How a line breaks, and what bytes do that are no event."""
+"""Errors of a broken connection, and of bytes that are not an event."""
 
 
 class Wire:
-    """Reads and writes events; the package's own reader takes what the other side announces,
-    however large that is.
-    """
+    """Reads and writes events; the package's own reader accepts payloads of any announced size."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -35,7 +33,7 @@ class Wire:
         return str((self._writer.get_extra_info("peername") or ("",))[0])
 
     async def read(self) -> Event:
-        """The next event. Raises `Left` at the end, and for what is no event."""
+        """Return the next event. Raises `Left` at the end, and for data that is not an event."""
         try:
             line = await self._reader.readline()
             if not line:

@@ -1,1 +1,1 @@
-"""The voice worker: a process of its own, the only one that imports pipecat."""
+"""The voice worker: a separate process, the only one that imports pipecat."""

@@ -47,13 +47,13 @@ async def serve(path: str) -> None:
     """Warm up, then listen until standard input ends."""
     await asyncio.to_thread(warm_up)
     gc.collect()
-    gc.freeze()  # What is there now stays; looking through it at each end would be heard.
+    gc.freeze()  # Permanent objects: collecting them would interrupt audio.
     app = Starlette(routes=[WebSocketRoute("/session", session)])
     server = uvicorn.Server(
         uvicorn.Config(
             app,
             uds=path,
-            lifespan="off",  # It has none, and its end would be told as an error at each stop.
+            lifespan="off",  # Without this, each stop would be logged as an error.
             log_config=None,
             access_log=False,
             ws_max_size=1 << 20,
@@ -79,7 +79,7 @@ def retold(message: "Message") -> None:
 
 
 def main() -> None:
-    """pipecat's own words go to our log from warnings on: below them stand transcripts."""
+    """pipecat's log is used from warnings on: lower levels contain transcripts."""
     configure_logs(PIPECATAPP, level="warning")
     logger.add(retold, level="WARNING", filter=matters, diagnose=False)
     path, ports = sys.argv[1], ports_of("".join(sys.argv[2:]))

@@ -1,4 +1,4 @@
-"""The agent's place in the pipeline: a turn goes to the service, the answer comes in pieces."""
+"""The agent in the pipeline: a turn is sent to the service, the answer arrives in parts."""
 
 import time
 
@@ -26,9 +26,9 @@ from pipecatapp.voice.worker.waking import Window
 
 
 class Agent(FrameProcessor):
-    """Asks, and passes the answer on as pieces to be spoken.
+    """Sends the question, and passes the answer on in parts to be spoken.
 
-    An interruption cancels the work on the frame that is under way, and so withdraws the question.
+    An interruption cancels the processing of the current frame, and so withdraws the question.
     """
 
     def __init__(self, line: Line, window: Window) -> None:
@@ -38,7 +38,7 @@ class Agent(FrameProcessor):
         self._began = 0.0
 
     async def process_frame(self, frame: Frame, direction: FrameDirection) -> None:
-        answering = self._writing or self._speaking  # An interruption ends the one at once.
+        answering = self._writing or self._speaking  # an interruption ends the answer at once
         await super().process_frame(frame, direction)
         match frame:
             case LLMContextFrame():
@@ -116,7 +116,7 @@ class Agent(FrameProcessor):
 
 
 class Ending(FrameProcessor):
-    """Behind the loudspeaker: what comes here has been played."""
+    """After the audio output: frames that arrive here have been played."""
 
     def __init__(self, line: Line) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ class Ending(FrameProcessor):
 
 
 def last_words(frame: LLMContextFrame) -> str:
-    """What the person said in this turn; what came before is kept with the conversation."""
+    """Return the text of this turn; earlier turns are stored with the conversation."""
     last = frame.context.get_messages()[-1]
     content = last.get("content", "") if isinstance(last, dict) else ""
     return content if isinstance(content, str) else ""

@@ -1,7 +1,6 @@
-"""A call by WebRTC: sound goes straight to the browser, words go on by the WebSocket.
+"""A WebRTC call: audio is sent directly to the browser, messages over the WebSocket.
 
-The offer comes with the hello of a conversation and so past its login; no server that helps others
-to find each other (STUN, TURN) is ever asked.
+The offer is part of the hello of a conversation, after its login; no STUN or TURN server is used.
 """
 
 from collections.abc import AsyncIterator
@@ -22,18 +21,18 @@ from pipecatapp.voice.worker.line import Line
 from pipecatapp.voice.worker.wire import Wire
 
 NO_OFFER: Final = (ValueError, LookupError, AssertionError, InvalidAccessError, InvalidStateError)
-"""What aiortc raises for a text that is no offer, or for one without sound."""
+"""Errors of aiortc for a text that is not an offer, or for an offer without audio."""
 
 
 class NoCall(Exception):
-    """The offer cannot be answered; the page talks without one."""
+    """The offer cannot be answered; the page uses its own connection."""
 
 
 @asynccontextmanager
 async def sounding(
     socket: WebSocket, offer: str | None, wire: Wire, line: Line
 ) -> AsyncIterator[BaseTransport]:
-    """Where sound comes from and goes to: the socket, or a call where one is offered.
+    """Yield the transport of audio: the socket, or a call if one is offered.
 
     Raises `NoCall`.
     """
@@ -52,7 +51,7 @@ async def sounding(
 
 @asynccontextmanager
 async def answered(offer: str, line: Line) -> AsyncIterator[SmallWebRTCTransport]:
-    """The transport of a call, whose answer has been told; it is hung up at the end."""
+    """Yield the transport of a call after its answer was sent; the call is ended at the end."""
     call = SmallWebRTCConnection(ice_servers=[])
     try:
         try:
@@ -73,7 +72,7 @@ async def answered(offer: str, line: Line) -> AsyncIterator[SmallWebRTCTransport
 
 
 class Told(FrameProcessor):
-    """At the end of the pipeline: says that an answer was interrupted, as `Wire` does."""
+    """At the end of the pipeline: reports an interrupted answer, as `Wire` does."""
 
     def __init__(self, line: Line) -> None:
         super().__init__()
@@ -87,7 +86,7 @@ class Told(FrameProcessor):
 
 
 async def read(socket: WebSocket, wire: Wire, worker: PipelineWorker) -> None:
-    """Pass on what the page writes; who closes it hangs up. Sound that comes here is dropped."""
+    """Forward messages of the page; a closed socket ends the call. Audio is dropped here."""
     try:
         while (message := await socket.receive())["type"] != "websocket.disconnect":
             text = message.get("text")

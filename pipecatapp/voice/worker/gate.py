@@ -1,5 +1,5 @@
-"""The door before the ears: what is said is heard after a wake word, for a while, and not while we
-speak to somebody whose microphone hears it.
+"""The gate before speech-to-text: audio passes for a while after a wake word, and not while an
+answer is played to a microphone without echo cancellation.
 """
 
 from pipecat.frames.frames import (
@@ -67,5 +67,5 @@ class Gate(FrameProcessor):
         if self._opened and not opened:
             await self._line.tell(type="asleep")
         self._opened = opened
-        if not opened or word is not None:  # the phrase itself is no part of a question
+        if not opened or word is not None:  # the wake word is not part of a question
             frame.audio = bytes(len(frame.audio))

@@ -20,7 +20,7 @@ SLOWEST: Final = 4.5
 
 
 class Ears(SegmentedSTTService):
-    """Each stretch of speech is sent as a WAV when the voice detector says that it is over."""
+    """Sends each segment of speech as a WAV when the voice detector reports its end."""
 
     def __init__(self, http: httpx2.AsyncClient, url: str, line: Line, stop_secs: float) -> None:
         super().__init__(
@@ -44,14 +44,14 @@ class Ears(SegmentedSTTService):
         if text:
             seconds = time.monotonic() - began
             await self._line.tell(type="heard", text=text, seconds=round(seconds, 3))
-        # Of a cough after the question there are no words; a space says that they are all there.
+        # Noise yields an empty transcript; a space lets the aggregator end the turn.
         yield TranscriptionFrame(text or " ", self._user_id, time_now_iso8601(), Language.EN)
 
     async def push_frame(
         self, frame: Frame, direction: FrameDirection = FrameDirection.DOWNSTREAM
     ) -> None:
-        """Words are the last of a turn only where nobody has spoken since: a slow engine gives
-        those of a first half while the second is being said.
+        """A transcript ends a turn only if nobody has spoken since: a slow engine may return that
+        of the first half while the second half is spoken.
         """
         more = self._user_speaking or not self._segment_queue.empty()
         if more and isinstance(frame, TranscriptionFrame):

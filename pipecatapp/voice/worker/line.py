@@ -1,4 +1,4 @@
-"""The worker's line to the service: what it tells, and how it asks the agent."""
+"""The worker's connection to the service: its messages, and its questions to the agent."""
 
 import asyncio
 import json
@@ -11,15 +11,15 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from pipecatapp.voice.stages import Stages
 
 LOOKS: Final = 20
-"""So many times a second the event loop is looked at."""
+"""Checks of the event loop per second."""
 
 
 class AgentFailed(Exception):
-    """The run gave no answer; the page has been told why."""
+    """The run gave no answer; the page has received the reason."""
 
 
 class Line:
-    """One session. `stages` are those of the turn that is under way, `voice` says the answer."""
+    """One session. `stages` are those of the current turn, `voice` is the voice of the answer."""
 
     def __init__(self, socket: WebSocket, voice: str) -> None:
         self._socket, self.voice = socket, voice
@@ -33,14 +33,14 @@ class Line:
         self.stages.mark(moment, time.monotonic() - earlier)
 
     async def tell(self, **message: Any) -> None:
-        """Say something to the service; nobody hears it after the end of the session."""
+        """Send a message to the service; it is discarded after the end of the session."""
         try:
             await self._socket.send_text(json.dumps(message))
         except (WebSocketDisconnect, RuntimeError):
             return
 
     def answer(self, message: dict[str, Any]) -> None:
-        """Take a piece of an answer; of a turn that was withdrawn nobody wants any."""
+        """Receive a part of an answer; parts of a withdrawn turn are discarded."""
         queue = self._answers.get(message["turn"])
         if queue is not None:
             queue.put_nowait(message)
@@ -50,7 +50,7 @@ class Line:
         await self.tell(type="judged", complete=complete)
 
     async def watch_lag(self) -> None:
-        """Tell each second how late the event loop was at most."""
+        """Report each second the maximum lag of the event loop."""
         while True:
             latest = 0.0
             for _ in range(LOOKS):
@@ -60,7 +60,7 @@ class Line:
             await self.tell(type="lag", seconds=latest)
 
     async def ask(self, text: str) -> AsyncIterator[str]:
-        """The agent's answer as it is written. Raises `AgentFailed`."""
+        """Yield the agent's answer as it is written. Raises `AgentFailed`."""
         self._turn += 1
         turn, queue = self._turn, asyncio.Queue[dict[str, Any]]()
         self._answers[turn] = queue
@@ -83,4 +83,4 @@ class Line:
 
 
 def do_nothing() -> None:
-    """Nobody waits to be woken."""
+    """Do nothing: no task waits."""

@@ -1,4 +1,4 @@
-"""Ports of UDP from a range that a firewall lets through: aiortc itself takes any that is free."""
+"""UDP ports from a range that a firewall permits: aiortc itself uses any free port."""
 
 import asyncio
 import errno
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Loop(asyncio.SelectorEventLoop):
-    """An event loop that gives UDP sockets which ask for no port one of these; of all if empty."""
+    """An event loop that binds UDP sockets without a port to one of these ports; any if empty."""
 
     def __init__(self, ports: Sequence[int] = ()) -> None:
         super().__init__()

@@ -48,7 +48,7 @@ from pipecatapp.voice.worker.waking import WakeWords, Window, wake_words_of
 from pipecatapp.voice.worker.wire import Wire
 
 STOP_SECONDS: Final = 0.2
-"""Silence after which the voice detector says that somebody stopped speaking."""
+"""Seconds of silence after which the voice detector reports the end of speech."""
 
 TURN_SECONDS: Final = 1.2
 """Silence after which a turn is over although the sentence sounds unfinished."""
@@ -58,12 +58,13 @@ ENGINE_SECONDS: Final = 30.0
 
 @functools.cache
 def smart_turn() -> LocalSmartTurnAnalyzerV3:
-    """The model that knows a finished sentence: once for all conversations, for it takes 37 MB."""
+    """Return the model that detects a finished sentence, shared by all conversations: it uses 37
+    MB."""
     return LocalSmartTurnAnalyzerV3()
 
 
 class TurnAnalyzer(BaseSmartTurn):
-    """smart-turn for one conversation, which also tells what it found of each pause."""
+    """smart-turn for one conversation, which also reports its judgement of each pause."""
 
     told: Callable[[bool], Awaitable[None]] | None = None
 
@@ -79,7 +80,7 @@ class TurnAnalyzer(BaseSmartTurn):
 
 @dataclass(frozen=True)
 class Models:
-    """What finds in sound that somebody speaks, that a sentence is finished, and a wake word."""
+    """Models that detect speech, the end of a sentence, and a wake word in audio."""
 
     voice: SileroVADAnalyzer
     turn: TurnAnalyzer
@@ -87,7 +88,7 @@ class Models:
 
     @classmethod
     def load(cls, manners: Manners) -> Self:
-        """It takes a moment, in which the calling thread does nothing else."""
+        """Load the models, which blocks the calling thread for a moment."""
         return cls(
             SileroVADAnalyzer(params=VADParams(stop_secs=STOP_SECONDS)),
             TurnAnalyzer(params=SmartTurnParams(stop_secs=TURN_SECONDS)),
@@ -130,12 +131,12 @@ async def converse(socket: WebSocket, setup: Setup) -> None:
 
 
 def hearing(models: Models, ears: FrameProcessor) -> list[FrameProcessor]:
-    """From sound to turns. The voice detector comes first, and sound passes it only as quickly as
-    it listens: behind the ears it would be late on a busy machine, by more than they remember, and
-    the beginning of a sentence would be lost.
+    """Return the processors from audio to turns. The voice detector is first and limits the rate of
+    the audio: after speech-to-text it could lag on a busy machine by more than the buffer, and the
+    beginning of a sentence would be lost.
     """
     turns = UserTurnStrategies(
-        # Words that come late, from a busy engine, are a turn as well.
+        # A late transcript of a busy engine also ends a turn.
         start=[VADUserTurnStartStrategy(), TranscriptionUserTurnStartStrategy()],
         stop=[TurnAnalyzerUserTurnStopStrategy(turn_analyzer=models.turn)],
     )
@@ -147,7 +148,7 @@ def hearing(models: Models, ears: FrameProcessor) -> list[FrameProcessor]:
 
 
 def engines(setup: Setup) -> httpx2.AsyncClient:
-    """Asks what hears and what speaks."""
+    """Return a client for speech-to-text and text-to-speech."""
     return httpx2.AsyncClient(
         headers={"authorization": f"Bearer {setup.key}"}, timeout=ENGINE_SECONDS, trust_env=False,
         verify=trusting(None if setup.ca_file is None else Path(setup.ca_file)),
@@ -155,7 +156,7 @@ def engines(setup: Setup) -> httpx2.AsyncClient:
 
 
 def working(processors: list[FrameProcessor], setup: Setup, line: Line) -> PipelineWorker:
-    """The pipeline, which says when it listens, and when nobody has spoken for long."""
+    """Build the pipeline, which reports when it listens, and when nobody has spoken for long."""
     worker = PipelineWorker(
         Pipeline(processors),
         params=PipelineParams(

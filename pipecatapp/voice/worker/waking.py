@@ -9,7 +9,7 @@ from pipecatapp.voice.manners import Manners
 
 
 class Window:
-    """How long somebody may go on without the wake word. Always open where there is none."""
+    """The time in which speech is accepted without a wake word; unlimited if there is none."""
 
     def __init__(self, manners: Manners) -> None:
         self.manners = manners
@@ -27,17 +27,17 @@ class Window:
         self._until = time.monotonic() + self.manners.window_seconds
 
     def close(self) -> None:
-        """Nothing is heard until the next wake word."""
+        """Close the window until the next wake word."""
         self._until = 0.0
         self._holders.clear()
 
     def hold(self, who: str) -> None:
-        """Keep it open while this goes on, if it is open."""
+        """Keep the window open, if it is open, until `release` with the same name."""
         if self.opened:
             self._holders.add(who)
 
     def release(self, who: str) -> None:
-        """That has ended; the time begins anew."""
+        """Release a holder; the window starts again."""
         if who in self._holders:
             self._holders.remove(who)
             self.open()
@@ -63,5 +63,5 @@ class WakeWords:
 
 
 def wake_words_of(manners: Manners) -> WakeWords | None:
-    """Loads the models; None where there is no wake word."""
+    """Load the models; None without a wake word."""
     return WakeWords(manners.wake_words) if manners.wake_words else None

@@ -1,1 +1,1 @@
-"""From documents to plans: what may be read where, what is used, and every fault at once."""
+"""The compiler from documents to plans: names, uses, and all errors at once."""

@@ -1,4 +1,4 @@
-"""What the compiler checks of a single node's input, and of the nodes of a scope together."""
+"""Checks of the compiler for the input of a node, and for the nodes of a scope together."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,8 @@ def keys(
 
 
 def literals(given: Json, takes: type[BaseModel], aside: Collection[str]) -> Iterator[Finding]:
-    """What is written out is checked in full; what holds an expression, when its value is there."""
+    """Check literal inputs in full; inputs with an expression are checked when their value is
+    known."""
     unknown = [place for place, _ in expressions(given)]
     try:
         takes.model_validate({name: value for name, value in given.items() if name not in aside})
@@ -141,7 +142,7 @@ def beyond(plan: Plan, workflow: str) -> Iterator[Finding]:
 
 
 def unrepeatable(plan: Plan, node: PlanNode) -> Iterator[Finding]:
-    """What stands in a node that begins anew when it fails, and must not be done twice."""
+    """Yield calls inside a node with `retry` that must not be repeated."""
     for effect, path in sorted(plan.effects_of((node,)).items()):
         if effect not in REPEATABLE and effect != "human":
             told = f"`retry` is unsafe here: {path!r} may have done something already"
@@ -149,8 +150,8 @@ def unrepeatable(plan: Plan, node: PlanNode) -> Iterator[Finding]:
 
 
 def apart(body: Body) -> list[str]:
-    """Nodes of a graph that are connected with nothing that the workflow gives: no fault, but
-    seldom meant.
+    """Return nodes of a graph that are not connected to any output of the workflow: not an error,
+    but rarely intended.
     """
     if body.order != "graph":
         return []

@@ -1,4 +1,4 @@
-"""Compile = validate = dry run: from documents to a plan, or to every fault at once."""
+"""Compile = validate = dry run: from documents to a plan, or to all errors at once."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -122,7 +122,7 @@ class _WorkflowCompiler(Uses):
         )
 
     def _project(self) -> Json | None:
-        """What is known of the project that the document names."""
+        """Return the values of the project that the document names."""
         if (name := self.document.project) is None:
             return None
         if name in self.library.projects:
@@ -132,7 +132,7 @@ class _WorkflowCompiler(Uses):
         return {}
 
     def _check_schedule(self) -> None:
-        """What it is started with by itself must be what it takes."""
+        """Check the inputs of the schedule against the inputs of the workflow."""
         if (schedule := self.document.schedule) is None:
             return
         for name, value in schedule.inputs.items():
@@ -150,7 +150,7 @@ class _WorkflowCompiler(Uses):
     def _scope(
         self, order: str, entries: list[Entry], outer: Visible
     ) -> tuple[tuple[PlanNode, ...], dict[str, Json]]:
-        """The nodes of a scope, and the schema of what each gives."""
+        """Return the nodes of a scope, and the output schema of each."""
         gives = {entry.node.id: self._gives(entry.node) for entry in entries}
         barred = {e.node.id: "a goto has no output" for e in entries if e.node.goto is not None}
         again = back_over(order, [entry.node for entry in entries])
@@ -219,7 +219,8 @@ class _WorkflowCompiler(Uses):
         return made
 
     def _loop(self, entry: Entry, visible: Visible) -> tuple[Visible, list[Read]]:
-        """What can be read inside a node that loops, and what its loop reads around it."""
+        """Return the names that a node can read inside its loop, and the reads of the loop
+        itself."""
         node, path, visit = entry.node, entry.path, self._visit(entry.node)
         if node.each is not None:
             reads = self._read_all((*path, "for"), node.each.each, visible)
@@ -278,7 +279,7 @@ class _WorkflowCompiler(Uses):
         return nodes, {name for name in _all_reads(nodes) if name not in gives}
 
     def _use(self, entry: Entry, visible: Visible) -> dict[str, Any]:
-        """What depends on the thing that a node uses."""
+        """Return the fields of the plan that depend on the tool or workflow of a node."""
         node = entry.node
         if node.use is None:
             kind: Kind = "steps" if node.steps is not None else "graph"
@@ -300,7 +301,7 @@ class _WorkflowCompiler(Uses):
         return looped(self._visit(node)) if loops(node) else self._visit(node)
 
     def _visit(self, node: Node) -> Json:
-        """The schema of what one visit of a node gives; each is made once."""
+        """Return the output schema of one visit of a node; each is created once."""
         if (known := self._visits.get(id(node))) is None:
             known = self._visits[id(node)] = self._visited(node)
         return known
@@ -322,7 +323,7 @@ class _WorkflowCompiler(Uses):
 
 
 def _ways_on(node: Node) -> dict[str, Any]:
-    """What a plan keeps of jumps, and of what follows a failure."""
+    """Return the jump of a node, and its continuation after a failure."""
     error, goto = node.on_error, node.goto
     return {
         "jump": Jump(to=goto, max=node.max, on_max=node.on_max) if goto is not None else None,
@@ -337,7 +338,7 @@ def _ways_on(node: Node) -> dict[str, Any]:
 
 
 def _conditions(node: Node) -> dict[str, bool | str]:
-    """The conditions of `check` by the reason that is told when one is not met."""
+    """Return the conditions of `check`, by the message for each that is not met."""
     if isinstance(node.check, dict):
         return node.check
     return {f"it is not true that {condition}": condition for condition in node.check}

@@ -1,4 +1,4 @@
-"""What documents may name while they are compiled, and where their nodes stand."""
+"""The objects that documents may name during compilation, and the positions of their nodes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -12,7 +12,7 @@ from pipecatapp.workflow.tool import Tool
 
 @dataclass
 class Library:
-    """What documents may name, and what was found of it so far."""
+    """The objects that documents may name, and the results of the compilation so far."""
 
     tools: Mapping[str, Tool]
     prompts: Sequence[Prompt]
@@ -22,19 +22,19 @@ class Library:
     bodies: dict[str, Body] = field(default_factory=dict)
     faults: list[Diagnostic] = field(default_factory=list)
     wanted: list[Workflow] = field(default_factory=list)
-    """The workflow, and behind it those it uses, each once."""
+    """The workflow, then the workflows that it uses, each once."""
     renewed: list[tuple[Workflow, Path, PlanNode]] = field(default_factory=list)
-    """Nodes that begin anew as a whole when they fail, and where that is written."""
+    """Nodes that are repeated as a whole after a failure, with the position of `retry`."""
 
     def want(self, workflow: Workflow) -> None:
-        """A workflow that is to be compiled too."""
+        """Add a workflow to be compiled."""
         if all(workflow.id != other.id for other in self.wanted):
             self.wanted.append(workflow)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A node of a scope; nodes of an `else` list stand behind the node they belong to."""
+    """A node of a scope; nodes of an `else` list follow the node that they belong to."""
 
     path: Path
     node: Node
@@ -42,7 +42,7 @@ class Entry:
 
 
 def flat(path: Path, nodes: Iterable[Node], unless: str | None = None) -> Iterator[Entry]:
-    """The nodes of a scope, those of `else` lists behind the node they belong to."""
+    """Yield the nodes of a scope; nodes of `else` lists follow the node that they belong to."""
     for index, node in enumerate(nodes):
         yield Entry((*path, index), node, unless)
         yield from flat((*path, index, "else"), node.otherwise, node.id)

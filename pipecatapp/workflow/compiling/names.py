@@ -1,4 +1,4 @@
-"""What a node can read: the names at one place of a document, and what stands under each."""
+"""Names that a node can read at a position of a document, with the schema of each."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -19,7 +19,7 @@ class Layered(Mapping[str, T]):
     """Mappings laid over each other, the strongest first, of which nothing is copied."""
 
     def __init__(self, *layers: Mapping[str, T], hidden: Collection[str] = ()) -> None:
-        """`hidden`: names that none of them gives."""
+        """`hidden`: names that no layer provides."""
         self._layers, self._hidden = layers, hidden
 
     def __getitem__(self, name: str) -> T:
@@ -38,7 +38,7 @@ class Layered(Mapping[str, T]):
 
 
 class Later(Mapping[str, str]):
-    """The steps behind the one at `index`, each with why that one cannot read it."""
+    """The steps after the one at `index`, with the reasons why that one cannot read them."""
 
     def __init__(self, places: Mapping[str, int], index: int) -> None:
         self._places, self._index = places, index
@@ -57,20 +57,20 @@ class Later(Mapping[str, str]):
 
 @dataclass(frozen=True)
 class Visible:
-    """Names as they can be read at one place: what each gives, and why some cannot be read."""
+    """The readable names at a position: the schema of each, and reasons for unreadable ones."""
 
     known: Mapping[str, Json]
     barred: Mapping[str, str] = field(default_factory=dict)
     given: frozenset[str] = frozenset({"inputs", "run"})
-    """Those of the names that are no nodes."""
+    """Names that are not nodes."""
 
     def among(self, gives: Mapping[str, Json], barred: Mapping[str, str]) -> "Visible":
-        """Inside a scope whose nodes give this."""
+        """Return the names inside a scope whose nodes have these outputs."""
         known = Layered(gives, self.known)
         return replace(self, known=known, barred=Layered(barred, self.barred))
 
     def again(self, before: Json, **items: Json) -> "Visible":
-        """Where something is visited more than once; `before` is what a visit gives."""
+        """Return the names inside a repeated node; `before` is the output schema of a visit."""
         loop = {
             "type": "object",
             "properties": {
@@ -103,7 +103,7 @@ def schema_of(value: Any) -> Json:
 
 
 def looped(visit: Json) -> Json:
-    """What a loop gives whose visits give `visit`."""
+    """Return the schema of the outputs of a loop whose iterations have the schema `visit`."""
     return {
         "type": "object",
         "properties": {

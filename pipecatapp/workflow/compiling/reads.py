@@ -1,4 +1,4 @@
-"""What one document reads, and whether it is there: names, inputs and kinds of values."""
+"""Checks of the reads of a document: names, inputs and types of values."""
 
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -94,8 +94,8 @@ class Reads:
         return look_up(root, found.only.path[1:] if found.only else (), root), root
 
     def _near(self, name: str, known: Iterable[str]) -> str:
-        """A hint at a name that is there. Comparing with all takes long: who has so many faults
-        has made one many times.
+        """Return a hint at a similar name. Comparing with all names is slow, and a document with
+        many errors usually repeats one of them, so only the first errors get a hint.
         """
         return did_you_mean(name, list(known)) if len(self.library.faults) < HINTS else ""
 

@@ -1,4 +1,4 @@
-"""What a node uses: a tool or another workflow, and whether it is used rightly."""
+"""Checks of the tool or workflow that a node uses."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -82,7 +82,8 @@ class Uses(Reads):
         }
 
     def _check_tools(self, path: Path, tool: Tool, given: Json) -> None:
-        """An agent may be given only tools that exist, and all of a kind: `mcp.*`, if any."""
+        """Check that the tools of an agent exist, and that a pattern such as `mcp.*` matches
+        any."""
         offered = given.get("tools") if tool.name == "agent" else None
         for index, name in enumerate(offered if isinstance(offered, list) else []):
             if not isinstance(name, str) or "{{" in name or name.endswith(ALL_BELOW):
@@ -95,7 +96,7 @@ class Uses(Reads):
             self._check_tool_inputs((*path, "with", "tool_inputs", name), str(name), inputs)
 
     def _check_tool_inputs(self, path: Path, name: str, inputs: Any) -> None:
-        """What a document sets for a tool of its agent must be inputs of that tool."""
+        """Check that the inputs that a document sets for a tool of its agent exist."""
         if name not in self.library.tools:
             mend = did_you_mean(name, self.library.tools)
             self._fault(path, f"there is no tool {name!r}", mend, key=True)
@@ -107,7 +108,7 @@ class Uses(Reads):
                 self._fault((*path, *found.path[1:]), found.message, found.mend, key=found.key)
 
     def _check_secrets(self, path: Path, tool: Tool, given: Json) -> None:
-        """A program may be given only the secrets that the document's project names."""
+        """Check that the document's project names the secrets of a program."""
         asked = given.get("secrets") if tool.effect == "exec" else None
         project = self.library.projects.get(self.document.project or "")
         named = project.values.get("secrets", {}) if project else {}
@@ -119,8 +120,8 @@ class Uses(Reads):
                 self._fault((*path, "with", "secrets", variable), told, mend)
 
     def _offers(self, tool: Tool, given: Json) -> list[Effect]:
-        """The effects of the tools that an agent is given, as far as they are written out, and
-        those that the steps of a plan may have.
+        """Return the effects of the literal tools of an agent, and those that the steps of a plan
+        may have.
         """
         if tool.name == PLAN_RUN:
             allowed = given.get("allow")
@@ -130,7 +131,7 @@ class Uses(Reads):
         return sorted({self.library.tools[n].effect for n in names if n in self.library.tools})
 
     def _system(self, path: Path, tags: list[str]) -> str:
-        """The prompts all of whose tags are asked for, joined."""
+        """Return the prompts whose tags are all requested, joined."""
         known = {tag for prompt in self.library.prompts for tag in prompt.tags}
         for index, tag in enumerate(tags):
             if tag not in known:
@@ -154,5 +155,5 @@ class Uses(Reads):
 
 
 def retries(retry: Retry | None) -> dict[str, Any]:
-    """What a plan keeps of `retry`."""
+    """Return the fields of the plan for `retry`."""
     return {"retries": retry.times, "wait": retry.wait or 0.0} if retry else {}

@@ -1,4 +1,4 @@
-"""What keeps nothing from running, and is seldom meant."""
+"""Warnings: the workflow can run, but probably not as intended."""
 
 from pipecatapp.workflow.compiling.checks import apart
 from pipecatapp.workflow.document import Diagnostic, Workflow
@@ -6,7 +6,7 @@ from pipecatapp.workflow.plan import Plan
 
 
 def warnings_of(workflow: Workflow, plan: Plan) -> list[Diagnostic]:
-    """What stands aside in a graph, where it stands."""
+    """Return a warning for each node of a graph that has no connection."""
     places = {node.id: index for index, node in enumerate(workflow.document.graph or ())}
     mend = "Read it, name it in `needs`, or remove it"
     return [

@@ -1,4 +1,4 @@
-"""What is wrong in a document, said so that a person or a model can mend it."""
+"""Errors of a document, with enough detail for a person or a model to correct them."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 @dataclass(frozen=True, order=True)
 class Diagnostic:
-    """One fault. Line and column count from 1; `text` is what stands there."""
+    """One error. Line and column count from 1; `text` is the text at this position."""
 
     file: str
     line: int
@@ -22,14 +22,14 @@ class Diagnostic:
 
     @property
     def shown(self) -> str:
-        """For people: below the line what stands at its place."""
+        """The message for people, followed by the text at its position."""
         return f"{self}\n    {self.text}" if self.text else str(self)
 
 
 class InvalidDocument(Exception):
     """A document is not a workflow that can run.
 
-    `diagnostics` says where, why and how to mend it, all at once.
+    `diagnostics` contains all errors, each with position, reason and correction.
     """
 
     def __init__(self, diagnostics: Sequence[Diagnostic]) -> None:

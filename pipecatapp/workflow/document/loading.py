@@ -31,7 +31,7 @@ from pipecatapp.workflow.tool import Json
 
 @dataclass(frozen=True)
 class Prompt:
-    """A text that comes in as system text wherever all its tags are asked for."""
+    """A system text for nodes that request all of its tags."""
 
     id: str
     tags: frozenset[str]
@@ -40,7 +40,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Project:
-    """What workflows of one project know of it: `values` by name, and who plays its model roles."""
+    """A project for its workflows: `values` by name, and the models bound to its model roles."""
 
     id: str
     values: Json
@@ -49,7 +49,7 @@ class Project:
 
 @dataclass(frozen=True)
 class Workflow:
-    """A document that has the form of a workflow; `compile_workflow` says whether it can run."""
+    """A document in the form of a workflow; `compile_workflow` checks whether it can run."""
 
     document: WorkflowDocument
     source: Source
@@ -109,7 +109,7 @@ Fault = tuple[Path, str, str, bool]
 
 
 def _form(document: Mapping[str, Any]) -> Iterator[Fault]:
-    """What the models cannot say: which keys go together, and that names are unique."""
+    """Check rules that the models cannot express: which keys go together, and unique names."""
     yield from _choice((), document, ("steps", "graph"))
     for name in _mapping(document.get("inputs")):
         if name in RESERVED:
@@ -146,7 +146,7 @@ _OF_WHAT_RUNS = (*_OF_TOOLS, *_OF_LOOPS, "check", "timeout", "retry", "on_error"
 
 
 def _misplaced(path: Path, node: Mapping[str, Any]) -> Iterator[Fault]:
-    """Modifiers that stand where they mean nothing."""
+    """Yield modifiers at positions where they have no effect."""
     if "goto" in node:
         yield from _refused(path, node, _OF_WHAT_RUNS, "`{}` does not belong to a `goto`", "")
     elif "use" not in node:
@@ -194,7 +194,7 @@ def _refused(
 
 
 def _nodes(at: Path, holder: Mapping[str, Any]) -> Iterator[tuple[Path, Mapping[str, Any]]]:
-    """The nodes of one scope, those of `else` lists behind the node they belong to."""
+    """Yield the nodes of one scope; nodes of `else` lists follow the node that they belong to."""
     for key in ("steps", "graph"):
         for index, node in enumerate(_list(holder.get(key))):
             yield from _with_else((*at, key, index), node)

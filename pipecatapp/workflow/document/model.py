@@ -1,4 +1,4 @@
-"""What may stand in a workflow document. These models are the reference of its keys."""
+"""Models of a workflow document. They are the reference of its keys."""
 
 import re
 from datetime import UTC, datetime
@@ -33,7 +33,7 @@ _DURATION = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?(?:(\d+
 
 
 def seconds_of(value: Any) -> Any:
-    """`1h30m` as seconds; what is no text stays as it is. Raises `ValueError`."""
+    """Convert `1h30m` to seconds; a value that is not a text is unchanged. Raises `ValueError`."""
     if isinstance(value, str):
         found = _DURATION.fullmatch(value.replace(" ", ""))
         if not value.strip() or found is None:

@@ -16,7 +16,7 @@ from pipecatapp.workflow.tool import Json, complaints
 
 
 class ShapeError(ValueError):
-    """A type is written wrongly, or a value does not have it; the message says which part."""
+    """A type is not valid, or a value does not match it; the message names the part."""
 
 
 class Message(BaseModel):
@@ -57,7 +57,7 @@ SHORTHAND: Mapping[str, str] = {
     "one of low, high": "one of these texts",
     "{title: text, pages: integer?}": "an object with these keys",
 }
-"""What can be written, and what it stands for."""
+"""Notations of types, with their meaning."""
 
 
 class Shape:
@@ -81,12 +81,12 @@ class Shape:
 
 
 def shape(shorthand: Any) -> Shape:
-    """The type a short-hand stands for; raises `ShapeError`."""
+    """Return the type of a short-hand notation; raises `ShapeError`."""
     return _shape(canonical(shorthand), _Given(shorthand))
 
 
 class _Given:
-    """Carries a short-hand past the cache, which knows it by its text."""
+    """Carries a short-hand past the cache, whose key is its text."""
 
     def __init__(self, shorthand: Any) -> None:
         self.shorthand = shorthand
@@ -144,7 +144,7 @@ def _word(word: str) -> Any:
 
 
 def kinds(schema: Json, root: Json | None = None) -> frozenset[str] | None:
-    """The JSON types a schema allows; None when it does not say."""
+    """Return the JSON types that a schema permits; None if it does not restrict them."""
     schema = _resolved(schema, root or schema)
     if choices := schema.get("anyOf") or schema.get("oneOf"):
         found = [kinds(choice, root or schema) for choice in choices]
@@ -158,7 +158,7 @@ def kinds(schema: Json, root: Json | None = None) -> frozenset[str] | None:
 
 
 def fits(given: Json, wanted: Json, *, given_root: Json, wanted_root: Json) -> bool:
-    """Whether a value of one schema can be one of the other, as far as their kinds tell."""
+    """Return whether a value of one schema can match the other, as far as their types show."""
     left, right = kinds(given, given_root), kinds(wanted, wanted_root)
     if left is None or right is None:
         return True

@@ -26,7 +26,7 @@ _CONFUSED = {"on", "off", "yes", "no"}
 
 @dataclass
 class Source:
-    """Where everything in a document stands."""
+    """The positions of all parts of a document."""
 
     file: str
     lines: list[str]
@@ -75,8 +75,8 @@ def read_yaml(text: str, *, file: str) -> tuple[Any, Source]:
 
 
 def _unreadable(text: str, source: Source) -> Diagnostic | None:
-    """What keeps a text from being read at all: its size, its depth (which the scanner takes
-    quadratic time for), or a directive that would change how it is read.
+    """Return the reason why a text cannot be parsed: its size, its nesting (for which the scanner
+    takes quadratic time), or a directive that would change the syntax.
     """
     if len(text) > LARGEST:
         return source.at(0, 0, f"the document is longer than {LARGEST} characters")

@@ -11,9 +11,9 @@ from pipecatapp.workflow.document.diagnostic import did_you_mean
 from pipecatapp.workflow.ledger.values import read_json
 
 BUDGET = 1_000_000
-"""Units one evaluation may use; a unit is about 64 characters or one item looked at.
+"""Units that one evaluation may use; a unit is about 64 characters or one item.
 
-Far below a second.
+This takes far less than a second.
 """
 LONGEST_TEXT = 1_000_000
 LONGEST_LIST = 100_000
@@ -21,21 +21,21 @@ WIDEST_NUMBER = 256
 
 
 class ExpressionError(ValueError):
-    """An expression is not allowed or has no value.
+    """An expression is not permitted or has no value.
 
-    Correct the string that the message stands for.
+    Correct the text that the message shows.
     """
 
 
 @dataclass(frozen=True)
 class Missing:
-    """What a look-up gives that finds nothing; only `default` and `first` take it."""
+    """The result of a look-up without a value; only `default` and `first` accept it."""
 
     reason: str
 
 
 class Meter:
-    """What one evaluation may still use."""
+    """The remaining budget of one evaluation."""
 
     def __init__(self) -> None:
         self._left = BUDGET
@@ -47,7 +47,7 @@ class Meter:
             raise ExpressionError("the expression does too much work")
 
     def weigh(self, *values: Any) -> None:
-        """Use as much as it costs to look at all of these."""
+        """Use the units that reading these values costs."""
         for value in values:
             self.spend(1 + len(value) // 64 if isinstance(value, str) else 1)
             if isinstance(value, dict):

@@ -1,8 +1,9 @@
-"""Expressions: the grammar of Jinja2, evaluated by us.
+"""Expressions: the grammar of Jinja2, evaluated by the engine.
 
-Jinja2 only parses. Its tree is turned into closures over plain JSON values: look-up of items, never
-of attributes; no calls but `first(…)`; the filters and tests of `filters.py`. So there is no
-sandbox to escape from. Everything is metered: no expression runs for long or grows a large value.
+Jinja2 only parses. Its syntax tree is compiled to closures over plain JSON values: look-up of
+items, never of attributes; no calls except `first(…)`; the filters and tests of `filters.py`. So
+there is no sandbox to escape from. Evaluation is metered: no expression runs for long or creates a
+large value.
 """
 
 import operator
@@ -29,10 +30,10 @@ LONGEST = 20_000
 """Characters of one string with expressions."""
 
 BEFORE = "prev"
-"""What the visit before gave: null where that gave nothing, for there may have been none."""
+"""The outputs of the previous iteration: null if it had none, or in the first iteration."""
 
 NULL = "null"
-"""Nothing, as JSON and YAML write it; Jinja2 itself only knows `none`."""
+"""No value, as in JSON and YAML; Jinja2 itself only knows `none`."""
 
 _PARSER = Environment(autoescape=False)
 
@@ -56,8 +57,8 @@ class Read:
 class Expression:
     """One string of a document, compiled.
 
-    `native`: it is exactly one `{{…}}` and keeps the type of its value; others give text.
-    `only` is what it reads when it is nothing but a look-up.
+    `native`: it is exactly one `{{…}}` and keeps the type of its value; others give text. `only` is
+    the read value if it is nothing but a look-up.
     """
 
     source: str
@@ -102,9 +103,9 @@ def expression(source: str) -> Expression:
 
 
 def render(value: Any, names: Names) -> Any:
-    """A value of a document with every expression in it evaluated, once.
+    """Evaluate every expression in a value of a document, once.
 
-    What comes out is data, whatever it says.
+    The result is data and is not evaluated again.
     """
     if isinstance(value, dict):
         return {key: render(inner, names) for key, inner in value.items()}
@@ -114,7 +115,7 @@ def render(value: Any, names: Names) -> Any:
 
 
 def expressions(value: Any, at: Where = ()) -> Iterator[tuple[Where, str]]:
-    """Every string with something to evaluate, and where it stands."""
+    """Yield every string with expressions, and its position."""
     if isinstance(value, dict):
         for key, inner in value.items():
             yield from expressions(inner, (*at, key))
@@ -319,7 +320,7 @@ def _call(node: Any, reads: list[Read]) -> Evaluate:
 
 
 def _filter(node: Any, reads: list[Read]) -> Evaluate:
-    """A filter or test on a value; `default` takes one that is missing."""
+    """Compile a filter or test on a value; `default` accepts a missing value."""
     known = TESTS if isinstance(node, ast.Test) else FILTERS
     function = bind(type(node).__name__.lower(), known, node)
     soft = isinstance(node, ast.Filter) and node.name == "default"

@@ -1,7 +1,7 @@
-"""Layers: sparse opinions on a workflow, and the workflow that comes of them all.
+"""Layers: sparse overrides of a workflow, and their composition.
 
-Strength, the strongest first: layers (the last one named first), the document's own opinions, the
-variants that are selected, what the document states, what it extends. Nothing edits a weaker one.
+Priority, the highest first: layers (the last one first), the document's own overrides, the selected
+variants, the fields of the document, its base. Nothing edits a document with lower priority.
 """
 
 from pipecatapp.workflow.layers.composing import Composition, Opinion, compose, flat_text

@@ -14,7 +14,7 @@ from pipecatapp.workflow.layers.places import Composed, Fields, NoSuchNode, plac
 from pipecatapp.workflow.layers.written import OPINIONS, Add, Layer, Opinions, Written, opinions_of
 
 OWN = ("extends", "select", "variants", *OPINIONS)
-"""Keys that say how to compose, and are gone when it is done."""
+"""Keys that define the composition, and are not in its result."""
 MERGED = ("inputs", "outputs", "defaults", "limits")
 """Fields of a document that keep what the extended one has, key by key."""
 DEEPEST = 20
@@ -22,8 +22,8 @@ DEEPEST = 20
 
 @dataclass(frozen=True)
 class Opinion:
-    """What one document says of a field: `place` is where, `what` is set, append, add, disable, or
-    `written` where it simply stands.
+    """The override of a field by one document: `place` is its position, `what` is set, append, add,
+    disable, or `written` for a field of the document itself.
     """
 
     path: str
@@ -35,7 +35,7 @@ class Opinion:
 
 @dataclass
 class Composition:
-    """A composed workflow: where each part of it comes from, and who said what."""
+    """A composed workflow, with the origin of each part and all overrides."""
 
     source: Composed
     opinions: list[Opinion] = field(default_factory=list)
@@ -43,11 +43,11 @@ class Composition:
 
     @property
     def value(self) -> dict[str, Any]:
-        """The workflow, as a document without layers would say it."""
+        """The workflow as a document without layers."""
         return self.source.root
 
     def explain(self, path: str) -> list[Opinion]:
-        """Everything said of a field or of what it lies in, the winner first."""
+        """Return all values set for a field or for an object that contains it, the winner first."""
         return [opinion for opinion in reversed(self.opinions) if _about(opinion.path, path)]
 
 
@@ -139,7 +139,7 @@ class _Composing:
             yield choices[choice] or {}, ("variants", axis, str(choice))
 
     def _state(self, found: Composition, value: Mapping[str, Any], source: Source) -> None:
-        """Lay what simply stands in a document over what there is."""
+        """Apply the fields of a document to the composition."""
         root = found.source.root
         for key, said in value.items():
             if key in OWN:
@@ -236,7 +236,7 @@ def _node_fields(outer: str, nodes: Sequence[Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _about(said: str, asked: str) -> bool:
-    """Whether an opinion is about a field: about it, about what it lies in, or about a part."""
+    """Return whether an override concerns a field: the field itself, an outer object, or a part."""
     return said == asked or any(
         one.startswith((f"{other}.", f"{other}/")) for one, other in ((said, asked), (asked, said))
     )

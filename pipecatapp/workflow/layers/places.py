@@ -9,7 +9,7 @@ from pipecatapp.workflow.layers.written import Add
 
 
 class NoSuchNode(LookupError):
-    """An opinion about nothing; `mend` says what was probably meant."""
+    """An override of a node that does not exist, with a hint at the intended name."""
 
     def __init__(self, message: str, mend: str = "") -> None:
         self.mend = mend
@@ -17,7 +17,7 @@ class NoSuchNode(LookupError):
 
 
 class Composed(Source):
-    """Where everything in a composed document stands: in the file that said it last."""
+    """The positions of all parts of a composed document: in the file that set them last."""
 
     def __init__(self, main: Source) -> None:
         super().__init__(main.file, main.lines, main.keys, main.values)
@@ -29,7 +29,7 @@ class Composed(Source):
         """Everything that was ever part of it, so that no two parts have one identity."""
 
     def taken(self, value: Any, source: Source, at: Path) -> Any:
-        """A copy of a value, which knows where it was written."""
+        """Return a copy of a value with its position."""
         if isinstance(value, dict):
             value = {key: self.taken(inner, source, (*at, key)) for key, inner in value.items()}
         elif isinstance(value, list):
@@ -127,7 +127,7 @@ class Fields:
         return self._node(head)[1] if head else self._source.root, names
 
     def _node(self, path: str) -> tuple[list[Any], dict[str, Any]]:
-        """A node by its path, and the list it stands in; raises `NoSuchNode`."""
+        """Return a node by its path, and the list that contains it; raises `NoSuchNode`."""
         nodes: list[Any] = []
         holder = self._source.root
         for name in path.split("/"):
@@ -139,7 +139,7 @@ class Fields:
 
 
 def _nodes(holder: dict[str, Any]) -> Iterator[tuple[list[Any], dict[str, Any]]]:
-    """The nodes of one scope, each with the list it stands in, those of `else` lists too."""
+    """Yield the nodes of one scope, including `else` lists, each with the list that contains it."""
     for key in ("steps", "graph"):
         yield from _listed(holder.get(key))
 

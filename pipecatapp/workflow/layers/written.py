@@ -49,7 +49,7 @@ class LayerDocument(Opinions):
 
 @dataclass(frozen=True)
 class Written:
-    """A workflow as it stands in its file, with where everything stands."""
+    """A workflow as parsed from its file, with the positions of its parts."""
 
     value: Mapping[str, Any]
     source: Source
@@ -81,7 +81,7 @@ def read_layer(text: str, *, file: str) -> Layer:
 
 
 def opinions_of(value: Any, source: Source, at: tuple[str, ...]) -> Opinions:
-    """The opinions that stand at a place; raises `InvalidDocument`."""
+    """Parse the overrides at a position; raises `InvalidDocument`."""
     try:
         return Opinions.model_validate(value)
     except ValidationError as error:
@@ -91,7 +91,7 @@ def opinions_of(value: Any, source: Source, at: tuple[str, ...]) -> Opinions:
 def faults_of(
     error: ValidationError, source: Source, at: tuple[str, ...], model: type[BaseModel]
 ) -> list[Diagnostic]:
-    """What pydantic found, at its place, in words for the author."""
+    """Convert pydantic's errors to diagnostics with a position and a message for the author."""
     faults = []
     for fault in error.errors(include_url=False):
         path = (*at, *fault["loc"])

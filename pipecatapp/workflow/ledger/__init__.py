@@ -1,4 +1,4 @@
-"""The run ledger: one SQLite file that knows everything that has happened."""
+"""The run ledger: one SQLite file with all runs and their events."""
 
 from pipecatapp.workflow.ledger.errors import (
     DiskFull,

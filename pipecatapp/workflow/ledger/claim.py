@@ -1,4 +1,4 @@
-"""A claim on the ledger that nobody here can look at, and how long to wait for its end."""
+"""A lease whose holder cannot be checked from here, and the wait for its expiry."""
 
 import asyncio
 import sqlite3
@@ -14,15 +14,15 @@ from pipecatapp.workflow.ledger.lease import STALE, lives, place
 log = structlog.get_logger()
 
 LOOK: Final = 0.25
-"""Seconds between two looks at the heartbeat."""
+"""Seconds between two checks of the heartbeat."""
 
 
 async def outwait(ledger: Path) -> None:
-    """Return when it can be said whether who holds the ledger lives, after `STALE` at the latest.
+    """Return when it is known whether the holder of the ledger is alive, after at most `STALE`.
 
-    A container that was killed, and a machine that lost its power, leave a claim behind that the
-    next one cannot look at. Were that one to end because of it, whoever keeps it would soon cease
-    to start it. A holder that lives shows it by its next heartbeat, and is not waited for.
+    A killed container, or a machine that lost power, leaves a claim that the next process cannot
+    check. If the next process ended because of it, its supervisor would soon stop restarting it. A
+    live holder is recognised by its next heartbeat, and is not waited for.
     """
     ends, first = time.monotonic() + STALE, _unseen(ledger)
     if first is not None:
@@ -41,5 +41,5 @@ def _unseen(ledger: Path) -> sqlite3.Row | None:
             connection.row_factory = sqlite3.Row
             holder: sqlite3.Row | None = connection.execute("SELECT * FROM lease").fetchone()
     except sqlite3.Error:
-        return None  # There is none yet, or none of ours; who opens it says so.
+        return None  # no ledger, or not a ledger of Hearth: opening it reports that
     return None if holder is None or holder["place"] == place() or not lives(holder) else holder

@@ -1,4 +1,4 @@
-"""What can be wrong with a ledger."""
+"""Errors of a ledger."""
 
 from pathlib import Path
 
@@ -16,13 +16,13 @@ class LedgerBusy(LedgerError):
 
 
 class NotImported(LedgerError):
-    """The lines are no exported runs, or a run of them is here already. Nothing was imported."""
+    """The lines are not exported runs, or one of the runs exists already. Nothing was imported."""
 
 
 class LedgerFailed(LedgerError):
     """The ledger could not be read or written.
 
-    Make room or mend the file; unfinished runs resume at the next start.
+    Free disk space or repair the file; unfinished runs resume at the next start.
     """
 
 

@@ -1,4 +1,4 @@
-"""What comes to a run from outside: answers and notes."""
+"""Messages to a run from outside: answers and notes."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _INSERT = "INSERT INTO inbox (id, run, path, at, kind, body) VALUES (?, ?, ?, ?,
 
 @dataclass(frozen=True)
 class Answered:
-    """An answer that has come, and of whom."""
+    """An answer and its author."""
 
     value: Any
     by: str
@@ -40,7 +40,7 @@ class Added:
 
 
 def preset(id: str, run: str, name: str, value: Any) -> Statement:
-    """Keeps an answer that came with the start of a run."""
+    """Return the statement that stores an answer from the start of a run."""
     return _INSERT, (id, run, name, now(), "preset", json.dumps(value))
 
 
@@ -75,12 +75,12 @@ def added(reader: Reader, run: str) -> list[Added]:
 
 
 def presets(reader: Reader, run: str) -> Mapping[str, Any]:
-    """The answers that came with the start, by path or id of a node."""
+    """Return the answers from the start of a run, by path or id of a node."""
     return {row["path"]: read_json(row["body"]) for row in _rows(reader, run, "preset")}
 
 
 def answers(reader: Reader, run: str) -> Mapping[str, Answered]:
-    """The answers that came later, by path."""
+    """Return the later answers, by path."""
     return {
         row["path"]: Answered(**read_json(row["body"]), at=row["at"])
         for row in _rows(reader, run, "answer")

@@ -1,6 +1,6 @@
-"""What one run writes.
+"""The entries that one run writes.
 
-Each method is one entry: the event and the state it leads to, in one transaction.
+Each method writes one entry: the event and the resulting state, in one transaction.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _NODE_ENDS: Mapping[str, EventType] = {
 
 
 TITLE = 80
-"""Characters of the request that stand for a run or a conversation in a list."""
+"""Maximum characters of the request that are the title of a run or a conversation in a list."""
 
 
 class Submit(Protocol):
@@ -50,7 +50,7 @@ class Submit(Protocol):
 
 @dataclass(frozen=True)
 class Fork:
-    """Where a run comes from: another one, and the node from which all is done anew."""
+    """The origin of a fork: its run, and the node from which everything is repeated."""
 
     origin: str
     family: str
@@ -67,7 +67,8 @@ class Begun:
     version: int | None = None
     effect: str | None = None
     attempt: int = 1
-    """0 for a jump, a merge, a note and a step that cannot begin: `limits.nodes` counts none."""
+    """0 for a jump, a merge, a note and a step that cannot start: `limits.nodes` does not count
+    them."""
     key: str | None = None
     why: str = ""
     """Why it runs though an earlier run had it."""
@@ -123,12 +124,12 @@ class Journal:
         fork: Fork | None = None,
         instead_of: str | None = None,
     ) -> "asyncio.Future[Event | None]":
-        """The run exists, once the future is done; `beside` is written with it.
+        """Write the start of the run; it exists once the future is done. `beside`: statements for
+        the same transaction.
 
-        In a conversation it is the turn after the one that is shown last, or another version of the
-        turn `instead_of`, and is shown from now on. A fork is a version of the turn that it is
-        forked from, and is shown if no turn comes after that.
-        The future fails with `DiskFull` where there is no room for it.
+        In a conversation it is the turn after the last shown one, or another version of the turn
+        `instead_of`, and is shown from now on. A fork is a version of the turn of its origin, and
+        is shown if no turn follows that one. The future fails with `DiskFull` without space for it.
         """
         plan_column, statements = pack(plan, inline=0)
         inputs_column, more = pack(dict(inputs))
@@ -158,7 +159,7 @@ class Journal:
         return self._add(statements, Draft("run.started", data=data), pauses=False)
 
     def resume(self) -> "asyncio.Future[Event | None]":
-        """The run goes on in this process, once the future is done."""
+        """Record that the run continues in this process, once the future is done."""
         return self._add([], Draft("run.resumed"))
 
     def end(
@@ -170,9 +171,9 @@ class Journal:
         broken: bool = False,
         text: str = "",
     ) -> None:
-        """End the run. `broken`: an entry was lost, so steps may stand open; they end here.
+        """End the run. `broken`: an entry was lost, so open steps are ended here.
 
-        `text` is what a run that is not done had streamed until then.
+        `text` is the text that an incomplete run had streamed.
         """
         column, statements = (None, []) if outputs is None else pack(dict(outputs))
         reason = None if error is None else clean(error)
@@ -316,7 +317,7 @@ class Journal:
 
 
 def _by(what: Ended) -> dict[str, object]:
-    """Who answered, of what was a question."""
+    """Return the person that answered, if the step was a question."""
     return {"by": what.facts["by"]} if what.facts and "by" in what.facts else {}
 
 

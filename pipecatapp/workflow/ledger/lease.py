@@ -1,4 +1,4 @@
-"""Who may execute runs in a ledger: one process, named in a row that it keeps fresh."""
+"""The lease of a ledger: one process may execute runs, named in a row with a heartbeat."""
 
 import os
 import secrets
@@ -12,7 +12,7 @@ from pipecatapp.workflow.ledger.clock import now
 from pipecatapp.workflow.ledger.errors import LedgerBusy, LedgerFailed
 
 STALE = 30.0
-"""Seconds without a heartbeat after which a process that cannot be looked at counts as dead."""
+"""Seconds without a heartbeat after which a process that cannot be checked counts as dead."""
 
 
 FRESH = 1.0
@@ -88,8 +88,8 @@ def lives(holder: sqlite3.Row) -> bool:
 
 
 def _copied(holder: sqlite3.Row, path: Path) -> bool:
-    """Whether the claim came with a copy of the file: its process holds the original, which is
-    another file. Only where that process runs are the numbers of files the same ones.
+    """Return whether the lease was copied with the file: its process holds the original file. Inode
+    numbers can be compared only on the machine of that process.
     """
     number = holder["born"].partition(" ")[2]
     return holder["place"] == place() and number not in ("", str(path.stat().st_ino))

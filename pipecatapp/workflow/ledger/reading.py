@@ -1,4 +1,4 @@
-"""Reading a ledger, beside whoever writes it."""
+"""Read a ledger while another process may write it."""
 
 import re
 import sqlite3
@@ -28,11 +28,11 @@ WORD: Final = re.compile(r"[^\W_]+")
 
 
 class RunFilter(TypedDict, total=False):
-    """Which runs are wanted; a field that is None or missing is not compared.
+    """The filter of a list of runs; a field that is None or missing is not compared.
 
-    `text`: words that each run has, or words that begin with them, in its request, inputs, outputs,
+    `text`: words that each run contains, or prefixes of them, in its request, inputs, outputs,
     error, workflow or id. `owner` is the name of a key. `since` and `until` (excluded) limit the
-    start of the run: ISO 8601, UTC, milliseconds, as the ledger has times.
+    start of the run: ISO 8601, UTC, milliseconds, like times in the ledger.
     """
 
     text: str | None
@@ -59,7 +59,7 @@ _COMPARED: Final = {
 
 @dataclass(frozen=True)
 class RunRow:
-    """One run as it lies in the ledger. Large values are fetched by `Reader.value`."""
+    """The row of one run. Large values are loaded by `Reader.value`."""
 
     id: str
     workflow: str
@@ -126,7 +126,7 @@ class RunValues:
 
 @dataclass(frozen=True)
 class Spent:
-    """What a run has used so far, restarts included."""
+    """Usage of a run so far, including before restarts."""
 
     nodes: int = 0
     tokens: int = 0
@@ -188,7 +188,7 @@ class Reader:
         return own
 
     def value(self, column: str | None) -> Any:
-        """A value, wherever it lies."""
+        """Return a value, from the column or from its blob."""
         return unpack(column, self._blob)
 
     def _blob(self, name: str) -> bytes:
@@ -234,13 +234,13 @@ class Reader:
         return RunValues(found["workflow"], found["caller"], found["owner"])
 
     def unfinished(self) -> list[str]:
-        """Runs that have begun and not ended, oldest first."""
+        """Return runs that have started and not ended, oldest first."""
         return [
             row["id"] for row in self.rows("SELECT id FROM run WHERE ended IS NULL ORDER BY id")
         ]
 
     def newest(self) -> str:
-        """The last name that was given to a run or a note."""
+        """Return the last id that was given to a run or a note."""
         sql = "SELECT ifnull(max(id), '') AS id FROM (SELECT id FROM run UNION SELECT id FROM note)"
         return str(self.rows(sql)[0]["id"])
 

@@ -15,7 +15,7 @@ APPLICATION_ID = 0x48525448
 Migration = Sequence[str]
 
 _INCREMENTAL = 2
-"""Of `PRAGMA auto_vacuum`: unused pages are given back when they are asked for."""
+"""Mode of `PRAGMA auto_vacuum`: unused pages are freed on request."""
 
 SEARCHED = 1_000_000
 """Bytes of a value up to which its words are searched; a larger one would hold up the writer."""
@@ -110,7 +110,7 @@ _OWNERS: Migration = (
     "ALTER TABLE note ADD COLUMN source TEXT NOT NULL DEFAULT '{}'",
 )
 """`owner` is the name of the key that created the row; empty for the built-in key, which has all
-rows from before this format. `source` is JSON: where a note comes from."""
+rows from before this format. `source` is JSON: the source of a note."""
 
 _PRUNED: Migration = (
     "CREATE INDEX cache_run ON cache (run)",
@@ -124,13 +124,13 @@ _PRUNED: Migration = (
         for column in columns
     ),
 )
-"""What removing a run looks up: its entries in the cache, and who else has one of its blobs."""
+"""Look-ups of the deletion of a run: its cache entries, and other runs with the same blobs."""
 
 
 def _words(column: str) -> str:
-    """SQL for the texts in a JSON column of `NEW`, wherever the value lies; empty for one that is
-    large, or nested deeper than SQLite reads. Pictures and sound are not text, and of a chat only
-    the last message is a run's own: the request.
+    """SQL for the texts in a JSON column of `NEW`, from the column or its blob; empty for a value
+    that is large, or nested deeper than SQLite supports. Images and audio are not text, and of a
+    chat only the last message belongs to the run: the request.
     """
     value = f"""CASE WHEN substr(NEW.{column}, 1, 8) != '@sha256:' THEN NEW.{column} ELSE
         (SELECT CAST(body AS TEXT) FROM blob WHERE sha256 = substr(NEW.{column}, 9)
@@ -169,9 +169,9 @@ _HISTORY: Migration = (
     "INSERT INTO run_fts (rowid, body) SELECT number, '' FROM run_text",
     "UPDATE run SET error = error",
 )
-"""What the list of runs is searched and filtered by: the words of each run, from triggers, and one
-index that holds every field of a filter. `owner` is the name of the key that started the run, as
-in `_OWNERS`."""
+"""Search and filters of the list of runs: the words of each run, maintained by triggers, and one
+index with every field of a filter. `owner` is the name of the key that started the run, as in
+`_OWNERS`."""
 
 _FIXES: Migration = (
     """CREATE TABLE fix (
@@ -219,11 +219,11 @@ _TURNS: Migration = (
         UPDATE conversation SET origin = OLD.previous WHERE origin = OLD.id;
         END""",
 )
-"""The turns of a conversation as a tree: `previous` of a run is the run of the turn before it,
-whose id is smaller; runs with the same `previous` are versions of one turn. `head` is the last turn
-that is shown; NULL for the latest one. `origin` is the turn of another conversation that a branch
-begins after. `pinned` is the time since when a conversation is listed first. `settings` is JSON:
-how its turns are answered."""
+"""The turns of a conversation as a tree: `previous` of a run is the run of the previous turn,
+whose id is smaller; runs with the same `previous` are versions of one turn. `head` is the last
+turn that is shown; NULL for the latest one. `origin` is the turn of another conversation after
+which a branch starts. `pinned` is the time since when a conversation is listed first. `settings`
+is JSON: the settings of its turns."""
 
 MIGRATIONS: Sequence[Migration] = (
     _FIRST, _QUESTIONS, _LIBRARY, _BEHALF, _SPOKEN, _UNUSED, _OWNERS, _PRUNED, _HISTORY, _FIXES,
@@ -236,9 +236,7 @@ Never edit one that was released; append.
 
 
 def connect(path: Path, *, patience: float) -> sqlite3.Connection:
-    """A connection as all of ours are: WAL, every commit on the disk, transactions only where they
-    are said.
-    """
+    """Return a connection with our settings: WAL, synced commits, explicit transactions only."""
     connection = sqlite3.connect(
         path, timeout=patience, isolation_level=None, check_same_thread=False
     )
@@ -271,8 +269,8 @@ def _unusable(path: Path, error: sqlite3.Error) -> LedgerFailed:
 
 
 def prepare(path: Path, *, patience: float, migrations: Sequence[Migration] = MIGRATIONS) -> None:
-    """Make the file at `path` a ledger of the current format: create it, migrate it, or say why
-    not.
+    """Make the file at `path` a ledger of the current format: create it, migrate it, or raise the
+    reason.
     """
     if not path.exists():
         os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o600))
@@ -296,8 +294,8 @@ def prepare(path: Path, *, patience: float, migrations: Sequence[Migration] = MI
 
 
 def _let_shrink(connection: sqlite3.Connection) -> None:
-    """Make the file one that can give its unused pages back. A file that has tables is written
-    out once more for it, which takes as much room as it has itself.
+    """Enable the file to free unused pages. A file with tables is rewritten for this, which needs
+    as much space as the file itself.
     """
     if connection.execute("PRAGMA auto_vacuum").fetchone()[0] != _INCREMENTAL:
         connection.execute(f"PRAGMA auto_vacuum = {_INCREMENTAL}")

@@ -23,11 +23,11 @@ _log = structlog.get_logger()
 
 
 class Ledger:
-    """Opening creates the file or brings it up to date, and serves reading. Writing takes `hold()`.
+    """Opening creates or migrates the file and permits reading. Writing needs `hold()`.
 
     Raises `LedgerTooNew` and `LedgerFailed` on opening, `LedgerBusy` and `LedgerDamaged` on
-    holding. `patience` is how many seconds a write waits for another program that has locked the
-    file.
+    holding. `patience` is the number of seconds for which a write waits for a lock of another
+    program.
     """
 
     def __init__(self, path: Path, *, patience: float = 5.0, heartbeat: float = 10.0) -> None:
@@ -79,7 +79,7 @@ class Ledger:
             raise DiskFull(self.path)
 
     async def let_go(self) -> None:
-        """Write what is under way and give the lease back."""
+        """Write pending entries and release the lease."""
         if self._writer is not None:
             await self._writer.stop()
             self._writer = None
@@ -109,5 +109,5 @@ class Ledger:
         )
 
     def journal(self, run: str) -> Journal:
-        """What the run `run` writes through."""
+        """Return the journal of a run."""
         return Journal(self.submit, run)

@@ -1,4 +1,4 @@
-"""How values lie in a column: JSON, or the name of a blob when they are large."""
+"""Storage of values in a column: JSON, or the name of a blob for large values."""
 
 import hashlib
 import json
@@ -8,7 +8,7 @@ from typing import Any
 Statement = tuple[str, tuple[Any, ...]]
 
 INLINE = 8 * 1024
-"""Characters of JSON up to which a value lies in its row, which is written anew when it changes."""
+"""Maximum characters of JSON stored in the row itself, which is rewritten at each change."""
 
 _BLOB = "@sha256:"
 
@@ -17,17 +17,17 @@ _PLAIN = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
 def canonical(value: object) -> str:
-    """One text for one value: sorted keys, no spaces, ASCII.
+    """Return a unique text for a value: sorted keys, no spaces, ASCII.
 
-    Refuses what JSON cannot say (ValueError).
+    Raises ValueError for values that JSON cannot represent.
     """
     return _CANONICAL.encode(value)
 
 
 def pack(value: object, *, inline: int = INLINE) -> tuple[str, list[Statement]]:
-    """The text for the column, and what to write beside it.
+    """Return the text for the column, and the statements for a blob.
 
-    Objects keep the order of their keys: a value must read the same before and after a restart.
+    Objects keep the order of their keys: a value must be the same before and after a restart.
     """
     text = _PLAIN.encode(value)
     if len(text) <= inline:
@@ -46,8 +46,8 @@ def unpack(text: str | None, blob: Callable[[str], bytes]) -> Any:
 
 
 def read_json(text: str, **how: Any) -> Any:
-    """The value of a JSON text. A half character (a lone surrogate, which ledgers hold that were
-    written before such were refused, and nobody could be sent) becomes a question mark.
+    """Parse a JSON text. Half a character (a lone surrogate, which only old ledgers contain and
+    which cannot be sent) becomes a question mark.
     """
     value = json.loads(text, **how)
     if "\\u" not in text:

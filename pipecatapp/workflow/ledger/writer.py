@@ -24,10 +24,10 @@ from pipecatapp.workflow.ledger.values import Statement, canonical
 _log = structlog.get_logger()
 
 _TROUBLE = (sqlite3.Error, LedgerFailed, ValueError, OverflowError)
-"""What a write can fail with: the disk, the lease, and values that SQLite cannot hold."""
+"""Errors of a write: the disk, the lease, and values that SQLite cannot store."""
 
 BATCH = 500
-"""Writes that share a commit at most."""
+"""Maximum number of writes in one commit."""
 
 AGAIN = 0.5
 """Seconds between two tries to write while the disk is full."""
@@ -56,7 +56,7 @@ class Draft:
 
 @dataclass
 class Write:
-    """What belongs together: it is on the disk as a whole or not at all."""
+    """Changes that are written in one transaction."""
 
     run: str
     statements: Sequence[Statement]
@@ -65,24 +65,24 @@ class Write:
     last: bool = False
     """The end of a run of which a write has failed; it is tried all the same."""
     pauses: bool = True
-    """Whether it is held while the disk is full; the beginning of a run is refused instead."""
+    """Whether it is queued while the disk is full; the start of a run is refused instead."""
     on_written: Callable[[LedgerFailed | None], None] | None = None
-    """Called when it is on the disk, or with why it is not, whoever waits for `done`."""
+    """Called after the commit, or with the error, even if nothing awaits `done`."""
     result: Event | LedgerFailed | None = None
 
 
 class Writer:
-    """Takes writes on the event loop, commits them, tells of each once it is durable.
+    """Accepts writes on the event loop, commits them, and reports each once it is durable.
 
-    A thread commits, so that the loop never waits for a disk that is slow; while the disk is quick
-    and there is little to write, the loop does it itself (see `QUICK`).
+    A thread commits, so that the loop never waits for a slow disk; while the disk is fast and there
+    is little to write, the loop commits itself (see `QUICK`).
 
-    Writes that are submitted without an `await` between them share a transaction, and so do those
-    with which tasks begin that were made meanwhile: the end of a step and the start of the next.
-    After a write of a run has failed, later ones of that run fail too, so what is in the ledger is
-    always a true beginning of what happened. What does not fit on a full disk is held, with all
-    later writes of its run, and tried again until there is room: the run pauses meanwhile.
-    The beginning of a run fails with `DiskFull` instead.
+    Writes that are submitted without an `await` between them share a transaction. So do the first
+    writes of tasks that became ready meanwhile: the end of a step and the start of the next. After
+    a write of a run has failed, later writes of that run fail too, so the ledger always contains a
+    consistent prefix of the run. A write that does not fit on a full disk is queued, with all later
+    writes of its run, and retried until there is space: the run pauses meanwhile. The start of a
+    run fails with `DiskFull` instead.
     """
 
     def __init__(
@@ -106,14 +106,15 @@ class Writer:
         self._queue: SimpleQueue[list[Write] | None] = SimpleQueue()
         self._tick: list[Write] = []
         self._handed, self._quick = 0, 0
-        """Writes that the thread has not told of, and commits in a row that were quick."""
+        """Writes that the thread has not reported yet, and the number of consecutive fast
+        commits."""
         self._turn = threading.Lock()
         self._broken: dict[str, LedgerFailed] = {}
         self._hear: Callable[[Event], None] = lambda _event: None
         self._thread = threading.Thread(target=self._work, name="ledger-writer", daemon=True)
 
     def start(self, hear: Callable[[Event], None]) -> None:
-        """Begin to write; `hear` is called on the loop for each committed event, in order."""
+        """Start writing; `hear` is called on the loop for each committed event, in order."""
         self._hear = hear
         self._thread.start()
 
@@ -141,7 +142,7 @@ class Writer:
         """
         write = Write(run, statements, event, self._loop.create_future(), last, pauses, on_written)
         if not self._tick:
-            # One turn of the loop later, so that tasks begun now say first what they begin with.
+            # One iteration of the loop later, so that writes of tasks that start now are included.
             self._loop.call_soon(self._loop.call_soon, self._flush)
         self._tick.append(write)
         return write.done
@@ -160,7 +161,7 @@ class Writer:
             self._queue.put(batch)
 
     def _committed_here(self, batch: list[Write]) -> bool:
-        """Whether the loop could commit these at once; not while the thread sends a heartbeat."""
+        """Commit on the loop if that is fast; returns False while the thread sends a heartbeat."""
         if not self._turn.acquire(blocking=False):
             return False
         try:
@@ -179,7 +180,8 @@ class Writer:
                 return
 
     def _commit_held_and(self, batch: list[Write]) -> list[Write]:
-        """Commit what was held before and a batch; gives what needs no further try."""
+        """Commit earlier held writes and a batch; returns the writes that need no further
+        attempt."""
         writes, self._held, was_full = self._held + batch, [], self._full
         self._full = False
         self._commit(writes, patience=self._patience)
@@ -216,8 +218,8 @@ class Writer:
         return batch
 
     def _commit(self, batch: list[Write], *, patience: float) -> bool:
-        """Commit what can be; False, with nothing done, when the file is locked and there is no
-        patience.
+        """Commit all that is possible; returns False, without a change, if the file is locked and
+        `patience` is over.
         """
         began = time.monotonic()
         try:

@@ -1,7 +1,7 @@
 """The tool `agent`: a model and tools in turns, until the model answers.
 
-Every model call and every tool call inside is an instance of its own (`reply/turn[1]/llm`,
-`reply/turn[1]/call[0]`), so a resumed agent repeats nothing that has ended.
+Every model call and every tool call inside is a separate instance (`reply/turn[1]/llm`,
+`reply/turn[1]/call[0]`), so a resumed agent does not repeat calls that have ended.
 """
 
 import asyncio
@@ -19,14 +19,14 @@ ALL_BELOW: Final = ".*"
 
 
 class Answer(BaseModel):
-    """What an agent gives."""
+    """The output of an agent."""
 
     text: str
-    """All the model said to the person, as it was streamed: the texts of its turns, a blank line
-    between.
+    """The whole text for the person, as it was streamed: the texts of all turns, separated by blank
+    lines.
     """
     answer: str
-    """What it said in the last turn."""
+    """The text of the last turn."""
     turns: int
     finish_reason: str
     model: str
@@ -103,10 +103,10 @@ class _Voice:
 
 
 def _offered(ctx: Context, tools: Sequence[str], *, lenient: bool) -> dict[str, Tool]:
-    """The tools by the names a model may call them (`time.now` is offered as `time_now`).
+    """Return the tools by their names for the model (`time.now` becomes `time_now`).
 
-    The engine leaves `tools` empty where the model takes none, before the agent's input is kept.
-    After a restart the model has been offered what there was; what is gone now fails when called.
+    The engine empties `tools` if the model supports none, before the agent's input is stored. After
+    a restart the model keeps the earlier tools; a call of a removed tool fails.
     """
     named = [one for name in tools for one in _meant(ctx, name)]
     unknown = [name for name in named if name not in ctx.tools or name == "agent"]
@@ -156,7 +156,7 @@ async def _results(
     tool_inputs: Mapping[str, Json],
     turn: int,
 ) -> list[Json]:
-    """What the calls gave, in their order; at the same time when none of them changes anything."""
+    """Return the results of the calls in order; calls run concurrently if none changes anything."""
     jobs = [
         _result(ctx, offered, call, tool_inputs, f"turn[{turn}]/call[{index}]")
         for index, call in enumerate(calls)
@@ -211,5 +211,5 @@ def _as_text(arguments: Any) -> str:
 
 
 def _stable(value: Any) -> str:
-    """The same text before and after a restart: the ledger gives objects back in another order."""
+    """Return the same text before and after a restart: the ledger may change the order of keys."""
     return json.dumps(value, ensure_ascii=False, sort_keys=True)

@@ -1,4 +1,4 @@
-"""Calls that nodes make: what goes in, and what becomes of what comes out."""
+"""Calls of nodes: preparation of inputs, and processing of outputs."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -23,7 +23,7 @@ from pipecatapp.workflow.trees import FACT, Tree
 
 
 class Calls:
-    """Makes the calls of one run, each beside everything else."""
+    """Makes the calls of one run, concurrently."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Calls:
         self._failures, self._go_on = failures, go_on
 
     def _input(self, node: PlanNode, path: str, names: Any) -> Json:
-        """What a tool is called with; after a restart the same as before."""
+        """Return the input of a tool; after a restart the same as before."""
         if (past := self._past.get(path)) is not None and past.input is not None:
             known: Json = self._instances.reader.value(past.input)
             return known
@@ -50,7 +50,7 @@ class Calls:
         return told(node, given, request, self._instances.remarks)
 
     def awaits_models(self, node: PlanNode) -> bool:
-        """Whether a node of a resumed run calls a model, and none can be asked yet."""
+        """Return whether a node of a resumed run calls a model, and no model is ready yet."""
         calls = node.effect == "llm" and node.cache != "pin"
         return calls and not self._instances.may_ask()
 
@@ -83,7 +83,8 @@ class Calls:
         self._spawn(frame, self._instances.call(tool, place, given, call.finish))
 
     def _found(self, call: "_Call") -> Found | None:
-        """What is known of a call and meets what is asked of it now; a pinned output has to."""
+        """Return a cached result that meets the current conditions, which a pinned output must
+        meet."""
         if call.node.cache == "pin":
             return Found(canonical(call.node.pinned), "", "pinned")
         path = call.place.path
@@ -98,7 +99,8 @@ class Calls:
         return output
 
     async def _in_folder(self, call: "_Call") -> Json:
-        """Call what sees the run's folder, in its turn; what is known of it depends on that."""
+        """Make a call that uses the run's folder, in its turn; its cached result depends on the
+        folder."""
         looked_up = False
         try:
             async with self._instances.trees.turn(call.place.path) as tree:
@@ -137,7 +139,7 @@ class Calls:
         self._spawn(inner, merged())
 
     def _spawn(self, frame: Frame, call: Coroutine[Any, Any, Json]) -> None:
-        """Wait for a call beside everything else; its output ends the frame."""
+        """Await a call in the background; its output ends the frame."""
 
         async def called() -> None:
             output = await call
@@ -160,7 +162,7 @@ class Calls:
     def ask_more(
         self, frame: Frame, home: str, at: str, reason: str, answered: Callable[[int], None]
     ) -> None:
-        """Ask a person whether a loop may go on, as the instance `…/max`."""
+        """Ask a person whether a loop may continue, as the instance `…/max`."""
         path = f"{at}/max"
         past = self._past.get(path)
         if past is not None and past.status == "done":
@@ -186,14 +188,14 @@ class _Call:
         self.place = replace(self.place, key=key)
 
     def finish(self, output: Json) -> Json:
-        """Its output as the node gives it; raises `ToolFailed` when it does not meet `check`."""
+        """Return the output of the node; raises `ToolFailed` if it does not meet `check`."""
         gives = typed_answer(self.node, output) if self.node.returns is not None else output
         if (reason := self.unmet(gives)) is not None:
             raise ToolFailed(reason)
         return gives
 
     def unmet(self, output: Json) -> str | None:
-        """Why an output does not meet what the node asks of it."""
+        """Return the reason why an output does not meet the conditions of the node."""
         try:
             return unmet(self.node, self.names, output)
         except ExpressionError as error:

@@ -30,7 +30,7 @@ class _Ending:
 
 
 class Execution:
-    """Takes a plan from its first node, or from where its ledger stops, to its end."""
+    """Executes a plan from its first node, or from the end of its ledger entries."""
 
     def __init__(self, plan: Plan, inputs: Json, instances: Instances, channel: Channel) -> None:
         self._inputs, self.instances = inputs, instances
@@ -118,7 +118,7 @@ class Execution:
 
 
 class _Wall:
-    """The time a run may execute; it stands still while a question is open."""
+    """The execution time of a run, which is suspended while a question is open."""
 
     def __init__(self, limit: float | None, spent: float, over: Callable[[], None]) -> None:
         self._left = None if limit is None else limit - spent
@@ -132,7 +132,7 @@ class _Wall:
             self._timer = loop.call_later(max(0.0, self._left), self._over)
 
     def stop(self) -> None:
-        """It stands still."""
+        """Suspend the time."""
         if self._timer is not None and self._left is not None:
             self._left = self._timer.when() - asyncio.get_running_loop().time()
             self._timer.cancel()

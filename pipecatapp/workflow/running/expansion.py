@@ -1,7 +1,7 @@
-"""The tool `plan.run`: runs a workflow that was written while its run was going on.
+"""The tool `plan.run`: runs a workflow that was written during its run.
 
-The engine opens it as a scope of its own, with one instance for each of its steps. Its plan is kept
-with the step, so a resumed run goes on with the plan that it began with.
+The engine opens it as a separate scope, with one instance for each of its steps. Its plan is stored
+with the step, so a resumed run continues with the plan with which it started.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -71,13 +71,13 @@ def freeze(given: Json, compiled: Callable[[str], Plan], granted: frozenset[Effe
 
 
 def frozen(step: StepRow | None, value: Callable[[str | None], Any]) -> Json | None:
-    """The input of a plan's step that has begun, as it is kept with the step."""
+    """Return the input of a plan's step that has started, as stored with the step."""
     given: Json | None = value(step.input) if step is not None and step.input else None
     return given
 
 
 def plans_of(steps: Iterable[StepRow], value: Callable[[str | None], Any]) -> dict[str, Plan]:
-    """The plans that a run has begun, by the node that runs them; the last one of each node."""
+    """Return the started plans of a run, by the node that runs them; the last one of each node."""
     found = {}
     for step in steps:
         given = frozen(step, value) if step.tool == PLAN_RUN else None

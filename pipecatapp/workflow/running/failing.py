@@ -1,4 +1,4 @@
-"""What failed, where it stands, and whether a document may answer it."""
+"""Failures with their positions, and whether a document may handle them."""
 
 import traceback
 from collections.abc import Iterator
@@ -12,11 +12,11 @@ _log = structlog.get_logger()
 
 
 CUT_SHORT = "interrupted; its effects until then remain"
-"""What is said of an instance that ended because its run, or what it stood in, did."""
+"""The error of an instance that ended because its run, or its scope, ended."""
 
 
 class RunStopped(Exception):
-    """The run cannot go on; `path` says where. Unlike `ToolFailed` it is never told to a model."""
+    """The run cannot continue; `path` is the position. Unlike `ToolFailed`, models never see it."""
 
     def __init__(self, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
@@ -32,7 +32,7 @@ class TryAgain(Exception):
 
 
 def holds(outer: str, path: str) -> bool:
-    """Whether an instance is another one, or lies in it; the run itself holds everything."""
+    """Return whether an instance is `outer` or is inside it; the run contains everything."""
     return not outer or path == outer or path.startswith((f"{outer}/", f"{outer}["))
 
 
@@ -45,18 +45,18 @@ def reason_of(error: BaseException) -> str:
 
 
 def place_of(error: BaseException, path: str) -> str:
-    """Where an error belongs: the inner instance it names, or the one it came out of."""
+    """Return the position of an error: the inner instance that it names, or its origin."""
     first = next(_leaves(error))
     return first.path if isinstance(first, RunStopped) else path
 
 
 def is_final(error: BaseException) -> bool:
-    """Whether no document may answer this failure: the run cannot or must not go on."""
+    """Return whether no document may handle this failure: the run cannot or must not continue."""
     return isinstance(next(_leaves(error)), RunStopped | LedgerFailed)
 
 
 def log_bug(error: BaseException, path: str) -> None:
-    """Tell who runs this of a tool with a bug; its message may hold private text, so not that."""
+    """Log an exception of a tool without its message, which may contain private text."""
     first = next(_leaves(error))
     if not isinstance(first, ToolFailed | RunStopped | LedgerFailed):
         frames = traceback.format_tb(first.__traceback__)

@@ -1,7 +1,7 @@
-"""Parts of a run that have begun and not ended, one inside the other, and what a failure ends.
+"""Active parts of a run, nested, and the propagation of failures.
 
-A failure goes outwards to the first part that has an answer to it (`on_error`). Everything inside
-that part is ended first; then the run goes on from there. Without such a part the run fails.
+A failure propagates outwards to the first part that handles it (`on_error`). Everything inside that
+part is ended first; then the run continues there. Without such a part the run fails.
 """
 
 import asyncio
@@ -11,10 +11,10 @@ from typing import Any
 from pipecatapp.workflow.running.instance import Instances
 
 GRACE = 10.0
-"""Seconds a tool has to end after it was cancelled."""
+"""Seconds for a tool to end after its cancellation."""
 
 Rescue = Callable[[], None]
-"""What goes on after a failure."""
+"""The continuation after a failure."""
 
 
 def _no_rescue() -> Rescue | None:
@@ -22,7 +22,7 @@ def _no_rescue() -> Rescue | None:
 
 
 class Frame:
-    """A node, or one visit of a loop, that has begun and not ended."""
+    """An active node, or an active iteration of a loop."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class Frame:
         yield self
 
     def after(self, wait: float, begin: Callable[[], None]) -> None:
-        """Begin something later, unless it has ended by then."""
+        """Start something later, unless the frame has ended by then."""
         pause = Frame(self.path, self)
 
         def over() -> None:
@@ -57,7 +57,7 @@ class Frame:
         pause.timer = asyncio.get_running_loop().call_later(wait, over)
 
     def end(self) -> None:
-        """Nothing of it goes on."""
+        """End the frame and everything in it."""
         for frame in self.within():
             frame.over = True
             if frame.timer is not None:
@@ -67,7 +67,7 @@ class Frame:
 
 
 class Failures:
-    """Takes failures to where the document has an answer to them."""
+    """Propagates failures to the parts of the document that handle them."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Failures:
         self._instances, self._tasks, self._lost, self._go_on = instances, tasks, lost, go_on
 
     def fail(self, frame: Frame | None, path: str, reason: str, *, final: bool = False) -> None:
-        """What stands at `path`, in `frame`, has failed. A final failure no document answers."""
+        """Fail the node at `path` in `frame`. No document can handle a final failure."""
         if frame is not None and frame.over:
             return
         catcher, rescue = frame, None

@@ -59,18 +59,18 @@ class Instances:
     known: Known
     trees: Trees
     compiled: Callable[[str], Plan]
-    """Compiles a workflow that was written in the run; raises `InvalidDocument`."""
+    """Compiles a workflow that was written during the run; raises `InvalidDocument`."""
     remarks: list[Remark] = field(default_factory=list)
-    """What people have told the run so far."""
+    """Notes to the run so far."""
     struck: dict[str, str] = field(default_factory=dict)
-    """The person that struck each step of plans off the to-do list, by path."""
+    """The person that removed each planned step from the to-do list, by path."""
     open: dict[str, str] = field(default_factory=dict)
-    """Instances that have begun and not ended: path to node."""
+    """Active instances: path to node."""
     may_ask: Callable[[], bool] = lambda: True
-    """Whether models can be asked: in a resumed run, they may just be starting as well."""
+    """Whether models are available: in a resumed run, they may still be starting."""
     deadlines: dict[str, asyncio.Timeout] = field(default_factory=dict)
     suspended: bool = False
-    """The run goes on in another process: how calls fail that are cut off here says nothing."""
+    """The run continues in another process: failures of calls interrupted here are ignored."""
 
     def __post_init__(self) -> None:
         self._nodes, self._tokens = self.spent.nodes, self.spent.tokens
@@ -147,7 +147,7 @@ class Instances:
         return Begun(place.path, place.node, name, version, tool.effect, attempt, key, why)
 
     def take(self, tool: Tool, place: Place, given: Json, found: Found) -> Json:
-        """Instead of a call: note that its output is known, and give it."""
+        """Record that a cached output replaces a call, and return it."""
         self.count(place.path, nodes=1)
         facts: Json = {"cached": {"run": found.run, "path": found.path}}
         facts |= {FACT: found.fact} if found.fact else {}
@@ -156,7 +156,7 @@ class Instances:
         return output
 
     def _unheard(self, place: Place, turn: str) -> list[str]:
-        """What people have said since this call was last told; a resumed call hears the same."""
+        """Return the notes since the last turn of this call; a resumed call gets the same notes."""
         path = f"{place.path}/{turn}/notes"
         heard = self._heard.setdefault(place.path, self._heard_before(place))
         if (past := self.past.get(path)) is not None and past.status == "done":
@@ -177,7 +177,7 @@ class Instances:
         return given
 
     def _heard_before(self, place: Place) -> int:
-        """How many notes a call was told when it first began."""
+        """Return the number of notes that existed when a call first started."""
         began = self._began.get(place.path, "")
         return sum(remark.at <= began for remark in self.remarks)
 
@@ -229,11 +229,11 @@ class Instances:
             self.begin(self._step(tool, place, 0), given)
 
     def has_begun(self, path: str) -> bool:
-        """Whether an instance has begun, in this process or before."""
+        """Return whether an instance has started, in this process or before."""
         return path in self._began
 
     def ensure_begun(self, path: str) -> None:
-        """A call of effect `human` begins with its question; one that does something else, now."""
+        """Record the start of a `human` call that does not begin with a question."""
         if (begun := self._later.pop(path, None)) is not None and path not in self.open:
             self.begin(*begun)
 
@@ -281,7 +281,8 @@ class Instances:
         return past.attempt + 1
 
     async def _outcome(self, tool: Tool, place: Place, given: Json, attempt: int) -> Json | None:
-        """What a cut off call came to, as a person says; None when it is to be made again."""
+        """Ask a person for the outcome of an interrupted call; None means that it is to be
+        repeated."""
         self.open[place.path] = place.node
         asked = Place(f"{place.path}/outcome[{attempt}]", f"{place.node}/outcome", place.say)
         told = cut_off(tool)
@@ -332,7 +333,7 @@ class Instances:
         facts: Facts | None = None,
         beside: Sequence[Statement] = (),
     ) -> None:
-        """Note its good end; `beside` is written with it."""
+        """Record success; `beside` is written in the same transaction."""
         self._ended(path, "done", _told(facts, output=output), beside)
 
     def failed(self, path: str, reason: str, facts: Facts | None = None) -> None:
@@ -360,7 +361,7 @@ class Instances:
 
 
 class _Recording:
-    """Writes down how a call ended, whatever way it went, and lets the error go on."""
+    """Records the end of a call in every case, and re-raises errors."""
 
     def __init__(
         self, instances: Instances, place: Place, facts: Facts, *, last: bool = True

@@ -1,7 +1,7 @@
-"""What is known already: outputs that need no call, because the same was called before.
+"""Cached outputs: results that need no call, because an equal call was made before.
 
-A key is made of everything that an output follows from. Dirty means that the key is not there, so
-nothing has to be told what a change spoils, and a change that gives the same output ends there.
+A key contains everything that determines an output. A step is stale if its key is missing, so
+nothing needs invalidation. If a changed step gives the same output, later steps stay cached.
 """
 
 import hashlib
@@ -17,7 +17,8 @@ from pipecatapp.workflow.tool import EFFECTS, Effect, InputRefused, Json, Tool, 
 from pipecatapp.workflow.trees import state_in
 
 CACHED: frozenset[str] = frozenset({"pure", "llm"})
-"""Effects whose outputs other runs may use; a fork takes over what its origin did of any effect."""
+"""Effects whose outputs other runs may reuse; a fork reuses results of its origin for any
+effect."""
 
 
 REUSED: frozenset[str] = CACHED | {"read", "workspace", "exec"}
@@ -26,37 +27,37 @@ REUSED: frozenset[str] = CACHED | {"read", "workspace", "exec"}
 
 @dataclass(frozen=True)
 class Key:
-    """What an output follows from: the hash of each part by its name."""
+    """The inputs of an output: the hash of each part by its name."""
 
     parts: Mapping[str, str]
     shared: bool
-    """Whether another run may use the output, or only a fork of this one."""
+    """Whether another run may use the output, or only a fork of this run."""
 
     @property
     def text(self) -> str:
-        """As it is kept with the step."""
+        """The form that is stored with the step."""
         return canonical(self.parts)
 
     @property
     def digest(self) -> str:
-        """As it is looked up."""
+        """The form that is looked up."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Found:
-    """An output that is there, and where it came from."""
+    """A cached output, and its origin."""
 
     column: str
     run: str
     path: str
     fact: Json | None = None
-    """What it left in the run's folder, of a call that saw one."""
+    """The state of the run's folder after the call, if it used the folder."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a call stands, and who hears what it says."""
+    """The position of a call, and the receiver of its text."""
 
     path: str
     node: str
@@ -72,10 +73,9 @@ class Place:
 
 
 class Known:
-    """What one run may take instead of calling: from its origin when it is a fork, and from the
-    cache.
+    """Cached results for one run: from its origin if it is a fork, and from the cache.
 
-    `rerun` is the node from which a fork does everything anew.
+    `rerun` is the node from which a fork repeats everything.
     """
 
     def __init__(
@@ -100,7 +100,8 @@ class Known:
         self._plans[plan] = node
 
     def _place(self, path: str) -> str:
-        """Where a call stands; inside a plan, without the visits of the loops around the plan."""
+        """Return the position of a call; inside a plan, without the visits of loops around the
+        plan."""
         plan = max((one for one in self._plans if holds(one, path)), key=len, default=None)
         return path if plan is None else self._plans[plan] + path.removeprefix(plan)
 

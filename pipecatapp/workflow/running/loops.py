@@ -13,13 +13,14 @@ MOST_ITEMS = 100_000
 
 
 class LoopOver(Exception):
-    """A loop has reached its `max`, or is stuck, and its document says that this is a failure."""
+    """A loop has reached its `max`, or is stuck, and its document treats that as a failure."""
 
 
 class Loop:
-    """The visits of one node, from the first to the last.
+    """All iterations of one node.
 
-    `visit(index, names, done)` begins one; the loop decides which comes next, and what all gave.
+    `visit(index, names, done)` starts one; the loop decides which is next, and collects the
+    outputs.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Loop:
         return items
 
     def go_on(self) -> None:
-        """Begin the visits that can begin now, or end; raises `LoopOver`."""
+        """Start the iterations that can start now, or end; raises `LoopOver`."""
         if self.plan.kind != "for":
             self._go_on_while()
             return
@@ -65,7 +66,7 @@ class Loop:
         self._gave[index] = output
 
     def finish(self) -> None:
-        """Give what the visits gave, in their order."""
+        """Return the outputs of the iterations, in order."""
         visits = [self._gave[index] for index in sorted(self._gave)]
         last = visits[-1] if visits else None
         self._end({"all": visits, "last": last, "count": len(visits)})
@@ -96,7 +97,7 @@ class Loop:
             raise LoopOver(reason)
 
     def _answered(self, more: int) -> None:
-        """A person has said how many visits more there may be."""
+        """Apply a person's answer on the number of additional iterations."""
         self._max = max(self._max, self._next) + more
         self._marks.clear()
         if not more:
@@ -114,7 +115,8 @@ class Loop:
         return self.names.new_child(found)
 
     def _after(self, index: int) -> Any:
-        """What can be read when visit `index - 1` has ended: it, and what it is made of."""
+        """Return the names that can be read after iteration `index - 1`: its output and its
+        parts."""
         output = self._gave[index - 1]
         names = self._names(index - 1)
         made = output if self.node.nodes and isinstance(output, dict) else {}

@@ -1,4 +1,4 @@
-"""What a model is told besides the messages of the document, and how a typed answer is read."""
+"""Additions to the messages of a document for a model, and parsing of typed answers."""
 
 import json
 import re
@@ -11,7 +11,7 @@ from pipecatapp.workflow.plan import PlanNode
 from pipecatapp.workflow.tool import Json, ToolFailed
 
 LONGEST_REQUEST = 4000
-"""Characters of the request that every model call of the run is told."""
+"""Maximum characters of the request that every model call of the run receives."""
 
 _FENCE = re.compile(r"\A\s*```[a-z]*\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
 
@@ -35,12 +35,13 @@ def remark_text(remark: Remark) -> str:
 
 
 def told(node: PlanNode, given: Json, request: str, remarks: Sequence[Remark]) -> Json:
-    """The input of a node's tool, with what a model is told besides."""
+    """Return the input of a node's tool, with the additions for a model."""
     return with_messages(node, given, request, remarks) if node.messages else given
 
 
 def with_messages(node: PlanNode, given: Json, request: str, remarks: Sequence[Remark]) -> Json:
-    """The input of a model call: `text` becomes a message, and one system message comes first."""
+    """Return the input of a model call: `text` becomes a message, and one system message is
+    first."""
     messages = given.get("messages") or []
     if not (isinstance(messages, list) and all(isinstance(one, dict) for one in messages)):
         raise ShapeError("`messages` must be a list of messages, each with its role and content")
@@ -58,7 +59,7 @@ def with_messages(node: PlanNode, given: Json, request: str, remarks: Sequence[R
 
 
 def typed_answer(node: PlanNode, output: Json) -> Json:
-    """The object that a model was asked for; raises `ToolFailed` when it gave something else."""
+    """Return the requested object of a model's answer; raises `ToolFailed` if it is not valid."""
     text = str(output.get("text", ""))
     fenced = _FENCE.match(text)
     try:

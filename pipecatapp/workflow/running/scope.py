@@ -1,4 +1,4 @@
-"""A scope at one place of a run: what of it has ended, and what the names in it stand for."""
+"""A scope at one position of a run: the states of its nodes, and the values of its names."""
 
 from collections import ChainMap, Counter
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ MISSED: frozenset[Settled | None] = frozenset({"skipped", "unmet", "failed"})
 class Scope:
     """A scope at one place of the run.
 
-    `path` is where it stands in the run, `home` the same without visits: where in the document.
+    `path` is its position in the run, `home` its position in the document, without visits.
     """
 
     def __init__(
@@ -57,40 +57,41 @@ class Scope:
         self.jumps: Counter[str] = Counter()
         """How often a node has jumped back."""
         self.tries: Counter[str] = Counter()
-        """How often the present visit of a node was begun anew."""
+        """How often the current visit of a node was repeated."""
         self.renewed: Counter[str] = Counter()
-        """How often any visit of a node was; those are no passes of a jump."""
+        """How often any visit of a node was repeated; these are not passes of a jump."""
         self.more: Counter[str] = Counter()
-        """Jumps back beyond its `max` that a person has allowed."""
+        """Jumps back beyond `max` that a person has permitted."""
         self.ended: Callable[[Scope], None] = lambda _scope: None
         self.passed: dict[str, str] = {}
-        """Nodes that the next pass leaves out, and the jump that leads past them."""
+        """Nodes that the next pass skips, with the jump that skips them."""
         self.before: Json | None = None
-        """What the nodes had given when a jump last led back."""
+        """The outputs of the nodes at the last jump back."""
         self.readers: dict[str, list[PlanNode]] = {}
         for node in nodes:
             for name in node.waits:
                 self.readers.setdefault(name, []).append(node)
 
     def at(self, node: PlanNode, later: int = 0) -> str:
-        """Where the present visit of a node stands: `fix/draft`, the next time `fix/draft#2`."""
+        """Return the path of the current visit of a node: `fix/draft`, the next time
+        `fix/draft#2`."""
         path = f"{self.frame.path}/{node.id}" if self.frame.path else node.id
         visit = self.visits[node.id] + 1 + later
         return f"{path}#{visit}" if visit > 1 else path
 
     def home_of(self, node: PlanNode) -> str:
-        """Where a node stands in the document."""
+        """Return the position of a node in the document."""
         return f"{self.home}/{node.id}" if self.home else node.id
 
     def names_at(self, node: PlanNode) -> "ChainMap[str, Any]":
-        """What a node can read now."""
+        """Return the names that a node can read now."""
         if not node.again:
             return self.names
         visit = self.visits[node.id] - self.renewed[node.id]
         return self.names.new_child({"loop": loop_names(self.names, visit), "prev": self.before})
 
     def settle(self, node: PlanNode, state: Settled, value: Any) -> list[PlanNode]:
-        """Note how a node ended; gives the nodes that are ready now."""
+        """Record the end of a node; returns the nodes that are now ready."""
         self.state[node.id], self.values[node.id] = state, value
         readers = self.readers.get(node.id, [])
         for reader in readers:
@@ -102,7 +103,7 @@ class Scope:
         return self.places[jump.to] <= self.places[node.id]
 
     def jump_back(self, node: PlanNode, jump: Jump) -> PlanNode:
-        """Forget how everything from there to here ended; gives the node to go on with."""
+        """Reset the nodes from the target to here; returns the next node."""
         self.before = self.results()
         self.jumps[node.id] += 1
         start, end = self.places[jump.to], self.places[node.id]
@@ -115,12 +116,12 @@ class Scope:
         return self.nodes[start]
 
     def renew(self, node: PlanNode) -> None:
-        """A node that failed begins anew, under a name of its own."""
+        """Repeat a failed node, under a new path."""
         for counter in (self.visits, self.tries, self.renewed):
             counter[node.id] += 1
 
     def pass_over(self, node: PlanNode, jump: Jump) -> None:
-        """Leave out what stands between here and a later node."""
+        """Skip the nodes between the current node and a later one."""
         for other in self.nodes[self.places[node.id] + 1 : self.places[jump.to]]:
             self.passed[other.id] = node.id
 
@@ -129,7 +130,7 @@ class Scope:
         return self.state.get(name) or (self.around.ended_as(name) if self.around else None)
 
     def results(self) -> Json:
-        """What the scope gives: the outputs of those of its nodes that ran and have one."""
+        """Return the outputs of the scope: those of its nodes that ran and have one."""
         return {
             node.id: self.values[node.id]
             for node in self.nodes
@@ -138,7 +139,7 @@ class Scope:
 
 
 def loop_names(around: Mapping[str, Any], index: int) -> Json:
-    """What `loop` stands for in a visit."""
+    """Return the value of `loop` in an iteration."""
     return {"index": index, "first": index == 0, "parent": around.get("loop")}
 
 
@@ -166,7 +167,7 @@ def checked_inputs(body: Body, given: Mapping[str, Any]) -> Json:
 
 
 def outputs_of(body: Body, names: Mapping[str, Any]) -> Json:
-    """What a workflow gives; null for what only a skipped node could have given."""
+    """Return the outputs of a workflow; null for a value that needs a skipped node."""
     outputs: Json = {}
     for name, out in body.outputs.items():
         reads = [read for _, source in expressions(out.value) for read in expression(source).reads]
@@ -208,7 +209,7 @@ def skipped(scope: Scope, node: PlanNode) -> tuple[Settled, str] | None:
 
 
 def begun(node: PlanNode, path: str, home: str, attempt: int = 1) -> Begun:
-    """How a node, or a visit of it, stands in the ledger."""
+    """Return the ledger entry of the start of a node or an iteration."""
     if node.kind in ("use", "agent", "plan") and (node.loop is None or is_visit(path)):
         return Begun(path, home, node.use, node.version, node.effect, attempt)
     return Begun(path, home, attempt=attempt)
@@ -225,7 +226,7 @@ def mark_of(body: Body, inputs: Json) -> str:
 
 
 def guard(body: Body, inputs: Json, stack: tuple[str, ...], *, deepest: int) -> None:
-    """Whether a workflow may begin here; raises `ShapeError` with the way to it."""
+    """Check that a workflow may start here; raises `ShapeError` with the call stack."""
     if mark_of(body, inputs) in stack:
         calls = " → ".join([*(mark.partition(" ")[0] for mark in stack), body.id])
         raise ShapeError(

@@ -35,7 +35,7 @@ class NotAsked(LookupError):
 
 
 class WrongAnswer(ValueError):
-    """The answer does not fit the question; the message says what would."""
+    """The answer is not valid for the question; the message states what is."""
 
 
 @dataclass
@@ -47,8 +47,8 @@ class _Open:
 class Waiting:
     """The open questions of one run.
 
-    `given` are answers that came with the start, by path or by id of the node; `came` those that
-    came later, by path. Without `interactive` nobody is waited for.
+    `given` are answers from the start, by path or by id of the node; `came` are later ones, by
+    path. Without `interactive` no question waits.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class Waiting:
         self._open: dict[str, _Open] = {}
         self.pause: Callable[[], None] = lambda: None
         self.go_on: Callable[[], None] = lambda: None
-        """Heard when the first question is asked, and when the last one is answered."""
+        """Called when the first question is asked, and when the last one is answered."""
 
     async def ask(self, step: Begun, given: Json, question: Question) -> Reply:
-        """The answer, once there is one; raises `ToolFailed` when none will come."""
+        """Return the answer when there is one; raises `ToolFailed` if there will be none."""
         if step.path in self._open:
             raise ToolFailed("A call can ask one question at a time.")
         past = self._past.get(step.path)
@@ -105,7 +105,7 @@ class Waiting:
                 self.go_on()
 
     def knows(self, path: str, node: str) -> bool:
-        """Whether the answer came with the start."""
+        """Return whether the answer was given at the start."""
         return self._preset(path, node) is not None
 
     def _preset(self, path: str, node: str) -> tuple[Any] | None:
@@ -113,11 +113,11 @@ class Waiting:
         return next(((self._given[name],) for name in names if name in self._given), None)
 
     def questions(self) -> dict[str, Question]:
-        """What is asked now, by path."""
+        """Return the open questions by path."""
         return {path: one.question for path, one in self._open.items() if not one.reply.done()}
 
     def answer(self, path: str, reply: Reply) -> None:
-        """End a wait, or be there when it begins; the answer is on the disk already."""
+        """End a wait, or store the answer for a later wait; it is already on the disk."""
         found = self._open.get(path)
         if found is None:
             self._came[path] = Answered(reply.value, reply.by, reply.at)
@@ -164,14 +164,14 @@ class More(BaseModel):
 
 @tool("loop.more", effect="human", version=1)
 async def more(ctx: Context, reason: str) -> More:
-    """Ask a person whether a loop that has reached its `max` may go on."""
+    """Ask a person whether a loop that has reached its `max` may continue."""
     question = Question(text=f"{reason}. How many times more? 0 ends it.", returns="integer")
     reply = await ctx.ask(question)
     return More(more=max(0, min(1000, reply.value)))
 
 
 class Outcome(BaseModel):
-    """What a person knows of a call that was cut off: make it again, let it fail, or its output."""
+    """A person's decision on an interrupted call: repeat it, let it fail, or set its output."""
 
     then: Literal["again", "fail", "output"]
     output: Any = None
@@ -192,20 +192,20 @@ async def outcome(ctx: Context, what: str, input: Json) -> Outcome:
 
 
 PAUSE = 0.25
-"""Seconds between two looks whether a model can be asked."""
+"""Seconds between two checks whether a model is ready."""
 
 LOOK = "Look whether it took effect, then start a new run."
 
 
 def cut_off(tool: Tool) -> str:
-    """What happened to a call of it."""
+    """Return the description of an interrupted call."""
     return f"unknown outcome: the run was cut off while {tool.name} ({tool.effect}) was under way"
 
 
 def settled(tool: Tool, said: Mapping[str, Any]) -> Json | None:
-    """The output of a call that was cut off, as a person knows it; None to call again.
+    """Return the output of an interrupted call as a person states it; None to repeat the call.
 
-    Raises `ToolFailed` when it failed, or when the tool cannot have given that.
+    Raises `ToolFailed` if the call failed, or if the output does not match the tool's schema.
     """
     if said["then"] == "again":
         return None
@@ -218,7 +218,7 @@ def settled(tool: Tool, said: Mapping[str, Any]) -> Json | None:
 
 
 def _json(value: Any) -> Any:
-    """What a text says, if it is JSON of an object."""
+    """Return the object in a text if it is JSON of an object; else the value itself."""
     if isinstance(value, str):
         with suppress(ValueError, RecursionError):
             found = json.loads(value)
@@ -237,7 +237,7 @@ LATER = {
 
 
 class Approved(BaseModel):
-    """What a person said about the calls of a tool."""
+    """A person's decision on calls of a tool."""
 
     tool: str
     approved: bool
@@ -257,7 +257,7 @@ async def approval(ctx: Context, tool: str, input: Json, when: Approve) -> Appro
 
 
 class Instances(Protocol):
-    """What `approve` uses of the calls of a run."""
+    """The part of the calls of a run that `approve` uses."""
 
     run: str
     tools: Mapping[str, Tool]
@@ -271,10 +271,10 @@ class Instances(Protocol):
 async def approve(
     calls: Instances, outer: Place, tool: str, given: Mapping[str, Any], *, at: str
 ) -> None:
-    """Wait for a person's approval of the call of `tool` at `<outer>/<at>`, where it needs one.
+    """Wait for a person's approval of the call of `tool` at `<outer>/<at>`, if it needs one.
 
-    Raises `ToolFailed` where it is declined or nobody can be asked. A call that had begun before a
-    restart was approved then, and one that cannot be made anyhow is not asked about.
+    Raises `ToolFailed` if it is declined or nobody can be asked. A call that had started before a
+    restart was approved then; no approval is requested for a call that is not possible.
     """
     wanted = calls.tools.get(tool)
     if wanted is None or f"{outer.path}/{at}" in calls.past or not _possible(wanted, outer, given):

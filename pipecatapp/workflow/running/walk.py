@@ -1,6 +1,7 @@
-"""Deciding what comes next in a run.
+"""The scheduler of a run: decides what is executed next.
 
-Plain synchronous code: what a node's end makes ready begins at once, so both share a commit.
+Plain synchronous code: nodes that the end of a node makes ready start at once, so both share a
+commit.
 """
 
 import asyncio
@@ -36,11 +37,11 @@ from pipecatapp.workflow.running.waiting import PAUSE
 from pipecatapp.workflow.tool import Effect, Json
 
 Refusals = (ExpressionError, ShapeError, RunStopped, LoopOver)
-"""What a node can fail with before anything of it is called."""
+"""Errors of a node before any call is made."""
 
 
 class Walk:
-    """Goes through a plan; `ended` hears the outputs, `lost` a failure that nothing answers."""
+    """Executes a plan; `ended` receives the outputs, `lost` a failure that is not handled."""
 
     def __init__(
         self,
@@ -78,11 +79,11 @@ class Walk:
         self.pump()
 
     def end(self) -> None:
-        """Begin nothing more."""
+        """Start nothing more."""
         self._root.end()
 
     def pump(self) -> None:
-        """Begin everything that is ready, until only calls are left to wait for."""
+        """Start everything that is ready, until only pending calls are left."""
         while self._ready:
             frame, begin = self._ready.popleft()
             if not frame.over:
@@ -122,7 +123,7 @@ class Walk:
         self._open(scope, ended)
 
     def _open(self, scope: Scope, ended: Callable[[Scope], None]) -> None:
-        """Begin a scope; a failure of it that the ledger knows comes before all else."""
+        """Start a scope; a failure recorded in the ledger is processed first."""
         scope.ended = ended
         for node in scope.nodes:
             last = scope.at(node, 0 if node.loop else node.renewals)
@@ -184,13 +185,13 @@ class Walk:
         self._settle(scope, node, state, Missing(f"{node.id!r} was skipped: {reason}"))
 
     def _refuse(self, node: PlanNode, frame: Frame, home: str, error: Exception) -> None:
-        """A node that cannot even begin, or go on."""
+        """Fail a node that cannot start, or cannot continue."""
         if frame.path not in self._instances.open:
             self._instances.begin(begun(node, frame.path, home, attempt=0), None)
         self._failures.fail(frame, frame.path, str(error), final=isinstance(error, RunStopped))
 
     def _rescue(self, scope: Scope, node: PlanNode) -> Rescue | None:
-        """What follows a failure of this node, by its document."""
+        """Return the continuation after a failure of this node, as its document defines it."""
         if node.loop is None and scope.tries[node.id] < node.renewals:
             return lambda: self._renew(scope, node)
         missing = Missing(f"{node.id!r} failed")
@@ -210,7 +211,7 @@ class Walk:
         self._after(node.wait, scope.frame, lambda: self._begin(scope, node))
 
     def _after(self, wait: float, frame: Frame, begin: Callable[[], None]) -> None:
-        """Begin something later, if the frame has not ended by then."""
+        """Start something later, if the frame has not ended by then."""
 
         def over() -> None:
             self._soon(frame, begin)
@@ -321,7 +322,7 @@ class Walk:
                 self._refuse(node, visit, scope.home_of(node), error)
 
     def _call(self, scope: Scope, node: PlanNode, frame: Frame, names: Any) -> None:
-        """Call the tool of a node, once a model can be asked where it needs one."""
+        """Call the tool of a node, once a model is ready if it needs one."""
         home, stream = scope.home_of(node), scope.stream and node.stream
         if self._calls.awaits_models(node):
             self._after(PAUSE, frame, partial(self._call, scope, node, frame, names))
@@ -332,7 +333,7 @@ class Walk:
             self._refuse(node, frame, home, error)
 
     def _visit(self, scope: Scope, node: PlanNode, frame: Frame, names: Any) -> None:
-        """Run a node once: call its tool, or begin what it is made of."""
+        """Run a node once: call its tool, or start its inner nodes."""
         path, home = frame.path, scope.home_of(node)
         stream = scope.stream and node.stream
         if node.workspace == "fork":
@@ -419,7 +420,7 @@ class Walk:
         )
 
     def _fork(self, frame: Frame, home: str) -> None:
-        """What stands in the frame has a folder of its own, which is merged when it is done."""
+        """Run the frame in a separate folder, which is merged when it is done."""
         done = frame.done
         self._instances.trees.fork(frame.path)
         frame.done = lambda output: self._calls.merge(frame, home, lambda: done(output))

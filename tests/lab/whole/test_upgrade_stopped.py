@@ -98,7 +98,7 @@ def test_upgrade_that_stopped_at_a_machine_says_why_and_goes_on_there(
 
     assert upgraded.stopped.returncode != 0
     assert "node2: Nomad is not one of the healthy servers again" in upgraded.stopped.output
-    assert "`journalctl -u nomad -n 50` there says why" in upgraded.stopped.output
+    assert "Read `journalctl -u nomad -n 50` there" in upgraded.stopped.output
     assert new.startswith(HIGHEST)
     assert upgraded.meanwhile == {"node1": new, "node2": upgraded.before, "node3": upgraded.before}
     assert versions(cluster) == dict.fromkeys(upgraded.meanwhile, new)

@@ -16,6 +16,7 @@ from pathlib import Path
 from secrets import token_hex, token_urlsafe
 from typing import Any, Final
 
+from hearth.files import write_atomic
 from pipecatapp.sandbox import Outcome, SandboxUnusable, bundle
 from pipecatapp.sandbox import tree as files
 from pipecatapp.sandbox.errand import Errand, unpack_outcome
@@ -76,9 +77,7 @@ class Offered:
 
     def note(self, name: str, text: str) -> None:
         """Keep a fact that a restart must not lose."""
-        part = self.place / f".{name}"
-        part.write_text(text, encoding="utf-8")
-        part.rename(self.place / name)
+        write_atomic(self.place / name, text)
 
     def noted(self, name: str) -> str | None:
         try:
