@@ -41,7 +41,7 @@ MODELS = """
 
 def configure() -> None:
     """Write the models of both interfaces into the folder of settings, an empty one."""
-    folder = Path.cwd() / "llm"
+    folder = Path.cwd() / "settings"
     folder.mkdir()
     os.environ["LLM_USER_PATH"] = str(folder)
     entries = [

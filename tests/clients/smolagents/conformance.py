@@ -4,7 +4,7 @@ Expected results are asserted by tests/integration/gateway/clients/test_smolagen
 the script of the model `small`; `smollm2` is the real model. Settings: OPENAI_BASE_URL,
 OPENAI_API_KEY.
 """
-# mypy: disable-error-code="import-not-found,no-untyped-call,untyped-decorator"
+# mypy: disable-error-code="import-not-found,untyped-decorator"
 
 import json
 import sys

@@ -9,7 +9,7 @@ from tests.integration.gateway.conftest import Json
 from tests.shown import Shown
 
 EXTENDED_INPUTS = [
-    "tests/clients/llama-index/*",
+    "tests/clients/llama_index/*",
     "docs/howto/connect-programs.md",
     "tests/integration/gateway/clients/conftest.py",
     "moe_gateway/chat.py",
@@ -27,7 +27,7 @@ ZONES = [{"zone": "UTC"}, {"zone": "CET"}]
 
 @pytest.fixture(scope="module")
 def results(clients: Clients, tmp_path_factory: pytest.TempPathFactory) -> Json:
-    return clients.results("llama-index", tmp_path_factory.mktemp("llama-index"))
+    return clients.results("llama_index", tmp_path_factory.mktemp("llama_index"))
 
 
 @pytest.mark.parametrize("interface", INTERFACES)
@@ -75,6 +75,6 @@ def test_closed_streams_stop_the_model(results: Json, clients: Clients) -> None:
 def test_how_to_is_true(clients: Clients, shown: Shown, tmp_path: Path) -> None:
     """The lines that a user copies from docs/howto/connect-programs.md work unchanged."""
     page = "docs/howto/connect-programs.md"
-    said = clients.run("llama-index", tmp_path, "-c", shown.take(page))
+    said = clients.run("llama_index", tmp_path, "-c", shown.take(page))
 
     assert said == "Good day to you.\n"

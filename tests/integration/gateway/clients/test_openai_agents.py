@@ -9,7 +9,7 @@ from tests.integration.gateway.conftest import Json
 from tests.shown import Shown
 
 EXTENDED_INPUTS = [
-    "tests/clients/openai-agents/*",
+    "tests/clients/openai_agents/*",
     "docs/howto/connect-programs.md",
     "tests/integration/gateway/clients/conftest.py",
     "moe_gateway/chat.py",
@@ -26,7 +26,7 @@ INTERFACES = ("responses", "chat")
 
 @pytest.fixture(scope="module")
 def results(clients: Clients, tmp_path_factory: pytest.TempPathFactory) -> Json:
-    return clients.results("openai-agents", tmp_path_factory.mktemp("openai-agents"))
+    return clients.results("openai_agents", tmp_path_factory.mktemp("openai_agents"))
 
 
 @pytest.mark.parametrize("interface", INTERFACES)
@@ -75,6 +75,6 @@ def test_cancelled_runs_stop_the_model(results: Json, clients: Clients) -> None:
 def test_how_to_is_true(clients: Clients, shown: Shown, tmp_path: Path) -> None:
     """The lines that a user copies from docs/howto/connect-programs.md work unchanged."""
     page = "docs/howto/connect-programs.md"
-    said = clients.run("openai-agents", tmp_path, "-c", shown.take(page))
+    said = clients.run("openai_agents", tmp_path, "-c", shown.take(page))
 
     assert said == "Good day to you.\n"

@@ -9,7 +9,7 @@ from tests.integration.gateway.conftest import Json
 from tests.shown import Shown
 
 EXTENDED_INPUTS = [
-    "tests/clients/pydantic-ai/*",
+    "tests/clients/pydantic_ai/*",
     "docs/howto/connect-programs.md",
     "tests/integration/gateway/clients/conftest.py",
     "moe_gateway/chat.py",
@@ -26,7 +26,7 @@ INTERFACES = ("responses", "chat")
 
 @pytest.fixture(scope="module")
 def results(clients: Clients, tmp_path_factory: pytest.TempPathFactory) -> Json:
-    return clients.results("pydantic-ai", tmp_path_factory.mktemp("pydantic-ai"))
+    return clients.results("pydantic_ai", tmp_path_factory.mktemp("pydantic_ai"))
 
 
 @pytest.mark.parametrize("interface", INTERFACES)
@@ -73,6 +73,6 @@ def test_cancelled_streams_stop_the_model(results: Json, clients: Clients) -> No
 def test_how_to_is_true(clients: Clients, shown: Shown, tmp_path: Path) -> None:
     """The lines that a user copies from docs/howto/connect-programs.md work unchanged."""
     page = "docs/howto/connect-programs.md"
-    said = clients.run("pydantic-ai", tmp_path, "-c", shown.take(page))
+    said = clients.run("pydantic_ai", tmp_path, "-c", shown.take(page))
 
     assert said.startswith("Good day to you.\nname=")

@@ -4,7 +4,7 @@ The SDK speaks `/v1/responses` by default and `/v1/chat/completions` on request.
 are asserted by tests/integration/gateway/clients/test_openai_agents.py, which wrote the script of
 the model `small`; `smollm2` is the real model. Settings: OPENAI_BASE_URL, OPENAI_API_KEY.
 """
-# mypy: disable-error-code="import-not-found"
+# mypy: disable-error-code="import-not-found,untyped-decorator"
 
 import asyncio
 import json
@@ -128,7 +128,7 @@ class Cases:
                 event.data, ResponseTextDeltaEvent
             ):
                 run.cancel()
-        return run.is_complete
+        return bool(run.is_complete)
 
     def all(self) -> dict[str, Callable[[], Awaitable[Any]]]:
         return {
