@@ -120,7 +120,7 @@ CASES = {
     "whole": lambda: model().generate(said("good day")).content,
     "streamed": streamed,
     "tools": tools,
-    "code": lambda: coding().run("with code"),
+    "code": lambda: coding().run("Compute 6 * 7 with code."),
     "picture": picture,
     "river": river,
     "refused": lambda: failure("refuse"),

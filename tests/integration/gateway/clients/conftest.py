@@ -34,8 +34,6 @@ def scripted() -> ScriptedModel:
     model = ScriptedModel()
     model.when(lambda asked: asked.messages[-1].role == "tool").say("It is noon.")
     model.when("good day").say("Good day to you.")
-    model.when("Observation").call_tool("final_answer", {"answer": "It is noon."})
-    model.when("with code").say("<code>\nfinal_answer(6 * 7)\n</code>")
     model.when("with Bash").call_tool("Bash", {"command": "cat clock.txt", "description": "Look"})
     model.when("with a command").call_tool("exec_command", {"cmd": "cat clock.txt"})
     model.when("what time").call_tools(("time_now", {"zone": "UTC"}), ("time_now", {"zone": "CET"}))
@@ -51,6 +49,8 @@ def scripted() -> ScriptedModel:
     model.when("a story without end").hang("once upon", after=1)
     model.when("a long story").say("once " * 4000, pause=0.01)
     model.when("greet the town").say(EDIT)
+    model.when("Observation:").call_tool("final_answer", {"answer": "It is noon."})
+    model.when("6 * 7 with code").say("<code>\nfinal_answer(6 * 7)\n</code>")
     return model
 
 
