@@ -55,6 +55,7 @@ from pipecatapp.api.voice.trust import trust_routes
 from pipecatapp.application.backup import apply_staged
 from pipecatapp.application.container import caller_keys, open_container
 from pipecatapp.application.engine import LedgerFailed, outwait
+from pipecatapp.application.library.campaigns import CampaignRunner
 from pipecatapp.application.models import ModelService
 from pipecatapp.application.remote_jobs import Errands
 from pipecatapp.metrics import RunMetrics
@@ -140,6 +141,7 @@ def build_app(
                 health.started()
                 yield
                 app.state.models.close()
+                await app.state.campaigns.close()
                 await parts.drain(settings.drain_seconds)
 
     app = _routes(settings, lifespan, caller_keys(settings))
@@ -170,6 +172,7 @@ def build_command_app(settings: Settings, key: str) -> FastAPI:
             app.state.parts = parts
             try:
                 yield
+                await app.state.campaigns.close()
                 await parts.all_ended()
             finally:
                 await parts.drain(0)
@@ -193,6 +196,10 @@ def _routes(settings: Settings, lifespan: Lifespan, keys: Sequence[str]) -> Fast
     app.state.errands = Errands(settings.errands)
     local = settings.consul_url is None
     app.state.models = ModelService(settings.state, settings.catalogue, local=local)
+    app.state.campaigns = CampaignRunner(
+        settings.state_dir, key=keys[-1], ca_file=settings.tls_ca_file
+    )
+    app.state.own_url = settings.code_url and settings.own_url
     app.add_middleware(Edge, max_body_bytes=settings.max_body_bytes)
     answer_errors_as_openai(app)
     for router in ROUTERS:

@@ -1,7 +1,8 @@
 """The archive of a campaign: one JSON file per candidate, and nothing else to resume from.
 
 Folder of a campaign: `campaign.json` (its settings), `candidates/NNNNN.json`, `gate.json` (the
-pairs of the gate) and `proposal.json`. Every file is replaced atomically, so a campaign that is
+pairs of the gate), `proposal.json`, `result.json` at the end, and `stopped.json` after a person has
+stopped it. Every file is replaced atomically, so a campaign that is
 killed at any write goes on from the files that it left.
 """
 

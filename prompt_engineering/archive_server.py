@@ -29,7 +29,7 @@ def campaign_list(folder: Path) -> dict[str, Any]:
     found = [archive.read("campaign", Settings) for archive in archives(folder)]
     shown = [one.model_dump(mode="json") for one in found if one]
     shown.sort(key=lambda one: str(one["created"]), reverse=True)
-    return {"campaigns": shown, "promotions": []}
+    return {"campaigns": shown, "promotions": [], "regrets": {}, "states": {}}
 
 
 def campaign_json(archive: Archive) -> dict[str, Any] | None:

@@ -7,7 +7,6 @@ by the campaign's seed and the number of the step.
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Protocol
 
@@ -83,9 +82,10 @@ class Mutator(Protocol):
     ) -> Mutation: ...
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(BaseModel):
     """How a campaign ended. `decision` is None when no candidate was worth the gate."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
     best: str | None
     decision: Decision | None
@@ -108,7 +108,7 @@ class Campaign:
         self._cases = {case.id: case for case in cases}
 
     async def run(self) -> Result:
-        """Search, then test the best candidate at the gate, then write the proposal.
+        """Search, then test the best candidate at the gate, then write the proposal and the result.
 
         Raises `RequestFailed` when the application refuses a run or does not answer, and
         `OSError` when a file cannot be written. Call it again to go on.
@@ -122,7 +122,14 @@ class Campaign:
         passed = gate is not None and gate.decision == "promote"
         if best and gate and passed and self.archive.read("proposal", Proposal) is None:
             self.archive.write("proposal", self._proposal(best, gate))
-        return Result(best.id if best else None, gate.decision if gate else None, self.tokens)
+        result = Result(
+            best=best.id if best else None,
+            decision=gate.decision if gate else None,
+            tokens=self.tokens,
+        )
+        if self.archive.read("result", Result) != result:
+            self.archive.write("result", result)
+        return result
 
     @property
     def tokens(self) -> int:

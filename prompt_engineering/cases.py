@@ -97,7 +97,8 @@ class Check(BaseModel):
 class Case(BaseModel):
     """One example of what a workflow must do.
 
-    `fingerprint` groups cases that come from the same kind of failure.
+    `fingerprint` groups cases that come from the same kind of failure. `answer` is one that passes
+    and may be shown in a prompt, for cases whose checks do not contain it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -108,6 +109,7 @@ class Case(BaseModel):
     checks: Annotated[tuple[Check, ...], Field(min_length=1)]
     fingerprint: Annotated[str, StringConstraints(max_length=200)] = ""
     about: str = ""
+    answer: str = ""
 
     def failures(self, outputs: Mapping[str, Any]) -> list[str]:
         """Return the messages of all checks that the outputs of a run do not meet."""
@@ -117,11 +119,13 @@ class Case(BaseModel):
     def texts(self) -> list[str]:
         """All texts in the inputs and checks, for the search for copies."""
         expected = [check.conditions for check in self.checks]
-        return list(_strings([self.inputs, expected]))
+        return list(_strings([self.inputs, expected, self.answer]))
 
     @property
     def expected(self) -> str | None:
-        """The answer that the checks ask for, where one of them gives it as a text."""
+        """An answer that passes: `answer`, or the text that one of the checks asks for."""
+        if self.answer:
+            return self.answer
         for check in self.checks:
             if wanted := check.equals or check.contains:
                 return wanted

@@ -220,6 +220,8 @@ async def _list(state_dir: Path | None, *, as_json: bool) -> int:
     for one in found["promotions"]:
         confirmed = f"confirmed by {one['by']} at {one['at']}"
         typer.echo(f"Live: {one['prompt']} from {one['campaign']}, {confirmed}.")
+        if regret := found["regrets"].get(one["prompt"]):
+            typer.echo(regret_text(regret))
     return DONE
 
 
@@ -271,6 +273,19 @@ def evidence_text(proposal: dict[str, Any]) -> str:
         f" {evidence['losses']} only the live one. Evidence e = {evidence['e']} (20 is needed)."
         f" It uses {evidence['cost']:.2f} times the tokens."
     )
+
+
+def regret_text(regret: dict[str, Any]) -> str:
+    """Return what live runs tell of a promoted prompt, and what to do about it."""
+    counts = regret["evidence"]
+    text = (
+        f"{regret['prompt']}: {counts['pairs']} live runs compared with the prompt before:"
+        f" {counts['wins']} passed only with the promoted one, {counts['losses']} only with the old"
+        f" one; e = {counts['e']}."
+    )
+    if regret["decision"] == "open":
+        return text
+    return f"{text} Rollback is proposed: `hearth evolve rollback {regret['prompt']}`."
 
 
 async def _promote(campaign: str, by: str, state_dir: Path | None) -> int:

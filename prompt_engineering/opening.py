@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import time
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
@@ -31,6 +32,9 @@ from prompt_engineering.splits import assign
 MEASURED_RUNS: Final = 20
 """Earlier runs of a workflow that the estimate of its tokens is the mean of."""
 CHARACTERS_PER_TOKEN: Final = 4
+LOCK_ATTEMPTS: Final = 5
+LOCK_PAUSE: Final = 0.02
+"""Seconds."""
 ANSWER_TOKENS: Final = 200
 """Assumed length of an answer where no earlier run tells it."""
 
@@ -80,6 +84,8 @@ class Options:
 class Estimate:
     """Upper bounds of a campaign's usage. `measured` is False where tokens are a guess."""
 
+    campaign: str
+    """The name that the campaign would have."""
     search_runs: int
     gate_runs: int
     tokens_per_run: int
@@ -116,6 +122,8 @@ async def campaign_of(client: Client, options: Options) -> Campaign:
     campaigns = options.folder / "campaigns"
     name = options.campaign or _new_name(campaigns, options.prompt)
     archive = Archive(campaigns / name)
+    if (archive.folder / "stopped.json").exists():
+        raise CampaignError(f"The campaign {name!r} was stopped. Start a new campaign.")
     settings = archive.read("campaign", Settings)
     if settings is None:
         settings = await _settings(client, options, name, cases)
@@ -134,6 +142,7 @@ async def estimate(client: Client, options: Options) -> Estimate:
     learn = min(LEARN_CASES, len(splits["learn"])) if settings.model else 0
     tokens, measured = await _tokens_per_run(client, options, settings.genome)
     return Estimate(
+        campaign=name,
         search_runs=settings.candidates * (per_candidate + learn),
         gate_runs=2 * len(splits["gate"]) if settings.gate else 0,
         tokens_per_run=tokens,
@@ -208,10 +217,20 @@ def locked(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise CampaignError("Another campaign is running. Wait until it ends.") from error
+        _acquire(lock)
         yield
     finally:
         os.close(lock)
+
+
+def _acquire(lock: int) -> None:
+    """Lock an open file. Tries again for a moment: the page takes a shared lock to look at it."""
+    for attempt in range(LOCK_ATTEMPTS):
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if attempt == LOCK_ATTEMPTS - 1:
+                raise CampaignError("Another campaign is running. Wait until it ends.") from error
+            time.sleep(LOCK_PAUSE)
+        else:
+            return

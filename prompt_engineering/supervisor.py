@@ -1,14 +1,17 @@
-"""`python -m prompt_engineering.supervisor`: adapt to the failures of a home, again and again."""
+"""`python -m prompt_engineering.supervisor`: adapt to failures and watch promoted prompts."""
 
 import asyncio
+from collections.abc import Set
 from typing import Annotated
 
 import typer
 
 from pipecatapp.cli.exit_codes import DONE, finish
 from pipecatapp.client import connect
-from prompt_engineering.cli import StateOption, checked
+from prompt_engineering.cli import StateOption, checked, regret_text
 from prompt_engineering.opening import Options
+from prompt_engineering.regret import watch_promotions
+from prompt_engineering.repairs import Kind, restart_unhealthy
 from prompt_engineering.watching import handle_failures
 
 
@@ -23,24 +26,37 @@ def supervise(
     budget: Annotated[int, typer.Option("--budget", min=1, help="Tokens of a campaign.")] = (
         1_000_000
     ),
+    allow: Annotated[
+        list[Kind],
+        typer.Option(
+            "--allow",
+            help="Repair to perform: restart a service that is down, or serve a smaller model"
+            " (more_memory). Without it repairs are only named.",
+        ),
+    ] = [],  # noqa: B006
     state_dir: StateOption = None,
 ) -> None:
-    """Reflect on each new kind of failed run, and adapt its prompt where that fits.
+    """Repair services, reflect on each new kind of failed run, and watch promoted prompts.
 
-    Nothing becomes live: a person decides about each proposal.
+    No prompt becomes live or is rolled back: a person decides about each proposal.
     """
     options = Options(
         prompt="", candidates=candidates, budget=budget, model=model, state_dir=state_dir
     )
-    finish(checked(_supervise(options, every)))
+    finish(checked(_supervise(options, every, {*allow})))
 
 
-async def _supervise(options: Options, every: float) -> int:
+async def _supervise(options: Options, every: float, allowed: Set[Kind]) -> int:
     while True:
         async with connect(options.state_dir) as client:
-            for one in await handle_failures(client, options, model=options.model):
+            if Kind.RESTART in allowed:
+                for line in await restart_unhealthy(client, options.folder):
+                    typer.echo(line)
+            for one in await handle_failures(client, options, model=options.model, allowed=allowed):
                 action = one.reflection.action
                 typer.echo(f"{one.failure.run} {action}: {one.reflection.reason} {one.message}")
+            for regret in await watch_promotions(client, options.folder):
+                typer.echo(regret_text(regret.model_dump()))
         if not every:
             return DONE
         await asyncio.sleep(every)

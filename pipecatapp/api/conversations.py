@@ -28,6 +28,9 @@ Name = Annotated[str, Path(min_length=1, max_length=200)]
 
 
 class ConversationList(BaseModel):
+    """`total`: how many conversations there are without the limit."""
+
+    total: int
     conversations: list[ConversationSummary]
 
 
@@ -87,7 +90,8 @@ async def list_conversations(
     first question.
     """
     find, owner = parts.conversations.find, owner_of(behalf)
-    return ConversationList(conversations=await asyncio.to_thread(find, text, limit, owner=owner))
+    found, total = await asyncio.to_thread(find, text, limit, owner=owner)
+    return ConversationList(conversations=found, total=total)
 
 
 @router.post("/{conversation:path}/turns", status_code=201)

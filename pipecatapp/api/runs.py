@@ -15,6 +15,7 @@ from pipecatapp.application.callers import owner_of
 from pipecatapp.application.comparison import RunDifference
 from pipecatapp.application.engine import RunView, TodoItem, json_of
 from pipecatapp.application.history import RunChoices, RunList, RunQuery, choices, search
+from pipecatapp.application.registry import AUTONOMY_WORKFLOW
 from pipecatapp.application.runs import Document, Fork
 from pipecatapp.application.steps import changes, pinned
 
@@ -40,7 +41,7 @@ class NewRun(Document):
         if isinstance(value, dict) and value.get("self_autonomy") is True:
             if "workflow" in value or "document" in value:
                 raise ValueError("self_autonomy needs neither a workflow nor a document")
-            return {**value, "workflow": "autonomy"}
+            return {**value, "workflow": AUTONOMY_WORKFLOW}
         return value
 
 

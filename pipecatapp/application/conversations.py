@@ -90,8 +90,12 @@ class ConversationService:
     def __init__(self, engine: Engine) -> None:
         self._engine, self._ledger = engine, engine.ledger
 
-    def find(self, text: str, limit: int, *, owner: str = "") -> list[ConversationSummary]:
-        """Those with all words of `text`, the newest first; of all owners for the built-in key."""
+    def find(
+        self, text: str, limit: int, *, owner: str = ""
+    ) -> tuple[list[ConversationSummary], int]:
+        """Those with all words of `text`, the newest first, of all owners for the built-in key; and
+        how many there are without the limit.
+        """
         return records.conversations(self._ledger.read, limit, owner, text)
 
     def show(self, id: str, *, limit: int, after: str = "", owner: str = "") -> ConversationDetail:

@@ -31,6 +31,7 @@ from pipecatapp.application.engine import (
 )
 from pipecatapp.application.exit_codes import ExitCode
 from pipecatapp.application.fixes import FixesNotImported, UnknownFix
+from pipecatapp.application.library.campaigns import CampaignBusy, CampaignRefused
 from pipecatapp.application.library.promotions import (
     PromptPromoted,
     ProposalOutdated,
@@ -88,6 +89,8 @@ ERRORS: Final[dict[type[Exception], ErrorCode]] = {
     DiskFull: ErrorCode(503, "disk_full", FAILED),
     UnknownPrompt: ErrorCode(404, "prompt_not_found", FAILED, "id"),
     UnknownCampaign: ErrorCode(404, "campaign_not_found", FAILED, "id"),
+    CampaignRefused: ErrorCode(422, "campaign_refused", INVALID),
+    CampaignBusy: ErrorCode(409, "campaign_busy", FAILED, "id"),
     UnknownProposal: ErrorCode(404, "proposal_not_found", FAILED, "id"),
     UnknownPromotion: ErrorCode(404, "promotion_not_found", FAILED, "id"),
     PromptPromoted: ErrorCode(409, "prompt_promoted", FAILED, "id"),

@@ -34,6 +34,10 @@ class FixService:
         """Fixes that have all words of the query, the last used first."""
         return fixes.find(self._ledger, query, limit, owner=owner)
 
+    def number(self, query: str, *, owner: str = "") -> int:
+        """How many fixes have all words of the query."""
+        return fixes.number(self._ledger, query, owner=owner)
+
     def show(self, id: str, *, owner: str = "") -> Fix:
         """One fix; raises `UnknownFix`."""
         fix = fixes.show(self._ledger, id, owner=owner)

@@ -17,6 +17,10 @@ class NoteService:
         """Notes that hold a word of the query, best first; without words the newest."""
         return notes.find(self._ledger, query, limit, owner=owner)
 
+    def number(self, query: str, *, owner: str = "") -> int:
+        """How many notes hold a word of the query; without words, of all."""
+        return notes.number(self._ledger, query, owner=owner)
+
     async def delete(self, id: str, *, owner: str = "") -> bool:
         """Delete a note; False if there is none or another caller owns it."""
         return await notes.delete(self._ledger, id, owner=owner)

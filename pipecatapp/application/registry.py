@@ -10,6 +10,7 @@ from pipecatapp.workflow import Effect, Engine, Graph, Workflow
 
 AGENT: Final = "agent"
 AGENT_WORKFLOW: Final = "agent-turn"
+AUTONOMY_WORKFLOW: Final = "autonomy"
 PREFIX: Final = "workflow/"
 EXPERT: Final = "expert/"
 """Prefix of the name of an expert that the agent should use."""

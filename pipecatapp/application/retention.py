@@ -141,14 +141,17 @@ def _count(reader: Reader, table: str, names: str) -> int:
 
 
 def _unused_blobs(reader: Reader, names: str) -> Iterator[tuple[int, Statement]]:
-    """Removes the blobs of some runs that no other run has."""
+    """Removes the blobs of some runs that no other run has; their parts go with them."""
     used = " UNION ".join(
         f"SELECT substr({column}, 9) AS name FROM {table}"
         f" WHERE {'id' if table == 'run' else 'run'} IN {_GIVEN}"
         f" AND substr({column}, 1, 8) = '@sha256:'"
         for table, column in _BLOB_COLUMNS
     )
-    sql = f"SELECT sha256, size FROM blob WHERE sha256 IN ({used})"
+    sql = f"""SELECT sha256, size + (SELECT ifnull(sum(part.size), 0) FROM blob_part
+            JOIN blob AS part ON part.sha256 = blob_part.part
+            WHERE blob_part.blob = blob.sha256) AS size
+        FROM blob WHERE sha256 IN ({used})"""
     for row in reader.rows(sql, (names,) * len(_BLOB_COLUMNS)):
         yield 1 + row["size"] // 4096, (_DELETE_BLOB, (row["sha256"],))
 

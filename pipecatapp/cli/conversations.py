@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pipecatapp.cli.exit_codes import DONE, finish
-from pipecatapp.cli.options import JsonOption, StateOption
+from pipecatapp.cli.options import JsonOption, LimitOption, StateOption, say_rest
 from pipecatapp.cli.runs import console
 from pipecatapp.client import connect, segment
 
@@ -44,7 +44,7 @@ def list_conversations(
             metavar="WORDS", help="Only results with these words or words that start with them."
         ),
     ] = "",
-    limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of results.")] = 50,
+    limit: LimitOption = 50,
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
@@ -122,6 +122,7 @@ async def _list(text: str, limit: int, state_dir: Path | None, *, as_json: bool)
             title = Text(pinned + " ".join(each["title"].split()))
             table.add_row(Text(each["id"]), each["updated"], title)
         console().print(table)
+        say_rest(len(page["conversations"]), page["total"], "conversations", "--text")
     return DONE
 
 

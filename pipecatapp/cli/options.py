@@ -15,10 +15,16 @@ Json = dict[str, Any]
 ANY_VERSION = {"if-match": "*"}
 """The header of a change to whatever text is there now."""
 
+MOST_LISTED = 500
+"""Results that one request to the API lists at most."""
+
 StateOption = Annotated[
     Path | None, typer.Option("--state-dir", help="State directory of the instance.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+LimitOption = Annotated[
+    int, typer.Option(min=1, max=MOST_LISTED, help="Maximum number of results.")
+]
 WorkflowArgument = Annotated[
     str, typer.Argument(metavar="NAME|FILE", help="A workflow's id, or a file that ends in .yaml.")
 ]
@@ -50,6 +56,16 @@ DryRunOption = Annotated[
 ]
 OldDryRunOption = Annotated[bool, typer.Option("--look", hidden=True)]
 """The name of `--dry-run` until 0.1; it goes with the next release."""
+
+
+def say_rest(shown: int, total: int, noun: str, narrow: str) -> None:
+    """Print to standard error that a list shows only a part, and how to see the rest; nothing if it
+    shows all. `narrow` names the options that find fewer.
+    """
+    if shown < total:
+        more = "Raise --limit or narrow" if shown < MOST_LISTED else "Narrow"
+        text = f"{shown:,} of {total:,} {noun} are shown. {more} the list with {narrow}."
+        typer.echo(text, err=True)
 
 
 @dataclass(frozen=True)

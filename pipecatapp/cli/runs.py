@@ -13,7 +13,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from pipecatapp.cli.exit_codes import DONE, FAILED, INVALID, CommandFailed, finish
-from pipecatapp.cli.options import JsonOption, StateOption
+from pipecatapp.cli.options import JsonOption, LimitOption, StateOption
 from pipecatapp.client import connect, segment
 
 COLOURS = {
@@ -35,7 +35,7 @@ RunArgument = Annotated[
 
 def list_runs(
     context: typer.Context,
-    limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of results.")] = 20,
+    limit: LimitOption = 20,
     before: Annotated[
         str | None, typer.Option(metavar="ID", help="Only runs older than this run.")
     ] = None,
@@ -201,6 +201,9 @@ async def _list(
         typer.echo(json.dumps(page, indent=2, ensure_ascii=False))
     elif page["runs"]:
         console().print(table_of(page["runs"]))
+        if page["next"]:
+            older = f"Older runs are not shown. List them with --before {page['next']}."
+            typer.echo(older, err=True)
     else:
         typer.echo(
             "No matching runs."

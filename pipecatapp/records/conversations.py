@@ -240,24 +240,28 @@ def is_known(reader: Reader, conversation: str) -> bool:
 
 def conversations(
     reader: Reader, limit: int, owner: str = "", text: str = ""
-) -> list[ConversationSummary]:
-    """Return the conversations of one owner, pinned ones first, then by time, the newest first; all
-    conversations for the built-in key.
+) -> tuple[list[ConversationSummary], int]:
+    """Return the conversations of one owner, pinned ones first, then by time, the newest first, all
+    conversations for the built-in key; and their number without the limit.
 
     With `text`, only those that contain each of its words, or a word that begins with it, in their
     title or in the search index of one of their runs. Accents and case are ignored.
     """
     words = WORD.findall(unicodedata.normalize("NFC", text))
     if text.strip() and not words:
-        return []
+        return [], 0
     sql = f"""SELECT {_SUMMARY} FROM conversation WHERE ? IN ('', owner)
         ORDER BY pinned IS NULL, updated DESC, id LIMIT ?"""
     rows = reader.rows(sql, (owner, -1 if words else limit))
+    if not words:
+        count = "SELECT count(*) FROM conversation WHERE ? IN ('', owner)"
+        total = int(reader.rows(count, (owner,))[0][0])
+        return [ConversationSummary(**dict(row)) for row in rows], total
     found = [ConversationSummary(**dict(row)) for row in rows]
     for word in words:
         with_word = _with_word(reader, word)
         found = [each for each in found if each.id in with_word or _begins(each.title, word)]
-    return found[:limit]
+    return found[:limit], len(found)
 
 
 class OwnerSummary(BaseModel):

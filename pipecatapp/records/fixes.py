@@ -164,12 +164,22 @@ def find(ledger: Ledger, query: str = "", limit: int = MOST, *, owner: str = "")
     """The fixes whose signature, language, files or symbols have all words of `query`, the last
     used first. Only those of `owner`; all of them for the built-in key.
     """
+    condition, values = _having(query, owner)
+    sql = f"SELECT * FROM fix WHERE {condition} ORDER BY used DESC, id LIMIT ?"
+    return [_fix(row) for row in ledger.read.rows(sql, (*values, limit))]
+
+
+def number(ledger: Ledger, query: str = "", *, owner: str = "") -> int:
+    """How many fixes `find` has without a limit."""
+    condition, values = _having(query, owner)
+    return int(ledger.read.rows(f"SELECT count(*) FROM fix WHERE {condition}", values)[0][0])
+
+
+def _having(query: str, owner: str) -> tuple[str, tuple[str, ...]]:
+    """The condition in SQL that a fix is of an owner and has all words, and its values."""
     words = clean(query).split()
-    has = "".join(
-        " AND instr(lower(signature || ' ' || language || ' ' || edit), lower(?))" for _ in words
-    )
-    sql = f"SELECT * FROM fix WHERE ? IN ('', owner){has} ORDER BY used DESC, id LIMIT ?"
-    return [_fix(row) for row in ledger.read.rows(sql, (owner, *words, limit))]
+    has = " AND instr(lower(signature || ' ' || language || ' ' || edit), lower(?))"
+    return f"? IN ('', owner){has * len(words)}", (owner, *words)
 
 
 def show(ledger: Ledger, id: str, *, owner: str = "") -> Fix | None:

@@ -109,9 +109,8 @@ def find(ledger: Ledger, query: str, limit: int = 10, *, owner: str = "") -> lis
     """Return notes that contain a word of the query, or a word with this prefix, best first;
     without words the newest. Only those of `owner`; all of them for the built-in key.
     """
-    words = _WORD.findall(clean(query))
-    if words:
-        asked = " OR ".join(f'"{word}"' + "*" * (len(word) >= PREFIX) for word in words)
+    asked = _asked(query)
+    if asked:
         sql = f"""SELECT {_COLUMNS} FROM doc_fts JOIN note ON note.id = doc_fts.ref
             WHERE doc_fts MATCH ? AND kind = 'note' AND ? IN ('', owner)
             ORDER BY rank, note.id DESC LIMIT ?"""
@@ -120,6 +119,23 @@ def find(ledger: Ledger, query: str, limit: int = 10, *, owner: str = "") -> lis
         sql = f"SELECT {_COLUMNS} FROM note WHERE ? IN ('', owner) ORDER BY id DESC LIMIT ?"
         rows = ledger.read.rows(sql, (owner, limit))
     return [_note(row) for row in rows]
+
+
+def number(ledger: Ledger, query: str, *, owner: str = "") -> int:
+    """How many notes `find` has without a limit."""
+    asked = _asked(query)
+    if asked:
+        sql = """SELECT count(*) FROM doc_fts JOIN note ON note.id = doc_fts.ref
+            WHERE doc_fts MATCH ? AND kind = 'note' AND ? IN ('', owner)"""
+        return int(ledger.read.rows(sql, (asked, owner))[0][0])
+    sql = "SELECT count(*) FROM note WHERE ? IN ('', owner)"
+    return int(ledger.read.rows(sql, (owner,))[0][0])
+
+
+def _asked(query: str) -> str:
+    """The words of a query as the index of the search takes them; empty without words."""
+    words = _WORD.findall(clean(query))
+    return " OR ".join(f'"{word}"' + "*" * (len(word) >= PREFIX) for word in words)
 
 
 def _note(row: Row) -> Note:

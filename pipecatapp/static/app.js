@@ -16,9 +16,9 @@ import "./pages/talk-page.js"
 import "./pages/workflow-page.js"
 import "./pages/workflows-page.js"
 import { signOut, signedIn } from "./api.js"
-import { forgetDraft } from "./components/chat-composer.js"
 import { forgetAll } from "./conversation.js"
 import { h } from "./dom.js"
+import { forgetDrafts } from "./drafts.js"
 import { flame, icon } from "./icons.js"
 import { match, setTitle, setTitleCount } from "./router.js"
 import { waiting } from "./waiting.js"
@@ -105,7 +105,7 @@ class HearthApp extends HTMLElement {
 
   #signOut = async () => {
     await signOut().catch(() => {}) // the server may be gone; this browser forgets the session all the same
-    forgetDraft()
+    forgetDrafts()
     this.#leave()
   }
 }

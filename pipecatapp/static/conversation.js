@@ -27,6 +27,7 @@ class Conversation extends EventTarget {
   /** Whether somebody has deleted it while it was shown. */
   deleted = false
   #sending = 0
+  #sent = 0 // turns that this page has asked for: what was read before the last of them is old
   #exists
   #unsaved = false
   #stopLooking = null
@@ -67,15 +68,17 @@ class Conversation extends EventTarget {
   /** Reads the turns that are new or had not ended. */
   async look() {
     if (this.#sending || !this.#exists) return
+    const sent = this.#sent
     try {
       const { turns, unseen, settings, context } = await get(`${this.#address}?after=${encodeURIComponent(this.#known())}`)
-      if (this.#sending) return
+      if (sent !== this.#sent) return
       this.error = null
       this.unseen = unseen
       this.context = context
       if (!this.#unsaved) this.settings = settings
       this.#place(turns)
     } catch (error) {
+      if (sent !== this.#sent) return
       if (error.status === 404 && this.turns.length) return forget(this.id)
       this.#exists = error.status !== 404 // an old address: nobody has said anything in it
       this.error = this.#exists ? error.message : null
@@ -142,6 +145,7 @@ class Conversation extends EventTarget {
     this.turns.push(turn)
     this.#exists = true
     this.#sending += 1
+    this.#sent += 1
     this.#tell()
     try {
       const { run } = await this.#ask({ ...(text && { text }), ...(attachments.length && { attachments }) })
@@ -164,6 +168,7 @@ class Conversation extends EventTarget {
    */
   async again(turn, text) {
     this.#sending += 1
+    this.#sent += 1
     try {
       const said = text === turn.user ? {} : { text }
       const { run } = await this.#ask({ ...said, instead_of: turn.run })
@@ -261,8 +266,8 @@ export function newConversation() {
 
 const conversationAddress = (id) => `/api/conversations/${encodeURIComponent(id)}`
 
-/** Pinned ones, then the newest; with `text`, those that have its words. */
-export const listConversations = async (text = "") => (await get(`/api/conversations?${new URLSearchParams({ text })}`)).conversations
+/** Pinned ones, then the newest; with `text`, those that have its words: {conversations, total}, where `total` is without the limit. */
+export const listConversations = (text, limit) => get(`/api/conversations?${new URLSearchParams({ text, limit })}`)
 
 export const exportAddress = (id, format) => `${conversationAddress(id)}/export?format=${format}`
 

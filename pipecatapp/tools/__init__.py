@@ -21,6 +21,7 @@ from pipecatapp.tools.code.memory import project as project_memory
 from pipecatapp.tools.code.memory import recall, remember
 from pipecatapp.tools.code.symbols import symbols
 from pipecatapp.tools.code.testing import run_tests
+from pipecatapp.tools.contexts import merge, propose
 from pipecatapp.tools.files import delete, listing, read, write
 from pipecatapp.tools.git import branches, history
 from pipecatapp.tools.memory import conversation, items, note
@@ -30,7 +31,7 @@ from pipecatapp.tools.people import ask
 from pipecatapp.tools.people import note as people_note
 from pipecatapp.tools.plain import value
 from pipecatapp.tools.plan import expand, revise, todo
-from pipecatapp.tools.ports import delivery, tracker
+from pipecatapp.tools.ports import delivery, message, tracker
 from pipecatapp.tools.project import facts
 from pipecatapp.tools.project import tree as project_tree
 from pipecatapp.tools.speech import hear, say
@@ -67,6 +68,8 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             expand.expand,
             revise.revise,
             todo.todo,
+            propose.propose,
+            merge.merge,
             progress.progress,
             alignment.alignment,
             guide.guide,
@@ -74,6 +77,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             recent.recent,
             workflow_check.check,
             run_start.start,
+            run_start.start_autonomy,
             tracker.list_issues,
             tracker.show,
             tracker.create,
@@ -82,6 +86,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             delivery.status,
             delivery.propose,
             delivery.proposals,
+            message.send,
             task_find.find,
             task_save.save,
             facts.facts,

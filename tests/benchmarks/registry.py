@@ -5,7 +5,7 @@ from tests.benchmarks.cluster import speed as cluster
 from tests.benchmarks.code import edits, kills, localise, no_model, repair
 from tests.benchmarks.engine import growth
 from tests.benchmarks.engine import speed as engine
-from tests.benchmarks.evolution import honesty
+from tests.benchmarks.evolution import honesty, real
 from tests.benchmarks.gateway import aborts, endurance, speed
 from tests.benchmarks.voice import hearing, talk
 from tests.benchmarks.web import compare, evolution
@@ -29,6 +29,7 @@ BENCHMARKS = (
     compare.BENCHMARK,
     evolution.BENCHMARK,
     honesty.BENCHMARK,
+    real.BENCHMARK,
     *talk.BENCHMARKS,
     # Last: they take a quarter of an hour, and hosts.
     *cluster.BENCHMARKS,

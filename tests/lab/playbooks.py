@@ -158,6 +158,8 @@ def told(
     for name in ("consul", "nomad"):
         found = binaries.find("consul" if name == "consul" else "nomad")
         settings[f"HEARTH_{name.upper()}_BINARY"] = str(found or "")
+    # An ssh that a test has killed leaves our standard input non-blocking, which Ansible refuses.
+    os.set_blocking(0, True)
     ended = lab.run(words, cwd=root, settings=settings, check=False)
     if check and ended.returncode != 0:
         raise AssertionError(failed(ended.stdout) + ended.stdout[-8000:] + ended.stderr[-2000:])

@@ -1,8 +1,9 @@
 """The page Evolution: candidates as a graph, and the decision of a person."""
 
 import random
+from collections.abc import Iterator
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 
 import httpx2
 import pytest
@@ -13,6 +14,8 @@ from prompt_engineering.archive_server import server_of
 from prompt_engineering.campaign import Proposal, Settings
 from prompt_engineering.gate import Gate, Pair
 from prompt_engineering.genome import Genome, diff_of
+from prompt_engineering.regret import LivePair, Regret
+from tests.integration.agent.evolution.conftest import SEED, system_of, write_classify
 from tests.ui.conftest import Visitor, faults
 
 PROMPT = "You answer questions.\nYou write long sentences."
@@ -139,6 +142,36 @@ def test_proposal_becomes_live_only_when_a_person_confirms_it(evolution: Visitor
     assert live(evolution) == PROMPT
 
 
+def test_page_proposes_the_rollback_of_a_prompt_that_is_worse_in_live_runs(
+    evolution: Visitor,
+) -> None:
+    """The counts of the live runs are shown, and the decision is the person's."""
+    with evolution.house.client() as client:
+        promotion = client.post("/api/evolution/answer-001/promote", json={"by": "Ada"}).json()
+    known = {name: promotion[name] for name in ("prompt", "campaign", "at")}
+    regret = Regret.model_validate(known)
+    for number in range(5):
+        pair = LivePair(run=f"r{number}", old_run=f"o{number}", new=False, old=True)
+        regret = regret.with_pair(pair)
+    file = evolution.house.state / "evolution" / "regret" / "answer.json"
+    file.parent.mkdir()
+    file.write_text(regret.model_dump_json())
+    page = evolution.enter()
+    page.get_by_test_id("nav-status").click()
+    page.get_by_test_id("tab-evolution").click()
+
+    expect(page.get_by_test_id("regret")).to_contain_text("5 only with the old one); e = 0.0312.")
+    expect(page.get_by_test_id("regret")).to_contain_text("Rollback is proposed")
+    assert faults(page) == []
+    assert live(evolution) == BETTER
+    page.get_by_test_id("rollback").click()
+    page.get_by_test_id("dialog-confirm").click()
+
+    expect(page.get_by_test_id("promote")).to_be_visible()
+    expect(page.get_by_test_id("regret")).to_have_count(0)
+    assert live(evolution) == PROMPT
+
+
 def test_promoted_prompt_survives_a_restart_and_shields_the_stored_one(evolution: Visitor) -> None:
     """The layer is a file; the prompt below it cannot change while it is live."""
     with evolution.house.client() as client:
@@ -207,3 +240,90 @@ def assert_shown_alone(visitor: Visitor, address: str) -> None:
     expect(page.get_by_test_id("rationale")).to_have_text(f"Shorter. {ATTACK}")
     expect(page.get_by_test_id("promote")).to_have_count(0)
     visitor.abroad.clear()
+
+
+@pytest.fixture
+def held() -> Iterator[Event]:
+    """The model answers runs of the first prompt after this event."""
+    event = Event()
+    yield event
+    event.set()
+
+
+@pytest.fixture
+def classify(visitor: Visitor, held: Event) -> Visitor:
+    """A service with a prompt, its workflow and cases, and no campaign."""
+    write_classify(visitor.house)
+    model = visitor.house.model
+    sentences = model.when(lambda request: "full sentences" in system_of(request))
+    sentences.say("It is sweet.", held=held)
+    model.when(lambda request: "fruit is" in system_of(request)).say("sweet")
+    visitor.restart()
+    return visitor
+
+
+def begin(page: Page, budget: str) -> None:
+    """Fill in the form of a new campaign, and ask for its cost."""
+    page.get_by_test_id("campaign-new").click()
+    page.get_by_test_id("campaign-prompt").select_option("classify")
+    page.get_by_test_id("campaign-budget").fill(budget)
+    page.get_by_test_id("campaign-candidates").fill("3")
+    page.get_by_test_id("campaign-seed").fill(str(SEED))
+    assert faults(page) == []
+    page.get_by_test_id("dialog-cost").click()
+
+
+def test_person_starts_pauses_and_resumes_a_campaign(classify: Visitor, held: Event) -> None:
+    """Budget and cost are shown before anything runs; the page follows the campaign to its end."""
+    page = classify.enter()
+    page.get_by_test_id("nav-status").click()
+    page.get_by_test_id("tab-evolution").click()
+    expect(page.get_by_test_id("empty")).to_contain_text("No campaigns yet")
+
+    begin(page, "50000")
+    expect(page.get_by_test_id("campaign-cost")).to_contain_text(
+        "At most 15 runs of the search and 80 of the gate."
+    )
+    expect(page.get_by_test_id("campaign-cost")).to_contain_text("the budget is 50000.")
+    page.get_by_test_id("dialog-close").click()
+    expect(page.get_by_test_id("dialog")).to_have_count(0)
+    assert not (classify.house.state / "evolution" / "campaigns").exists()
+
+    begin(page, "50000")
+    page.get_by_test_id("dialog-confirm").click()
+    state = page.get_by_test_id("campaign-state")
+    expect(state).to_have_text("The campaign is running.")
+    assert faults(page) == []
+    page.get_by_test_id("campaign-pause").click()
+    expect(state).to_have_text("The campaign is paused.")
+    held.set()
+    page.get_by_test_id("campaign-resume").click()
+
+    expect(state).to_have_text("The campaign has ended.")
+    expect(page.get_by_test_id("evidence")).to_contain_text("8 only the new one")
+    expect(page.get_by_test_id("promote")).to_be_visible()
+    expect(page.get_by_test_id("campaign-stop")).to_have_count(0)
+
+
+def test_person_stops_a_campaign_for_ever(classify: Visitor) -> None:
+    """The page asks first; a refused form says why and stays open."""
+    page = classify.enter()
+    page.get_by_test_id("nav-status").click()
+    page.get_by_test_id("tab-evolution").click()
+    page.get_by_test_id("campaign-new").click()
+    page.get_by_test_id("campaign-prompt").select_option("agent")
+    file = classify.house.state / "evolution" / "cases" / "fruits.yaml"
+    cases = file.read_text()
+    file.unlink()
+    page.get_by_test_id("dialog-cost").click()
+    expect(page.get_by_test_id("campaign-fault")).to_contain_text("Add cases")
+    page.get_by_test_id("dialog-close").click()
+    file.write_text(cases)
+
+    begin(page, "50000")
+    page.get_by_test_id("dialog-confirm").click()
+    page.get_by_test_id("campaign-stop").click()
+    page.get_by_test_id("dialog-confirm").click()
+
+    expect(page.get_by_test_id("campaign-state")).to_have_text("The campaign was stopped.")
+    expect(page.get_by_test_id("campaign-resume")).to_have_count(0)

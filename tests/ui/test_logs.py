@@ -121,3 +121,35 @@ def test_lines_do_not_touch_the_edges(
     assert view["x"] - main["x"] >= 12
     assert main["x"] + main["width"] - view["x"] - view["width"] >= 12
     assert view["y"] + view["height"] <= main["y"] + main["height"]
+
+
+def test_lines_are_filtered_by_level_and_downloaded(
+    visitor: Visitor, gateway_log: LogFile, other_log: LogFile, tmp_path: Path
+) -> None:
+    """Who sends a report of an error takes the lines about it, with the traceback below."""
+    gateway_log.write("level=info event=ready")
+    gateway_log.write("level=warning event=slow")
+    gateway_log.write("level=error event=broken")
+    gateway_log.write("ValueError: of the traceback")
+    other_log.write("loading the voice")
+    page = visitor.enter()
+    page.get_by_test_id("nav-status").click()
+    page.get_by_test_id("tab-logs").click()
+    lines = page.get_by_test_id("log-line").locator(".log-text")
+    expect(lines).to_have_count(5)
+
+    page.get_by_test_id("logs-level").select_option("warning")
+    expect(lines).to_have_count(3)
+    page.get_by_test_id("logs-level").select_option("error")
+    expect(lines).to_have_text(["level=error event=broken", "ValueError: of the traceback"])
+    assert faults(page) == []
+    with page.expect_download() as download:
+        page.get_by_test_id("logs-download").click()
+    download.value.save_as(tmp_path / "logs.txt")
+
+    assert download.value.suggested_filename == "hearth-logs.txt"
+    saved = (tmp_path / "logs.txt").read_text(encoding="utf-8").splitlines()
+    assert [line.split(" ", 1)[1] for line in saved] == [
+        "moe-gateway level=error event=broken",
+        "moe-gateway ValueError: of the traceback",
+    ]

@@ -8,6 +8,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from pipecatapp.api.library.library import Id
 from pipecatapp.api.owners import administrator
 from pipecatapp.api.parts import WithParts
+from pipecatapp.application.library.campaigns import (
+    CampaignCost,
+    CampaignOrder,
+    CampaignRunner,
+    CampaignState,
+)
 from pipecatapp.application.library.promotion_records import Promotion
 from pipecatapp.application.library.promotions import (
     CampaignArchive,
@@ -26,6 +32,37 @@ def promotions_of(request: Request, parts: WithParts) -> PromotionService:
 WithPromotions = Annotated[PromotionService, Depends(promotions_of)]
 
 
+def runner_of(request: Request) -> CampaignRunner:
+    """Return what runs the campaigns of this instance."""
+    runner = request.app.state.campaigns
+    assert isinstance(runner, CampaignRunner)
+    return runner
+
+
+def address_of(request: Request) -> str:
+    """Return where the process of a campaign reaches this service: where it listens, unless the
+    settings name an address.
+    """
+    if request.app.state.own_url is not None:
+        return str(request.app.state.own_url)
+    host, port = request.scope["server"]
+    return f"{request.scope['scheme']}://{host}:{port}"
+
+
+WithRunner = Annotated[CampaignRunner, Depends(runner_of)]
+OwnAddress = Annotated[str, Depends(address_of)]
+
+
+class Campaigns(CampaignList):
+    """`states`: the state of each campaign, by its name."""
+
+    states: dict[str, CampaignState]
+
+
+class Started(BaseModel):
+    campaign: str
+
+
 class Confirmation(BaseModel):
     """`by` is the person that has read the evidence and confirms the promotion."""
 
@@ -35,9 +72,41 @@ class Confirmation(BaseModel):
 
 
 @router.get("")
-def list_campaigns(promotions: WithPromotions) -> CampaignList:
-    """All campaigns, the newest first, and the promoted prompts that are live."""
-    return promotions.campaigns()
+def list_campaigns(promotions: WithPromotions, runner: WithRunner) -> Campaigns:
+    """All campaigns, the newest first, with their states, and the promoted prompts."""
+    found = promotions.campaigns()
+    names = [str(one.get("campaign")) for one in found.campaigns]
+    return Campaigns(**dict(found), states={name: runner.state(name) for name in names})
+
+
+@router.post("/estimate")
+async def estimate(body: CampaignOrder, runner: WithRunner, address: OwnAddress) -> CampaignCost:
+    """Estimate the cost of a campaign; nothing is run or written."""
+    return await runner.estimate(body, address)
+
+
+@router.post("", status_code=201)
+async def start(body: CampaignOrder, runner: WithRunner, address: OwnAddress) -> Started:
+    """Start a campaign in a process of this instance; one runs at a time."""
+    return Started(campaign=await runner.start(body, address))
+
+
+@router.post("/{id}/pause", status_code=202)
+async def pause(id: Id, runner: WithRunner) -> None:
+    """End the process of a campaign; it goes on from its files with `resume`."""
+    await runner.pause(id)
+
+
+@router.post("/{id}/resume", status_code=202)
+async def resume(id: Id, runner: WithRunner, address: OwnAddress) -> None:
+    """Go on with a paused campaign."""
+    await runner.resume(id, address)
+
+
+@router.post("/{id}/stop", status_code=202)
+async def stop(id: Id, runner: WithRunner) -> None:
+    """End a campaign for ever; what it found stays."""
+    await runner.stop(id)
 
 
 @router.get("/{id}")

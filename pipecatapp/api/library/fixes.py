@@ -15,7 +15,10 @@ router = APIRouter(prefix="/api/fixes", dependencies=[Depends(known_caller)])
 
 
 class FixList(BaseModel):
+    """`total`: how many fixes there are without the limit."""
+
     fixes: list[Fix]
+    total: int
 
 
 class Imported(BaseModel):
@@ -38,7 +41,9 @@ async def list_fixes(
     behalf: Behalf = "",
 ) -> FixList:
     """The last used first; with `query`, only those that have all of its words."""
-    return FixList(fixes=parts.fixes.find(query, limit, owner=owner_of(behalf)))
+    owner = owner_of(behalf)
+    found = parts.fixes.find(query, limit, owner=owner)
+    return FixList(fixes=found, total=parts.fixes.number(query, owner=owner))
 
 
 @router.get("/export")

@@ -16,7 +16,10 @@ router = APIRouter(prefix="/api/notes", dependencies=[Depends(known_caller)])
 
 
 class NoteList(BaseModel):
+    """`total`: how many notes there are without the limit."""
+
     notes: list[Note]
+    total: int
 
 
 @router.get("")
@@ -27,7 +30,9 @@ async def list_notes(
     behalf: Behalf = "",
 ) -> NoteList:
     """The newest first, or those that hold a word of `query`, the best first."""
-    return NoteList(notes=parts.notes.find(query, limit, owner=owner_of(behalf)))
+    owner = owner_of(behalf)
+    found = parts.notes.find(query, limit, owner=owner)
+    return NoteList(notes=found, total=parts.notes.number(query, owner=owner))
 
 
 @router.delete("/{note}", status_code=204)

@@ -16,7 +16,10 @@ router = APIRouter(prefix="/api/tasks", dependencies=[Depends(known_caller)])
 
 
 class TaskList(BaseModel):
+    """`total`: how many tasks there are without the limit."""
+
     tasks: list[TaskSummary]
+    total: int
 
 
 class NewTask(BaseModel):
@@ -42,7 +45,8 @@ async def list_tasks(
     limit: Annotated[int, Query(ge=1, le=500)] = 50,
 ) -> TaskList:
     """Those with all of the tags, and one of the words of `q`, the best first."""
-    return TaskList(tasks=library.tasks(q, tag, limit))
+    found, total = library.tasks(q, tag, limit)
+    return TaskList(tasks=found, total=total)
 
 
 @router.post("", status_code=201)

@@ -12,10 +12,11 @@ from hearth.service.http_errors import Refused
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.openai.answer import Answer
 from pipecatapp.api.openai.media import kinds_of, refuse_dropped
-from pipecatapp.api.openai.offers import workflow_for
+from pipecatapp.api.openai.offers import scope_of, workflow_for
 from pipecatapp.api.parts import Parts, WithParts
 from pipecatapp.application.callers import CALLER, kept, owner_of
-from pipecatapp.application.engine import Listener, Workflow
+from pipecatapp.application.engine import Engine, Listener, Workflow
+from pipecatapp.application.registry import AGENT, AGENT_WORKFLOW, AUTONOMY_WORKFLOW
 from pipecatapp.application.runs import Document
 
 router = APIRouter(dependencies=[Depends(known_caller)])
@@ -42,7 +43,8 @@ class Format(Wire):
 class AgentRequest(ChatRequest):
     """With `conversation` the history is ours and only the last message of the user counts;
     without it the history is what the caller sends. `max_completion_tokens` is the newer name of
-    `max_tokens`.
+    `max_tokens`. `self_autonomy` lets a model write a workflow for the last message of the user,
+    which runs after a question; it is for the agent only.
     """
 
     messages: Annotated[list[Message], Field(min_length=1)]
@@ -61,6 +63,7 @@ class AgentRequest(ChatRequest):
     modalities: list[str] | None = None
     audio: dict[str, Any] | None = None
     web_search_options: dict[str, Any] | None = None
+    self_autonomy: bool = False
 
     def passed_on(self) -> dict[str, Any]:
         """Return the fields of `PASSED_ON` that are set, as inputs of a workflow."""
@@ -85,8 +88,8 @@ async def answered(
     listener = Listener()
     run = await start(body, request, parts, listener)
     behalf, has_media = request.headers.get(CALLER), bool(kinds_of(body.messages))
-    ignored = ignored_of(workflow_for(parts.runs.engine.workflows, body.model), body)
     engine = parts.runs.engine
+    ignored = ignored_of(workflow_of(engine, body), body)
     answer = kind(engine, run, body.model, listener, behalf, ignored, has_media=has_media)
     parts.spawn(_cancel_when_gone(request, parts, answer))
     if not body.stream:
@@ -114,7 +117,7 @@ async def start(
     the conversation of another caller.
     conversation of another caller.
     """
-    workflow = workflow_for(parts.runs.engine.workflows, body.model)
+    workflow = workflow_of(parts.runs.engine, body)
     inputs, kinds = inputs_for(workflow, body), kinds_of(body.messages)
     ours, plan = body.conversation is not None, parts.runs.engine.plan(workflow)
     refuse_dropped(body.model, kinds, plan, conversation=ours)
@@ -129,6 +132,23 @@ async def start(
         beside=kept(behalf) if behalf else lambda _run: (),
         instead_of=instead_of,
     )
+
+
+def workflow_of(engine: Engine, body: AgentRequest) -> Workflow:
+    """The workflow that answers a request.
+
+    Raises `Refused` for an unknown model, and for `self_autonomy` with another model than the agent
+    or where keys for the agent must not use the workflow that writes workflows.
+    """
+    if not body.self_autonomy:
+        return workflow_for(engine.workflows, body.model)
+    if body.model != AGENT:
+        message = f"`self_autonomy` is for the model {AGENT!r}, not for {body.model!r}."
+        raise Refused(400, "unsupported_field", message, param="self_autonomy")
+    if scope_of(engine, AUTONOMY_WORKFLOW) != scope_of(engine, AGENT_WORKFLOW):
+        message = f"Rights for {AGENT!r} do not cover `self_autonomy` here; start it as a run."
+        raise Refused(403, "permission_denied", message, param="self_autonomy")
+    return engine.workflows[AUTONOMY_WORKFLOW]
 
 
 async def _own_conversation(body: AgentRequest, parts: Parts, owner: str) -> None:

@@ -32,6 +32,9 @@ log = structlog.get_logger()
 SHOWN_FILES: Final = ("campaign", "gate", "proposal")
 """Files of a campaign that are shown in addition to its candidates."""
 
+REGRET: Final = ("prompt", "decision", "evidence")
+"""Fields of a comparison that are shown."""
+
 
 class UnknownCampaign(LookupError):
     """The campaign does not exist: see the list of campaigns."""
@@ -54,10 +57,14 @@ class ProposalOutdated(ValueError):
 
 
 class CampaignList(BaseModel):
-    """All campaigns, the newest first, and what is live."""
+    """All campaigns, the newest first, and what is live.
+
+    `regrets`: by prompt, how live runs with the promoted version compare with the one before.
+    """
 
     campaigns: list[dict[str, Any]]
     promotions: list[Promotion]
+    regrets: dict[str, dict[str, Any]] = {}
 
 
 class CampaignArchive(BaseModel):
@@ -77,10 +84,19 @@ class PromotionService:
 
     def campaigns(self) -> CampaignList:
         """All campaigns and promotions; a file that is damaged is left out."""
-        found = [one for one in map(_json, self._campaigns.glob("*/campaign.json")) if one]
+        found = [one for one in map(object_in, self._campaigns.glob("*/campaign.json")) if one]
         found.sort(key=lambda one: str(one.get("created")), reverse=True)
         live = [read_promotion(file) for file in sorted(self._promoted.glob("[!.]*.json"))]
-        return CampaignList(campaigns=found, promotions=live)
+        regrets = {one.prompt: regret for one in live if (regret := self._regret(one))}
+        return CampaignList(campaigns=found, promotions=live, regrets=regrets)
+
+    def _regret(self, promotion: Promotion) -> dict[str, Any] | None:
+        """Return the comparison of live runs; None without one for this very promotion."""
+        found = object_in(self._state / "evolution" / "regret" / f"{promotion.prompt}.json")
+        if found is None or not found.keys() >= {*REGRET}:
+            return None
+        same = (found.get("campaign"), found.get("at")) == (promotion.campaign, promotion.at)
+        return {name: found[name] for name in REGRET} if same else None
 
     def archive(self, campaign: str) -> CampaignArchive:
         """Return one campaign with all of its candidates.
@@ -89,11 +105,11 @@ class PromotionService:
         damaged.
         """
         folder = self._folder(campaign)
-        shown = {name: _json(folder / f"{name}.json") for name in SHOWN_FILES}
+        shown = {name: object_in(folder / f"{name}.json") for name in SHOWN_FILES}
         if shown["campaign"] is None:
             raise UnknownCampaign(f"The file campaign.json of {campaign!r} is damaged.")
         files = sorted((folder / "candidates").glob("[!.]*.json"))
-        candidates = [one for one in map(_json, files) if one]
+        candidates = [one for one in map(object_in, files) if one]
         return CampaignArchive.model_validate({**shown, "candidates": candidates})
 
     def promote(self, campaign: str, *, by: str) -> Promotion:
@@ -175,7 +191,7 @@ def _text_of(prompt: Prompt) -> PromptText:
     return PromptText(tags=sorted(prompt.tags), text=prompt.text)
 
 
-def _json(file: Path) -> dict[str, Any] | None:
+def object_in(file: Path) -> dict[str, Any] | None:
     """Return the object in a file; None for a missing or, with a warning, a damaged one."""
     try:
         value = json.loads(file.read_bytes())

@@ -1,5 +1,6 @@
 """Show, save and remove prompts, stored tasks and projects; import files of older programs."""
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -137,9 +138,12 @@ class LibraryService:
 
     def tasks(
         self, words: str = "", tags: Sequence[str] = (), limit: int = 50
-    ) -> list[TaskSummary]:
-        """Tasks with all of the tags; of them those that have one of the words, best first."""
-        return [_task_card(one) for one in self._tasks.find(words, tags, limit)]
+    ) -> tuple[list[TaskSummary], int]:
+        """Tasks with all of the tags, of them those that have one of the words, best first; and how
+        many there are without the limit.
+        """
+        found = self._tasks.find(words, tags, limit=sys.maxsize)
+        return [_task_card(one) for one in found[:limit]], len(found)
 
     def task(self, id: str, version: int | None = None) -> TaskDetail:
         """Raises `UnknownTask`."""

@@ -11,12 +11,9 @@ import typer
 from rich.table import Table
 
 from pipecatapp.cli.exit_codes import DONE, INVALID, CommandFailed, finish
-from pipecatapp.cli.options import JsonOption, StateOption
+from pipecatapp.cli.options import JsonOption, LimitOption, StateOption, say_rest
 from pipecatapp.cli.runs import console
 from pipecatapp.client import connect, segment
-
-SHOWN = 500
-"""Maximum number of listed fixes, which is the limit of the API."""
 
 IdArgument = Annotated[
     str, typer.Argument(metavar="ID", help="Id of a fix, as `hearth fixes` shows it.")
@@ -31,13 +28,14 @@ def list_fixes(
             "--search", help="Only fixes with these words in the error, language, file or symbol."
         ),
     ] = "",
+    limit: LimitOption = 50,
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
     """List stored fixes, the last used first."""
     if context.invoked_subcommand is None:
-        finish(_list(words, state_dir, as_json=as_json))
+        finish(_list(words, limit, state_dir, as_json=as_json))
 
 
 def show_fix(id: IdArgument, state_dir: StateOption = None, *, as_json: JsonOption = False) -> None:
@@ -77,21 +75,23 @@ def forget_fixes(
     finish(_forget(ids, state_dir))
 
 
-async def _list(words: str, state_dir: Path | None, *, as_json: bool) -> int:
+async def _list(words: str, limit: int, state_dir: Path | None, *, as_json: bool) -> int:
     async with connect(state_dir) as client:
-        params = {"query": words, "limit": SHOWN}
-        found = (await client.request("GET", "/api/fixes", params=params))["fixes"]
+        params = {"query": words, "limit": limit}
+        page = await client.request("GET", "/api/fixes", params=params)
     if as_json:
-        typer.echo(json.dumps({"fixes": found}, indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(page, indent=2, ensure_ascii=False))
         return DONE
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("id", no_wrap=True)
     table.add_column("worked", no_wrap=True)
     table.add_column("language")
     table.add_column("error", overflow="ellipsis", no_wrap=True, ratio=1)
-    for fix in found:
+    for fix in page["fixes"]:
         table.add_row(fix["id"], _worked(fix), fix["language"], fix["signature"])
     console().print(table)
+    narrow = "--search, or print all with `hearth fixes export`"
+    say_rest(len(page["fixes"]), page["total"], "fixes", narrow)
     return DONE
 
 

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from pipecatapp.cli.exit_codes import DONE, INVALID, CommandFailed, finish
 from pipecatapp.cli.inputs import parse_inputs
-from pipecatapp.cli.options import JsonOption, StateOption, text_of
+from pipecatapp.cli.options import JsonOption, LimitOption, StateOption, say_rest, text_of
 from pipecatapp.cli.run import to_the_end
 from pipecatapp.cli.runs import console
 from pipecatapp.client import connect, segment
@@ -24,7 +24,7 @@ def list_tasks(
     context: typer.Context,
     words: Annotated[str, typer.Option("--search", help="Only results with these words.")] = "",
     tags: TagsOption = [],  # noqa: B006
-    limit: Annotated[int, typer.Option(min=1, max=500, help="Maximum number of results.")] = 50,
+    limit: LimitOption = 50,
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
@@ -100,16 +100,17 @@ async def _list(
 ) -> int:
     async with connect(state_dir) as client:
         params = {"q": words, "tag": tags, "limit": limit}
-        found = (await client.request("GET", "/api/tasks", params=params))["tasks"]
+        page = await client.request("GET", "/api/tasks", params=params)
     if as_json:
-        typer.echo(json.dumps({"tasks": found}, indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(page, indent=2, ensure_ascii=False))
         return DONE
     table = Table(box=None, pad_edge=False, header_style="bold")
     for name in ("id", "version", "tags", "about"):
         table.add_column(name, no_wrap=name != "about")
-    for one in found:
+    for one in page["tasks"]:
         table.add_row(one["id"], str(one["version"]), ", ".join(one["tags"]), one["about"])
     console().print(table)
+    say_rest(len(page["tasks"]), page["total"], "tasks", "--search or --tag")
     return DONE
 
 

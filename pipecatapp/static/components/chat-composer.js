@@ -1,14 +1,15 @@
 import { attachment, MOST } from "../attachments.js"
 import { forgetSettings } from "../conversation.js"
 import { announce, h } from "../dom.js"
+import { draftOf, keepDraft } from "../drafts.js"
 import { icon } from "../icons.js"
 import { mayListen } from "../talk/call.js"
 import { Dictation } from "../talk/dictation.js"
 import { draftChips } from "./attachment-chips.js"
 import { PromptMenu } from "./prompt-menu.js"
 
-const DRAFT = "hearth.draft"
-const FILES = "hearth.draft-files"
+const TEXT = ""
+const FILES = "files"
 
 /**
  * <chat-composer>: where one writes. Tells "say" with detail {text, attachments}, and "stop". The draft outlives the page: it is
@@ -33,9 +34,9 @@ class ChatComposer extends HTMLElement {
     this.away = h("p", { class: "fine composer-fault", role: "status", hidden: true })
     this.append(this.fault, this.away, this.form)
     for (const [name, handle] of Object.entries({ dragover: this.#over, dragleave: this.#left, drop: this.#drop })) this.form.addEventListener(name, handle)
-    this.field.value = sessionStorage.getItem(DRAFT) ?? ""
+    this.field.value = draftOf(TEXT)
     this.busy = false
-    this.#show(JSON.parse(sessionStorage.getItem(FILES) ?? "[]"))
+    this.#show(JSON.parse(draftOf(FILES) || "[]"))
     this.#listening(false)
     requestAnimationFrame(this.#grow)
   }
@@ -73,12 +74,15 @@ class ChatComposer extends HTMLElement {
   }
 
   accepted() {
-    if (!this.field.value && !this.#files.length) forgetDraft()
+    if (!this.field.value && !this.#files.length) forgetSettings()
+    this.#keepText()
+    this.#keepFiles()
   }
 
+  /** Gives back what was not sent, before what was written since then. */
   refused(text, reason, files = []) {
-    if (!this.field.value) this.fill(text)
-    if (!this.#files.length) this.#show(files)
+    if (text) this.fill([text, this.field.value].filter(Boolean).join("\n\n"))
+    if (files.length) this.#show([...files, ...this.#files])
     this.#complain(reason)
   }
 
@@ -97,8 +101,19 @@ class ChatComposer extends HTMLElement {
   #grow = () => {
     this.#fit()
     this.fault.hidden = true
-    sessionStorage.setItem(DRAFT, this.field.value)
+    this.#keepText()
     this.#ready()
+  }
+
+  /** Files give way to the text where the browser has no room for both: they last as long as this page. */
+  #keepText() {
+    if (keepDraft(TEXT, this.field.value)) return
+    keepDraft(FILES, "")
+    keepDraft(TEXT, this.field.value)
+  }
+
+  #keepFiles() {
+    if (!keepDraft(FILES, this.#files.length ? JSON.stringify(this.#files) : "")) keepDraft(FILES, "")
   }
 
   #fit() {
@@ -145,11 +160,7 @@ class ChatComposer extends HTMLElement {
 
   #show(files) {
     this.#files = files
-    try {
-      sessionStorage.setItem(FILES, JSON.stringify(files))
-    } catch {
-      sessionStorage.removeItem(FILES) // more than a browser keeps: they last as long as this page
-    }
+    this.#keepFiles()
     this.#draw()
     this.fault.hidden = true
     this.#ready()
@@ -230,12 +241,6 @@ class ChatComposer extends HTMLElement {
   }
 }
 
-export function forgetDraft() {
-  sessionStorage.removeItem(DRAFT)
-  sessionStorage.removeItem(FILES)
-  forgetSettings()
-}
-
-export const hasDraft = () => Boolean(sessionStorage.getItem(DRAFT)?.trim()) || (sessionStorage.getItem(FILES) ?? "[]") !== "[]"
+export const hasDraft = () => Boolean(draftOf(TEXT).trim() || draftOf(FILES))
 
 customElements.define("chat-composer", ChatComposer)

@@ -50,7 +50,7 @@ class ChatTurn extends HTMLElement {
 
   #edit = async () => {
     this.edit.hidden = this.asked.hidden = true
-    await editQuestion(this.turn.user, this.question, (text) => this.#again(text))
+    await editQuestion(this.turn.user, this.question, `edit-${this.turn.run}`, (text) => this.#again(text))
     this.edit.hidden = this.asked.hidden = false
     this.edit.focus()
   }

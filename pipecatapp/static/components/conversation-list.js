@@ -1,7 +1,7 @@
 import { all, deleteConversation, exportAddress, listConversations, pinConversation, renameConversation } from "../conversation.js"
 import { announce, h } from "../dom.js"
 import { every } from "../events.js"
-import { ago } from "../format.js"
+import { ago, count } from "../format.js"
 import { icon } from "../icons.js"
 import { chatAddress } from "../router.js"
 import { waiting } from "../waiting.js"
@@ -10,6 +10,8 @@ import { menuButton } from "./menu.js"
 
 const LOOK_SECONDS = 5
 const TYPING = 250 // milliseconds without a key until a search begins
+const PAGE = 100 // conversations that are shown first
+const MOST = 500 // that the server lists at most
 
 /**
  * <conversation-list current="id">: past conversations, newest first, with a search, a menu for each, and the button for a
@@ -17,6 +19,7 @@ const TYPING = 250 // milliseconds without a key until a search begins
  */
 class ConversationList extends HTMLElement {
   #shown = ""
+  #limit = PAGE
   #timer = 0
   #stop = () => {}
 
@@ -50,11 +53,13 @@ class ConversationList extends HTMLElement {
   set text(text) {
     if (this.text === text) return
     this.search.value = text
+    this.#limit = PAGE
     this.#load()
   }
 
   #typed = () => {
     clearTimeout(this.#timer)
+    this.#limit = PAGE
     this.#timer = setTimeout(async () => {
       this.dispatchEvent(new Event("find"))
       await this.#load()
@@ -66,7 +71,7 @@ class ConversationList extends HTMLElement {
   #load = async () => {
     const text = this.text
     try {
-      const found = await listConversations(text)
+      const found = await listConversations(text, this.#limit)
       const shown = JSON.stringify([text, found])
       if (text !== this.text || shown === this.#shown || this.#isBusy()) return
       this.#shown = shown
@@ -82,12 +87,23 @@ class ConversationList extends HTMLElement {
     return document.querySelector("dialog[open], conversation-list :popover-open") !== null
   }
 
-  #draw(found, text) {
+  #draw({ conversations: found, total }, text) {
     const { id, testid } = document.activeElement?.closest?.("conversation-list li") ? document.activeElement.dataset : {}
     const nothing = text ? "No conversation has these words." : "Your conversations will be kept here."
-    this.list.replaceChildren(...(found.length ? found.map((each) => this.#row(each, text)) : [h("li", { class: "fine none" }, nothing)]))
+    this.list.replaceChildren(...(found.length ? found.map((each) => this.#row(each, text)) : [h("li", { class: "fine none" }, nothing)]), ...(found.length < total ? [this.#rest(found.length, total)] : []))
     this.#mark()
     if (testid) (this.#button(id, testid) ?? this.search).focus()
+  }
+
+  /** Says that the list is longer than what is shown. */
+  #rest(shown, total) {
+    const more = async () => {
+      this.#limit = MOST
+      await this.#load()
+      this.querySelectorAll('[data-testid="conversation"]')[shown]?.focus()
+    }
+    const way = shown < MOST ? h("button", { type: "button", class: "button small", testid: "conversations-more", onclick: more }, "Show more") : "Search to find older ones."
+    return h("li", { class: "fine none conversations-rest", testid: "conversations-rest" }, h("span", {}, `${count(shown)} of ${count(total)} conversations. `), way)
   }
 
   /** A link or a button in the row of a conversation. */

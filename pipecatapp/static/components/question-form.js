@@ -1,5 +1,6 @@
 import { post } from "../api.js"
 import { h } from "../dom.js"
+import { keepDraft, keepField } from "../drafts.js"
 import { jsonView } from "./json-view.js"
 import { problem } from "./notice.js"
 
@@ -42,12 +43,14 @@ export async function answerQuestion(run, path, question, words) {
 /** The question that a step of a run waits with, and the answer to it. Tells "answered". */
 function questionForm(run, path, question) {
   const choices = choicesOf(question)
+  const draft = `answer-${run}-${path}`
   const fault = h("div", {})
   const buttons = () => [...form.querySelectorAll("button")]
   const answer = async (words) => {
     buttons().forEach((each) => (each.disabled = true))
     try {
       await answerQuestion(run, path, question, words)
+      keepDraft(draft, "")
       form.dispatchEvent(new Event("answered", { bubbles: true }))
     } catch (error) {
       fault.replaceChildren(problem("That answer isn't valid", error.message))
@@ -56,6 +59,7 @@ function questionForm(run, path, question) {
   }
   const choice = (words) => h("button", { type: "button", class: "button", testid: "choice", onclick: () => answer(words) }, words)
   const field = h("textarea", { rows: 2, "aria-label": "Your answer", testid: "answer-text" })
+  keepField(field, draft)
   const send = h("button", { type: "submit", class: "button primary", testid: "answer-send" }, "Answer")
   const submit = (event) => {
     event.preventDefault()

@@ -11,12 +11,12 @@ let renderer = null
 let loading = null
 
 async function load() {
-  const [render, math, highlight, patch] = await Promise.all(["render", "math", "highlight", "patch"].map((name) => import(`../markdown/${name}.js`)))
-  renderer = { ...render, ...math, ...highlight, ...patch }
+  const modules = await Promise.all(["render", "math", "highlight", "patch", "diagram"].map((name) => import(`../markdown/${name}.js`)))
+  renderer = Object.assign({}, ...modules)
 }
 
 /**
- * <rich-text>: Markdown as paragraphs, headings, lists, tables, formulas and code. `show(text, {complete})` as often as it grows:
+ * <rich-text>: Markdown as paragraphs, headings, lists, tables, formulas, code and flowcharts. `show(text, {complete})` as often as it grows:
  * only the blocks at the end are parsed again, and what stays the same stays in the page, with any selection in it.
  */
 class RichText extends HTMLElement {
@@ -104,7 +104,7 @@ class RichText extends HTMLElement {
     }
   }
 
-  /** What more text cannot change any more is coloured, and not looked at again. */
+  /** What more text cannot change any more is coloured or drawn, and not looked at again. */
   #settle() {
     const last = this.#complete ? this.#blocks.length : this.#lastOpen()
     for (const block of this.#blocks.slice(0, last)) this.#colour(block)
@@ -122,7 +122,7 @@ class RichText extends HTMLElement {
   #colour(block) {
     if (block.coloured) return
     block.coloured = true
-    for (const code of block.element?.querySelectorAll("code[data-language]") ?? []) renderer.highlight(code)
+    for (const code of block.element?.querySelectorAll("code[data-language]") ?? []) renderer.DIAGRAMS.has(code.dataset.language) ? renderer.drawDiagram(code) : renderer.highlight(code)
   }
 
   #again() {

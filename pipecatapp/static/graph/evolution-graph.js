@@ -10,8 +10,9 @@ const KEYS = "Arrow keys go from candidate to candidate, Enter opens one, plus a
 
 /**
  * <evolution-graph>: the candidates of a campaign. x is the generation, the colour the posterior mean of the pass rate, the
- * width of the halo its 95 % interval. `show(candidates, pinned)` draws them; `pinned` are the ids on the way to the live or
- * proposed prompt. Tells "choose" with detail.id. Panning and zooming move one layer, so the number of candidates does not
+ * width of the halo its 95 % interval. `show(candidates, pinned, { keepView })` draws them; `pinned` are the ids on the way to
+ * the live or proposed prompt, `keepView` leaves a part that a person has moved to in view. Tells "choose" with detail.id.
+ * Panning and zooming move one layer, so the number of candidates does not
  * matter for it.
  */
 class EvolutionGraph extends HTMLElement {
@@ -41,7 +42,7 @@ class EvolutionGraph extends HTMLElement {
     return h("button", { type: "button", class: "icon-button small", "aria-label": label, title: label, onclick, dataset: { graphTool: name } }, icon(name))
   }
 
-  show(candidates, pinned) {
+  show(candidates, pinned, { keepView = false } = {}) {
     this.#boxes = placed(candidates)
     this.#nodes.clear()
     const columns = Math.max(0, ...[...this.#boxes.values()].map((box) => box.x))
@@ -51,7 +52,7 @@ class EvolutionGraph extends HTMLElement {
     Object.assign(this.layer.style, { width: `${size.width}px`, height: `${size.height}px` })
     this.frame.setAttribute("aria-label", `${candidates.length} candidates. ${KEYS}`)
     this.#view.size = size
-    this.#view.fit()
+    if (!(keepView && this.#view.touched)) this.#view.fit()
     this.#rove(candidates[0]?.id)
   }
 

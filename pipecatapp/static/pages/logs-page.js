@@ -8,10 +8,14 @@ import { icon } from "../icons.js"
 /** Lines that the page keeps, twice as many while text in them is selected; the files keep more. */
 const MOST = 2000
 
+/** The levels that a choice shows; the empty one shows all. */
+const LEVELS = { warning: ["warning", "error", "critical"], error: ["error", "critical"] }
+
 /** What the services write, as they write it: filter it, hold it still, clear it away. */
 class LogsPage extends HTMLElement {
   #lines = []
   #after = ""
+  #levels = new Map() // service → the level of its last line
   #services = ""
   #paused = false
   #stop = () => {}
@@ -19,9 +23,11 @@ class LogsPage extends HTMLElement {
   connectedCallback() {
     this.search = h("input", { type: "search", "aria-label": "Only lines with", placeholder: "Only lines with", testid: "logs-filter", oninput: this.#show })
     this.service = h("select", { "aria-label": "Service", testid: "logs-service", onchange: this.#show }, h("option", { value: "" }, "Any service"))
+    this.level = h("select", { "aria-label": "Level", testid: "logs-level", onchange: this.#show }, h("option", { value: "" }, "Any level"), h("option", { value: "warning" }, "Warnings and errors"), h("option", { value: "error" }, "Errors"))
     this.pause = h("button", { type: "button", class: "button", "aria-pressed": "false", testid: "logs-pause", onclick: this.#hold }, "Pause")
     const clear = h("button", { type: "button", class: "button", testid: "logs-clear", onclick: this.#clear }, "Clear")
-    const filters = h("div", { class: "filters" }, h("div", { class: "search" }, icon("search"), this.search), this.service, this.pause, clear)
+    const download = h("button", { type: "button", class: "button", testid: "logs-download", onclick: this.#download }, "Download")
+    const filters = h("div", { class: "filters" }, h("div", { class: "search" }, icon("search"), this.search), this.service, this.level, this.pause, clear, download)
     this.note = h("div", { class: "note-slot" })
     this.list = h("ol", {})
     this.view = h("div", { class: "logs", role: "log", "aria-label": "Lines", tabindex: "0", testid: "logs" }, this.list)
@@ -65,7 +71,7 @@ class LogsPage extends HTMLElement {
   #append(lines) {
     const atEnd = this.view.scrollTop + this.view.clientHeight >= this.view.scrollHeight - 40
     const selecting = this.#selecting()
-    const added = lines.slice(-MOST).map((each) => ({ ...each, element: line(each) }))
+    const added = lines.slice(-MOST).map((each) => ({ ...each, level: this.#level(each), element: line(each) }))
     this.#lines.push(...added)
     this.list.append(...added.filter(this.#passes).map(({ element }) => element))
     const most = selecting ? 2 * MOST : MOST
@@ -73,7 +79,14 @@ class LogsPage extends HTMLElement {
     if (atEnd && !selecting) this.view.scrollTo(0, this.view.scrollHeight)
   }
 
-  #passes = ({ service, text }) => (!this.service.value || service === this.service.value) && text.toLowerCase().includes(this.search.value.toLowerCase())
+  /** The level of a line. One without its own, such as a part of a traceback, has that of the line before it. */
+  #level({ service, text }) {
+    const level = /\blevel=(\w+)/.exec(text)?.[1] ?? this.#levels.get(service) ?? "info"
+    this.#levels.set(service, level)
+    return level
+  }
+
+  #passes = ({ service, text, level }) => (!this.service.value || service === this.service.value) && (LEVELS[this.level.value]?.includes(level) ?? true) && text.toLowerCase().includes(this.search.value.toLowerCase())
 
   #selecting() {
     const selection = getSelection()
@@ -83,6 +96,14 @@ class LogsPage extends HTMLElement {
   #hold = () => {
     this.#paused = !this.#paused
     this.pause.setAttribute("aria-pressed", String(this.#paused))
+  }
+
+  /** Saves the lines that are shown as a text file. */
+  #download = () => {
+    const text = this.#lines.filter(this.#passes).map((each) => `${each.moment} ${each.service} ${each.text}\n`).join("")
+    const address = URL.createObjectURL(new Blob([text], { type: "text/plain" }))
+    h("a", { href: address, download: "hearth-logs.txt" }).click()
+    setTimeout(() => URL.revokeObjectURL(address))
   }
 
   /** From here on: what was written stays in the files. */

@@ -2,6 +2,7 @@ import "../components/time-since.js"
 import { get, remove } from "../api.js"
 import { emptyState, loading, problem } from "../components/notice.js"
 import { announce, h } from "../dom.js"
+import { count } from "../format.js"
 import { icon } from "../icons.js"
 import { runAddress } from "../router.js"
 
@@ -12,17 +13,19 @@ class NotesPage extends HTMLElement {
   connectedCallback() {
     this.search = h("input", { type: "search", "aria-label": "Search in notes", placeholder: "Search", testid: "notes-filter", oninput: this.#load })
     this.list = h("ul", { class: "notes", testid: "notes" })
+    this.rest = h("p", { class: "fine", testid: "notes-rest" })
     this.note = h("div", { class: "note-slot" }, loading(3))
-    this.replaceChildren(h("header", { class: "page-head" }, h("h1", { tabindex: "-1" }, "Notes"), h("div", { class: "filters" }, h("div", { class: "search" }, icon("search"), this.search))), h("p", { class: "fine" }, "The agent finds these notes in every conversation. A note that a model saved after it had read a page or a file may repeat what that text told it to remember."), this.note, this.list)
+    this.replaceChildren(h("header", { class: "page-head" }, h("h1", { tabindex: "-1" }, "Notes"), h("div", { class: "filters" }, h("div", { class: "search" }, icon("search"), this.search))), h("p", { class: "fine" }, "The agent finds these notes in every conversation. A note that a model saved after it had read a page or a file may repeat what that text told it to remember."), this.note, this.list, this.rest)
     this.#load()
   }
 
   #load = async () => {
     const query = this.search.value.trim()
     try {
-      const { notes } = await get(`/api/notes?limit=${MOST}&query=${encodeURIComponent(query)}`)
+      const { notes, total } = await get(`/api/notes?limit=${MOST}&query=${encodeURIComponent(query)}`)
       if (query !== this.search.value.trim()) return
       this.list.replaceChildren(...notes.map((note) => this.#row(note)))
+      this.rest.textContent = notes.length < total ? `${count(notes.length)} of ${count(total)} notes are shown. Search to find the others.` : ""
       const nothing = query ? emptyState("search", "No matching notes", "No note has these words.") : emptyState("list", "No notes yet", "Ask the agent to remember something.")
       this.note.replaceChildren(...(notes.length ? [] : [nothing]))
     } catch (error) {

@@ -12,6 +12,7 @@ import { icon } from "../icons.js"
 import { chatAddress } from "../router.js"
 
 const LOOK_SECONDS = 10
+const MOST = 500 // conversations of a key that are listed
 const address = (name = "") => `/api/keys${name && `/${encodeURIComponent(name)}`}`
 
 /** The people and programs of this home: their keys, limits, use today, and conversations. */
@@ -63,7 +64,7 @@ class PeoplePage extends HTMLElement {
     const { name, label = name, key: ending, scopes, revoked } = key
     const talks = owner?.conversations ?? 0
     const words = talks === 1 ? "1 conversation" : `${count(talks)} conversations`
-    const button = talks > 0 && h("button", { type: "button", class: "link-button", dataset: { name }, testid: "key-conversations", "aria-label": `${words} of ${label}`, onclick: () => this.#conversations(key, label) }, words)
+    const button = talks > 0 && h("button", { type: "button", class: "link-button", dataset: { name }, testid: "key-conversations", "aria-label": `${words} of ${label}`, onclick: () => this.#conversations(key, label, talks) }, words)
     return h(
       "li",
       { class: "model-row key-row", testid: "key", dataset: { name } },
@@ -123,11 +124,11 @@ class PeoplePage extends HTMLElement {
     await this.#load()
   }
 
-  async #conversations({ name }, label) {
+  async #conversations({ name }, label, total) {
     try {
-      const { conversations } = await get(`/api/keys/conversations?owner=${encodeURIComponent(name)}`)
+      const { conversations } = await get(`/api/keys/conversations?limit=${MOST}&owner=${encodeURIComponent(name)}`)
       const rows = conversations.map(({ id, title, updated }) => h("li", {}, h("a", { href: chatAddress(id), onclick: (event) => event.currentTarget.closest("dialog").close() }, title || "Untitled"), h("span", { class: "fine" }, " ", h("time-since", { at: updated }))))
-      await openDialog({ title: `Conversations of ${label}`, content: h("ul", { class: "dialog-content people-talks", testid: "key-talks" }, rows) })
+      await openDialog({ title: `Conversations of ${label}`, content: h("div", { class: "dialog-content" }, h("ul", { class: "people-talks", testid: "key-talks" }, rows), rows.length < total && h("p", { class: "fine" }, `The newest ${count(rows.length)} of ${count(total)} are shown.`)) })
     } catch (error) {
       this.note.replaceChildren(problem("The conversations cannot be read", error.message))
     }

@@ -10,7 +10,7 @@ from pipecatapp.tools.autonomy.authoring import Author
 from pipecatapp.workflow import BY_AUTHOR, Context, Effect, ToolFailed, tool
 
 FENCE: Final = re.compile(r"```[a-z]*\s*\n(.*?)\n?\s*```", re.DOTALL)
-FORBIDDEN: Final = ("workflow/autonomy", "run.start")
+FORBIDDEN: Final = ("workflow/autonomy", "run.start", "autonomy.start")
 """Tools that continue a chain: only the engine does that, after a question."""
 
 
@@ -53,7 +53,7 @@ async def check(
     wrong += [
         f"{name} cannot be used here: the next round is added by itself."
         for name in FORBIDDEN
-        if re.search(rf"\buse:\s*[\"']?{re.escape(name)}\b", text)
+        if name in found.tools or re.search(rf"\buse:\s*[\"']?{re.escape(name)}\b", text)
     ]
     every = [*before, *wrong]
     if wrong and last:

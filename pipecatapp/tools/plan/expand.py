@@ -9,12 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from pipecatapp.tools.files.place import inside, workspace
 from pipecatapp.tools.memory.tokens import estimated
-from pipecatapp.tools.plan.planned import Json, Plan, composed, literal, node_id
+from pipecatapp.tools.plan.planned import CONTEXTS, Json, Plan, composed, literal, node_id
 from pipecatapp.workflow import BY_AUTHOR, Context, ToolFailed, tool
 
 LARGEST_FILE: Final = 1 << 20
 """Bytes of a file that are counted; a larger one fits no budget."""
-Names = Sequence[Literal["goal", "files", "notes"]]
 
 
 class Kind(BaseModel):
@@ -25,7 +24,7 @@ class Kind(BaseModel):
     use: str = Field(description="The tool or workflow that such a step uses.")
     given: Json = Field(default={}, alias="with", description="Inputs that are the same for all.")
     inputs: list[str] = Field(default=[], description="Inputs of the plan that it is given.")
-    takes: list[Literal["goal", "files", "notes"]] = Field(
+    takes: list[Literal["goal", "files", "notes", "contexts"]] = Field(
         default=["goal", "files", "notes"],
         description="Fields of the planned step that are passed to it.",
     )
@@ -175,6 +174,7 @@ def _node(step: KnownStep, every: Sequence[KnownStep], kinds: Mapping[str, Kind]
         "goal": literal(step.goal),
         "files": [literal(name) for name in step.files],
         "notes": [],
+        CONTEXTS: [],
     }
     given: Json = {name: _written(value) for name, value in kind.given.items()}
     given |= {name: f"{{{{ inputs.{name} }}}}" for name in kind.inputs}

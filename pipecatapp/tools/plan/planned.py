@@ -11,6 +11,7 @@ from pipecatapp.workflow import (
     Context,
     Documents,
     InvalidDocument,
+    Layer,
     ToolFailed,
     flat_text,
     read_layer,
@@ -21,6 +22,8 @@ Json = dict[str, Any]
 
 LONGEST_GOAL: Final = 2000
 """Characters of a goal or a note; the rest of a longer one is left out."""
+CONTEXTS: Final = "contexts"
+"""The scope of a plan that reads contexts for its steps, before them; no step has this id."""
 _NOT_IN_ID: Final = re.compile(r"[^a-z0-9]+")
 _OPENING: Final = re.compile(r"\{(?=[{%#])")
 
@@ -49,15 +52,13 @@ def composed(ctx: Context, base: str, layers: Sequence[str], layer: Json | None)
 
     `problems` lists the errors of that layer. Raises `ToolFailed` for an unknown base.
     """
-    documents = ctx.service(Documents)
-    if base not in documents.written:
-        raise ToolFailed(f"There is no workflow {base!r}.")
+    documents = _documents_with(ctx, base)
     head = {"kind": "layer", "id": f"plan-{len(layers) + 1}", "of": base}
     # JSON is YAML, and nothing in it can be mistaken for an anchor, a tag or a number.
     text = json.dumps({**head, **layer}, indent=2, ensure_ascii=False) + "\n" if layer else ""
     every = [*layers, *([text] if text else [])]
     try:
-        read = [read_layer(one, file=f"layer {number}") for number, one in enumerate(every, 1)]
+        read = _read(every)
         composition = documents.composition(documents.written[base], read)
         documents.workflow(documents.written[base], read)
     except InvalidDocument as error:
@@ -73,22 +74,47 @@ def composed(ctx: Context, base: str, layers: Sequence[str], layer: Json | None)
     )
 
 
-def steps_of(value: Mapping[str, Any], outer: str = "") -> Iterator[PlanStep]:
-    """The steps of a composed plan that call something, in their order."""
+def composed_value(ctx: Context, base: str, layers: Sequence[str]) -> Json:
+    """The document that comes of a base and layers which are valid; raises as `composed` does."""
+    documents = _documents_with(ctx, base)
+    return documents.composition(documents.written[base], _read(layers)).value
+
+
+def _documents_with(ctx: Context, base: str) -> Documents:
+    documents = ctx.service(Documents)
+    if base not in documents.written:
+        raise ToolFailed(f"There is no workflow {base!r}.")
+    return documents
+
+
+def _read(layers: Sequence[str]) -> list[Layer]:
+    return [read_layer(one, file=f"layer {number}") for number, one in enumerate(layers, 1)]
+
+
+def steps_of(value: Mapping[str, Any]) -> Iterator[PlanStep]:
+    """The steps of a composed plan that call something, in their order, without its contexts."""
+    for path, node in calls_of(value):
+        given = node.get("with") or {}
+        goal = plain(str(given.get("goal") or node.get("about") or ""))
+        files = [plain(str(one)) for one in given.get("files") or []]
+        yield PlanStep(id=path, goal=goal, files=files)
+
+
+def calls_of(value: Mapping[str, Any], outer: str = "") -> Iterator[tuple[str, Json]]:
+    """The nodes of these steps, by path."""
     for node in value.get("steps") or []:
         path = f"{outer}/{node['id']}" if outer else str(node["id"])
+        if path == CONTEXTS:
+            continue
         if "steps" in node:
-            yield from steps_of(node, path)
+            yield from calls_of(node, path)
         else:
-            given = node.get("with") or {}
-            goal = plain(str(given.get("goal") or node.get("about") or ""))
-            files = [plain(str(one)) for one in given.get("files") or []]
-            yield PlanStep(id=path, goal=goal, files=files)
+            yield path, node
 
 
-def literal(text: str) -> str:
+def literal(text: str, longest: int = LONGEST_GOAL) -> str:
     """A text as a document writes it: nothing in it is an expression."""
-    return _OPENING.sub("{{ '{' }}", text.strip()[:LONGEST_GOAL])
+    return _OPENING.sub("{{ '{' }}", text.strip()[:longest])
 
 
 def plain(text: str) -> str:
@@ -99,7 +125,7 @@ def plain(text: str) -> str:
 def node_id(wanted: str, taken: Iterable[str]) -> str:
     """An id for a node, from words of a model; distinct from those that are taken."""
     name = _NOT_IN_ID.sub("_", wanted.lower()).strip("_")[:40].strip("_")
-    if not name or not name[0].isalpha() or name in RESERVED:
+    if not name or not name[0].isalpha() or name in {*RESERVED, CONTEXTS}:
         name = f"step_{name}".rstrip("_")
     known, number, found = set(taken), 1, name
     while found in known:

@@ -5,7 +5,15 @@ from typing import Annotated
 
 from pydantic import BaseModel, Field
 
-from pipecatapp.tools.plan.planned import Json, Plan, PlanStep, composed, literal
+from pipecatapp.tools.plan.planned import (
+    Json,
+    Plan,
+    PlanStep,
+    calls_of,
+    composed,
+    composed_value,
+    literal,
+)
 from pipecatapp.workflow import BY_AUTHOR, Context, tool
 
 
@@ -45,7 +53,10 @@ async def revise(
     named = [(step_named(before.steps, one.step), one) for one in changes]
     wanted = [(step, one) for step, one in named if step is not None]
     if not wanted and note:
-        wanted = [(step, Change(step=step.id, note=note)) for step in before.steps]
+        value = composed_value(ctx, base, layers)
+        noted = {path for path, node in calls_of(value) if "notes" in (node.get("with") or {})}
+        steps = [step for step in before.steps if step.id in noted]
+        wanted = [(step, Change(step=step.id, note=note)) for step in steps]
     layer = _layer(wanted)
     plan = composed(ctx, base, layers, layer or None)
     ignored = [one.step for step, one in named if step is None]

@@ -8,8 +8,15 @@ from typing import Final, cast
 from pydantic import ValidationError
 
 from pipecatapp.records.secrets import SecretMissing, Secrets
-from pipecatapp.tools.ports import files, forgejo, git_notes
-from pipecatapp.tools.ports.port import Ci, PortSettings, PortsSettings, Scm, Tracker
+from pipecatapp.tools.ports import files, forgejo, git_notes, webhook
+from pipecatapp.tools.ports.port import (
+    Ci,
+    Messages,
+    PortSettings,
+    PortsSettings,
+    Scm,
+    Tracker,
+)
 from pipecatapp.workflow import InvalidDocument, ToolFailed, complaints
 from pipecatapp.workflow.syntax import read_yaml
 
@@ -17,6 +24,7 @@ IMPLEMENTATIONS: Final[Mapping[str, ModuleType]] = {
     "files": files,
     "git": git_notes,
     "forgejo": forgejo,
+    "webhook": webhook,
 }
 
 
@@ -37,6 +45,10 @@ class Ports:
     def scm(self) -> Scm:
         """The source control; raises `ToolFailed` where none is set up."""
         return cast("Scm", self._open("scm", self._settings().scm))
+
+    def messages(self) -> Messages:
+        """The channel for messages; raises `ToolFailed` where none is set up."""
+        return cast("Messages", self._open("messages", self._settings().messages))
 
     def _settings(self) -> PortsSettings:
         if not self._path.exists():

@@ -1,7 +1,7 @@
-"""Interfaces to a bug tracker, a CI and a source control, independent of the provider.
+"""Interfaces to a bug tracker, a CI, a source control and a chat, independent of the provider.
 
-A new implementation is one module with the functions `tracker`, `ci` and `scm`, or some of them,
-which make a port from its settings, and an entry in `opening.IMPLEMENTATIONS`.
+A new implementation is one module with the functions `tracker`, `ci`, `scm` and `messages`, or some
+of them, which make a port from its settings, and an entry in `opening.IMPLEMENTATIONS`.
 """
 
 from collections.abc import Sequence
@@ -81,17 +81,24 @@ class Scm(Protocol):
         """All proposals, the newest first."""
 
 
+class Messages(Protocol):
+    """A channel where people read."""
+
+    async def send(self, text: str) -> None:
+        """Write a message to the channel; raises `ToolFailed` where it is not accepted."""
+
+
 class PortSettings(BaseModel):
     """Where one port is. Fields that an implementation does not use are ignored."""
 
-    use: str = Field(description="files, git or forgejo.")
+    use: str = Field(description="files, git, forgejo or webhook.")
     folder: str = ""
     """Of `files`."""
     repository: str = ""
     """Of `git`: its folder. Of `forgejo`: owner/name."""
     url: str = ""
     token: str = ""
-    """Reference to the secret, such as `kept:forgejo`."""
+    """Reference to the secret, such as `kept:forgejo`. Of `webhook`: its whole address."""
 
 
 class PortsSettings(BaseModel):
@@ -102,3 +109,4 @@ class PortsSettings(BaseModel):
     tracker: PortSettings | None = None
     ci: PortSettings | None = None
     scm: PortSettings | None = None
+    messages: PortSettings | None = None

@@ -310,7 +310,7 @@ class Node(Part):
     )
     stuck_on: str | None = Field(
         None,
-        description="If it has the same value as in the previous visit, the "
+        description="If it has the same value as in an earlier visit, the "
         "loop ends as if `max` was reached.",
     )
     retry: Retry | None = Field(

@@ -83,7 +83,9 @@ class Fields:
         if key is None:
             raise NoSuchNode(f"{add.scope!r} has no `steps` and no `graph`")
         nodes, index = holder[key], len(holder[key])
-        if add.after is not None:
+        if add.after == "":
+            index = 0
+        elif add.after is not None:
             ids = [str(node.get("id")) for node in nodes]
             if add.after not in ids:
                 mend = did_you_mean(add.after, ids)

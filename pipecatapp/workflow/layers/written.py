@@ -14,13 +14,16 @@ OPINIONS = ("set", "append", "add", "disable")
 
 
 class Add(BaseModel):
-    """A node to be added: `in` a scope (the workflow itself when empty), `after` a sibling."""
+    """A node to be added: `in` a scope (the workflow itself when empty), `after` a sibling (as the
+    first node when empty).
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     scope: str = Field("", alias="in", description="The scope; empty for the workflow itself.")
     after: str | None = Field(
-        None, description="The sibling to insert it after. Default: the last one."
+        None,
+        description="The sibling to insert it after; empty: before all. Default: the last one.",
     )
     node: dict[str, Any] = Field(description="The node.")
 

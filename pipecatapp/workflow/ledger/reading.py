@@ -12,7 +12,7 @@ from pipecatapp.workflow.ledger.clock import seconds_between
 from pipecatapp.workflow.ledger.errors import LedgerFailed
 from pipecatapp.workflow.ledger.event import Event, Status
 from pipecatapp.workflow.ledger.schema import connect
-from pipecatapp.workflow.ledger.values import read_json, unpack
+from pipecatapp.workflow.ledger.values import joined, read_json, unpack
 
 _RUN = """id, workflow, status, conversation, caller, started, ended, title, error,
     request, plan, inputs, outputs, interactive, forked, rerun, spoken, owner,
@@ -192,10 +192,15 @@ class Reader:
         return unpack(column, self._blob)
 
     def _blob(self, name: str) -> bytes:
-        found = self.rows("SELECT body FROM blob WHERE sha256 = ?", (name,))
-        if not found:
-            raise LedgerFailed(f"The ledger is damaged: its blob {name} is missing.")
-        return bytes(found[0]["body"])
+        sql = """SELECT ?1 AS name, (SELECT body FROM blob WHERE sha256 = ?1) AS body
+            UNION ALL SELECT part, body FROM blob_part LEFT JOIN blob ON sha256 = part
+                WHERE blob_part.blob = ?1"""
+        found = self.rows(sql, (name,))
+        for row in found:
+            if row["body"] is None:
+                raise LedgerFailed(f"The ledger is damaged: its blob {row['name']} is missing.")
+        parts = {row["name"]: bytes(row["body"]) for row in found[1:]}
+        return joined(bytes(found[0]["body"]), parts)
 
     def run(self, id: str) -> RunRow | None:
         """One run."""

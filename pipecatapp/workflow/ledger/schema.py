@@ -225,9 +225,23 @@ turn that is shown; NULL for the latest one. `origin` is the turn of another con
 which a branch starts. `pinned` is the time since when a conversation is listed first. `settings`
 is JSON: the settings of its turns."""
 
+_PARTS: Migration = (
+    """CREATE TABLE blob_part (blob TEXT NOT NULL, part TEXT NOT NULL, PRIMARY KEY (blob, part))
+        WITHOUT ROWID""",
+    "CREATE INDEX blob_part_part ON blob_part (part)",
+    """CREATE TRIGGER blob_removed AFTER DELETE ON blob BEGIN
+        DELETE FROM blob WHERE sha256 IN (SELECT part FROM blob_part WHERE blob = OLD.sha256)
+            AND NOT EXISTS (SELECT 1 FROM blob_part
+                WHERE part = blob.sha256 AND blob_part.blob != OLD.sha256);
+        DELETE FROM blob_part WHERE blob = OLD.sha256;
+        END""",
+)
+"""The parts of blobs: base64 of data URLs, which no column names. A part is removed with the last
+blob that has it. Blobs from before this format hold their images themselves."""
+
 MIGRATIONS: Sequence[Migration] = (
     _FIRST, _QUESTIONS, _LIBRARY, _BEHALF, _SPOKEN, _UNUSED, _OWNERS, _PRUNED, _HISTORY, _FIXES,
-    _TURNS, _EDITS,
+    _TURNS, _EDITS, _PARTS,
 )  # fmt: skip
 """Number n brings a file from format n to format n + 1.
 

@@ -1,8 +1,14 @@
-"""Storage of values in a column: JSON, or the name of a blob for large values."""
+"""Storage of values in a column: JSON, or the name of a blob for large values.
+
+The content of a data URL (RFC 2397), such as an image, is stored as a separate blob, a part. The
+JSON has the hash of the part in its place. So a conversation with an image, which each model call
+receives completely, stores the image once.
+"""
 
 import hashlib
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
 Statement = tuple[str, tuple[Any, ...]]
@@ -10,7 +16,14 @@ Statement = tuple[str, tuple[Any, ...]]
 INLINE = 8 * 1024
 """Maximum characters of JSON stored in the row itself, which is rewritten at each change."""
 
+PART = 4 * 1024
+"""Characters of base64 from which the content of a data URL is a part."""
+
 _BLOB = "@sha256:"
+_REFERENCE = f";base64,{_BLOB}"
+_CONTENT = re.compile(rf"(?<=;base64,)[A-Za-z0-9+/]{{{PART},}}={{0,2}}")
+_INSERT = "INSERT OR IGNORE INTO blob (sha256, size, body) VALUES (?, ?, ?)"
+_INSERT_PART = "INSERT OR IGNORE INTO blob_part (blob, part) VALUES (?, ?)"
 
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 _PLAIN = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
@@ -32,10 +45,35 @@ def pack(value: object, *, inline: int = INLINE) -> tuple[str, list[Statement]]:
     text = _PLAIN.encode(value)
     if len(text) <= inline:
         return text, []
+    statements: list[Statement] = []
+    parts = dict[str, None]()
+
+    def put_aside(found: re.Match[str]) -> str:
+        part, statement = _blob(found[0])
+        if part not in parts:
+            parts[part] = None
+            statements.append(statement)
+        return _BLOB + part
+
+    if _REFERENCE not in text:  # else a text of a person would read as a reference
+        text = _CONTENT.sub(put_aside, text)
+    name, statement = _blob(text)
+    links = [(_INSERT_PART, (name, part)) for part in parts]
+    return _BLOB + name, [*statements, statement, *links]
+
+
+def _blob(text: str) -> tuple[str, Statement]:
+    """The name of a blob, and what writes it."""
     body = text.encode()
     name = hashlib.sha256(body).hexdigest()
-    statement = "INSERT OR IGNORE INTO blob (sha256, size, body) VALUES (?, ?, ?)"
-    return _BLOB + name, [(statement, (name, len(body), body))]
+    return name, (_INSERT, (name, len(body), body))
+
+
+def joined(body: bytes, parts: Mapping[str, bytes]) -> bytes:
+    """The JSON of a blob with its parts, which are given by name, in their places."""
+    for name, part in parts.items():
+        body = body.replace(f"{_REFERENCE}{name}".encode(), b";base64," + part)
+    return body
 
 
 def unpack(text: str | None, blob: Callable[[str], bytes]) -> Any:

@@ -39,7 +39,7 @@ class Loop:
         self._max = plan.max or 0
         self._gave: dict[int, Any] = {}
         self._next = 0
-        self._marks: list[str] = []
+        self._marks: dict[str, int] = {}
 
     def _listed(self) -> list[Any]:
         items = render(self.plan.over, self.names)
@@ -75,8 +75,8 @@ class Loop:
         index, names = self._next, self._names(self._next)
         if self._is_over(index, names):
             self.finish()
-        elif index and self._stuck(index):
-            self._at_max(f"it is stuck: visits {index - 1} and {index} ended alike")
+        elif index and (before := self._stuck(index)):
+            self._at_max(f"it is stuck: visits {before} and {index} ended alike")
         elif index >= self._max:
             self._at_max(f"after {index} visits, which is its `max`, it is not over")
         else:
@@ -129,8 +129,11 @@ class Loop:
             raise ExpressionError(f"`{word}` must be true or false, not {met!r:.80}")
         return met
 
-    def _stuck(self, index: int) -> bool:
+    def _stuck(self, index: int) -> int | None:
+        """Return the number of the earlier visit that gave the same `stuck_on`, from 1."""
         if self.plan.stuck_on is None:
-            return False
-        self._marks.append(canonical(render(self.plan.stuck_on, self._after(index))))
-        return len(self._marks) > 1 and self._marks[-1] == self._marks[-2]
+            return None
+        mark = canonical(render(self.plan.stuck_on, self._after(index)))
+        before = self._marks.get(mark)
+        self._marks[mark] = index
+        return before

@@ -1,4 +1,4 @@
-"""A repair of a bug and the making of a program, killed around each event and resumed."""
+"""Runs of coding workflows and chains of autonomy, killed around each event and resumed."""
 
 import json
 import subprocess
@@ -12,22 +12,30 @@ from tests.benchmarks.entry import Benchmark, Pair
 from tests.integration.agent.code.victim import faults
 
 ROOT = Path(__file__).parents[3]
-KILLS: list[int] = []
-"""How many kills of repairs and of programs the last measurement has made."""
+SCENARIOS = {
+    "fix": ("all", "the repair"),
+    "build": ("after", "the program"),
+    "coordinate": ("after", "the coordinator"),
+    "autonomy": ("after", "the chain of autonomy"),
+}
+"""Scenario of the victim -> which kills are made, and its name in the report."""
+KILLS: dict[str, int] = {}
+"""How many kills of each scenario the last measurement has made."""
 
 
 def measure() -> list[Pair]:
     """Kill the service after the commit of every event, and in a repair before it as well.
 
-    Raises `RuntimeError` unless each run ends with the same commit on one branch, and without a
-    second start of a step that had ended.
+    Raises `RuntimeError` unless each run ends with the same commit on one branch, or each chain
+    with the same runs, and without a second start of a step that had ended.
     """
-    repairs, programs = _killed("fix", "all"), _killed("build", "after")
-    KILLS[:] = [len(repairs), len(programs)]
-    return [
-        *(_pair([one for one in repairs if one["when"] == when]) for when in ("after", "before")),
-        _pair(programs),
-    ]
+    pairs = []
+    for scenario, (which, name) in SCENARIOS.items():
+        cases = _killed(scenario, which)
+        KILLS[name] = len(cases)
+        times = ["after", "before"] if which == "all" else [which]
+        pairs += [_pair([one for one in cases if one["when"] == when]) for when in times]
+    return pairs
 
 
 def _killed(task: str, which: str) -> list[dict[str, Any]]:
@@ -59,20 +67,19 @@ def _steps(events: list[list[str]]) -> list[str]:
 
 def remarks() -> list[str]:
     """How much was tried."""
-    return [
-        f"{KILLS[0]} kills of the repair and {KILLS[1]} of the program: each run ended with the"
-        " same commit on one branch."
-    ]
+    kills = ", ".join(f"{number} kills of {name}" for name, number in KILLS.items())
+    return [f"{kills}: each run ended with the same result, on one branch if it delivers one."]
 
 
 BENCHMARK = Benchmark(
     id="code.kill",
     about=(
-        "A repair of a bug that needs two attempts, and a program whose packages do not exist and"
-        " that gets guidance and a further feature. The agent service is killed (SIGKILL) right"
-        " after the commit of every event, of the repair right before it as well, and started"
-        " again. Steps of the run that were made again for one kill; a run that begins again makes"
-        " all of them again."
+        "A repair of a bug that needs two attempts; a program whose packages do not exist and that"
+        " gets guidance and a further feature; a program by the coordinator with an item that a"
+        " person adds, a change outside of the plan and a repair; a chain of autonomy of two"
+        " confirmed workflows. The agent service is killed (SIGKILL) right after the commit of"
+        " every event, of the repair right before it as well, and started again. Steps of the run"
+        " that were made again for one kill; a run that begins again makes all of them again."
     ),
     unit="steps",
     peer="begin again",

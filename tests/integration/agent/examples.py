@@ -18,14 +18,15 @@ from ruamel.yaml import YAML
 
 from hearth.openai_api.scripted import RULES
 from tests.conftest import served
-from tests.integration.agent.code.conftest import git, repository
+from tests.integration.agent.code.conftest import follow_until, git, repository
 from tests.integration.agent.conftest import House, ScriptedGateway
 from tests.integration.agent.test_cli import announce, command
 
 ROOT = Path(__file__).parents[3] / "examples"
 NAMES = sorted(path.parent.name for path in ROOT.glob("*/example.yaml"))
 _RUN = re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b")
-"""Ids of runs differ each time."""
+_COMMIT = re.compile(r"\b[0-9a-f]{40}\b")
+"""Ids of runs and commits differ each time."""
 Json = dict[str, Any]
 
 
@@ -36,7 +37,9 @@ def read(name: str) -> Json:
 
 
 def expected(name: str) -> Json:
-    """What an example gives: its outputs, and the files that its branch adds or changes."""
+    """What an example gives: its outputs, those of the run that it starts, and the files that its
+    branch adds or changes.
+    """
     found: Json = json.loads((ROOT / name / "expected.json").read_text(encoding="utf-8"))
     return found
 
@@ -63,13 +66,16 @@ def run_example(name: str, house: House, folder: Path, monkeypatch: pytest.Monke
                 run = client.post("/api/runs", json=body).json()["run"]
                 client.get(f"/api/runs/{run}/events")
         ended = hearth(*words)
-    assert ended.exit_code == 0, ended.output
-    outputs = json.loads(ended.stdout)["outputs"]
-    branch = outputs.get("branch")
-    files = _files(folder / "repo", branch) if branch else {}
-    text = json.dumps({"outputs": outputs, "files": files}, ensure_ascii=False)
-    given: Json = json.loads(_RUN.sub("RUN", text))
-    return given
+        assert ended.exit_code == 0, ended.output
+        outputs = json.loads(ended.stdout)["outputs"]
+        branch = outputs.get("branch")
+        given = {"outputs": outputs, "files": _files(folder / "repo", branch) if branch else {}}
+        if started := outputs.get("run"):
+            with house.client() as client:
+                given["started"] = follow_until(client, started, "end")["outputs"]
+    text = json.dumps(given, ensure_ascii=False)
+    written: Json = json.loads(_COMMIT.sub("COMMIT", _RUN.sub("RUN", text)))
+    return written
 
 
 def _files(repo: Path, branch: str) -> dict[str, str]:

@@ -211,3 +211,69 @@ def test_request_with_a_workflow_of_its_own_is_refused(house: House) -> None:
 
     assert answer.status_code in (400, 422)
     assert "neither a workflow nor a document" in answer.text
+
+
+@pytest.mark.proves("000-24", "000-28")
+def test_agent_starts_autonomy_after_a_person_has_confirmed(house: House) -> None:
+    """The approval starts a run that asks again; its answer reaches the agent as a run id."""
+    house.model.when("The request:").say(said(VALID))
+    house.model.when("please tidy").call_tool("autonomy_start", {"text": TEXT})
+    house.model.when('"run":').say("I have started it.")
+
+    with house.client() as client:
+        client.post("/api/conversations", json={"id": "c1"})
+        turn = client.post("/api/conversations/c1/turns", json={"text": "please tidy"})
+        assert turn.is_success, turn.text
+        run, path = turn.json()["run"], "reply/turn[1]/approve[0]"
+        asked = waiting(client, run, path)
+        before = [one["id"] for one in all_runs(client)]
+        confirm(client, run, path, "yes")
+        view = follow_until(client, run, "end")
+        (child,) = [one["id"] for one in all_runs(client) if one["id"] != run]
+        shown = waiting(client, child, "autonomy/confirm")["show"]
+
+    assert "autonomy.start" in asked["text"]
+    assert before == [run]
+    assert view["outputs"]["text"] == "I have started it."
+    assert shown["document"] == VALID
+
+
+def test_agent_starts_nothing_that_a_person_declines(house: House) -> None:
+    """The model is told, and there is no other run."""
+    house.model.when("please tidy").call_tool("autonomy_start", {"text": TEXT})
+    house.model.when("did not approve").say("As you like.")
+
+    with house.client() as client:
+        client.post("/api/conversations", json={"id": "c1"})
+        turn = client.post("/api/conversations/c1/turns", json={"text": "please tidy"})
+        run, path = turn.json()["run"], "reply/turn[1]/approve[0]"
+        waiting(client, run, path)
+        confirm(client, run, path, "no")
+        view = follow_until(client, run, "end")
+        runs = all_runs(client)
+
+    assert view["outputs"]["text"] == "As you like."
+    assert len(runs) == 1
+
+
+@pytest.mark.proves("000-24", "000-28")
+def test_chat_request_with_self_autonomy_ends_with_the_question(house: House) -> None:
+    """The answer names the run and how to answer; nothing has run."""
+    house.model.when("").say(said(VALID))
+
+    answer = house.ask(TEXT, self_autonomy=True)
+    refused = house.ask(TEXT, model="workflow/summarize", self_autonomy=True)
+
+    assert answer.status_code == 200, answer.text
+    run = answer.headers["x-hearth-run"]
+    text = answer.json()["choices"][0]["message"]["content"]
+    assert "Run this workflow? It is number 1 of at most 3." in text
+    assert f"hearth runs answer {run} autonomy/confirm" in text
+    with house.client() as client:
+        (row,) = all_runs(client)
+        view = client.get(f"/api/runs/{run}").json()
+    assert (row["id"], row["workflow"]) == (run, "autonomy")
+    top = [node["path"] for node in view["graph"]["nodes"] if not node["parent"]]
+    assert top[:2] == ["start", "autonomy"]
+    assert refused.status_code == 400
+    assert refused.json()["error"]["param"] == "self_autonomy"

@@ -3,6 +3,7 @@
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
@@ -19,20 +20,27 @@ steps:
   - {id: large, use: value, with: {value: "{{ inputs.text ~ inputs.text ~ inputs.text }}"}}
 """
 SIZE = 24 << 20
+KEYS = ("key", "service_key")
 
 
 @pytest.fixture
 def small_disk(empty_house: House) -> Iterator[Path]:
     """The state directory of the house on a disk of 24 MiB."""
-    keys = {file.name: file.read_bytes() for file in empty_house.state.iterdir()}
-    place = str(empty_house.state)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "none", place], check=True)
+    with mounted(empty_house.state) as disk:
+        yield disk
+
+
+@contextmanager
+def mounted(state: Path) -> Iterator[Path]:
+    """A state directory with its keys on a disk of 24 MiB."""
+    keys = {file.name: file.read_bytes() for file in state.iterdir() if file.name in KEYS}
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "none", str(state)], check=True)
     try:
         for name, content in keys.items():
-            (empty_house.state / name).write_bytes(content)
-        yield empty_house.state
+            (state / name).write_bytes(content)
+        yield state
     finally:
-        subprocess.run(["umount", "--lazy", place], check=True)
+        subprocess.run(["umount", "--lazy", str(state)], check=True)
 
 
 def until(client: httpx2.Client, path: str, holds: Callable[[httpx2.Response], bool]) -> str:

@@ -56,6 +56,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     return lambda *words: CliRunner().invoke(app, ["models", *words, *state])
 
 
+@pytest.mark.proves("002-22")
 def test_model_goes_through_its_life(run: Run, shown: Shown) -> None:
     """Pull, use, another one, remove: what the guide promises, in that order."""
     pull, use = (line.split() for line in shown.take("docs/howto/models.md").splitlines())
@@ -76,6 +77,7 @@ def test_model_goes_through_its_life(run: Run, shown: Shown) -> None:
     assert results[6].output == f"{name} was not here.\n"
 
 
+@pytest.mark.proves("002-22")
 def test_list_tells_what_is_here_what_fits_and_what_is_in_use(run: Run) -> None:
     """One look decides what to pull."""
     run("pull", "qwen3-4b")

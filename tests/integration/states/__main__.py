@@ -50,8 +50,9 @@ steps:
     use: note.save
     with: {text: "{{ inputs.topic }} make honey", tags: [animals]}
   - {id: fresh, use: items.new, with: {items: [one, two], memory: numbers}}
+  - {id: counted, use: code.outcome, with: {model: small, format: blocks, applied: true, green: false}}
 outputs: {new: "{{ fresh.items }}"}
-"""
+"""  # noqa: E501
 REST = """id: rest
 inputs: {topic: text}
 steps:
@@ -80,6 +81,16 @@ inputs: {{text: {{type: text, default: ""}}}}
 steps: [{{id: words, use: llm, prompt: [poem], with: {{text: "A review: {{{{ inputs.text }}}}"}}}}]
 outputs: {{text: "{{{{ words.text }}}}"}}
 """
+FIX: dict[str, Any] = {
+    "signature": "TypeError: no <n> [total]",
+    "language": "Python",
+    "pattern": "TypeError: no <n>",
+    "edit": [{"path": "a.py", "symbol": "total", "lines": [" def total():", "-  1", "+  2"]}],
+    "at": "2026-11-25T10:00:00Z",
+    "asked": 3,
+    "applied": 2,
+    "green": 1,
+}
 PROJECT = """kind: project
 id: garden
 vision: A garden for bees.
@@ -119,6 +130,7 @@ def fill(state: StateDir, stack: ExitStack) -> None:
         fill_library(client)
         fill_runs(client)
         fill_conversation(client)
+        post(client, "/api/fixes/import", format=1, fixes=[FIX])
         start(client, "rest", "moles")  # The service stops while it waits.
     with TemporaryDirectory() as folder:
         fill_keys(state, Lab(stack, Path(folder)), model)
@@ -160,6 +172,9 @@ def fill_conversation(client: httpx2.Client) -> None:
         inputs = {"messages": [{"role": "user", "content": text}]}
         body = {"workflow": "chat", "inputs": inputs, "conversation": "ada-and-the-house"}
         end(client, str(post(client, "/api/runs", **body)["run"]))
+    (listed,) = client.get("/api/conversations").raise_for_status().json()["conversations"]
+    sent = client.patch(f"/api/conversations/{listed['id']}", json={"pinned": True})
+    sent.raise_for_status()
 
 
 def fill_keys(state: StateDir, lab: Lab, model: ScriptedGateway) -> None:

@@ -17,7 +17,17 @@ from moe_gateway.callers.store import KeyStore
 from pipecatapp.workflow.ledger.schema import MIGRATIONS, connect
 from tests.integration.agent.conftest import House, ScriptedGateway, Serve
 from tests.integration.gateway.conftest import Lab, caller, chat
-from tests.integration.states.__main__ import APPROVE, LONG, PEOPLE, POLITE, TASK, answer, end, post
+from tests.integration.states.__main__ import (
+    APPROVE,
+    FIX,
+    LONG,
+    PEOPLE,
+    POLITE,
+    TASK,
+    answer,
+    end,
+    post,
+)
 
 Json = dict[str, Any]
 ARCHIVES = sorted(Path(__file__).parent.glob("ledger-*.tar.gz"))
@@ -87,7 +97,7 @@ def test_old_runs_keep_their_status_steps_and_values(client: httpx2.Client) -> N
     assert bees["graph"]["nodes"]
     assert fork["forked"] == bees["id"]
     assert fork["steps"][0]["facts"]["cached"] == {"run": bees["id"], "path": "draft"}
-    assert "Nobody is here to answer" in ants["error"]
+    assert "Nobody" in ants["error"]
     assert statuses(ants) == {"draft": "done", "ask": "failed"}
     assert statuses(cats) == {"draft": "done", "ask": "cancelled"}
     assert keep["outputs"] == {"new": ["one", "two"]}
@@ -187,6 +197,21 @@ def test_old_conversation_notes_and_handled_items_are_remembered(client: httpx2.
     ]  # fmt: skip
     assert [note["text"] for note in notes["notes"]] == ["Bees make honey"]
     assert again == {"new": []}
+
+
+def test_old_fixes_counts_of_answers_and_pins_are_kept(house: House, client: httpx2.Client) -> None:
+    """Formats before 12 did not store them."""
+    asked = "id: c\nsteps: [{id: a, use: code.approach, with: {model: small}}]\n"
+    asked += 'outputs: {asked: "{{ a.asked }}"}\n'
+    run = str(post(client, "/api/runs", document=asked)["run"])
+    end(client, run)
+    fixes = get(client, "/api/fixes/export")["fixes"]
+    (listed,) = get(client, "/api/conversations")["conversations"]
+
+    is_new = house_format(house) >= 12
+    assert fixes == ([FIX] if is_new else [])
+    assert bool(listed["pinned"]) is is_new
+    assert view(client, run)["outputs"] == {"asked": 1 if is_new else 0}
 
 
 def test_old_keys_open_the_gateway_and_revoked_ones_do_not(house: House, tmp_path: Path) -> None:

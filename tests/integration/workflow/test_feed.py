@@ -229,7 +229,7 @@ async def test_list_pages_and_filters(open_engine: OpenEngine) -> None:
         ("question 2", "QUESTION 2"),
         ("question 4", "QUESTION 4"),
     ]
-    assert [(c.id, c.title) for c in conversations.conversations(engine.ledger.read, 50)] == [
+    assert [(c.id, c.title) for c in conversations.conversations(engine.ledger.read, 50)[0]] == [
         ("c0", "question 0"),
         ("c1", "question 1"),
     ]

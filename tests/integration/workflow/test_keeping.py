@@ -1,5 +1,6 @@
 """How long runs are kept, and runs as JSON lines."""
 
+import hashlib
 import json
 import sqlite3
 from contextlib import closing
@@ -56,6 +57,52 @@ async def test_pruned_runs_are_gone_with_all_that_only_they_used(
     assert await keeping.prune(engine, before="2000-01-01T00:00:00.000Z", keep=0) == []
     again = await start(engine, "large", text="b" * 20_000)
     assert list(called(engine, again)) == ["loud"]
+
+
+async def test_image_goes_with_the_last_run_that_has_it(
+    open_engine: OpenEngine, tmp_path: Path
+) -> None:
+    """Two runs share an image; the search still finds the words beside it."""
+    engine, ledger = await open_engine(LARGE), tmp_path / "ledger.db"
+    image = f"data:image/png;base64,{'iVBORw0KGgo+/' * 1000}=="
+    first = await start(engine, "large", text=f"samovar ![]({image})")
+    second = await start(engine, "large", text=f"teapot ![]({image})")
+    assert count(ledger, "blob_part") == 4  # request and inputs of both runs
+    images = f"SELECT count(*) FROM blob WHERE size = {len(image.partition(',')[2])}"
+    assert engine.ledger.read.rows(images)[0][0] == 1
+
+    await keeping.prune(engine, before=LATER, keep=1)
+
+    assert [run.id for run in engine.runs(text="teapot")] == [second.run]
+    assert engine.runs(text="samovar") == []
+    assert engine.run(second.run).inputs == {"text": f"teapot ![]({image})"}
+    assert first.run not in {run.id for run in engine.runs()}
+
+    await keeping.prune(engine, before=LATER, keep=0)
+
+    assert count(ledger, "blob") == count(ledger, "blob_part") == 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "data:image/png;base64,@sha256:{hash}",
+        "data:image/png;base64,{image} and data:image/png;base64,@sha256:{hash}",
+        "data:image/png;base64,{image}=, data:image/png;base64,{image}=",
+    ],
+)
+async def test_text_that_looks_like_a_reference_to_an_image_stays_as_it_is(
+    open_engine: OpenEngine, text: str
+) -> None:
+    """What a person writes is read as written, whatever else the ledger has."""
+    engine = await open_engine(LARGE)
+    image = "A" * 9_000
+    await start(engine, "large", text=f"data:image/png;base64,{image}")
+    given = text.format(hash=hashlib.sha256(image.encode()).hexdigest(), image=image) + " " * 9000
+
+    run = await start(engine, "large", text=given)
+
+    assert engine.run(run.run).inputs == {"text": given}
 
 
 def written(path: Path) -> int:

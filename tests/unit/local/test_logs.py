@@ -28,6 +28,7 @@ def test_line_is_written_with_its_moment_for_its_owner_only(tmp_path: Path) -> N
     assert log.path.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.proves("002-30")
 def test_full_log_is_rotated_and_old_ones_are_dropped(tmp_path: Path) -> None:
     """A service that logs for a year must not fill the disk."""
     log = LogFile(tmp_path / "a.log", max_bytes=100)

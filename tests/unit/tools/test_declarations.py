@@ -57,6 +57,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "plan.expand": {"base": "x", "kinds": {}, "answers": []},
     "plan.revise": {"base": "x", "changes": []},
     "plan.todo": {},
+    "context.propose": {"base": "x", "kinds": {}, "wanted": []},
+    "context.merge": {},
     "check.progress": {"tries": []},
     "check.alignment": {"structure": []},
     "workflow.guide": {"allow": ["pure"]},
@@ -64,6 +66,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "runs.digest": {"text": "x"},
     "workflow.check": {"document": "x", "allow": ["pure"]},
     "run.start": {"workflow": "x"},
+    "autonomy.start": {"text": "x"},
     "tracker.list": {},
     "tracker.show": {"id": "1"},
     "tracker.create": {"title": "x", "text": "x"},
@@ -72,6 +75,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "ci.status": {"commit": "x"},
     "scm.propose": {"branch": "x", "title": "x"},
     "scm.proposals": {},
+    "message.send": {"text": "x"},
     "task.find": {"text": "x"},
     "task.save": {"title": "x", "base": "x", "layers": []},
     "project.facts": {},
@@ -125,7 +129,7 @@ def test_tool_says_what_each_of_its_inputs_and_outputs_is(tool: Tool) -> None:
 
 
 @EVERY_TOOL
-@pytest.mark.proves("004-39")
+@pytest.mark.proves("002-32", "004-39")
 def test_tool_has_tests(tool: Tool) -> None:
     """A tool touches the world; one that nobody tests will touch it wrongly."""
     module = Path(*tool.run.__module__.split(".")[2:])

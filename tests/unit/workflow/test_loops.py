@@ -201,15 +201,21 @@ async def test_max_ends_a_loop(
     assert len(script.asked) == 3
 
 
-async def test_loop_that_is_stuck_has_reached_its_max(open_engine: OpenEngine) -> None:
-    """A model that gives the same answer twice will not find a better one the third time."""
-    script = Script("a", "b", "b", "yes")
+@pytest.mark.parametrize(
+    ("answers", "visits"),
+    [(("a", "b", "b", "yes"), "2 and 3"), (("a", "b", "a", "yes"), "1 and 3")],
+)
+async def test_loop_that_is_stuck_has_reached_its_max(
+    open_engine: OpenEngine, answers: tuple[str, ...], visits: str
+) -> None:
+    """A model that repeats an earlier answer, at once or after another one, makes no progress."""
+    script = Script(*answers)
     document = ENDLESS.replace("on_max: ON_MAX", 'stuck_on: "{{ ask.text }}"')
     engine = await open_engine(document.replace("max: 3", "max: 9"), services={Script: script})
 
     result = await run(engine, "endless")
 
-    assert result.error == "ask: it is stuck: visits 2 and 3 ended alike"
+    assert result.error == f"ask: it is stuck: visits {visits} ended alike"
     assert len(script.asked) == 3
 
 

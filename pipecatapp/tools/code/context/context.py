@@ -18,6 +18,7 @@ from pipecatapp.tools.code.context.candidates import (
     candidates_of_suspects,
     candidates_used,
 )
+from pipecatapp.tools.code.context.repeated import without_repeated
 from pipecatapp.tools.code.context.surroundings import surroundings
 from pipecatapp.tools.code.edit.paths import fits
 from pipecatapp.tools.code.errors import ProgramError
@@ -63,9 +64,13 @@ class CodeContext(BaseModel):
     left_out: list[str] = Field(description="Names that did not fit, as `path:line name`.")
     no_map: str = Field(description="Why the files cannot be mapped; empty if they can.")
     tokens: int = Field(description="Estimate for `text`; at most the budget.")
+    output: str = Field(
+        description="The given output without blank lines, rules, wide headings, and what `text` or"
+        " the message of the error shows."
+    )
 
 
-@tool("code.context", effect="read", version=2, workspace=True)
+@tool("code.context", effect="read", version=3, workspace=True)
 async def context(
     ctx: Context,
     error: Annotated[
@@ -78,6 +83,9 @@ async def context(
     protected: Annotated[
         list[str], Field(description="Patterns of files that are marked as not to be changed.")
     ] = [],  # noqa: B006
+    output: Annotated[
+        str, Field(description="The program's output, to be shown beside the text and the error.")
+    ] = "",
     model: Annotated[str, BY_AUTHOR, Field(description="The model that will read the text.")] = "",
     budget: Annotated[
         int | None,
@@ -120,8 +128,8 @@ async def context(
     if shown:
         try:
             text = await _with_map(ctx, root, code_files, [one for one, _ in shown], text, room)
-        except ToolFailed as error:
-            no_map = str(error)
+        except ToolFailed as reason:
+            no_map = str(reason)
     return CodeContext(
         text=text,
         excerpts=[
@@ -134,6 +142,7 @@ async def context(
         left_out=left_out,
         no_map=no_map,
         tokens=estimated(text) if text else 0,
+        output=without_repeated(output, error, _code(sources, shown)),
     )  # fmt: skip
 
 
@@ -189,6 +198,17 @@ def _fitting(
         shown.append((one, one == candidate))
         texts.append(text)
     return shown, texts, left_out
+
+
+def _code(
+    sources: Sources, shown: Iterable[tuple[Candidate, bool]]
+) -> list[str]:  # fmt: skip
+    """All lines of the excerpts."""
+    return [
+        line
+        for one, _ in shown
+        for line in (sources.lines(one.path) or [])[one.start - 1 : one.end]
+    ]
 
 
 def _cut(

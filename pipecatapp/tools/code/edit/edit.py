@@ -82,7 +82,7 @@ async def edit(
     root = workspace(ctx)
     parsed = await asyncio.to_thread(_parsed, answer, path)
     rules = (may_touch, protected)
-    edits, refusals = await _edits(ctx, root, parsed.blocks, *rules)
+    edits, refusals = await edits_of_files(ctx, root, parsed.blocks, *rules)
     changes = [one.change for one in edits if one.change.before != one.change.after]
     if not parsed.blocks:
         refusals.append(_refusal("", Refused("no_block", "The answer holds no edit of a file.")))
@@ -107,11 +107,14 @@ def _parsed(answer: str | SymbolSource | list[SymbolSource], path: str) -> Answe
     return Answer(blocks)
 
 
-async def _edits(
+async def edits_of_files(
     ctx: Context, root: Path, blocks: Sequence[Block],
     may_touch: Sequence[str], protected: Sequence[str],
 ) -> tuple[list[FileEdit], list[Refusal]]:  # fmt: skip
-    """Work out every changed file in memory."""
+    """Work out every changed file in memory; what cannot be applied is a refusal.
+
+    Raises `ToolFailed` for a file that cannot be read.
+    """
     edits: list[FileEdit] = []
     refusals: list[Refusal] = []
     places: dict[str, list[Block]] = {}

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -17,7 +18,10 @@ from pipecatapp.tools.code.context.candidates import (
 from pipecatapp.tools.code.edit.paths import allowed
 from pipecatapp.tools.code.edit.refusal import Refused
 from pipecatapp.tools.code.edit.transaction import Change, read_file, write_all
+from pipecatapp.tools.code.errors import ProgramError
 from pipecatapp.tools.code.fix import names
+from pipecatapp.tools.code.fix.data import data
+from pipecatapp.tools.code.fix.lint import linted
 from pipecatapp.tools.code.fix.logic import logic
 from pipecatapp.tools.code.fix.problem import Candidate, Problem, problem_of
 from pipecatapp.tools.code.fix.syntax import syntax
@@ -46,7 +50,7 @@ class TriedChange(BaseModel):
     """A change that was tried."""
 
     path: str
-    kind: str = Field(description="Such as `import`, `name`, `attribute`, `key` or `colon`.")
+    kind: str = Field(description="Such as `import`, `name`, `colon`, `json` or `ruff`.")
     about: str = Field(description="The line, before and after.")
     kept: bool = Field(description="Whether it is still there.")
     reason: str = Field(description="Why it was not kept; else empty.")
@@ -61,7 +65,7 @@ class Fixed(BaseModel):
     tested: Tested = Field(description="The results of all tests at the end, as of code.test.")
 
 
-@tool("code.fix", effect="exec", version=2)
+@tool("code.fix", effect="exec", version=3)
 async def fix(
     ctx: Context,
     project: SuiteInputs,
@@ -89,6 +93,7 @@ async def fix(
 ) -> Fixed:
     """Repair misspelt names, missing imports, wrong indentation and missing brackets in Python.
 
+    Also JSON and YAML files that do not parse, and what ruff can fix, if it is the command.
     With `suspects` also an operator, a comparison, a number, a condition or two arguments.
     No model is called. A change is kept only if the failing test passes and no other test fails.
     """
@@ -136,6 +141,11 @@ class Repair:
         """Repair the first error; False if nothing helps, or all tests pass."""
         if self.tested.ok:
             return False
+        if not self.tried and (changes := await linted(self._ctx, self._suite, *self._files)):
+            paths = ", ".join(change.path for change in changes)
+            about = f"the fixes of ruff in {paths}"
+            if await self._kept(changes, Candidate("ruff", about, "")):
+                return True
         proposed = await asyncio.to_thread(self._proposed)
         for path, candidate in proposed[: attempts - len(self.tried)]:
             if await self._helps(path, candidate):
@@ -148,6 +158,8 @@ class Repair:
         try:
             problem = problem_of(self.tested.error, root, self._suite.folder)
             found = [] if problem is None else [(problem.path, c) for c in _candidates(problem)]
+            if self.tested.error is not None and _is_about_data(self._suite, self.tested.error):
+                found += data(root)
             return found + list(self._logical(root))
         except (OSError, TooLarge) as reason:
             raise ToolFailed(f"The project cannot be read: {reason}.") from reason
@@ -175,29 +187,36 @@ class Repair:
         return True
 
     async def _helps(self, path: str, candidate: Candidate) -> bool:
-        """Apply a change and test it; undo it unless it helps."""
+        """Apply a candidate and test it; undo it unless it helps."""
         root = self._suite.root
         try:
             allowed(root, path, *self._files)
             there = await asyncio.to_thread(read_file, root, path)
             if there is None:
                 return False
-            change = Change(path, there[0], candidate.text.encode(), there[1])
-            await asyncio.to_thread(write_all, root, [change])
         except Refused as error:
             self._add(path, candidate, error.message)
             return False
+        change = Change(path, there[0], candidate.text.encode(), there[1])
+        return await self._kept([change], candidate)
+
+    async def _kept(self, changes: Sequence[Change], candidate: Candidate) -> bool:
+        """Write changes and test them; undo them unless they help."""
+        root = self._suite.root
+        try:
+            await asyncio.to_thread(write_all, root, changes)
         except OSError as error:
-            raise ToolFailed(f"{path!r} cannot be changed: {error.strerror or error}.") from error
+            names = ", ".join(change.path for change in changes)
+            raise ToolFailed(f"{names} cannot be changed: {error.strerror or error}.") from error
         try:
             after = await results(self._ctx, self._suite)
             reason = why_not_fixed(self.tested, after)
         except ToolFailed as error:
             reason = str(error)
-        self._add(path, candidate, reason)
+        self._add(changes[0].path, candidate, reason)
         if reason:
-            undo = Change(path, change.after, change.before, there[1])
-            await asyncio.to_thread(write_all, root, [undo])
+            undo = [replace(one, before=one.after, after=one.before) for one in changes]
+            await asyncio.to_thread(write_all, root, undo)
             return False
         self.tested = after
         return True
@@ -212,6 +231,12 @@ class Repair:
                 reason=reason,
             )
         )
+
+
+def _is_about_data(suite: Suite, error: ProgramError) -> bool:
+    """Whether the reason may be a JSON or YAML file, by the error and the command."""
+    text = f"{error.type} {error.message} {' '.join(suite.words)}".lower()
+    return any(name in text for name in ("json", "yaml", ".yml"))
 
 
 def _candidates(problem: Problem) -> list[Candidate]:

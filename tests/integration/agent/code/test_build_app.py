@@ -89,7 +89,7 @@ def answer(client: httpx2.Client, run: str, node: str, value: str) -> Json:
     return question
 
 
-@pytest.mark.proves("000-16")
+@pytest.mark.proves("000-11", "000-16", "000-22", "000-34", "002-07", "002-10")
 def test_program_is_planned_written_repaired_and_delivered_with_a_readme(
     hearth: Hearth, empty_house: House, tmp_path: Path
 ) -> None:
@@ -110,6 +110,16 @@ def test_program_is_planned_written_repaired_and_delivered_with_a_readme(
     assert git(folder, "show", "main:README.md") == README
     assert (folder / "main.py").exists()
     assert git(folder, "log", "-1", "--format=%s") == "Greets a person.\n"
+    asked_last = [str(each.body["messages"][0]) for each in empty_house.model.requests][-1]
+    assert "Write the README" in asked_last
+    repair = prompts(empty_house)[2]
+    assert "The program fails with NameError: name 'name_' is not defined" in repair
+    with empty_house.client() as client:
+        (run,) = client.get("/api/runs").json()["runs"]
+        steps = client.get(f"/api/runs/{run['id']}").json()["steps"]
+    started = [step["started"] for step in steps if step["started"]]
+    assert len(started) > 20
+    assert started == sorted(started)
 
 
 @pytest.mark.proves("000-08")
@@ -147,6 +157,28 @@ def test_program_that_never_runs_is_not_delivered(
     assert not any("README" in str(each.body["messages"][0]) for each in empty_house.model.requests)
 
 
+@pytest.mark.proves("002-16")
+def test_program_that_is_again_as_it_was_stops_the_attempts_and_a_person_is_asked(
+    empty_house: House, tmp_path: Path
+) -> None:
+    """A, B, A: the second change takes the first one back."""
+    other = REPAIR.replace("+ name)", "+ nme)")
+    lines = 'print("Hello " + name_)', 'print("Hello " + nme)'
+    back = f"main.py\n```\n<<<<<<< SEARCH\n{lines[1]}\n=======\n{lines[0]}\n>>>>>>> REPLACE\n```\n"
+    empty_house.model.when("name 'name_' is not").say(other).say(REPAIR)
+    empty_house.model.when("name 'nme' is not").say(back)
+    script(empty_house)
+    body = {"workflow": "build-app", "inputs": {"text": "Greet."}}
+
+    with empty_house.running(), empty_house.client() as client:
+        run = client.post("/api/runs", json=body | {"interactive": True}).json()["run"]
+        answer(client, run, "planning[0]/agree", "yes")
+        stuck = answer(client, run, "features[0]/guide", "stop")
+        follow_until(client, run, "end")
+
+    assert "does not run after 3 attempts" in stuck["text"]
+
+
 @pytest.mark.proves("000-12")
 def test_server_that_still_runs_is_a_success(
     hearth: Hearth, empty_house: House, tmp_path: Path
@@ -161,6 +193,7 @@ def test_server_that_still_runs_is_a_success(
     assert "Attempt 1: wrote main.py; the program runs." in done.output
 
 
+@pytest.mark.proves("000-22")
 def test_person_changes_the_plan_gives_guidance_and_adds_a_feature(
     empty_house: House, tmp_path: Path
 ) -> None:

@@ -4,9 +4,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from tests.integration.agent.code.conftest import follow_until, git, prompts, repository
+from tests.integration.agent.code.test_fix_bug import with_experts
 from tests.integration.agent.conftest import House, Json, ScriptedGateway
 from tests.integration.agent.test_cli import Hearth
 
@@ -89,7 +91,10 @@ def run_of(house: House, repo: Path, **inputs: Any) -> Json:
         return follow_until(client, run, "end")
 
 
-@pytest.mark.proves("003-07", "003-20", "003-26", "003-27", "003-35")
+@pytest.mark.proves(
+    "003-07", "003-20", "003-21", "003-23", "003-24", "003-25", "003-26", "003-27", "003-32",
+    "003-35",
+)  # fmt: skip
 def test_second_attempt_starts_from_the_base_with_the_note_and_the_commit_holds_it_alone(
     house: House, repo: Path
 ) -> None:
@@ -101,6 +106,16 @@ def test_second_attempt_starts_from_the_base_with_the_note_and_the_commit_holds_
     assert view["status"] == "done", view["error"]
     steps, outputs = steps_of(view), view["outputs"]
     assert (outputs["done"], outputs["attempts"]) == (True, 2)
+    assert [step["id"] for step in steps["planning[0]/expanded"]["output"]["steps"]] == [
+        "greeting", "farewell",
+    ]  # fmt: skip
+    paths = list(steps)
+    in_order = ["branch", "attempts[0]/work/greeting", "attempts[0]/work/farewell"]
+    assert [path for path in paths if path in in_order] == in_order
+    assert steps["branch"]["output"]["commit"] == git(repo, "rev-parse", "main").strip()
+    assert [steps[f"attempts[{number}]/verify"]["output"]["ok"] for number in (0, 1)] == [
+        False, True,
+    ]  # fmt: skip
     base = git(repo, "rev-parse", "main^{tree}").strip()
     assert steps["attempts[1]/clean"]["output"]["tree"] == base
     assert "AssertionError: Bye, Ada." in steps["attempts[1]/description"]["output"]["value"]
@@ -124,6 +139,38 @@ def test_second_attempt_starts_from_the_base_with_the_note_and_the_commit_holds_
         "words/farewell.py",
         "words/greeting.py",
     ]
+
+
+@pytest.mark.proves("003-33", "003-34", "003-40")
+def test_review_of_another_role_that_is_not_good_makes_another_attempt(
+    empty_house: House, repo: Path
+) -> None:
+    """The test succeeds in both attempts; the second review is good, so nothing more is refined."""
+    when = empty_house.model.when
+    with_experts(empty_house, "small", "reviewer")
+    when("Note from an earlier attempt").say(RIGHT)
+    when("What went wrong: The review says: No docstring.").say(json.dumps(ADVICE))
+    when("The change:").say(json.dumps({"good": False, "note": "No docstring."})).say(
+        json.dumps(GOOD)
+    )
+    when(f"Do this step: {FAREWELL_GOAL}").say(RIGHT)
+    script(empty_house.model)
+
+    with empty_house.running():
+        view = run_of(empty_house, repo)
+
+    steps, outputs = steps_of(view), view["outputs"]
+    assert (outputs["done"], outputs["attempts"]) == (True, 2), view["error"]
+    assert all(steps[f"attempts[{number}]/verify"]["output"]["ok"] for number in (0, 1))
+    assert NOTE in asked_for(empty_house, f"Do this step: {FAREWELL_GOAL}")[1]
+    assert steps["attempts[1]/advice"]["status"] == "skipped"
+    assert steps["commit"]["status"] == "done"
+    models = {
+        request.body["model"]
+        for request in empty_house.model.requests
+        if "The change:" in str(request.body["messages"][-1]["content"])
+    }
+    assert models == {"reviewer"}
 
 
 @pytest.mark.proves("003-31")
@@ -263,3 +310,120 @@ def test_branch_is_pushed_to_a_bare_repository(
     branch = done.output.splitlines()[-1].removeprefix("The result is on the branch ").rstrip(".")
     assert branch in git(tmp_path / "remote.git", "branch", "--list", "task/*")
     assert git(repo, "branch", "--list", "task/*") == ""
+
+
+STYLE = "Each function has a docstring with the word person.\n"
+WISH: Json = {
+    "contexts": [
+        {"id": "style", "kind": "file", "subject": "Rules for greet(name)",
+         "files": ["STYLE.md", "none.md"], "helps": ["farewell"]},
+        {"id": "lost", "kind": "file", "subject": "Rules", "files": ["none.md"], "helps": []},
+    ]
+}  # fmt: skip
+MORE: Json = {
+    "contexts": [
+        {"id": "check", "kind": "file", "subject": "The check", "files": ["check.py"],
+         "helps": ["farewell"]},
+    ]
+}  # fmt: skip
+
+
+def started(client: httpx2.Client, repo: Path) -> str:
+    """A run that asks a person about further contexts."""
+    inputs = {"text": TEXT, "repo": str(repo), "test": TEST, "contexts": "ask"}
+    body = {"workflow": "coding-task", "inputs": inputs, "interactive": True}
+    return str(client.post("/api/runs", json=body).json()["run"])
+
+
+def accepted(client: httpx2.Client, run: str, path: str) -> Json:
+    """Answer yes to a question, and return what it shows."""
+    steps = steps_of(follow_until(client, run, "node.waiting", path))
+    answer = client.post(f"/api/runs/{run}/answer", json={"path": path, "value": "yes"})
+    assert answer.is_success, answer.text
+    shown: Json = steps[path]["facts"]["question"]["show"]
+    return shown
+
+
+@pytest.mark.proves("003-37")
+def test_contexts_that_a_model_names_are_shown_as_a_layer_and_read_before_the_steps(
+    house: House, tmp_path: Path
+) -> None:
+    """The second attempt gets another one, after what the first one had read and given."""
+    repo = repository(
+        tmp_path / "words", {"words/__init__.py": "", "check.py": CHECK, "STYLE.md": STYLE}
+    )
+    house.model.when("contexts and steps gave").say(json.dumps(MORE))
+    house.model.when("The plan: ").say(json.dumps(WISH))
+    script(house.model)
+
+    with house.client() as client:
+        run = started(client, repo)
+        shown = [accepted(client, run, f"attempts[{number}]/accept") for number in (0, 1)]
+        view = follow_until(client, run, "end")
+
+    assert view["outputs"]["done"] is True
+    [style] = shown[0]["contexts"]
+    assert [(one["step"], one["reason"]) for one in style["steps"]] == [
+        ("greeting", "Its goal has the words: greet, name."),
+        ("farewell", "The model names it."),
+    ]
+    assert json.loads(shown[0]["layer"])["add"][0]["node"]["steps"][0]["id"] == "style"
+    assert json.loads(shown[1]["layer"])["add"] == [
+        {"in": "contexts", "node": {
+            "id": "check", "about": "The check", "on_error": "continue", "use": "code.context",
+            "with": {"budget": 1500, "files": ["check.py"]},
+        }}
+    ]  # fmt: skip
+    ignored = steps_of(view)["attempts[0]/proposal"]["output"]["ignored"]
+    assert ignored == ["lost: none of its files exists."]
+    [greeting] = asked_for(house, f"Do this step: {GREETING_GOAL}")
+    first, second = asked_for(house, f"Do this step: {FAREWELL_GOAL}")
+    assert STYLE.strip() in greeting
+    assert STYLE.strip() in first
+    assert "from words.farewell import part" not in first
+    assert "from words.farewell import part" in second
+    assert STYLE.strip() in asked_for(house, "contexts and steps gave")[0]
+    nodes = {node["path"]: node for node in view["graph"]["nodes"]}
+    assert nodes["attempts/work/contexts/style"]["use"] == "code.context"
+
+
+def similar_failure(path: str, symbol: str, old: str, new: str) -> Json:
+    """A stored fix of a division by zero."""
+    return {
+        "signature": f"ZeroDivisionError: division by zero [{symbol}]", "language": "Python",
+        "pattern": "ZeroDivisionError: division by zero", "at": "2026-01-01T00:00:00Z",
+        "edit": [{"path": path, "symbol": symbol, "lines": [f"-    {old}", f"+    {new}"]}],
+        "asked": 1, "applied": 1, "green": 1,
+    }  # fmt: skip
+
+
+@pytest.mark.proves("003-38")
+def test_similar_failures_become_one_context_that_a_person_accepts(
+    house: House, repo: Path
+) -> None:
+    """Two fixes of the same error are one context; a single fix of another error is none."""
+    stored = [
+        similar_failure("a.py", "mean", "return s / n", "return s / n if n else 0"),
+        similar_failure("b.py", "rate", "return a / b", "return a / b if b else 0"),
+        similar_failure("c.py", "only", "x", "y")
+        | {"signature": "KeyError: 'x' [only]", "pattern": "KeyError: 'x'"},
+    ]
+    house.model.when("The plan: ").say(json.dumps({"contexts": []}))
+    script(house.model)
+
+    with house.client() as client:
+        sent = client.post("/api/fixes/import", json={"format": 1, "fixes": stored})
+        assert sent.is_success, sent.text
+        run = started(client, repo)
+        [context] = accepted(client, run, "attempts[0]/accept")["contexts"]
+        view = follow_until(client, run, "end")
+
+    about = "2 failures with ZeroDivisionError: division by zero in Python"
+    assert context["about"] == about
+    assert "mean in a.py, rate in b.py" in context["text"]
+    assert "+    return s / n if n else 0" in context["text"]
+    for prompt in asked_for(house, "Do this step"):
+        assert f"{about}: " in prompt
+        assert "+    return a / b if b else 0" in prompt
+        assert "KeyError" not in prompt
+    assert view["outputs"]["done"] is True

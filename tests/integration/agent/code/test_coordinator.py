@@ -106,6 +106,7 @@ def changed(hearth: Hearth, empty_house: House, repo: Path) -> Changed:
     return Changed(view, {item["id"]: item for item in items}, shown)
 
 
+@pytest.mark.proves("002-14")
 def test_command_shows_the_list_and_says_what_cannot_be_struck(changed: Changed) -> None:
     """An item that has begun is not struck, and a misspelt one is not guessed."""
     listed, struck, late, unknown, more = changed.shown
@@ -193,6 +194,30 @@ def test_change_outside_the_plan_stops_and_asks_before_it_is_committed(
     uses = {node["path"]: node["use"] for node in view["graph"]["nodes"]}
     assert uses["rounds/work/farewell"] == "workflow/code-step"
     assert uses["repair"] == "workflow/debug-step"
+
+
+@pytest.mark.proves("002-13")
+def test_item_added_before_a_round_that_is_done_again_is_done_after_it(
+    house: House, repo: Path
+) -> None:
+    """The item was found at the end of a round whose change a person then allowed."""
+    when = house.model.when
+    when(f"Do this step: {ADDED}").say("Done.\n\nwords/notes.py\n```\n# Notes.\n```\n")
+    when(f"Do this step: {GREETING_GOAL}").say(GREETING)
+    when(f"Do this step: {FAREWELL_GOAL}").say(RIGHT + "\nsecret.py\n```\nKEY = 1\n```\n")
+    when("").say(json.dumps(plan()))
+
+    with house.client() as client:
+        run = start(client, body(repo, interactive=True, decide="allow", accept="deliver"))
+        question_at(client, run, "planning[0]/agree")
+        assert client.post(f"/api/runs/{run}/todo", json={"add": ADDED}).is_success
+        answer(client, run, "planning[0]/agree", "yes")
+        view = follow_until(client, run, "end")
+
+    assert steps_of(view)["rounds[2]/work/added_1"]["status"] == "done"
+    assert "words/notes.py" in git(
+        repo, "diff", "--name-only", f"main..{view['outputs']['branch']}"
+    )
 
 
 @pytest.mark.proves("002-16")

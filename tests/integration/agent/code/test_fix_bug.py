@@ -74,6 +74,7 @@ def repo(tmp_path: Path) -> Path:
     return repository(tmp_path / "shop", files)
 
 
+@pytest.mark.proves("002-02", "002-06")
 def test_fix_is_a_branch_whose_diff_is_the_change(
     hearth: Hearth, empty_house: House, repo: Path
 ) -> None:
@@ -85,7 +86,7 @@ def test_fix_is_a_branch_whose_diff_is_the_change(
 
     assert done.exit_code == 0, done.output
     lines = done.output.splitlines()
-    assert lines[0] == "AssertionError: 30.0"
+    assert lines[0] == "AssertionError: 30.0 (tests/test_prices.py:7)"
     assert lines[1].startswith("Attempt 1: the change is refused: tests/test_prices.py must not")
     assert lines[2].startswith("Attempt 2: changed shop/prices.py; it fails with AssertionError")
     assert lines[3] == "Attempt 3: changed shop/prices.py; the command succeeds."
@@ -100,6 +101,7 @@ def test_fix_is_a_branch_whose_diff_is_the_change(
     assert git(repo, "status", "--porcelain") == ""
 
 
+@pytest.mark.proves("000-14", "002-05")
 def test_each_prompt_has_the_error_the_code_and_the_last_attempt(
     hearth: Hearth, empty_house: House, repo: Path
 ) -> None:
@@ -119,9 +121,10 @@ def test_each_prompt_has_the_error_the_code_and_the_last_attempt(
     assert "Your last answer was refused" in second
     assert "tests/test_prices.py must not be changed" in second
     assert "+    return sum(prices) * (2 - discount / 100)" in third
-    assert "AssertionError: 30.0" in third.partition("was tried and taken back")[2]
+    assert "the command fails with the same error." in third.partition("was tried and taken")[2]
 
 
+@pytest.mark.proves("002-03")
 def test_fix_that_breaks_the_check_is_not_delivered(
     hearth: Hearth, empty_house: House, repo: Path
 ) -> None:
@@ -153,6 +156,7 @@ def test_test_that_failed_before_need_not_pass_but_no_other_may_fail(
     assert "Attempt 2: changed shop/prices.py; the command succeeds." in done.output
 
 
+@pytest.mark.proves("002-01")
 def test_model_that_repeats_itself_is_stuck_and_nothing_is_delivered(
     hearth: Hearth, empty_house: House, repo: Path
 ) -> None:
@@ -167,7 +171,35 @@ def test_model_that_repeats_itself_is_stuck_and_nothing_is_delivered(
     assert outputs["fixed"] is False
     assert outputs["branch"] is None
     assert "(2 - discount" in outputs["diff"]
+    error = outputs["error"]
+    assert (error["type"], error["message"]) == ("AssertionError", "30.0")
+    assert (error["file"], error["line"], error["symbol"]) == (
+        "/work/tests/test_prices.py", 7, "test_total",
+    )  # fmt: skip
+    with empty_house.client() as client:
+        run = client.get(f"/api/runs/{json.loads(done.output)['run']}").json()
+    (before,) = [step for step in run["steps"] if step["path"] == "before"]
+    assert before["input"]["command"] == COMMAND
+    assert before["output"]["stderr"].endswith("AssertionError: 30.0\n")
     assert git(repo, "branch", "--list", "run/*") == ""
+
+
+@pytest.mark.proves("002-16")
+def test_model_that_goes_back_to_an_earlier_answer_is_stuck_and_a_person_is_asked(
+    empty_house: House, repo: Path
+) -> None:
+    """A, B, A: a fourth attempt would be B again."""
+    empty_house.model.when("").say(WORSE[0]).say(WORSE[1]).say(WORSE[0]).say(RIGHT)
+    body = {"workflow": "fix-bug", "inputs": {"repo": str(repo), "command": COMMAND}}
+
+    with empty_house.running(), empty_house.client() as client:
+        run = client.post("/api/runs", json=body | {"interactive": True}).json()["run"]
+        view = follow_until(client, run, "node.waiting")
+        (question,) = [step for step in view["steps"] if step["status"] == "waiting"]
+        client.post(f"/api/runs/{run}/cancel")
+
+    assert len(empty_house.model.requests) == 3
+    assert "not fixed after 3 attempts" in question["facts"]["question"]["text"]
 
 
 def test_guidance_of_a_person_is_in_the_next_prompt(empty_house: House, repo: Path) -> None:
@@ -451,5 +483,5 @@ def test_mistake_of_logic_is_repaired_without_a_model(
         "+    return sum(prices) * (1 - discount / 100)"
     )
     assert hopeless.exit_code == 1
-    assert hopeless.output.splitlines()[-1] == "The bug is not fixed."
+    assert hopeless.output.splitlines()[-1].startswith("The bug is not fixed. Without a model ")
     assert empty_house.model.requests == []

@@ -177,7 +177,7 @@ def test_exported_fix_is_used_in_another_home(
         "+    return sum(prices) * (1 - discount / 100)\n"
     )
     assert forgotten.exit_code == 0
-    assert json.loads(other("fixes", "--json").stdout) == {"fixes": []}
+    assert json.loads(other("fixes", "--json").stdout) == {"fixes": [], "total": 0}
 
 
 def test_import_reports_every_wrong_entry_and_stores_none(

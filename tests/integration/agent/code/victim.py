@@ -1,9 +1,12 @@
 """Kills the agent service around events of a run that needs two attempts, and resumes it.
 
-    python -m tests.integration.agent.code.victim FOLDER some|after|all [fix|task|build]
+    python -m tests.integration.agent.code.victim FOLDER some|after|all [SCENARIO]
 
-The run is one of `fix-bug`, of `coding-task`, or of `build-app`. The built program needs packages
-that do not exist, has an error, gets the guidance of a person and a further feature.
+The scenarios are runs of `fix-bug` (`fix`), `coding-task` (`task`), `build-app` (`build`),
+`coordinator` (`coordinate`) and `autonomy` (`autonomy`). The built program needs packages that do
+not exist, has an error, gets the guidance of a person and a further feature. The coordinator's
+list gets an item while a person reads the plan, one change is outside of the plan, and the result
+needs a repair. The chain of autonomy has two workflows, each started after a question.
 
 First one run is left alone. Then a forked service is killed (SIGKILL) right after the commit that
 holds an event, and another right before it, when the event has happened and is not written; `all`
@@ -20,7 +23,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +32,9 @@ import structlog
 
 from pipecatapp.workflow.ledger import writer
 from tests.conftest import served
+from tests.integration.agent import test_autonomy as autonomy
 from tests.integration.agent.code import test_coding_task as coding
+from tests.integration.agent.code import test_coordinator as coordinating
 from tests.integration.agent.code.conftest import follow_until, git, repository
 from tests.integration.agent.code.test_build_app import (
     BROKEN,
@@ -41,7 +46,7 @@ from tests.integration.agent.code.test_build_app import (
 )
 from tests.integration.agent.code.test_fix_bug import COMMAND, PROGRAM, RIGHT, TESTS, WRONG
 from tests.integration.agent.conftest import House, ScriptedGateway, follow
-from tests.integration.workflow.victim import Deadly, events, in_child
+from tests.integration.workflow.victim import Deadly, in_child
 
 SOME = (
     ("after", "node.running", "rounds[0]/attempts[0]/propose"),
@@ -70,6 +75,23 @@ SOME_OF_BUILD = (
     ("before", "node.done", "deliver"),
 )
 """The same, and at the questions to a person."""
+SOME_OF_COORDINATOR = (
+    ("before", "node.done", "planning[0]/agree"),
+    ("before", "node.done", "rounds[1]/back"),
+    ("after", "node.running", "rounds[2]/work/added_1/tries[0]/edit"),
+    ("before", "node.done", "repair/repairs[0]/edit"),
+    ("after", "node.waiting", "accept"),
+)
+"""At the questions to a person, a change outside of the plan, an added item, and the repair."""
+SOME_OF_AUTONOMY = (
+    ("after", "node.waiting", "autonomy/confirm"),
+    ("after", "node.running", "autonomy/child"),
+    ("before", "node.done", "autonomy/child"),
+    ("after", "node.running", "1:work"),
+    ("after", "node.done", "1:next/autonomy/confirm"),
+    ("before", "node.done", "1:next/autonomy/child"),
+)
+"""While a workflow is confirmed, started and run, in each run of the chain."""
 FILES = {"shop/__init__.py": "", "shop/prices.py": PROGRAM, "tests/test_prices.py": TESTS}
 
 
@@ -100,19 +122,46 @@ def script_build(model: ScriptedGateway) -> None:
     model.when("NameError").say("No idea.")
 
 
+OUTSIDE = coding.WRONG + "\nwords/secret.py\n```\nKEY = 1\n```\n"
+"""A farewell that fails the test, and a file that nobody has planned."""
+
+
+def script_coordinator(model: ScriptedGateway) -> None:
+    """One item is done, one touches a file that is not planned; then the test fails once."""
+    model.when("This command fails").say(coding.RIGHT)
+    model.when(f"Do this step: {coding.GREETING_GOAL}").say(coding.GREETING)
+    model.when(f"Do this step: {coding.FAREWELL_GOAL}").say(OUTSIDE)
+    model.when(f"Do this step: {coordinating.ADDED}").say(
+        "Done.\n\nwords/notes.py\n```\n# Notes.\n```\n"
+    )
+    model.when("").say(json.dumps(coordinating.plan()))
+
+
+def script_autonomy(model: ScriptedGateway) -> None:
+    """Each workflow is right once its errors were reported."""
+    model.when("It does not compile").say(autonomy.said(autonomy.VALID))
+    model.when("The workflow before in this chain").say(autonomy.said(autonomy.SECOND))
+    model.when("").say(autonomy.said(autonomy.WRONG))
+
+
 @dataclass(frozen=True)
 class Scenario:
-    """A run that is killed."""
+    """A run that is killed, with the runs that it starts, one after the other."""
 
     workflow: str
-    inputs: dict[str, str]
+    inputs: dict[str, Any]
     files: dict[str, str]
+    """The repository; without files there is none."""
     script: Callable[[ScriptedGateway], None]
     branch: str
     """The beginning of the name of the branch that it delivers."""
     some: tuple[tuple[str, str, str], ...]
-    answers: dict[str, str] = field(default_factory=dict)
-    """The answers of a person to the question of each step; without any, nobody is asked."""
+    answers: tuple[dict[str, str], ...] = ()
+    """For each run, the answers of a person to the questions of its steps, in their order; without
+    any, nobody is asked.
+    """
+    add: str = ""
+    """What a person adds to the to-do list before the first answer."""
 
 
 SCENARIOS = {
@@ -132,12 +181,33 @@ SCENARIOS = {
         script_build,
         "run",
         SOME_OF_BUILD,
-        answers={
-            "planning[0]/agree": "yes",
-            "features[0]/guide": GUIDANCE,
-            "features[1]/verdict": FEATURE,
-            "features[2]/verdict": "yes",
-        },
+        answers=(
+            {
+                "planning[0]/agree": "yes",
+                "features[0]/guide": GUIDANCE,
+                "features[1]/verdict": FEATURE,
+                "features[2]/verdict": "yes",
+            },
+        ),
+    ),
+    "coordinate": Scenario(
+        "coordinator",
+        {"text": "Greet and part.", "test": coding.TEST, "may_touch": ["words/notes.py"]},
+        {"words/__init__.py": "", "check.py": coding.CHECK},
+        script_coordinator,
+        "task",
+        SOME_OF_COORDINATOR,
+        answers=({"planning[0]/agree": "yes", "rounds[0]/decide": "allow", "accept": "deliver"},),
+        add=coordinating.ADDED,
+    ),
+    "autonomy": Scenario(
+        "autonomy",
+        {"text": autonomy.TEXT, "max_rounds": 2},
+        {},
+        script_autonomy,
+        "",
+        SOME_OF_AUTONOMY,
+        answers=({"autonomy/confirm": "run"}, {"next/autonomy/confirm": "run"}, {}),
     ),
 }
 
@@ -169,30 +239,39 @@ def gateway(scenario: Scenario) -> Iterator[str]:
 
 
 def work(folder: Path, address: str, scenario: Scenario) -> None:
-    """Start the service, and a run unless there is one; keep how the run ended."""
+    """Start the service, and a run unless there is one; keep how it and those after it ended."""
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     house = House(folder, ScriptedGateway(), address)
-    inputs = {"repo": str(folder / "shop"), **scenario.inputs}
+    repo = {"repo": str(folder / "shop")} if scenario.files else {}
     with house.running(), house.client() as client:
         known = client.get("/api/runs").json()["runs"]
         body = {
             "workflow": scenario.workflow,
-            "inputs": inputs,
+            "inputs": repo | scenario.inputs,
             "interactive": bool(scenario.answers),
         }
-        run = known[0]["id"] if known else client.post("/api/runs", json=body).json()["run"]
-        answer_all(client, run, scenario.answers)
-        view = follow_until(client, run, "end")
-    (folder / "result").write_text(json.dumps({"run": run} | view))
+        run = known[-1]["id"] if known else client.post("/api/runs", json=body).json()["run"]
+        ended = []
+        for answers in scenario.answers or ({},):
+            answer_all(client, run, scenario, answers)
+            ended.append({"run": run} | follow_until(client, run, "end"))
+            run = (ended[-1]["outputs"] or {}).get("run")
+        runs = client.get("/api/runs").json()["runs"]
+    workflows = sorted(one["workflow"] for one in runs)
+    (folder / "result").write_text(json.dumps({"ended": ended, "runs": workflows}))
 
 
-def answer_all(client: httpx2.Client, run: str, answers: dict[str, str]) -> None:
+def answer_all(
+    client: httpx2.Client, run: str, scenario: Scenario, answers: dict[str, str]
+) -> None:
     """Answer the questions of a run that are not answered yet, until there are no more."""
     for path, value in answers.items():
         with client.stream("GET", f"/api/runs/{run}/events") as events_of_run:
             follow(events_of_run, until="node.waiting", path=path)
         steps = client.get(f"/api/runs/{run}").json()["steps"]
         if any(one["path"] == path and one["status"] == "waiting" for one in steps):
+            if scenario.add and not client.get(f"/api/runs/{run}/todo").json()["items"]:
+                client.post(f"/api/runs/{run}/todo", json={"add": scenario.add})
             client.post(f"/api/runs/{run}/answer", json={"path": path, "value": value})
 
 
@@ -220,23 +299,51 @@ def new(folder: Path, scenario: Scenario) -> Path:
     folder.mkdir()
     (folder / "key").write_text(House.key, encoding="utf-8")
     (folder / "service_key").write_text("sk-hearth-services", encoding="utf-8")
-    repository(folder / "shop", scenario.files)
+    if scenario.files:
+        repository(folder / "shop", scenario.files)
     return folder
 
 
+def events(folder: Path) -> list[tuple[str, str, str]]:
+    """The events of the ledger, as type, path and effect.
+
+    A path in a run that another has started begins with the number of the run: `1:work`.
+    """
+    connection = sqlite3.connect(folder / "ledger.db")
+    try:
+        rows = connection.execute(
+            "SELECT run, type, path, data ->> '$.effect' FROM event ORDER BY seq"
+        ).fetchall()
+    except sqlite3.OperationalError:
+        return []
+    finally:
+        connection.close()
+    numbers = {run: number for number, run in enumerate(sorted({row[0] for row in rows}))}
+    return [
+        (kind, f"{numbers[run]}:{path}" if numbers[run] else path, effect)
+        for run, kind, path, effect in rows
+    ]
+
+
 def outcome(folder: Path, scenario: Scenario) -> dict[str, Any]:
-    """How the run ended: status, events of the ledger, and the branches with their trees."""
-    view = json.loads((folder / "result").read_text())
+    """How the runs ended: status, events of the ledger, and the branches with their trees."""
+    result = json.loads((folder / "result").read_text())
+    ended = result["ended"]
+    facts = {
+        "status": next((one["status"] for one in ended if one["status"] != "done"), "done"),
+        "error": next((one["error"] for one in ended if one["error"]), None),
+        "runs": result["runs"],
+        "text": (ended[-1]["outputs"] or {}).get("text"),
+        "events": events(folder),
+    }
+    if not scenario.files:
+        return facts | {"expected": [], "branches": [], "trees": [], "commits": []}
     shop = folder / "shop"
     names = git(
         shop, "branch", "--list", f"{scenario.branch}/*", "--format=%(refname:short)"
     ).split()
-    return {
-        "status": view["status"],
-        "error": view.get("error"),
-        "run": view["run"],
-        "expected": [f"{scenario.branch}/{view['run']}"],
-        "events": events(folder),
+    return facts | {
+        "expected": [f"{scenario.branch}/{ended[0]['run']}"],
         "branches": names,
         "trees": [git(shop, "rev-parse", f"{name}^{{tree}}").strip() for name in names],
         "commits": [git(shop, "log", "--format=%B", f"main..{name}") for name in names],
@@ -264,6 +371,8 @@ def faults(whole: dict[str, Any], killed: dict[str, Any]) -> list[str]:
         f"the branches are {killed['branches']}": killed["branches"] != killed["expected"],
         f"the trees are {killed['trees']}": killed["trees"] != whole["trees"],
         f"the commits are {killed['commits']}": killed["commits"] != whole["commits"],
+        f"the runs are {killed['runs']}": killed["runs"] != whole["runs"],
+        f"the answer is {killed['text']}": killed["text"] != whole["text"],
         f"{twice - cut_off(killed)} ran twice": twice - cut_off(killed),
         f"{done} ended twice": max(done.values()) > 1,
         "a step is missing": done.keys()

@@ -1,7 +1,10 @@
 """Files, images and settings of the turns of a conversation, on a real agent service."""
 
 import base64
+import random
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import httpx2
@@ -101,6 +104,37 @@ def test_image_reaches_a_model_that_sees_also_as_history_and_when_it_is_asked_ag
         "image/png",
     )
     assert other.status_code == 404
+
+
+def test_image_of_a_conversation_is_stored_once(seeing: House) -> None:
+    """Ten turns, whose model gets the image each time, take the room of one image on the disk."""
+    content = base64.b64encode(random.Random(7).randbytes(300_000)).decode()
+    image = f"data:image/jpeg;base64,{content}"
+    with seeing.client() as client:
+        post(client, text="What is this?", attachments=[{"name": "photo.jpg", "image": image}])
+        for number in range(9):
+            post(client, text=f"And part {number}?")
+        turns = shown(client, "c-1")
+        sent = [one for one in said(seeing) if isinstance(one, list)]
+        stored = size_of(seeing)
+        kept = client.get(f"/api/conversations/c-1/turns/{turns[0]['run']}/attachments/0").content
+        exported = client.get(f"/api/runs/{turns[-1]['run']}/export").text
+        client.delete("/api/conversations/c-1").raise_for_status()
+
+    assert [turn["status"] for turn in turns] == ["done"] * 10
+    assert [one[-1]["image_url"]["url"] for one in sent] == [image]
+    assert len(content) < stored < 2 * len(content)
+    assert base64.b64encode(kept).decode() == content
+    assert exported.count(content) >= 2  # an export holds all that it needs
+    assert size_of(seeing) < len(content)
+
+
+def size_of(house: House) -> int:
+    """Bytes of the ledger, with all that lies in its log."""
+    ledger = house.state / "ledger.db"
+    with closing(sqlite3.connect(ledger)) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    return ledger.stat().st_size
 
 
 def test_model_that_does_not_see_is_not_asked_and_gets_names_of_earlier_images(

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import httpx2
@@ -66,20 +67,33 @@ def fruit_cases(
     raise AssertionError("not reached")
 
 
-@pytest.fixture
-def classify_house(empty_house: House) -> House:
-    """An instance with the workflow, its prompt and cases, not started. Its model answers in
-    one word unless the prompt asks for sentences."""
-    state = empty_house.state
+def write_classify(house: House) -> None:
+    """Write the workflow, its prompt and its cases."""
     for name, text in (
         ("workflows/classify.yaml", WORKFLOW),
         ("prompts/classify.md", DOCUMENT),
         ("evolution/cases/fruits.yaml", case_file(fruit_cases())),
     ):
-        (state / name).parent.mkdir(parents=True, exist_ok=True)
-        (state / name).write_text(text, encoding="utf-8")
+        (house.state / name).parent.mkdir(parents=True, exist_ok=True)
+        (house.state / name).write_text(text, encoding="utf-8")
+
+
+@pytest.fixture
+def held() -> Event:
+    """The model answers only after this event, which is set unless a test clears it."""
+    event = Event()
+    event.set()
+    return event
+
+
+@pytest.fixture
+def classify_house(empty_house: House, held: Event) -> House:
+    """An instance with the workflow, its prompt and cases, not started. Its model answers in
+    one word unless the prompt asks for sentences."""
+    write_classify(empty_house)
     model = empty_house.model
-    model.when(lambda request: "full sentences" in system_of(request)).say("It is sweet.")
+    sentences = model.when(lambda request: "full sentences" in system_of(request))
+    sentences.say("It is sweet.", held=held)
     model.when(lambda request: "fruit is" in system_of(request)).say("sweet")
     return empty_house
 

@@ -49,5 +49,6 @@ async def test_campaign_that_is_killed_at_each_write_decides_as_one_that_is_not(
     assert [gate and (gate.decision, gate.wins, gate.losses) for gate in gates] == [
         ("promote", 8, 0)
     ] * 2
-    # splits, settings, for each candidate: itself, two cases, its end; eight pairs, the proposal
-    assert int(ended.stdout) == 2 * (1 + 1 + 2 * 4 + 8 + 1)
+    # splits, settings, for each candidate: itself, two cases, its end; eight pairs, proposal,
+    # result
+    assert int(ended.stdout) == 2 * (1 + 1 + 2 * 4 + 8 + 2)

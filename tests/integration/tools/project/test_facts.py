@@ -1,7 +1,10 @@
 """The tool `project.facts`: what kind of project a workspace holds."""
 
+import platform
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from pipecatapp.tools import TOOLS
 from pipecatapp.workflow import Context
@@ -48,6 +51,7 @@ async def test_requirements_are_read_from_every_manifest(tmp_path: Path) -> None
     ]  # fmt: skip
 
 
+@pytest.mark.proves("003-42")
 async def test_languages_are_counted_by_extension_and_first_line(tmp_path: Path) -> None:
     """Installed packages are not the project."""
     write(tmp_path, "src/shop/a.py")
@@ -64,6 +68,8 @@ async def test_languages_are_counted_by_extension_and_first_line(tmp_path: Path)
     assert seen["manifests"] == ["package.json"]
     assert seen["import_path"] == ["/work/src", "/work"]
     assert seen["folder"] == "/work"
+    assert seen["system"].startswith(platform.system())
+    assert seen["machine"] == platform.machine()
 
 
 async def test_broken_manifests_and_an_empty_folder_give_nothing(tmp_path: Path) -> None:

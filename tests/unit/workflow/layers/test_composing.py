@@ -154,6 +154,15 @@ def test_order_of_strength(strongest: int) -> None:
     assert composed(over, layers, select, base)["about"] == str(strongest)
 
 
+def test_node_after_nothing_is_the_first() -> None:
+    """A later layer goes before it."""
+    layer = "kind: layer\nid: a\nof: base\nadd: [{{after: '', node: {{id: {}, use: value}}}}]\n"
+
+    found = composed(BASE, [layer.format("one"), layer.format("two")])
+
+    assert [node["id"] for node in found["steps"]] == ["two", "one", "split", "check"]
+
+
 def test_opinion_about_nothing_is_a_fault() -> None:
     """A layer for a document that has moved on says so, instead of doing half of what it should."""
     assert faults(

@@ -128,9 +128,16 @@ def _test(lines: Sequence[str]) -> ProgramError | None:
     for index, line in enumerate(lines):
         if line.lstrip().startswith("not ok "):
             facts = _facts(lines, index + 1)
+            if "exitCode" in facts and (crash := _crash(_printed(lines[:index]))):
+                return crash
             if "error" in facts:
                 return _failed(facts, line.partition(" - ")[2])
     return None
+
+
+def _printed(lines: Sequence[str]) -> list[str]:
+    """Return what a test file printed that ended with an error: the comments above its result."""
+    return [line.removeprefix("# ") for line in lines if line.startswith("# ")]
 
 
 def _failed(facts: dict[str, list[str]], name: str) -> ProgramError:

@@ -220,6 +220,7 @@ def zero():
 """
 
 
+@pytest.mark.proves("000-14")
 async def test_rest_of_the_budget_holds_a_map_of_what_is_near(tmp_path: Path) -> None:
     """The cause may be two calls away from the error; what no call leads to is noise."""
     (tmp_path / "prices.py").write_text(CHAIN)
@@ -234,6 +235,28 @@ async def test_rest_of_the_budget_holds_a_map_of_what_is_near(tmp_path: Path) ->
     assert "stranger" not in mapped
     assert "failing" not in mapped
     assert seen["no_map"] == ""
+
+
+@pytest.mark.proves("002-04")
+async def test_failing_function_of_a_large_project_and_its_callers_fit(tmp_path: Path) -> None:
+    """Fifty files do not fit; the failing function, its callers and what it uses do."""
+    for number in range(50):
+        others = "".join(f"def other_{number}_{n}(a):\n    return a + {n}\n\n\n" for n in range(40))
+        call = f"module_{number + 1}.step(a)" if number < 49 else "1 / a"
+        head = f"import module_{number + 1}\n\n\n" if number < 49 else ""
+        text = f"{head}{others}def step(a):\n    return {call}\n"
+        (tmp_path / f"module_{number}.py").write_text(text, encoding="utf-8")
+    line = [3 + 160 + 2] * 2 + [160 + 2]
+    stack = error(
+        *(frame(f"/work/module_{n}.py", at) for n, at in zip((47, 48, 49), line, strict=True))
+    )
+
+    seen = await collect(tmp_path, error=stack, budget=1000)
+
+    assert seen["tokens"] == estimated(seen["text"]) <= 1000
+    shown = [(each["path"], each["symbol"], each["whole"]) for each in seen["excerpts"]]
+    assert shown[:3] == [(f"module_{n}.py", "step", True) for n in (49, 48, 47)]
+    assert "def step(a):\n    return 1 / a\n" in seen["text"]
 
 
 @pytest.fixture

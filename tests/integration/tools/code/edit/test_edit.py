@@ -187,6 +187,7 @@ ANSWERS: dict[str, tuple[Any, str, str, str]] = {
 
 
 @pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.proves("003-11")
 async def test_answer_in_any_format_gives_exactly_the_wanted_file(root: Path, name: str) -> None:
     """A model writes one of four formats, seldom without a slip; the result has to be the same."""
     answer, expected, format, rung = ANSWERS[name]

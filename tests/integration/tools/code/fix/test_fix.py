@@ -1,5 +1,8 @@
 """The tool `code.fix` on projects with one mechanical mistake, with the real pytest."""
 
+import shutil
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -7,7 +10,7 @@ import pytest
 from pipecatapp.tools import TOOLS
 from pipecatapp.workflow import Context, ToolFailed
 from tests.support.projects import wheels
-from tests.support.projects.files import write
+from tests.support.projects.files import write, write_files
 
 FIX = TOOLS["code.fix"]
 SHOP = '''"""A shop."""
@@ -180,3 +183,59 @@ async def test_nothing_to_fix_is_said(project: Context, given: dict[str, Any], s
     """Tests that pass need no repair."""
     with pytest.raises(ToolFailed, match=said):
         await FIX.check(project, given)
+
+
+READS = """import json
+import pathlib
+
+
+def prices():
+    return json.loads(pathlib.Path("data/prices.json").read_text())
+"""
+CHECKS = "import shop\n\n\ndef test_prices():\n    assert shop.prices() == {'tea': [1, 2]}\n"
+
+
+async def test_json_that_does_not_parse_is_repaired(project: Context, with_pytest: str) -> None:
+    """The traceback ends in the standard library and does not name the file."""
+    root = write(project, shop=READS, test_shop=CHECKS)
+    write_files(root, {"data/prices.json": '{"tea": [1, 2,]}\n', "data/other.json": "{,}\n"})
+    given: dict[str, Any] = {"command": "pytest -q", "packages": with_pytest}
+
+    forbidden = await FIX.check(project, {**given, "protected": ["data/**"]})
+    result = await FIX.check(project, given)
+
+    assert len(forbidden["changes"]) == 2
+    assert not any(one["kept"] for one in forbidden["changes"])
+    kept = [(one["path"], one["kind"]) for one in result["changes"] if one["kept"]]
+    assert (kept, result["failing"]) == ([("data/prices.json", "json")], [])
+    assert (root / "data" / "prices.json").read_text(encoding="utf-8") == '{"tea": [1, 2]}\n'
+    assert (root / "data" / "other.json").read_text(encoding="utf-8") == "{,}\n"
+
+
+async def test_command_that_names_a_data_file_is_enough(project: Context) -> None:
+    """A checker of JSON reports a line, but no file."""
+    assert project.workspace is not None
+    write_files(project.workspace, {"config.json": "{'a': 1}\n"})
+
+    result = await FIX.check(project, {"command": "python3 -m json.tool config.json"})
+
+    assert [one["kind"] for one in result["changes"] if one["kept"]] == ["json"]
+
+
+async def test_findings_of_ruff_are_fixed_by_ruff(project: Context) -> None:
+    """All files are changed together, as one of them does not make the command succeed."""
+    root = write(project, one="import os\n\nX = 1\n", two="import sys\n\nY = 2\n")
+    ruff = shutil.which("ruff", path=str(Path(sys.executable).parent))
+    assert ruff is not None
+    shutil.copy(ruff, root / "ruff")
+    given: dict[str, Any] = {"command": "./ruff check --no-cache --isolated one.py two.py"}
+
+    forbidden = await FIX.check(project, {**given, "protected": ["two.py"]})
+    before = (root / "one.py").read_text(encoding="utf-8")
+    result = await FIX.check(project, given)
+
+    assert [(one["kind"], one["kept"]) for one in forbidden["changes"]] == [("ruff", False)]
+    assert before == "import os\n\nX = 1\n"
+    assert [(one["kind"], one["kept"]) for one in result["changes"]] == [("ruff", True)]
+    assert (root / "one.py").read_text(encoding="utf-8").lstrip() == "X = 1\n"
+    assert (root / "two.py").read_text(encoding="utf-8").lstrip() == "Y = 2\n"

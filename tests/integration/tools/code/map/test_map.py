@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pipecatapp.sandbox import Sandbox
 from pipecatapp.tools import TOOLS
 from pipecatapp.tools.memory.tokens import estimated
@@ -17,6 +19,7 @@ async def mapped(root: Path, **inputs: Any) -> Any:
     return await MAP.check(Context(workspace=root, services={Sandbox: Sandbox()}), inputs)
 
 
+@pytest.mark.proves("000-21")
 async def test_what_a_symbol_uses_and_what_uses_it_comes_first(tmp_path: Path) -> None:
     """A small budget holds the called function, not the two hundred others."""
     (tmp_path / "a_noise.py").write_text(NOISE)

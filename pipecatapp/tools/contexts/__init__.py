@@ -1,0 +1,1 @@
+"""Tools that propose further contexts for the steps of a plan."""
