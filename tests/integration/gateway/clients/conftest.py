@@ -49,6 +49,8 @@ def scripted() -> ScriptedModel:
     model.when("a story without end").hang("once upon", after=1)
     model.when("a long story").say("once " * 4000, pause=0.01)
     model.when("greet the town").say(EDIT)
+    model.when("Observation:").call_tool("final_answer", {"answer": "It is noon."})
+    model.when("6 * 7 with code").say("<code>\nfinal_answer(6 * 7)\n</code>")
     return model
 
 
