@@ -329,11 +329,14 @@ def outcome(folder: Path, scenario: Scenario) -> dict[str, Any]:
     """How the runs ended: status, events of the ledger, and the branches with their trees."""
     result = json.loads((folder / "result").read_text())
     ended = result["ended"]
+    text = (ended[-1]["outputs"] or {}).get("text")
+    for one in ended:  # The name of the branch has the id of the run.
+        text = text and text.replace(one["run"], "RUN")
     facts = {
         "status": next((one["status"] for one in ended if one["status"] != "done"), "done"),
         "error": next((one["error"] for one in ended if one["error"]), None),
         "runs": result["runs"],
-        "text": (ended[-1]["outputs"] or {}).get("text"),
+        "text": text,
         "events": events(folder),
     }
     if not scenario.files:
