@@ -23,8 +23,8 @@ LIMITS = {"cold": 50, "warm": 30}
 ABOUT = {
     "check": "rules and unit tests: no process, no connection (`make check`)",
     "lab": "playbooks on hosts that are booted for it, beside the lane `most`",
-    "pages": "the page in a browser, and Hearth as its user runs it, after the lane `lab`",
-    "most": "our parts together",
+    "pages": "the page in a browser, tools, and Hearth as its user runs it; after the lane `lab`",
+    "most": "all other parts together",
     "talking": "voice in real time, alone on the machine",
 }
 HEAD = """# How long the tests take
