@@ -144,7 +144,7 @@ def _variables(folder: Path) -> dict[str, Any]:
 
 
 def test_components_come_from_the_mirrors_that_the_machine_has(rendered: Rendered) -> None:
-    """CUDA's libraries are in one of them, and a home may have a mirror of its own."""
+    """CUDA's libraries are in such a component; a home may use a local mirror of the archive."""
     for file in rendered.files("host.components.sources"):
         text = file.read_text()
         assert re.findall("URIs: (.+)\nSuites: (.+)\nComponents: (.+)", text) == [

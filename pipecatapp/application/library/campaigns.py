@@ -123,7 +123,10 @@ class CampaignRunner:
         await self.close()
 
     async def stop(self, campaign: str) -> None:
-        """End a campaign for ever. Raises `UnknownCampaign`, and `CampaignBusy` if it has ended."""
+        """End a campaign permanently.
+
+        Raises `UnknownCampaign`, and `CampaignBusy` if it has ended.
+        """
         self._head(campaign)
         state = self.state(campaign).state
         if state not in ("running", "paused"):
@@ -161,11 +164,17 @@ class CampaignRunner:
         self._running = (campaign, process)
         self._watching = asyncio.create_task(self._watch(campaign, process))
         head = self._folder / "campaigns" / campaign / "campaign.json"
-        async with asyncio.timeout(STARTED_SECONDS):
-            while not head.exists() and not self._watching.done():
-                await asyncio.wait({self._watching}, timeout=LOOK_SECONDS)
-        if error := self._errors.get(campaign):
-            raise CampaignRefused(error)
+        try:
+            async with asyncio.timeout(STARTED_SECONDS):
+                while not head.exists() and not self._watching.done():
+                    await asyncio.wait({self._watching}, timeout=LOOK_SECONDS)
+        except TimeoutError as error:
+            await self.close()
+            raise CampaignRefused(
+                f"The campaign did not start within {STARTED_SECONDS:.0f} s, and was ended."
+            ) from error
+        if reason := self._errors.get(campaign):
+            raise CampaignRefused(reason)
 
     async def _watch(self, campaign: str, process: Process) -> None:
         try:

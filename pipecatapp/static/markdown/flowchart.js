@@ -1,5 +1,5 @@
-// Reads flowcharts as Mermaid writes them (https://mermaid.js.org/syntax/flowchart.html): nodes, edges and subgraphs. Colours, classes
-// and actions are left out, so a chart of a model can neither style the page nor lead anywhere.
+// Reads flowcharts in Mermaid's syntax (https://mermaid.js.org/syntax/flowchart.html): nodes, edges and subgraphs. Colours, classes
+// and actions are ignored, so a chart that a model wrote can neither style the page nor open a link.
 
 /** Characters, nodes, edges and subgraphs of a chart; a larger one stays text, because it would hold up the page. */
 const LONGEST = 20_000
@@ -12,7 +12,7 @@ const LEFT_OUT = /^(?:style|classDef|class|click|linkStyle|direction|accTitle|ac
 const ID = /^[\p{L}\p{N}_]+(?:[-.][\p{L}\p{N}_]+)*/u
 const CLASS = /^:::[\w-]+/
 
-/** How a node begins and ends, and its shape; longer signs before those that they begin with. */
+/** The brackets of a node and its shape; longer brackets come before their own prefixes. */
 const SHAPES = [
   ["(((", ")))", "circle"],
   ["((", "))", "circle"],
@@ -47,7 +47,7 @@ const WITH_WORDS = [
 
 /**
  * The chart of a text: {direction, nodes: [{id, label, shape, parent}], groups: [{id, label, parent}], edges: [{from, to, label, kind,
- * head, tail}]}, where `parent` is the id of a group or null; null for a text that is no flowchart, or one that cannot be read whole.
+ * head, tail}]}, where `parent` is the id of a group or null; null for a text that is not a flowchart or cannot be read completely.
  */
 export function parseFlowchart(text) {
   if (text.length > LONGEST) return null
@@ -65,7 +65,7 @@ function statementsOf(text) {
   return lines.flatMap(parted).map((each) => each.trim()).filter(Boolean)
 }
 
-/** The statements of a line, which semicolons part outside of quotation marks. An entity such as `#quot;` has one of its own. */
+/** Splits a line at semicolons outside of quotation marks. The semicolon of an entity, such as `#quot;`, does not separate statements. */
 function parted(line) {
   return line.match(/(?:"[^"]*"|[#&]\w+;|[^;])+/g) ?? []
 }
@@ -76,7 +76,7 @@ class Chart {
   #open = []
   #edges = []
 
-  /** Takes one statement in; false for one that is none. */
+  /** Reads one statement; returns false if it is not valid. */
   read(statement) {
     if (LEFT_OUT.test(statement)) return true
     if (/^subgraph\b/.test(statement)) return this.#begin(statement.slice(8).trim())

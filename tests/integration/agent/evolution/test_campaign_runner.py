@@ -9,6 +9,7 @@ import httpx2
 import psutil
 import pytest
 
+from pipecatapp.application.library import campaigns
 from pipecatapp.application.library.campaigns import WORKER
 from prompt_engineering.opening import locked
 from tests.integration.agent.conftest import House
@@ -63,6 +64,21 @@ def test_cost_is_known_before_anything_runs(started: House, client: httpx2.Clien
     assert (cost["campaign"], cost["budget"], cost["measured"]) == (NAME, 1_000_000, False)
     assert not archive_folder(started).exists()
     assert started.model.requests == []
+
+
+def test_campaign_that_does_not_start_in_time_is_ended_and_refused(
+    client: httpx2.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its process does not go on in secret, and the next start is not refused as a second one."""
+    monkeypatch.setattr(campaigns, "STARTED_SECONDS", 0.0)
+
+    answer = client.post("/api/evolution", json=SMALL)
+
+    assert code_of(answer) == (422, "campaign_refused")
+    assert "did not start within" in answer.json()["error"]["message"]
+    assert workers() == []
+    monkeypatch.undo()
+    client.post("/api/evolution", json=SMALL).raise_for_status()
 
 
 def test_campaign_that_was_started_ends_with_a_proposal(client: httpx2.Client) -> None:

@@ -4,6 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.integration.gateway.clients.checks import (
+    assert_official_classes,
+    assert_streams_stopped,
+)
 from tests.integration.gateway.clients.conftest import Clients
 from tests.integration.gateway.conftest import Json
 from tests.shown import Shown
@@ -11,6 +15,7 @@ from tests.shown import Shown
 EXTENDED_INPUTS = [
     "tests/clients/openai_agents/*",
     "docs/howto/connect-programs.md",
+    "tests/integration/gateway/clients/checks.py",
     "tests/integration/gateway/clients/conftest.py",
     "moe_gateway/chat.py",
     "moe_gateway/errors.py",
@@ -51,25 +56,12 @@ def test_agents_hold_the_real_model_to_a_schema(results: Json, interface: str) -
 @pytest.mark.parametrize("interface", INTERFACES)
 def test_agents_raise_the_official_classes(results: Json, interface: str) -> None:
     """Programs catch the exceptions of the official client."""
-    found = results[interface]
-
-    names = ("refused", "wrong", "unknownModel", "wrongKey")
-    assert {name: found[name]["kind"] for name in names} == {
-        "refused": "RateLimitError",
-        "wrong": "BadRequestError",
-        "unknownModel": "NotFoundError",
-        "wrongKey": "AuthenticationError",
-    }
-    assert "Too many." in found["refused"]["message"]
-    assert "That is no request." in found["wrong"]["message"]
-    assert "Did you mean 'small'" in found["unknownModel"]["message"]
-    assert "the connection was reset" in found["broken"]
+    assert_official_classes(results[interface])
 
 
 def test_cancelled_runs_stop_the_model(results: Json, clients: Clients) -> None:
     """One of each interface."""
-    assert all(results[name]["abandoned"] for name in INTERFACES)
-    clients.model.wait_until(lambda model: model.aborted == len(INTERFACES), timeout=60)
+    assert_streams_stopped(results, clients, INTERFACES)
 
 
 def test_how_to_is_true(clients: Clients, shown: Shown, tmp_path: Path) -> None:
