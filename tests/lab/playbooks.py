@@ -181,4 +181,7 @@ def fetch() -> None:
 @cache
 def release() -> None:
     """Bring to the controller what Hearth's own code consists of, for which it needs a network."""
-    build(ROOT, ROOT / ".cache" / "releases", arch="x86_64", python="3.11")
+    folder = ROOT / ".cache" / "releases"
+    build(ROOT, folder, arch="x86_64", python="3.11")
+    # Debian 13 has another Python; the agent, which has the third set, runs in an image.
+    build(ROOT, folder, arch="x86_64", python="3.13", sets=("host", "speech"))
