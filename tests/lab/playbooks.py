@@ -183,5 +183,5 @@ def release() -> None:
     """Bring to the controller what Hearth's own code consists of, for which it needs a network."""
     folder = ROOT / ".cache" / "releases"
     build(ROOT, folder, arch="x86_64", python="3.11")
-    # Debian 13 has another Python; the agent, which has the third set, runs in an image.
+    # Debian 13 and Ubuntu have other Pythons; the agent, which has the third set, runs in an image.
     build(ROOT, folder, arch="x86_64", python="3.13", sets=("host", "speech"))

@@ -25,7 +25,7 @@ EXTENDED_INPUTS = [
     "tests/integration/expert/variants.py",
     "tests/support/shallow_model.py",
 ]
-pytestmark = [pytest.mark.extended]
+pytestmark = [pytest.mark.extended, pytest.mark.timeout(3600)]
 
 QEMU = "qemu-x86_64-static"
 START_SECONDS = 120.0

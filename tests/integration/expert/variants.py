@@ -17,7 +17,12 @@ TABLE: list[dict[str, str]] = build_engines.LLAMA["__llama_cpp_cpu_variants"]["x
 
 def build() -> Path:
     """Return the folder of the programs and libraries."""
-    parts = [build_engines.LOCK, *build_engines.LLAMA_FLAGS, *FLAGS, *build_engines.LLAMA_TARGETS]
+    parts: list[cache.Part] = [
+        build_engines.LOCK,
+        *build_engines.LLAMA_FLAGS,
+        *FLAGS,
+        *build_engines.LLAMA_TARGETS,
+    ]
     made = cache.entry("engines-variants", parts, lambda place: Variants(place).run())
     return made / "llama.cpp" / "bin"
 
