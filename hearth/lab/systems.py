@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from hearth.lab.errors import NoMirror, PackagesMissing, SystemUnknown
+from hearth.lab.errors import NoMirror, SystemUnknown
 from hearth.lab.network import BRIDGE_ADDRESS
 from hearth.lab.programs import remove, run
 from hearth.settings import Settings
@@ -43,11 +43,8 @@ SYSTEMS: Final = {
 }
 SCRIPTS: Final = {"Debian": "sid", "Ubuntu": "gutsy"}
 """Origin -> debootstrap's script for suites that are newer than debootstrap."""
-KEYRINGS: Final = {
-    "Debian": (Path("/usr/share/keyrings/debian-archive-keyring.gpg"), "debian-archive-keyring"),
-    "Ubuntu": (Path("/usr/share/keyrings/ubuntu-archive-keyring.gpg"), "ubuntu-keyring"),
-}
-"""Origin -> its keys, and Debian's package that installs them."""
+UBUNTU_KEYS: Final = Path("usr/share/keyrings/ubuntu-archive-keyring.gpg")
+"""Where Debian's package `ubuntu-keyring` has the keys of Ubuntu's archive, below the root."""
 ARCHIVES: Final = ("", "-updates", "-security")
 """What is added to the code name of a system for each archive of its packages."""
 PROXY_PORT = 3142
@@ -161,15 +158,12 @@ def make(bases: Path, system: System, *, keep: Iterable[Path], tell: Callable[[s
     """Return the tree of a system below `bases`, which is made unless it exists.
 
     Making it takes a minute or two, and a network. A tree that was begun and not finished does not
-    count. Older trees of the same system are removed unless they are in `keep`. Raises `NoMirror`,
-    `PackagesMissing` and `ProgramFailed`.
+    count. Older trees of the same system are removed unless they are in `keep`. Raises `NoMirror`
+    and `ProgramFailed`.
     """
     tree = tree_in(bases, system)
     if tree.is_dir():
         return tree
-    keyring, package = KEYRINGS[system.origin]
-    if not keyring.exists():
-        raise PackagesMissing([package])
     tell(f"Making the disk of hosts with {system.title}: this takes a minute or two, once …")
     packages = bases / "packages" / system.suite
     packages.mkdir(parents=True, exist_ok=True)
@@ -182,6 +176,7 @@ def make(bases: Path, system: System, *, keep: Iterable[Path], tell: Callable[[s
         "unshare", "--mount", "--",
         "debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}",
         f"--components={','.join(system.components)}", f"--cache-dir={packages}",
+        *([f"--keyring={_ubuntu_keys(bases)}"] if system.origin == "Ubuntu" else []),
         system.suite, begun, found.get(system.suite, ""), *_script(system),
         log=bases / "debootstrap.log",
     )  # fmt: skip
@@ -189,6 +184,28 @@ def make(bases: Path, system: System, *, keep: Iterable[Path], tell: Callable[[s
     run("sync", "--file-system", begun)
     begun.rename(tree)
     return tree
+
+
+def _ubuntu_keys(bases: Path) -> Path:
+    """Return the keys of Ubuntu's archive: this machine's, else those that Debian 13 has.
+
+    Debian 12 has no package of them. Debian's own keys vouch for the package.
+    """
+    folder = bases / "ubuntu-keys"
+    for root in (Path("/"), folder):
+        if (root / UBUNTU_KEYS).exists():
+            return root / UBUNTU_KEYS
+    debian, fetched = named("debian-13"), bases / ".ubuntu-keys"
+    remove(fetched)
+    run(
+        "debootstrap", "--download-only", "--variant=minbase", "--include=ubuntu-keyring",
+        debian.suite, fetched, mirrors_used(debian)[debian.suite], *_script(debian),
+        log=bases / "debootstrap.log",
+    )  # fmt: skip
+    (package,) = fetched.glob("var/cache/apt/archives/ubuntu-keyring_*.deb")
+    run("dpkg-deb", "--extract", package, folder)
+    remove(fetched)
+    return folder / UBUNTU_KEYS
 
 
 def _script(system: System) -> list[str]:
