@@ -27,19 +27,21 @@ class System:
         title: Its name for people.
         origin: The project that apt names as the origin of its packages.
         components: Parts of its archive that hosts use.
+        packages: What its installer leaves besides `PACKAGES`.
     """
 
     suite: str
     title: str
     origin: str = "Debian"
     components: tuple[str, ...] = ("main",)
+    packages: tuple[str, ...] = ()
 
 
 DEFAULT: Final = "debian-12"
 SYSTEMS: Final = {
     DEFAULT: System("bookworm", "Debian 12"),
     "debian-13": System("trixie", "Debian 13"),
-    "ubuntu-24.04": System("noble", "Ubuntu 24.04", "Ubuntu", ("main", "universe")),
+    "ubuntu-24.04": System("noble", "Ubuntu 24.04", "Ubuntu", ("main", "universe"), ("apparmor",)),
 }
 SCRIPTS: Final = {"Debian": "sid", "Ubuntu": "gutsy"}
 """Origin -> debootstrap's script for suites that are newer than debootstrap."""
@@ -137,7 +139,14 @@ def _targets() -> str:
 
 def recipe(system: System, mirrors: Mapping[str, str]) -> str:
     """Return what the tree of a system is made of; its digest changes when any of it does."""
-    parts = [system.suite, system.components, dict(mirrors), PACKAGES, MASKED, FILES]
+    parts = [
+        system.suite,
+        system.components,
+        dict(mirrors),
+        PACKAGES + system.packages,
+        MASKED,
+        FILES,
+    ]
     return json.dumps(parts, sort_keys=True)
 
 
@@ -174,7 +183,7 @@ def make(bases: Path, system: System, *, keep: Iterable[Path], tell: Callable[[s
     # debootstrap mounts /proc in there: in a mount namespace of its own none is left over.
     run(
         "unshare", "--mount", "--",
-        "debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}",
+        "debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES + system.packages)}",
         f"--components={','.join(system.components)}", f"--cache-dir={packages}",
         *([f"--keyring={_ubuntu_keys(bases)}"] if system.origin == "Ubuntu" else []),
         system.suite, begun, found.get(system.suite, ""), *_script(system),
