@@ -3,7 +3,7 @@
 import pytest
 
 from tests.lab.conftest import Boot
-from tests.lab.playbooks import MACHINE_TAGS, play
+from tests.lab.playbooks import MACHINE_TAGS, play, release
 
 EXTENDED_INPUTS = [
     "ansible/roles/preflight_checks/**", "ansible/roles/host/**", "ansible/roles/docker/**",
@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.extended, pytest.mark.hosts, pytest.mark.timeout(1800)
 
 def test_host_with_ubuntu_becomes_a_server_of_a_cluster(boot: Boot) -> None:
     """Many machines of homes run Ubuntu; its packages, its Python and its AppArmor differ."""
+    release("3.12")
     lab = boot("ubuntu", 1, system="ubuntu-24.04")
     node = lab.node("node1")
 
