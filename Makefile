@@ -24,6 +24,9 @@ check:  ## run the rules and the unit tests, without processes and connections (
 test-extended:  ## run and record the heavy tests that CI runs in rotation; with NAME: those that match it
 	./bootstrap.sh --test --extended all $(addprefix -k ,$(NAME))
 
+test-backends:  ## compile and record the engines for graphics cards, in roots of Debian; takes hours
+	./bootstrap.sh --test --extended all tests/integration/expert/test_backends.py
+
 test-engines:  ## compile the other two engines and run the contract tests of all three
 	$(PY) -m tests.integration.expert.build_engines
 	$(PY) -m pytest tests/integration/expert
@@ -68,4 +71,4 @@ wheel:  ## build the distribution in dist/
 clean:  ## remove generated files
 	rm -rf .venv .tools .cache dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
-.PHONY: help setup run test test-engines check test-extended lint sizes format proofs docs screenshots bench lock wheel clean
+.PHONY: help setup run test test-engines check test-extended test-backends lint sizes format proofs docs screenshots bench lock wheel clean

@@ -439,6 +439,11 @@ need_hosts() {
     fi
 }
 
+# need_emulator: the engines are tried on processors that this machine does not have.
+need_emulator() {
+    command -v qemu-x86_64-static >/dev/null || for_tests "other processors" qemu-user-static || true
+}
+
 need_prometheus() {
     command -v prometheus >/dev/null && command -v prometheus-node-exporter >/dev/null && return
     if for_tests "the dashboards" prometheus prometheus-node-exporter && [ -d /run/systemd/system ]; then
@@ -483,6 +488,7 @@ case ${1:-} in
         need_docker
         need_hosts
         need_prometheus
+        need_emulator
         use_caches
         need_clients
         # Without bytecode each of the thousand programs that tests start compiles all that it loads.

@@ -85,6 +85,11 @@ class Settings(StrictSettings):
         None,
         description="Debian mirror for a lab's hosts; without it, those of this machine's apt.",
     )
+    lab_ubuntu_mirror: str | None = Field(
+        None,
+        description="Ubuntu mirror for a lab's hosts; without it, that of this machine's apt, else"
+        " the one that debootstrap knows.",
+    )
     lab_base: Path | None = Field(
         None, description="The first file tree of a lab's hosts; set by `hearth lab exec`."
     )

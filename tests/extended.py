@@ -24,6 +24,8 @@ from tests.rules import tree
 RECORDS = tree.ROOT / "tests" / "extended.json"
 MARK = "pytest.mark.extended"
 INPUTS = "EXTENDED_INPUTS"
+LONGEST = 900.0
+"""Seconds: tests whose record took longer have no turn in continuous integration."""
 LEFT_OUT = pytest.StashKey[set[str]]()
 """The node ids of the tests that this run leaves to the extended ring."""
 
@@ -97,6 +99,11 @@ def turn(tests: Iterable[str], today: datetime.date) -> str | None:
     return ordered[today.toordinal() % len(ordered)] if ordered else None
 
 
+def short(known: Records) -> list[str]:
+    """Return the tests that have a turn in continuous integration: those that do not take hours."""
+    return [test for test, record in known.items() if record["seconds"] <= LONGEST]
+
+
 class Ring:
     """Chooses the tests of one run and, in the mode `all`, records how they ended."""
 
@@ -108,7 +115,7 @@ class Ring:
         config.stash[LEFT_OUT] = set()
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        today = turn(declared(), datetime.datetime.now(datetime.UTC).date())
+        today = turn(short(records()), datetime.datetime.now(datetime.UTC).date())
         marked = [item for item in items if item.get_closest_marker("extended")]
         runs = {
             "none": [],

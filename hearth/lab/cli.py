@@ -12,6 +12,7 @@ from rich.table import Table
 from hearth.lab import programs
 from hearth.lab.errors import LabError
 from hearth.lab.lab import Lab, LabStatus
+from hearth.lab.systems import DEFAULT, SYSTEMS
 from hearth.service.settings import SettingsError
 
 NOTHING_RUNS = 3
@@ -41,10 +42,23 @@ def up_command(
     layer: Annotated[
         str | None, typer.Option("--from", help="Golden layer that new hosts begin with.")
     ] = None,
+    system: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"Operating system of new hosts ({', '.join(SYSTEMS)}), or of one of them:"
+            " `node3=debian-13`. May be repeated.",
+            show_default=DEFAULT,
+        ),
+    ] = None,
 ) -> None:
-    """Have that many hosts run; those that run are left alone, those that are off switched on."""
+    """Start that many hosts: those that run are left alone, those that are off are switched on."""
+    chosen = [word.rpartition("=") for word in system or []]
+    of_all = [name for node, _, name in chosen if not node]
+    of_one = {node: name for node, _, name in chosen if node}
     with told(name) as lab:
-        for node in lab.up(nodes, layer=layer):
+        for node in lab.up(
+            nodes, layer=layer, system=of_all[-1] if of_all else DEFAULT, systems_of=of_one
+        ):
             typer.echo(f"{node.name}  {node.address}")
 
 
@@ -167,7 +181,7 @@ def _show(status: LabStatus) -> None:
         table = Table(box=None, pad_edge=False, show_header=False)
         for node in status.nodes:
             cable = "" if node.connected else "cut"
-            table.add_row(node.name, str(node.address), node.state, cable)
+            table.add_row(node.name, str(node.address), node.state, node.system, cable)
         Console().print(table)
     if status.layers:
         typer.echo(f"Golden layers: {', '.join(status.layers)}")

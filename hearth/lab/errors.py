@@ -4,7 +4,8 @@ LabError
 ├── NotRoot            only root can boot hosts
 ├── NoNamespaces       root may not do here what a lab needs
 ├── PackagesMissing    a program of the lab is not installed
-├── NoMirror           apt of this machine has no source of the hosts' Debian
+├── NoMirror           apt of this machine has no source of Debian
+├── SystemUnknown      hosts cannot begin with a system of that name
 ├── NameUnfit          a lab, a layer or a number of hosts that cannot be
 ├── NoLab              no lab of that name is up
 ├── NoNode             the lab has no such host
@@ -35,13 +36,21 @@ class NotRoot(LabError):
 
 
 class NoMirror(LabError):
-    """Name a mirror in the setting, or add a source of that suite to apt."""
+    """Name a mirror in the setting, or add a source of Debian to apt."""
 
-    def __init__(self, suite: str) -> None:
+    def __init__(self, title: str) -> None:
         super().__init__(
-            f"The apt of this machine has no source of Debian {suite}: name a"
-            " mirror of it in HEARTH_LAB_MIRROR."
+            f"The apt of this machine has no source of Debian, which hosts with {title} need: set"
+            " HEARTH_LAB_MIRROR to the address of a mirror."
         )
+
+
+class SystemUnknown(LabError):
+    """Choose one of the systems that the message names."""
+
+    def __init__(self, name: str, *, known: Sequence[str]) -> None:
+        self.name = name
+        super().__init__(f"The lab has no system {name!r}: choose one of {', '.join(known)}.")
 
 
 class NoNamespaces(LabError):

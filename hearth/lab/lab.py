@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from hearth.lab import debian, packages, programs
+from hearth.lab import packages, programs, systems
 from hearth.lab.cgroup import nodes_of
 from hearth.lab.errors import NameUnfit, NoLab, NoNode, ProgramFailed
 from hearth.lab.folders import Folders
@@ -67,12 +67,24 @@ class Lab:
         self._ready = self.folder / "ready"
         self._tell = tell
 
-    def up(self, nodes: int, *, layer: str | None = None) -> list[Node]:
-        """Have that many hosts run and answer, and return them.
+    def up(
+        self,
+        nodes: int,
+        *,
+        layer: str | None = None,
+        system: str = systems.DEFAULT,
+        systems_of: Mapping[str, str] | None = None,
+    ) -> list[Node]:
+        """Start that many hosts, wait until they answer, and return them.
 
-        Those that run are left alone, those that are off are switched on, those that have no disk
-        yet begin with what the golden `layer` holds of them, else bare. What a crash of this
+        Hosts that run are left alone; hosts that are off are switched on. What a crash of this
         machine has left is cleared away first.
+
+        Args:
+            nodes: How many hosts, from 1 to `MAX_NODES`.
+            layer: Golden layer that new hosts begin with, if it has them.
+            system: Operating system of other new hosts, such as `debian-13`.
+            systems_of: Name of a host -> its system, where it differs from `system`.
         """
         programs.check()
         if not 1 <= nodes <= MAX_NODES:
@@ -81,9 +93,11 @@ class Lab:
             if not self.is_up():
                 self._clear()
             programs.make_room_for_hosts()
-            base = debian.make(self.folders.bases, keep=self.layers.foundations(), tell=self._tell)
+            names = [f"node{number}" for number in range(1, nodes + 1)]
+            chosen = {name: (systems_of or {}).get(name, system) for name in names}
+            trees = {one: self._tree(systems.named(one)) for one in dict.fromkeys(chosen.values())}
             self._prepare()
-            hosts = [self._host(number, base, layer) for number in range(1, nodes + 1)]
+            hosts = [self._host(name, trees[chosen[name]], layer) for name in names]
             self._write_known_hosts()
             for host in hosts:
                 host.start()
@@ -176,7 +190,7 @@ class Lab:
         """The command line that runs `words` inside, where the hosts can be reached."""
         if not self.is_up():
             raise NoLab(self.name)
-        base = debian.tree_in(self.folders.bases)
+        base = systems.tree_in(self.folders.bases, systems.named(systems.DEFAULT))
         settings = {"DIR": self.folders.root, "NAME": self.name, "KEY": self.key, "BASE": base}
         added = [f"HEARTH_LAB_{name}={value}" for name, value in settings.items()]
         return inside(self.network.controller, ["env", *added, *words])
@@ -223,13 +237,16 @@ class Lab:
         names = sorted(found.iterdir(), key=_number) if found.is_dir() else []
         return [Node(path.name, path, self.network) for path in names]
 
-    def _host(self, number: int, base: Path, layer: str | None) -> Node:
-        name = f"node{number}"
+    def _tree(self, system: systems.System) -> Path:
+        keep = self.layers.foundations()
+        return systems.make(self.folders.bases, system, keep=keep, tell=self._tell)
+
+    def _host(self, name: str, base: Path, layer: str | None) -> Node:
         node = Node(name, self.folder / "nodes" / name, self.network)
         golden = self.layers.disk(layer, name) if layer is not None else None
         if not (node.folder / "address").exists():
             node.make(base, golden, key=self._public_key())
-            node.address = address_of(number)
+            node.address = address_of(_number(node.folder))
         return node
 
     def _public_key(self) -> str:

@@ -18,6 +18,7 @@ from hearth.lab.disk import Disk
 from hearth.lab.errors import BootFailed, NoPower
 from hearth.lab.network import Network, entered
 from hearth.lab.programs import inside, remove, run, start
+from hearth.lab.systems import title_of
 
 BOOT_SECONDS = 120.0
 STOP_SECONDS = 60.0
@@ -38,6 +39,8 @@ class NodeStatus(BaseModel):
     state: State
     connected: bool
     """Its cable is plugged in."""
+    system: str
+    """Its operating system, such as `Debian 12`."""
 
 
 class Node:
@@ -122,8 +125,9 @@ class Node:
         """What there is of it."""
         plugged = self.network.is_plugged(self.name) and not self.network.is_cut(self.name)
         return NodeStatus(
-            name=self.name, address=self.address, state=self.state(), connected=plugged
-        )
+            name=self.name, address=self.address, state=self.state(), connected=plugged,
+            system=title_of(self.disk.lower[-1]),
+        )  # fmt: skip
 
     def stop(self, seconds: float = STOP_SECONDS) -> None:
         """Shut it down in good order; its power is cut when that takes longer than `seconds`."""

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import psutil
 
-from hearth.lab.debian import PROXY_PORT
 from hearth.lab.errors import LabError
 from hearth.lab.folders import Folders
 from hearth.lab.network import BRIDGE_ADDRESS, entered
 from hearth.lab.programs import found, inside, run, start
+from hearth.lab.systems import PROXY_PORT
 
 USER = "apt-cacher-ng"
 """Debian's package makes it."""

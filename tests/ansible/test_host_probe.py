@@ -106,9 +106,16 @@ def test_port_is_free_for_the_program_that_it_is_for(probe: ModuleType) -> None:
             ("judge_system", {"ID": "debian", "VERSION_ID": "12", "PRETTY_NAME": "Debian 12"}),
             "pass",
         ),
-        (("judge_system", {"ID": "ubuntu", "ID_LIKE": "debian", "PRETTY_NAME": "Ubuntu"}), "warn"),
+        (("judge_system", {"ID": "debian", "VERSION_ID": "13"}), "pass"),
+        (("judge_system", {"ID": "debian", "VERSION_ID": "11"}), "warn"),
+        (("judge_system", {"ID": "ubuntu", "ID_LIKE": "debian", "VERSION_ID": "24.04"}), "pass"),
+        (("judge_system", {"ID": "ubuntu", "ID_LIKE": "debian", "VERSION_ID": "22.04"}), "warn"),
         (("judge_system", {"ID": "linuxmint", "ID_LIKE": "ubuntu debian"}), "warn"),
         (("judge_system", {"ID": "fedora"}), "fail"),
+        (("judge_processor", ["sse2", "avx2"], ["avx2"], []), "pass"),
+        (("judge_processor", ["sse2"], ["avx2"], []), "fail"),
+        (("judge_processor", ["sse2"], ["avx2"], [{"name": "x64", "flags": []}]), "pass"),
+        (("judge_processor", ["sse2"], [], [{"name": "new", "flags": ["avx2"]}]), "fail"),
         (("judge_folder", "/proc/nowhere", 10**18), "fail"),
         (("judge_passwordless", ["/etc/sudoers.d/me"]), "warn"),
     ],
@@ -273,3 +280,31 @@ def test_package_is_new_enough_or_told(probe: ModuleType) -> None:
     assert probe.judge_package("nvidia-cuda-toolkit", "", None, [])["state"] == "pass"
     enabled = probe.judge_package("nvidia-cuda-toolkit", "", "", ["contrib", "non-free"])
     assert enabled["state"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("architecture", "flags", "variant"),
+    [
+        ("x86_64", "fpu sse2", "x64"),
+        ("x86_64", "fpu sse2 sse4_2 movbe", "sse42"),
+        ("x86_64", "sse4_2 avx f16c fma avx2 bmi2 avx_vnni", "alderlake"),
+        ("x86_64", "sse4_2 avx f16c fma avx2 bmi2 avx512f avx512cd avx512bw avx512dq avx512vl",
+         "skylakex"),
+        ("aarch64", "fp asimd", "armv8.0_1"),
+        ("aarch64", "fp asimd asimdhp asimddp", "armv8.2_2"),
+    ],
+)  # fmt: skip
+def test_report_names_the_variant_that_the_engine_will_choose(
+    probe: ModuleType, tmp_path: Path, architecture: str, flags: str, variant: str
+) -> None:
+    """A mini PC without AVX2 is a machine like others, and a person sees what it will run."""
+    words = "flags" if architecture == "x86_64" else "Features"
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(f"processor : 0\n{words} : {flags}\n")
+    table = tree.load(tree.ROOT / "ansible/roles/llama_cpp/vars/main.yaml")
+
+    found = probe.judge_processor(
+        probe.processor_flags(cpuinfo), ["none"], table["__llama_cpp_cpu_variants"][architecture]
+    )
+
+    assert found["evidence"] == f"engines use their variant {variant}"

@@ -10,6 +10,7 @@ import pytest
 
 from hearth.lab.errors import LabError
 from hearth.lab.lab import Lab
+from hearth.lab.systems import DEFAULT
 from hearth.settings import Settings
 from tests.lab.evidence import evidence_of
 from tests.lab.layers import Recipe
@@ -53,9 +54,9 @@ def boot(labs: dict[str, Lab]) -> Boot:
     them with others.
     """
 
-    def boot(name: str, nodes: int, *, layer: str | None = None) -> Lab:
+    def boot(name: str, nodes: int, *, layer: str | None = None, system: str = DEFAULT) -> Lab:
         lab = labs.setdefault(name, Lab(f"{OURS}-{name}"))
-        lab.up(nodes, layer=layer)
+        lab.up(nodes, layer=layer, system=system)
         return lab
 
     return boot

@@ -1,6 +1,7 @@
 """What recorded layers hold: hosts in a state that several tests begin with.
 
-    SERVERS    three servers with Docker and Consul, of which the first was there before
+    SERVERS    three servers with Docker and Consul, of which the first was there before and the
+               third has Debian 13
     MACHINES   the same with Hearth's own code
     IMAGES     its first host with an image
     WHOLE      the three with all that the playbook brings
@@ -17,7 +18,7 @@ from typing import Final
 
 from hearth.cluster import binaries
 from hearth.cluster.nomad import Nomad
-from hearth.lab import debian
+from hearth.lab import systems
 from hearth.lab.lab import Lab
 from hearth.release.environment import stamp
 from tests.cache import Part
@@ -25,6 +26,8 @@ from tests.lab.playbooks import ROOT, SERVER_TAGS, fetch, play, release, secrets
 from tests.lab.recorded import Notes
 from tests.lab.whole.asking import agents, settle
 
+SYSTEMS_OF: Final = {"node3": "debian-13"}
+"""Host -> its system, where it is not the one that most hosts have."""
 KEPT = "tests/kept"
 IMAGE = """
 cd / && tar --create --one-file-system bin etc lib lib64 sbin usr/bin usr/lib usr/lib64 usr/sbin |
@@ -72,7 +75,7 @@ def three(lab: Lab) -> Notes:
     if has_nomad:
         with agents(lab, first) as (_, nomad):
             nomad.put_variable(KEPT, {"said": "before"})
-    lab.up(3)
+    lab.up(3, systems_of=SYSTEMS_OF)
     play(lab, "--tags", SERVER_TAGS)
     return {}
 
@@ -107,7 +110,9 @@ def whole(lab: Lab) -> Notes:
 
 
 def _of_servers() -> Iterator[Part]:
-    yield debian.recipe(debian.mirrors_used())
+    for name in (systems.DEFAULT, *SYSTEMS_OF.values()):
+        system = systems.named(name)
+        yield systems.recipe(system, systems.mirrors_used(system))
     yield binaries.find("consul") or ""
     yield binaries.find("nomad") or ""
     yield from _files(*DECIDE_SERVERS)

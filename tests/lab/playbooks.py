@@ -20,7 +20,7 @@ from ruamel.yaml import YAML
 from hearth.cluster import binaries
 from hearth.cluster.secrets import SecretFile
 from hearth.lab.lab import Lab
-from hearth.release.environment import build
+from hearth.release.environment import LOCKS, build
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
@@ -178,7 +178,18 @@ def fetch() -> None:
         raise AssertionError(failed(ended.stdout) + ended.stdout[-8000:] + ended.stderr[-2000:])
 
 
+def release(*pythons: str) -> None:
+    """Bring to the controller what Hearth's own code consists of, for which it needs a network.
+
+    Debian 12 and 13 have Python 3.11 and 3.13; `pythons` are those of other systems. The agent, which
+    has the third set, runs in an image.
+    """
+    folder = ROOT / ".cache" / "releases"
+    _build(folder, "3.11", *LOCKS)
+    for python in ("3.13", *pythons):
+        _build(folder, python, "host", "speech")
+
+
 @cache
-def release() -> None:
-    """Bring to the controller what Hearth's own code consists of, for which it needs a network."""
-    build(ROOT, ROOT / ".cache" / "releases", arch="x86_64", python="3.11")
+def _build(folder: Path, python: str, *sets: str) -> None:
+    build(ROOT, folder, arch="x86_64", python=python, sets=sets)

@@ -48,6 +48,17 @@ def test_check_of_bare_hosts_says_what_would_be_done(bare: Lab) -> None:
     assert ('+job "moe-gateway" {' in ran.output) == has_nomad
 
 
+def test_machine_with_a_newer_release_runs_the_same_code(cluster: Lab) -> None:
+    """New machines come with Debian 13, and old ones are not installed again for that."""
+    about = ". /etc/os-release; echo $VERSION_ID; /opt/hearth/current/venv/bin/python --version"
+    found = {node.name: node.ssh(about).split() for node in cluster.nodes()}
+
+    assert {name: (words[0], words[2][:4]) for name, words in found.items()} == {
+        "node1": ("12", "3.11"), "node2": ("12", "3.11"), "node3": ("13", "3.13"),
+    }  # fmt: skip
+    assert "doctor" in cluster.node("node3").ssh("/opt/hearth/current/venv/bin/hearth --help")
+
+
 @pytest.mark.proves("004-45")
 def test_machine_that_cannot_be_written_stops_the_run_before_anything_changes(bare: Lab) -> None:
     """A disk that went read-only is found at once, and told with what to do."""

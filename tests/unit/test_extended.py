@@ -81,3 +81,10 @@ def test_marks_of_functions_and_modules_are_found(pytestmark: str, marked: list[
     module = ast.parse(MODULE.format(pytestmark=pytestmark))
 
     assert list(extended._marked(module)) == marked
+
+
+def test_test_that_takes_long_has_no_turn_in_continuous_integration() -> None:
+    """Compiling the engines for graphics cards would take as long as all other tests."""
+    known = {"short": GREEN, "long": GREEN | {"seconds": extended.LONGEST + 1}}
+
+    assert extended.short(known) == ["short"]

@@ -47,9 +47,16 @@ options:
   mesh_address: {description: Address that has to be one of the machine., type: str, default: ""}
   mesh_ports: {description: Ports that jobs get., type: str, default: "20000-32000"}
   cpu_flags:
-    description: Instructions of x86 processors that the engines use, as in C(/proc/cpuinfo).
+    description: Instructions of the processor that the engines use, as in C(/proc/cpuinfo).
     type: list
     elements: str
+    default: []
+  cpu_variants:
+    description:
+      - Variants of the engines for generations of processors, the fastest last. Each has C(name)
+        and the C(flags) that it needs. The engines choose one when they start.
+    type: list
+    elements: dict
     default: []
   backend:
     description: What the engines compute with.
@@ -193,13 +200,17 @@ def judge_architecture(machine):
     return finding("architecture", "fail", machine, "Use a machine with x86_64 or aarch64.")
 
 
+SYSTEMS = {"debian": ("12", "13"), "ubuntu": ("24.04",)}
+
+
 def judge_system(release):
-    name = release.get("PRETTY_NAME", "unknown")
-    if release.get("ID") == "debian" and int(release.get("VERSION_ID") or 0) >= 12:
+    name, version = release.get("PRETTY_NAME", "unknown"), release.get("VERSION_ID", "")
+    if version in SYSTEMS.get(release.get("ID"), ()):
         return finding("system", "pass", name)
+    remedy = "Hearth is tested on Debian 12, Debian 13 and Ubuntu 24.04; others may work."
     if "debian" in (release.get("ID"), *release.get("ID_LIKE", "").split()):
-        return finding("system", "warn", name, "Hearth is shown on Debian 12; others may work.")
-    return finding("system", "fail", name, "Install Debian 12.")
+        return finding("system", "warn", name, remedy)
+    return finding("system", "fail", name, "Install Debian 12 or 13, or Ubuntu 24.04.")
 
 
 def judge_memory(total, wanted):
@@ -298,10 +309,13 @@ def judge_gpu(gpu):
     )
 
 
-def judge_processor(flags, wanted):
-    """`flags`: those of the processor, empty where it has no such list (arm)."""
-    lacking = sorted(set(wanted) - set(flags))
-    if not lacking or not flags:
+def judge_processor(flags, wanted, variants):
+    """The processor has to run one of the variants, or else have all instructions of one build."""
+    usable = [one["name"] for one in variants if set(one["flags"]) <= set(flags)]
+    if usable:
+        return finding("processor", "pass", f"engines use their variant {usable[-1]}")
+    lacking = sorted(set(variants[0]["flags"] if variants else wanted) - set(flags))
+    if not lacking:
         return finding("processor", "pass", "has the instructions of the engines")
     remedy = (
         "Set llama_cpp_cpu_variants: true for the cluster, which compiles the engines for every"
@@ -572,7 +586,8 @@ def _addresses():
 
 def processor_flags(path=Path("/proc/cpuinfo")):
     for line in _text(path).splitlines():
-        if line.startswith("flags"):
+        # Arm's name for the list is Features.
+        if line.startswith(("flags", "Features")):
             return line.partition(":")[2].split()
     return []
 
@@ -622,7 +637,7 @@ def judge(params, gpu):
     return [
         judge_architecture(os.uname().machine),
         judge_system(system_release()),
-        judge_processor(processor_flags(), params["cpu_flags"]),
+        judge_processor(processor_flags(), params["cpu_flags"], params["cpu_variants"]),
         judge_memory(memory_total(), params["memory_bytes"]),
         *[judge_folder(folder, wanted) for folder, wanted in params["folders"].items()],
         judge_clock(time.time(), params["now"], params["clock_tolerance"]),
@@ -656,6 +671,7 @@ def main():
             "mesh_address": {"type": "str", "default": ""},
             "mesh_ports": {"type": "str", "default": "20000-32000"},
             "cpu_flags": {**LIST, "default": []},
+            "cpu_variants": {"type": "list", "elements": "dict", "default": []},
             "backend": {"type": "str", "choices": BACKENDS, "default": "cpu"},
             "device_user": {"type": "str", "default": ""},
             "device_groups": {**LIST, "default": []},

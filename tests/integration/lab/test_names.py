@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from hearth.lab import debian
+from hearth.lab import systems
 from hearth.lab.cgroup import Group
 from hearth.lab.disk import Disk
-from hearth.lab.errors import LayerInUse, LayerMissing, NameUnfit, NoMirror
+from hearth.lab.errors import LayerInUse, LayerMissing, NameUnfit, NoMirror, SystemUnknown
 from hearth.lab.folders import Folders, fitting
 from hearth.lab.layers import COMPLETE, Layers
 from hearth.lab.network import address_of, fitting_address
@@ -53,27 +53,66 @@ def test_address_inside_of_the_lab_is_taken() -> None:
 
 def test_base_tree_is_named_by_what_it_is_made_of() -> None:
     """A changed recipe must not go on with yesterday's disk."""
-    recipe = debian.recipe({"bookworm": "http://mirror.lan/debian"})
+    system = systems.named("debian-12")
+    recipe = systems.recipe(system, {"bookworm": "http://mirror.lan/debian"})
 
     assert "python3-apt" in recipe
     assert "writable-cgroups.service" in recipe
     assert "mirror.lan" in recipe
+    assert recipe != systems.recipe(
+        systems.named("debian-13"), {"bookworm": "http://mirror.lan/debian"}
+    )
 
 
-def test_hosts_are_made_from_the_mirror_of_this_machine() -> None:
-    """A home with a mirror of its own has it set up in apt, and perhaps no other way out."""
-    targets = """Debian bookworm http://mirror.lan/debian/
+TARGETS = """Debian bookworm http://mirror.lan/debian/
 Debian bookworm-security http://mirror.lan/debian-security/
 Docker bookworm http://docker.lan/linux/debian/
-Debian trixie http://elsewhere/debian/
 """
 
-    assert debian.mirrors(targets) == {
-        "bookworm": "http://mirror.lan/debian",
-        "bookworm-security": "http://mirror.lan/debian-security",
+
+@pytest.mark.parametrize(("name", "suite"), [("debian-12", "bookworm"), ("debian-13", "trixie")])
+def test_hosts_are_made_from_the_mirror_of_this_machine(name: str, suite: str) -> None:
+    """A home with a mirror of its own has it set up in apt, and perhaps no other way out."""
+    assert systems.mirrors(systems.named(name), TARGETS) == {
+        suite: "http://mirror.lan/debian",
+        f"{suite}-security": "http://mirror.lan/debian-security",
     }
-    with pytest.raises(NoMirror, match="no source of Debian bookworm"):
-        debian.mirrors("Debian trixie http://elsewhere/debian/")
+
+
+def test_suite_that_apt_knows_keeps_its_own_mirror() -> None:
+    """A mirror may hold one release only."""
+    more = f"{TARGETS}Debian trixie http://elsewhere/debian/\n"
+
+    found = systems.mirrors(systems.named("debian-13"), more)
+
+    assert found["trixie"] == "http://elsewhere/debian"
+    assert (
+        systems.mirrors(systems.named("debian-12"), more)["bookworm"] == "http://mirror.lan/debian"
+    )
+
+
+def test_mirror_of_another_project_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Debian's mirrors have no packages of Ubuntu, and the reverse."""
+    assert systems.mirrors(systems.named("ubuntu-24.04"), TARGETS) == {}
+    monkeypatch.setattr(systems, "_targets", lambda: "Ubuntu noble http://mirror.lan/ubuntu")
+    monkeypatch.delenv("HEARTH_LAB_MIRROR", raising=False)
+    with pytest.raises(NoMirror, match="no source of Debian, which hosts with Debian 13 need"):
+        systems.mirrors_used(systems.named("debian-13"))
+
+
+def test_ubuntu_mirror_is_set_for_all_its_archives(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Security updates come from the same mirror."""
+    monkeypatch.setenv("HEARTH_LAB_UBUNTU_MIRROR", "http://mirror.lan/ubuntu/")
+
+    assert systems.mirrors_used(systems.named("ubuntu-24.04")) == dict.fromkeys(
+        ("noble", "noble-updates", "noble-security"), "http://mirror.lan/ubuntu"
+    )
+
+
+def test_unknown_system_is_refused_with_those_that_exist() -> None:
+    """A typing error must not make a host of another system."""
+    with pytest.raises(SystemUnknown, match="no system 'debian-14': choose one of debian-12, "):
+        systems.named("debian-14")
 
 
 def test_disk_shares_the_files_of_images_with_its_layer_and_no_others(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx2
 import psutil
 
-from hearth.lab.debian import SUITE, mirrors_used
+from hearth.lab import systems
 from tests import cache
 
 PROGRAMS = ("sh", "cat", "ls", "rm", "sleep", "id", "env", "touch", "tail", "grep")
@@ -52,12 +52,13 @@ def small_image(target: Path) -> None:
 
 def debian_image() -> Path:
     """Return the archive of a small Debian; debootstrap makes it once (a minute, and a network)."""
-    mirror = mirrors_used()[SUITE]
+    system = systems.named(systems.DEFAULT)
+    suite, mirror = system.suite, systems.mirrors_used(system)[system.suite]
 
     def make(folder: Path) -> None:
         with tempfile.TemporaryDirectory() as tree:
             # debootstrap mounts /proc in there: in its own mount namespace none is left over.
-            begun = ["unshare", "--mount", "--", "debootstrap", "--variant=minbase", SUITE, tree]
+            begun = ["unshare", "--mount", "--", "debootstrap", "--variant=minbase", suite, tree]
             subprocess.run([*begun, mirror], check=True, stdout=subprocess.DEVNULL)
             # Programs in the container are not root, and a temporary folder is closed to others.
             Path(tree).chmod(0o755)
@@ -66,7 +67,7 @@ def debian_image() -> Path:
             subprocess.run([*words, *left_out, "."], check=True)
 
     return (
-        cache.entry("debian-image", [SUITE, os.uname().machine, mirror, "root 0755"], make)
+        cache.entry("debian-image", [suite, os.uname().machine, mirror, "root 0755"], make)
         / IMAGE_FILE
     )
 

@@ -1,0 +1,172 @@
+"""The engines for graphics cards, compiled in roots of the systems that have the packages.
+
+No machine of the tests has a graphics card, so what is shown is that the packages of the role
+suffice to configure, compile and link each backend, and that the packages for run time suffice to
+start the result on a machine that has neither compilers nor a driver. One generation of cards is
+compiled for, and one variant for processors: more of them are more of the same.
+"""
+
+import json
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from hearth.lab import systems
+from hearth.lab.systems import System
+from tests import cache
+from tests.integration.expert import build_engines
+
+EXTENDED_INPUTS = [
+    "ansible/roles/llama_cpp/vars/main.yaml",
+    "requirements/engines.lock",
+    "tests/integration/expert/build_engines.py",
+]
+pytestmark = [
+    pytest.mark.extended, pytest.mark.hosts, pytest.mark.engines, pytest.mark.timeout(6 * 3600),
+]  # fmt: skip
+
+ROLE = build_engines.LLAMA
+BUILT_ON: Final = {
+    "vulkan": System("trixie", "Debian 13"),
+    "rocm": System("forky", "Debian testing"),
+    "cuda": System("trixie", "Debian 13", components=("main", "contrib", "non-free")),
+}
+ONE_CARD: Final = {
+    "vulkan": [],
+    "rocm": ["-DGPU_TARGETS=gfx1100"],
+    "cuda": ["-DCMAKE_CUDA_ARCHITECTURES=75"],
+}
+LIBRARY: Final = {"vulkan": "vulkan", "rocm": "hip", "cuda": "cuda"}
+OF_THE_DRIVER: Final = {"libcuda.so.1"}
+"""Libraries that the driver of a card brings, so no package of the role may."""
+
+
+class Root:
+    """A tree of a system to run programs in, as root and without a service."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def run(self, command: str) -> str:
+        """Run a shell command inside; return what it prints, or fail with the end of it."""
+        shutil.copy("/etc/resolv.conf", self.folder / "etc" / "resolv.conf")
+        # A device of its own for /dev: installing CUDA makes nodes there.
+        script = (
+            'mount -t proc proc "$0/proc" && mount -t tmpfs tmpfs "$0/dev" &&'
+            " for node in null zero full random urandom tty; do"
+            ' touch "$0/dev/$node" && mount --bind "/dev/$node" "$0/dev/$node"; done &&'
+            ' exec chroot "$0" sh -c "$1"'
+        )
+        ended = subprocess.run(
+            ["unshare", "--mount", "--pid", "--fork", "sh", "-c", script, self.folder, command],
+            capture_output=True, text=True, check=False,
+            env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive",
+                 "HOME": "/root", "LC_ALL": "C.UTF-8"},
+        )  # fmt: skip
+        assert ended.returncode == 0, (ended.stdout + ended.stderr)[-4000:]
+        return ended.stdout
+
+    def install(self, packages: list[str]) -> None:
+        """Install packages of the system, from its own mirror."""
+        # Releases in preparation are signed for a few weeks.
+        valid = "-o Acquire::Check-Valid-Until=false"
+        (self.folder / "etc/apt/apt.conf.d/90lab").unlink(missing_ok=True)
+        words = " ".join(packages)
+        self.run(
+            f"apt-get {valid} -q update && apt-get -qy install --no-install-recommends {words}"
+        )
+
+
+def folder_of(backend: str) -> Path:
+    """Return where a build of these inputs goes on if it was interrupted."""
+    parts: list[cache.Part] = [
+        build_engines.LOCK,
+        json.dumps([flags(backend), packages(backend), ROLE_TARGETS]),
+    ]
+    return cache.root() / "backends" / f"{backend}-{cache.key(parts)}"
+
+
+ROLE_TARGETS: list[str] = ROLE["__llama_cpp_targets"]
+
+
+def flags(backend: str) -> list[str]:
+    """Return the flags of the role, with the processor's part as one library to load."""
+    role = ROLE["__llama_cpp_flags_all"] + ROLE["__llama_cpp_flags_own"]
+    return [*role, *ROLE["__llama_cpp_flags_backend"][backend], "-DGGML_BACKEND_DL=ON",
+            *ONE_CARD[backend]]  # fmt: skip
+
+
+def packages(backend: str) -> list[str]:
+    """Return the packages that the role compiles with."""
+    return [*ROLE["__llama_cpp_packages_all"], *ROLE["__llama_cpp_packages_backend"][backend]]
+
+
+def runtime_packages(backend: str) -> list[str]:
+    """Return the packages that the role installs on each machine that gets the engine."""
+    if backend == "cuda":
+        return ["libgomp1", *ROLE["__llama_cpp_cuda_packages"]["debian13"]]
+    found: list[str] = ROLE["__llama_cpp_runtime_packages_backend"][backend]
+    return found
+
+
+def copy_of(backend: str, name: str) -> Root:
+    """Return a root of the backend's system, as its installer leaves it, unless it was begun."""
+    folder = folder_of(backend) / name
+    if not (folder / "begun").exists():
+        bases = cache.root() / "backends" / "roots"
+        tree = systems.make(bases, BUILT_ON[backend], keep=bases.glob("*"), tell=print)
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["cp", "--archive", tree, folder], check=True)
+        (folder / "begun").touch()
+    return Root(folder)
+
+
+def source_into(folder: Path) -> None:
+    """Unpack the pinned source of llama.cpp, which its Python package brings."""
+    if folder.exists():
+        return
+    compiled, _ = build_engines.split_lock(build_engines.LOCK.read_text(encoding="utf-8"))
+    place = folder.with_name("download")
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir()
+    (place / "lock.txt").write_text(compiled["llama-cpp-python"], encoding="utf-8")
+    build_engines.run(
+        str(build_engines.LLAMA_CPP.resolve().with_name("venv") / "bin" / "python"),
+        "-m", "pip", "download", "--quiet", "--no-deps", "--no-build-isolation",
+        "--no-binary=llama-cpp-python", "--require-hashes", "-d", str(place),
+        "-r", str(place / "lock.txt"),
+    )  # fmt: skip
+    (archive,) = place.glob("*.tar.gz")
+    with tarfile.open(archive) as packed:
+        packed.extractall(place / "source", filter="data")
+    (package,) = (place / "source").iterdir()
+    (package / "vendor" / "llama.cpp").rename(folder)
+
+
+@pytest.mark.parametrize("backend", ["vulkan", "rocm", "cuda"])
+def test_engine_of_a_backend_compiles_links_and_starts_without_a_card(backend: str) -> None:
+    """A home's first machine with a card must not be the first to compile this."""
+    builder = copy_of(backend, "builder")
+    source_into(builder.folder / "src")
+    builder.install(packages(backend))
+    words = " ".join(f"'{flag}'" for flag in flags(backend))
+    builder.run(f"cmake -S /src -B /build -G Ninja {words}")
+    builder.run(f"cmake --build /build --target {' '.join(ROLE_TARGETS)}")
+
+    machine = copy_of(backend, "machine")
+    machine.install(runtime_packages(backend))
+    subprocess.run(
+        ["cp", "--archive", builder.folder / "build/bin", machine.folder / "opt/"], check=True
+    )
+    linked = machine.run(f"ldd /opt/bin/libggml-{LIBRARY[backend]}.so")
+    missing = {line.split()[0] for line in linked.splitlines() if "not found" in line}
+    assert missing <= OF_THE_DRIVER
+    # Without a card the server starts all the same, and computes on the processor.
+    assert "--gpu-layers" in machine.run("/opt/bin/llama-server --help")
+    devices = machine.run("/opt/bin/llama-server --list-devices")
+    assert "Available devices:" in devices
