@@ -5,12 +5,12 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def write_atomic(path: Path, text: str, *, mode: int = 0o666) -> None:
-    """Replace the content of `path` by `text` in UTF-8, completely or not at all.
+def write_atomic(path: Path, content: str | bytes, *, mode: int = 0o666) -> None:
+    """Replace the content of `path`, completely or not at all. A text is written in UTF-8.
 
     `mode` is the permissions of the file, from which the umask of the process is subtracted.
 
-    The text is written to a hidden file in the same folder, which is then renamed. Both the file
+    The content is written to a hidden file in the same folder, which is then renamed. Both the file
     and the folder are synced: otherwise a power failure could undo the rename (POSIX `fsync`).
     Missing folders are created. Two writers of one path must not run at the same time. Raises
     `OSError`; the old content is then unchanged.
@@ -20,16 +20,28 @@ def write_atomic(path: Path, text: str, *, mode: int = 0o666) -> None:
     try:
         draft.unlink(missing_ok=True)  # that of a process that was killed, with its permissions
         opened = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-        with os.fdopen(opened, "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(path)
+        with os.fdopen(opened, "wb") as stream:
+            stream.write(content.encode() if isinstance(content, str) else content)
+        move_atomic(draft, path)
     except OSError:
         with suppress(FileNotFoundError):
             draft.unlink()
         raise
+
+
+def move_atomic(draft: Path, path: Path) -> Path:
+    """Replace `path` by a complete file of the same file system, durably; returns `path`.
+
+    For content that does not fit in memory; `write_atomic` is for the rest. Raises `OSError`.
+    """
+    opened = os.open(draft, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
+    draft.replace(path)
     sync_folder(path.parent)
+    return path
 
 
 def sync_folder(folder: Path) -> None:

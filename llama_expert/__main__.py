@@ -6,7 +6,7 @@ import sys
 
 from hearth.models.catalogue import Catalogue
 from hearth.models.errors import ModelError
-from hearth.service.lifeline import end_with_parent
+from hearth.process.parent_death import end_with_parent
 from hearth.service.logs import configure_logs
 from hearth.service.names import expert_service
 from hearth.service.settings import SettingsError

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import structlog
 
 from hearth.models.catalogue import Catalogue
-from hearth.service.lifeline import end_with_parent
+from hearth.process.parent_death import end_with_parent
 from hearth.service.logs import configure_logs
 from hearth.service.names import expert_service
 from llama_expert.engines import llama_cpp_python, llama_server, xllamacpp

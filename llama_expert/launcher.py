@@ -15,7 +15,7 @@ from hearth.service.logs import lasting
 from llama_expert.engine import check
 from llama_expert.memory import free_memory, too_big
 from llama_expert.metrics import ExpertMetrics, measured
-from llama_expert.process import answers, drained, ended, engine_process, first_of
+from llama_expert.process import answers, drained, engine_process, first_of
 from llama_expert.registration import Registration, entry
 from llama_expert.settings import Settings
 from llama_expert.workers import Workers
@@ -99,11 +99,11 @@ class Launcher:
             async with self._registered(name, workers):
                 await first_of(engine.wait(), stop.wait(), self._other_workers())
             metrics.serving(None)
-            died = engine.returncode is not None
+            died = not engine.running
             if not died:
                 await drained(self.settings)
         if died and not stop.is_set():
-            raise ExpertFailed(f"The engine that served {name} {ended(engine)}.")
+            raise ExpertFailed(f"The engine that served {name} ended with {engine.ended_with}.")
         return None
 
     def _say_ready(self, name: str, workers: Addresses) -> None:

@@ -2,7 +2,6 @@
 
 import asyncio
 import sys
-from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -10,44 +9,38 @@ from typing import Any
 import httpx2
 import structlog
 
+from hearth.process.child import Child, StopOrder
 from hearth.service.settings import read_key
 from llama_expert.settings import Settings, engine_environment
 
 log = structlog.get_logger()
-STOP_SECONDS = 10.0
+STOP = StopOrder(term=10.0)
 POLL_SECONDS = 0.1
 
 
 @asynccontextmanager
-async def engine_process(model: str, workers: Sequence[str]) -> AsyncIterator[Process]:
+async def engine_process(model: str, workers: Sequence[str]) -> AsyncIterator[Child]:
     """The engine with one model, and the RPC workers that hold a part of it; leaving ends it."""
     command = [sys.executable, "-m", "llama_expert.engine", model, *workers]
     # Its own session: Ctrl-C in a terminal reaches the launcher alone, which then ends it.
-    engine = await asyncio.create_subprocess_exec(
-        *command, env=engine_environment(), start_new_session=True
-    )
+    engine = await Child.spawn(*command, env=engine_environment())
     try:
         yield engine
     finally:
-        if engine.returncode is None:
-            engine.terminate()
-            try:
-                await asyncio.wait_for(engine.wait(), STOP_SECONDS)
-            except TimeoutError:
-                log.warning("engine_killed", model=model, after_seconds=STOP_SECONDS)
-                engine.kill()
-                await engine.wait()
+        stopped = engine.running
+        if await engine.stop(STOP) == "SIGKILL" and stopped:
+            log.warning("engine_killed", model=model, after_seconds=STOP.term)
 
 
-async def answers(engine: Process, settings: Settings, stop: asyncio.Event) -> str | None:
+async def answers(engine: Child, settings: Settings, stop: asyncio.Event) -> str | None:
     """Wait until the engine is healthy, or `stop`; why it will never be, else nothing."""
     url = f"{address(settings)}/health"
     loop = asyncio.get_running_loop()
     ends = loop.time() + settings.load_timeout
     async with httpx2.AsyncClient(timeout=5, trust_env=False) as http:
         while loop.time() < ends:
-            if engine.returncode is not None:
-                return f"the engine {ended(engine)} while it loaded the model."
+            if not engine.running:
+                return f"the engine ended with {engine.ended_with} while it loaded the model."
             if stop.is_set() or await healthy(http, url):
                 return None
             await asyncio.sleep(POLL_SECONDS)
@@ -88,12 +81,6 @@ async def busy(http: httpx2.AsyncClient, url: str) -> bool:
 def address(settings: Settings) -> str:
     """Where the engine answers."""
     return f"http://{settings.host}:{settings.port}"
-
-
-def ended(engine: Process) -> str:
-    """How a process ended, in words."""
-    code = engine.returncode or 0
-    return f"was ended by signal {-code}" if code < 0 else f"ended with code {code}"
 
 
 async def first_of(*waits: Coroutine[Any, Any, object]) -> None:

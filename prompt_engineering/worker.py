@@ -16,7 +16,7 @@ from typing import Annotated, Any, Final, Literal
 import httpx2
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from hearth.service.lifeline import end_with_parent
+from hearth.process.parent_death import end_with_parent
 from hearth.service.settings import trusting
 from pipecatapp.client import CLIENT, Client, RequestFailed
 from prompt_engineering.archive import InvalidArchive

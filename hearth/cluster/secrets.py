@@ -6,7 +6,6 @@ appended. It appears whole or not at all, and only its owner can read it.
 """
 
 import base64
-import os
 import secrets
 import uuid
 from collections.abc import Callable, Collection, Mapping
@@ -22,6 +21,7 @@ from ruamel.yaml.scalarstring import LiteralScalarString
 from hearth.cluster import vault
 from hearth.cluster.certificates import make_authority
 from hearth.cluster.errors import SecretsUnusable
+from hearth.files import write_atomic
 
 PRIVATE: Final = 0o600
 HEAD: Final = (
@@ -160,19 +160,9 @@ class SecretFile:
         return whole
 
     def _write(self, text: str) -> None:
-        draft = self.path.with_name(f".{self.path.name}.{os.getpid()}")
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            draft.unlink(missing_ok=True)
-            file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
-            with os.fdopen(file, "wb") as stream:
-                stream.write(vault.close(text.encode(), self._password))
-                stream.flush()
-                os.fsync(stream.fileno())
-            draft.replace(self.path)
-            _sync_folder(self.path.parent)
+            write_atomic(self.path, vault.close(text.encode(), self._password), mode=PRIVATE)
         except OSError as error:
-            draft.unlink(missing_ok=True)
             raise SecretsUnusable(self.path, error.strerror or "it cannot be written") from error
 
 
@@ -180,14 +170,6 @@ def _followed_by(made: Secret, before: Secret) -> Secret:
     if isinstance(made, str) or isinstance(before, str):
         return made
     return made | {"certificate": made["certificate"] + before["certificate"]}
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _dump(made: Mapping[str, Secret]) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.console import Console
 
+from hearth.files import write_atomic
 from hearth.local.environment import (
     child_environment,
     settings_of_people,
@@ -26,7 +27,6 @@ from hearth.local.speech import (
 from hearth.models.catalogue import Catalogue, Model
 from hearth.models.engines import slots_of, stops_unary
 from hearth.service.names import LLAMA_EXPERT, MOE_GATEWAY, PIPECATAPP, expert_service, port_of
-from hearth.service.state import replace_file
 
 HOST = "127.0.0.1"
 SLOTS = 4
@@ -64,7 +64,7 @@ class ExpertPlan:
     def tell_gateway(self, models: Sequence[Model]) -> None:
         """Write the list of servers that the running gateway reads again."""
         content = json.dumps(_instances(self.options, models[0]))
-        replace_file(self.options.state.gateway_instances, content)
+        write_atomic(self.options.state.gateway_instances, content, mode=0o600)
 
 
 def embedded(options: Options, console: Console) -> Plan:

@@ -9,21 +9,23 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+from hearth.files import write_atomic
 from hearth.local.checks import check_ports, check_room, disk_full, make_usable
 from hearth.local.control import Controller, serving
 from hearth.local.embedded import ExpertPlan
 from hearth.local.environment import command_name
 from hearth.local.errors import AlreadyRuns
 from hearth.local.options import Options
-from hearth.local.process.keeper import Audience, Patience
+from hearth.local.process.keeper import Audience
 from hearth.local.process.service import Service
 from hearth.local.process.supervisor import StopRequest, Supervisor
 from hearth.local.state.keys import ensure_key
 from hearth.local.state.lock import InstanceLock, LockHeld, lock_holder
 from hearth.local.state.migrations import Migrated, bring_up_to_date
 from hearth.models.choice import chosen
+from hearth.process.restarts import RestartPolicy
 from hearth.service.names import PIPECATAPP
-from hearth.service.state import Instance, RunningService, StateDir, read_instance, replace_file
+from hearth.service.state import Instance, RunningService, StateDir, read_instance
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -61,7 +63,7 @@ async def supervise(
     audience: Audience,
     on_ready: Callable[[Instance], None],
     *,
-    patience: Patience,
+    policy: RestartPolicy,
     experts: ExpertPlan | None = None,
 ) -> bool:
     """Run the services until a signal; returns whether all of them were healthy at some time.
@@ -78,7 +80,7 @@ async def supervise(
         folder=options.state.root,
         logs=options.state.logs,
         audience=audience,
-        patience=patience,
+        policy=policy,
     )
 
     controller = Controller(supervisor, experts, chosen(options.state))
@@ -104,7 +106,7 @@ async def supervise(
 
 def write_instance(state: StateDir, instance: Instance) -> None:
     """Replace `instance.json` in one step."""
-    replace_file(state.instance_file, instance.model_dump_json(indent=2) + "\n")
+    write_atomic(state.instance_file, instance.model_dump_json(indent=2) + "\n", mode=0o600)
 
 
 def _instance(

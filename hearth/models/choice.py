@@ -4,10 +4,11 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from hearth.files import write_atomic
 from hearth.models.catalogue import FALLBACK, Catalogue
 from hearth.models.errors import ChoiceInvalid, ModelInUse, ModelMissing
 from hearth.models.store import ModelStore
-from hearth.service.state import StateDir, replace_file
+from hearth.service.state import StateDir
 
 
 class Choice(BaseModel):
@@ -47,7 +48,7 @@ def with_model(name: str, state: StateDir, catalogue: Catalogue) -> Choice:
 
 def keep(choice: Choice, state: StateDir) -> None:
     """Write the choice for the next start of the instance."""
-    replace_file(choice_file(state), choice.model_dump_json() + "\n")
+    write_atomic(choice_file(state), choice.model_dump_json() + "\n", mode=0o600)
 
 
 def choose(name: str, state: StateDir, catalogue: Catalogue) -> Choice:

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 from typing import Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from hearth.files import write_atomic
 from hearth.models.errors import EvaluationsInvalid
 from hearth.service.state import StateDir
 
@@ -69,6 +69,4 @@ def evaluations(state: StateDir) -> Mapping[str, Evaluation]:
 def store(state: StateDir, evaluation: Evaluation) -> None:
     """Replace the evaluation of a model. Raises `EvaluationsInvalid` and `OSError`."""
     stored = {**evaluations(state), evaluation.model: evaluation}
-    with NamedTemporaryFile("wb", dir=state.root, prefix="evaluations.", delete=False) as file:
-        file.write(_FILE.dump_json(stored, indent=2) + b"\n")
-    Path(file.name).replace(evaluations_file(state))
+    write_atomic(evaluations_file(state), _FILE.dump_json(stored, indent=2) + b"\n", mode=0o600)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
 
-from hearth.files import write_atomic
+from hearth.files import move_atomic, write_atomic
 from hearth.models.catalogue import Pinned
 from hearth.models.errors import DiskFull, ModelDamaged, ModelMissing
 from hearth.models.progress import Progress, Silent
@@ -89,7 +89,7 @@ class ModelStore:
             fetched.unlink()
             raise ModelDamaged(model.name, "The downloaded file (now deleted)")
         self._stamp_path(model).unlink(missing_ok=True)
-        path = fetched.replace(self.path(model))
+        path = move_atomic(fetched, self.path(model))
         self._write_stamp(model, path)
         return path
 

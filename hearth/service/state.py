@@ -5,7 +5,6 @@ import os
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 import psutil
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -129,16 +128,6 @@ def read_instance(state: StateDir) -> Instance | None:
     if state.lock_file.exists() and not is_locked(state.lock_file):
         return None
     return instance
-
-
-def replace_file(path: Path, content: str) -> None:
-    """Write a file of this user alone in one step: a reader sees the old content or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile(
-        "w", dir=path.parent, prefix=f".{path.name}.", delete=False, encoding="utf-8"
-    ) as draft:
-        draft.write(content)
-    Path(draft.name).replace(path)
 
 
 def process_runs(pid: int) -> bool:

@@ -26,6 +26,7 @@ from typing import Final
 
 from pydantic import BaseModel, ValidationError
 
+from hearth.files import move_atomic
 from hearth.service.names import RESTORED
 from hearth.service.state import STATE_VERSION, StateDir
 from hearth.service.version import hearth_version
@@ -104,7 +105,7 @@ def write_archive(state: StateDir, target: Path) -> Manifest:
             for name in (MANIFEST, *manifest.files):
                 tar.add(copy / name, arcname=name)
         draft.chmod(0o600)
-        draft.replace(target)
+        move_atomic(draft, target)
     return manifest
 
 

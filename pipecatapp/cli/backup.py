@@ -11,6 +11,7 @@ from typing import Annotated, BinaryIO, Final
 import httpx2
 import typer
 
+from hearth.files import move_atomic
 from hearth.local.cluster import Cluster
 from hearth.local.errors import LocalError
 from hearth.local.state.lock import InstanceLock, LockHeld
@@ -96,7 +97,7 @@ def _download(live: Cluster, file: Path) -> None:
             with draft.open("wb") as stream:
                 for data in answer.iter_bytes():
                     stream.write(data)
-        draft.replace(file)
+        move_atomic(draft, file)
     finally:
         draft.unlink(missing_ok=True)
 

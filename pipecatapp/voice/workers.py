@@ -6,17 +6,17 @@ while new ones go to the next.
 
 import asyncio
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
+from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self
 
-import psutil
 import structlog
 from websockets.asyncio.client import ClientConnection, unix_connect
 from websockets.exceptions import WebSocketException
 
+from hearth.process.child import Child, StopOrder, Streams
 from hearth.service.ephemeral import scratch
 from pipecatapp.voice.metrics import VoiceMetrics
 
@@ -26,6 +26,7 @@ START_SECONDS: Final = 180.0
 """A cold disk and a busy machine; usually it is five seconds."""
 
 LOOK_SECONDS: Final = 0.1
+STOP: Final = StopOrder(stdin=5.0)
 LARGEST_MESSAGE: Final = 1 << 20
 
 
@@ -36,35 +37,23 @@ class WorkerFailed(Exception):
 class Worker:
     """One process and the socket that it listens on."""
 
-    def __init__(self, process: Process, path: Path) -> None:
-        self.process, self.path = process, path
+    def __init__(self, child: Child, path: Path) -> None:
+        self.child, self.path = child, path
         self.sessions = 0
 
     @classmethod
     async def start(cls, path: Path, environment: Mapping[str, str], ports: str) -> Self:
-        process = await asyncio.create_subprocess_exec(
+        child = await Child.spawn(
             sys.executable, "-P", "-m", "pipecatapp.voice.worker", str(path), ports,
-            stdin=PIPE, stdout=DEVNULL, env=dict(environment),
+            streams=Streams(stdin=PIPE, stdout=DEVNULL), env=environment, new_group=False,
         )  # fmt: skip
-        return cls(process, path)
-
-    @property
-    def runs(self) -> bool:
-        return self.process.returncode is None
-
-    @property
-    def memory(self) -> int:
-        """Resident bytes; 0 when it has ended."""
-        try:
-            return int(psutil.Process(self.process.pid).memory_info().rss)
-        except psutil.Error:
-            return 0
+        return cls(child, path)
 
     async def connect(self) -> ClientConnection:
         """Wait until it is warm and listens. Raises `WorkerFailed`."""
         try:
             async with asyncio.timeout(START_SECONDS):
-                while self.runs:
+                while self.child.running:
                     with suppress(OSError, WebSocketException):
                         return await unix_connect(
                             str(self.path), "ws://voice/session", max_size=LARGEST_MESSAGE
@@ -72,18 +61,11 @@ class Worker:
                     await asyncio.sleep(LOOK_SECONDS)
         except TimeoutError as error:
             raise WorkerFailed(f"The voice worker did not start in {START_SECONDS:g} s.") from error
-        raise WorkerFailed(f"The voice worker ended with {self.process.returncode}.")
+        raise WorkerFailed(f"The voice worker ended with {self.child.ended_with}.")
 
     async def stop(self) -> None:
         """End it; conversations that are under way break off."""
-        if self.runs and self.process.stdin is not None:
-            self.process.stdin.close()
-            try:
-                async with asyncio.timeout(5):
-                    await self.process.wait()
-            except TimeoutError:
-                self.process.kill()
-                await self.process.wait()
+        await self.child.stop(STOP)
 
 
 class Workers:
@@ -110,7 +92,7 @@ class Workers:
 
     def _resident(self) -> int:
         """Return the resident memory in bytes of the worker for new sessions."""
-        return 0 if self._current is None else self._current.memory
+        return 0 if self._current is None else self._current.child.resident
 
     async def open(self) -> None:
         """Start the first worker in advance."""
@@ -136,7 +118,7 @@ class Workers:
                 yield connection
         finally:
             worker.sessions -= 1
-            if worker is self._current and worker.memory > self._most:
+            if worker is self._current and worker.child.resident > self._most:
                 self._change(self._replace(worker, "memory"))
             elif worker is not self._current and worker.sessions == 0:
                 self._change(worker.stop())
@@ -144,7 +126,7 @@ class Workers:
     async def _usable(self) -> Worker:
         if self._current is None:
             await self.open()
-        elif not self._current.runs:
+        elif not self._current.child.running:
             await asyncio.shield(self._change(self._replace(self._current, "ended")))
         assert self._current is not None
         return self._current

@@ -3,14 +3,14 @@
 import asyncio
 import json
 import sys
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import PIPE
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
-import psutil
 import structlog
 
+from hearth.process.child import KILL, Child, Streams
 from speech.blocks import packed
 from speech.errors import EngineFailed
 from speech.metrics import SpeechMetrics
@@ -32,9 +32,7 @@ class Running(Protocol):
     """A process that is warm."""
 
     @property
-    def pid(self) -> int: ...
-    @property
-    def runs(self) -> bool: ...
+    def child(self) -> Child: ...
     async def end(self) -> None: ...
 
 
@@ -66,7 +64,7 @@ class Keeper(Generic[R]):
     async def open(self) -> R:
         """Start it; it is warm afterwards. Raises `EngineFailed`."""
         self._current, self._turns = await self._start(), 0
-        log.info("engine_started", engine=self._name, pid=self._current.pid)
+        log.info("engine_started", engine=self._name, pid=self._current.child.pid)
         return self._current
 
     async def close(self) -> None:
@@ -82,7 +80,7 @@ class Keeper(Generic[R]):
         """The process, for one piece of work. Raises `EngineFailed`."""
         async with self._turn:
             current = self._current
-            if current is None or not current.runs:
+            if current is None or not current.child.running:
                 self._metrics.restarted.labels("ended").inc()
                 log.warning("engine_ended", engine=self._name)
                 current = await self.open()
@@ -93,7 +91,7 @@ class Keeper(Generic[R]):
 
     def _weigh(self, current: R) -> None:
         self._turns += 1
-        size = resident(current.pid)
+        size = current.child.resident
         self._metrics.resident.set(size)
         due = size > self._most and self._turns >= LEAST_TURNS
         if due and (self._replacing is None or self._replacing.done()):
@@ -112,24 +110,16 @@ class Keeper(Generic[R]):
             await successor.end()
             raise
         self._metrics.restarted.labels("memory").inc()
-        log.info("engine_replaced", engine=self._name, bytes=size, pid=successor.pid)
+        log.info("engine_replaced", engine=self._name, bytes=size, pid=successor.child.pid)
         if former is not None:
             await former.end()
 
 
-def resident(pid: int) -> int:
-    """Resident bytes of a process; 0 when it has ended."""
-    try:
-        return int(psutil.Process(pid).memory_info().rss)
-    except psutil.Error:
-        return 0
-
-
-class Child:
+class PipedEngine:
     """A process of ours at the other end of a pipe. It ends when its standard input does."""
 
-    def __init__(self, name: str, process: Process) -> None:
-        self._name, self._process = name, process
+    def __init__(self, name: str, child: Child) -> None:
+        self._name, self.child = name, child
         self._pipe = asyncio.Lock()
         self._reading: asyncio.Task[None] | None = None
         self.greeting: dict[str, Any] = {}
@@ -137,30 +127,23 @@ class Child:
     @classmethod
     async def start(cls, name: str, module: str, *arguments: str) -> Self:
         """Run the module and wait for its greeting. Raises `EngineFailed`."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", module, *arguments,
-            stdin=PIPE, stdout=PIPE, env=engine_environment(),
+        engine = cls(
+            name,
+            await Child.spawn(
+                sys.executable, "-P", "-m", module, *arguments,
+                streams=Streams(stdin=PIPE, stdout=PIPE), env=engine_environment(),
+                new_group=False,
+            ),
         )  # fmt: skip
-        child = cls(name, process)
         try:
-            child.greeting = json.loads(await child._block(START_SECONDS))
+            engine.greeting = json.loads(await engine._block(START_SECONDS))
         except asyncio.CancelledError:
-            await child.end()
+            await engine.end()
             raise
-        return child
-
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def runs(self) -> bool:
-        return self._process.returncode is None
+        return engine
 
     async def end(self) -> None:
-        if self.runs:
-            self._process.kill()
-            await self._process.wait()
+        await self.child.stop(KILL)
 
     async def ask(self, *blocks: bytes) -> AsyncGenerator[bytes]:
         """Yield the blocks of the answer; if the caller stops early, the rest is discarded.
@@ -191,24 +174,23 @@ class Child:
             self._pipe.release()
 
     async def _send(self, data: bytes) -> None:
-        assert self._process.stdin is not None
+        assert self.child.process.stdin is not None
         try:
-            self._process.stdin.write(data)
-            await self._process.stdin.drain()
+            self.child.process.stdin.write(data)
+            await self.child.process.stdin.drain()
         except (BrokenPipeError, ConnectionResetError) as error:
             raise await self._broken() from error
 
     async def _block(self, seconds: float) -> bytes:
-        assert self._process.stdout is not None
+        assert self.child.process.stdout is not None
         try:
             async with asyncio.timeout(seconds):
-                length = int.from_bytes(await self._process.stdout.readexactly(4), "big")
-                return await self._process.stdout.readexactly(length)
+                length = int.from_bytes(await self.child.process.stdout.readexactly(4), "big")
+                return await self.child.process.stdout.readexactly(length)
         except (asyncio.IncompleteReadError, TimeoutError) as error:
             raise await self._broken() from error
 
     async def _broken(self) -> EngineFailed:
         """End what cannot be trusted any more."""
-        await self.end()
-        code = self._process.returncode
-        return EngineFailed(f"{self._name} broke off (its process ended with {code}).")
+        how = await self.child.stop(KILL)
+        return EngineFailed(f"{self._name} broke off (its process ended with {how}).")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from speech.audio import Samples
-from speech.engines.child import Child, Keeper
+from speech.engines.child import Keeper, PipedEngine
 from speech.engines.hearing import Segment
 from speech.metrics import SpeechMetrics
 
@@ -29,9 +29,9 @@ class PipedHearing:
     ) -> None:
         self.name, self.language = name, language
 
-        async def start() -> Child:
+        async def start() -> PipedEngine:
             module = "speech.engines.hearing_process"
-            return await Child.start(name, module, engine, str(folder), str(threads))
+            return await PipedEngine.start(name, module, engine, str(folder), str(threads))
 
         self._keeper = Keeper(name, start, most_bytes=most_bytes, metrics=metrics)
 

@@ -6,7 +6,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 from speech.audio import Samples, from_pcm
-from speech.engines.child import Child, Keeper
+from speech.engines.child import Keeper, PipedEngine
 from speech.metrics import SpeechMetrics
 
 
@@ -18,8 +18,8 @@ class Piper:
     ) -> None:
         self.name, self.language, self.rate = name, language, 0
 
-        async def start() -> Child:
-            return await Child.start(name, "speech.engines.piper_process", str(model))
+        async def start() -> PipedEngine:
+            return await PipedEngine.start(name, "speech.engines.piper_process", str(model))
 
         self._keeper = Keeper(name, start, most_bytes=most_bytes, metrics=metrics)
 

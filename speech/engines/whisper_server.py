@@ -3,8 +3,7 @@
 import asyncio
 import io
 import shutil
-import sys
-from asyncio.subprocess import DEVNULL, Process
+from asyncio.subprocess import DEVNULL
 from collections.abc import AsyncGenerator
 from contextlib import suppress
 from pathlib import Path
@@ -15,6 +14,7 @@ import numpy as np
 import psutil
 import soundfile
 
+from hearth.process.child import KILL, Child, Streams
 from speech.audio import HEARING_RATE, Samples
 from speech.engines.child import ANSWER_SECONDS, START_SECONDS, Keeper
 from speech.engines.hearing import Segment
@@ -88,20 +88,20 @@ def found(binary: Path | None) -> str:
 class ServerProcess:
     """One process of whisper.cpp's server."""
 
-    def __init__(self, name: str, process: Process) -> None:
-        self._name, self._process, self._url = name, process, ""
+    def __init__(self, name: str, child: Child) -> None:
+        self._name, self.child, self._url = name, child, ""
         self._http = httpx2.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False)
 
     @classmethod
     async def start(cls, name: str, binary: str, model: Path, threads: int) -> Self:
         """Raises `EngineFailed` when it does not hear a second of silence."""
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", "hearth.service.lifeline", binary,
-            "--model", str(model), "--host", HOST, "--port", "0",
+        child = await Child.spawn(
+            binary, "--model", str(model), "--host", HOST, "--port", "0",
             "--threads", str(threads), "--suppress-nst",
-            stdin=DEVNULL, stdout=DEVNULL, env=engine_environment(),
+            streams=Streams(stdout=DEVNULL), env=engine_environment(),
+            new_group=False, with_parent=True,
         )  # fmt: skip
-        server = cls(name, process)
+        server = cls(name, child)
         try:
             await server._answers()
             await server.ask(np.zeros(HEARING_RATE, np.float32), "en")
@@ -110,19 +110,9 @@ class ServerProcess:
             raise
         return server
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
-
-    @property
-    def runs(self) -> bool:
-        return self._process.returncode is None
-
     async def end(self) -> None:
         await self._http.aclose()
-        if self.runs:
-            self._process.kill()
-            await self._process.wait()
+        await self.child.stop(KILL)
 
     async def ask(self, samples: Samples, language: str) -> dict[str, Any]:
         """Its answer in OpenAI's form `verbose_json`. Raises `EngineFailed`."""
@@ -150,8 +140,8 @@ class ServerProcess:
         """Wait until it listens, which is before its model is loaded, and then until that is."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + START_SECONDS
-        while loop.time() < deadline and self.runs:
-            if (port := port_of(self.pid)) is not None:
+        while loop.time() < deadline and self.child.running:
+            if (port := port_of(self.child.pid)) is not None:
                 self._url = f"http://{HOST}:{port}"
                 with suppress(httpx2.TransportError):
                     if (await self._http.get(f"{self._url}/health")).status_code == 200:

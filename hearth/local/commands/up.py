@@ -16,7 +16,7 @@ from hearth.local.embedded import Plan, embedded
 from hearth.local.environment import command_name
 from hearth.local.instance import STOP_SIGNALS, prepared, supervise
 from hearth.local.options import Options
-from hearth.local.process.keeper import Patience
+from hearth.process.restarts import RestartPolicy
 from hearth.service.settings import read_key
 from hearth.service.state import Instance
 
@@ -61,7 +61,7 @@ def up(
                     planned.services,
                     screen,
                     show,
-                    patience=Patience(),
+                    policy=RestartPolicy(),
                     experts=planned.experts,
                 )
             )

@@ -2,16 +2,15 @@
 
 import asyncio
 import os
-import signal
 import subprocess
 from collections.abc import Callable
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
 
 from hearth.local.process.service import Service
 from hearth.local.process.warden import Warden
+from hearth.process.child import Child, StopOrder, Streams
 
 LONGEST_LINE = 1 << 20
 """Bytes; a program that writes no line end must not fill our memory."""
@@ -20,18 +19,18 @@ OUTPUT_SECONDS = 1.0
 """How long we read on after the end of a service whose output something else keeps open."""
 
 
-class Child:
+class ServiceProcess:
     """A started service. `pid` is also the id of its process group and of its session."""
 
     def __init__(
         self,
         service: Service,
-        process: asyncio.subprocess.Process,
+        child: Child,
         warden: Warden,
         reading: asyncio.Task[None],
     ) -> None:
-        self.service, self.pid, self.since = service, process.pid, datetime.now(UTC)
-        self._process, self._warden = process, warden
+        self.service, self.pid, self.since = service, child.pid, datetime.now(UTC)
+        self._child, self._warden = child, warden
         self._ending = asyncio.create_task(self._end(reading))
 
     @classmethod
@@ -43,14 +42,11 @@ class Child:
         # inherited its output have ended as well.
         reading, writing = os.pipe()
         try:
-            process = await asyncio.create_subprocess_exec(
+            child = await Child.spawn(
                 *warden.enrolling(service.command),
-                stdin=subprocess.DEVNULL,
-                stdout=writing,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
+                streams=Streams(stdout=writing, stderr=subprocess.STDOUT),
                 pass_fds=(warden.descriptor,),
-                env=dict(service.environment),
+                env=service.environment,
                 cwd=folder,
             )
         except BaseException:
@@ -58,8 +54,8 @@ class Child:
             raise
         finally:
             os.close(writing)
-        warden.took(process.pid)
-        return cls(service, process, warden, asyncio.create_task(read_lines(reading, on_line)))
+        warden.took(child.pid)
+        return cls(service, child, warden, asyncio.create_task(read_lines(reading, on_line)))
 
     async def wait(self) -> str:
         """Wait until its process and its process group have ended; returns how the process
@@ -68,27 +64,15 @@ class Child:
 
     async def stop(self, hurry: asyncio.Event) -> None:
         """SIGTERM; when its time is up or `hurry` is set, SIGKILL for all of its group."""
-        if not self._ending.done():
-            with suppress(ProcessLookupError):
-                self._process.terminate()
-            hurried = asyncio.create_task(hurry.wait())
-            await asyncio.wait(
-                {self._ending, hurried},
-                timeout=self.service.stop_seconds,
-                return_when=asyncio.FIRST_COMPLETED,
-            )
-            hurried.cancel()
-            if not self._ending.done():
-                kill_group(self.pid)
+        await self._child.stop(StopOrder(term=self.service.stop_seconds), force=hurry)
         await self._ending
 
     async def _end(self, reading: asyncio.Task[None]) -> str:
-        code = await self._process.wait()
-        kill_group(self.pid)
+        ended_with = await self._child.wait()
         await asyncio.wait({reading}, timeout=OUTPUT_SECONDS)
         reading.cancel()
         self._warden.release(self.pid)
-        return ending(code)
+        return ended_with
 
 
 async def read_lines(pipe: int, on_line: Callable[[str], None]) -> None:
@@ -111,14 +95,3 @@ async def read_lines(pipe: int, on_line: Callable[[str], None]) -> None:
             on_line(rest.decode(errors="replace"))
     finally:
         transport.close()
-
-
-def kill_group(group: int) -> None:
-    """End what is left of a process group; nothing may be left."""
-    with suppress(ProcessLookupError):
-        os.killpg(group, signal.SIGKILL)
-
-
-def ending(code: int) -> str:
-    """How a process ended, in words: `exit code 1`, `SIGKILL`."""
-    return f"exit code {code}" if code >= 0 else signal.Signals(-code).name

@@ -4,35 +4,21 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import httpx2
 
 from hearth.local.errors import NotReplaced, ServiceGaveUp, StartFailed
-from hearth.local.process.child import Child
+from hearth.local.process.child import ServiceProcess
 from hearth.local.process.health import ask
 from hearth.local.process.logfile import LogFile
 from hearth.local.process.service import Service
 from hearth.local.process.warden import Warden
+from hearth.process.restarts import RestartPolicy, Restarts
 
 POLL_SECONDS = 0.1
 EVIDENCE_LINES = 12
-
-
-@dataclass(frozen=True)
-class Patience:
-    """How often a service may end within `window` seconds, and the pauses before its restarts."""
-
-    deaths: int = 5
-    window: float = 60.0
-    first_pause: float = 0.5
-    longest_pause: float = 8.0
-
-    def pause(self, deaths: int) -> float:
-        """Seconds to wait after this many recent deaths: doubled each time."""
-        return float(min(self.first_pause * 2 ** (deaths - 1), self.longest_pause))
 
 
 class Audience(Protocol):
@@ -56,20 +42,22 @@ class Keeper:
         logs: Path,
         warden: Warden,
         audience: Audience,
-        patience: Patience,
+        policy: RestartPolicy,
         restarted: Callable[[], None],
     ) -> None:
         self.service = service
-        self.child: Child | None = None
+        self.child: ServiceProcess | None = None
         self._folder, self._warden, self._audience = folder, warden, audience
-        self._patience, self._restarted = patience, restarted
+        self._policy, self._restarted = policy, restarted
         self._logs, self._log = logs, LogFile(logs / f"{service.name}.log")
         self._tail: deque[str] = deque(maxlen=EVIDENCE_LINES)
         self._changing = asyncio.Lock()
         """Held while the process is replaced by another one."""
 
     async def start(self) -> None:
-        self.child = await Child.start(self.service, self._warden, self._heard, folder=self._folder)
+        self.child = await ServiceProcess.start(
+            self.service, self._warden, self._heard, folder=self._folder
+        )
 
     async def become_healthy(self, client: httpx2.AsyncClient) -> None:
         """Wait for the first `200` of its health check; raises `StartFailed` if it ends or times
@@ -103,13 +91,13 @@ class Keeper:
     async def keep(self) -> None:
         """Restart the service whenever it ends; raises `ServiceGaveUp` after too many ends."""
         assert self.child is not None
-        deaths: deque[float] = deque(maxlen=self._patience.deaths)
+        restarts = Restarts(self._policy)
         while True:
             child = self.child
             how = await child.wait()
             async with self._changing:
                 if self.child is child:  # its end was not requested
-                    await self._start_again(how, deaths)
+                    await self._start_again(how, restarts)
 
     async def restart(self) -> None:
         """Stop the service and start it again; returns before it is healthy."""
@@ -137,17 +125,14 @@ class Keeper:
                 await self._become(before)
                 raise failed
 
-    async def _start_again(self, how: str, deaths: deque[float]) -> None:
+    async def _start_again(self, how: str, restarts: Restarts) -> None:
         """Start a service that has ended, after a pause. Raises `ServiceGaveUp`."""
-        now = time.monotonic()
-        if len(deaths) == deaths.maxlen and now - deaths[0] < self._patience.window:
+        pause = restarts.next_pause()
+        if pause is None:
             raise ServiceGaveUp(
-                self.service.name, how, deaths=len(deaths) + 1,
+                self.service.name, how, deaths=self._policy.deaths + 1,
                 log=self._log.path, evidence=list(self._tail),
             )  # fmt: skip
-        deaths.append(now)
-        recent = sum(now - death < self._patience.window for death in deaths)
-        pause = self._patience.pause(recent)
         self.tell(f"ended with {how}; starting it again in {pause:g} s")
         await asyncio.sleep(pause)
         await self.start()

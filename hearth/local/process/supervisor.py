@@ -8,9 +8,10 @@ from typing import Any
 
 from hearth.local.errors import UnknownService
 from hearth.local.process.health import health_client
-from hearth.local.process.keeper import Audience, Keeper, Patience
+from hearth.local.process.keeper import Audience, Keeper
 from hearth.local.process.service import Service
 from hearth.local.process.warden import Warden
+from hearth.process.restarts import RestartPolicy
 from hearth.service.state import RunningService
 
 
@@ -36,9 +37,9 @@ class Supervisor:
         folder: Path,
         logs: Path,
         audience: Audience,
-        patience: Patience,
+        policy: RestartPolicy,
     ) -> None:
-        self._services, self._audience, self._patience = services, audience, patience
+        self._services, self._audience, self._policy = services, audience, policy
         self._folder, self._logs = folder, logs
         self._keepers: list[Keeper] = []
         self._requests: set[asyncio.Task[Any]] = set()
@@ -80,7 +81,7 @@ class Supervisor:
                     logs=self._logs,
                     warden=warden,
                     audience=self._audience,
-                    patience=self._patience,
+                    policy=self._policy,
                     restarted=on_restart,
                 )
                 for service in self._services

@@ -3,15 +3,11 @@
 import asyncio
 import os
 import subprocess
-import sys
-from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from hearth.local.process import enrol, warden_main
-
-BARE = (sys.executable, "-I", "-S")
-"""An interpreter that imports nothing but the standard library: it starts in some 15 ms."""
+from hearth.process.child import BARE, Child, Streams
 
 
 class Warden:
@@ -23,7 +19,7 @@ class Warden:
     def __init__(self) -> None:
         self._reading, self._writing = -1, -1
         self._groups: set[int] = set()
-        self._process: asyncio.subprocess.Process | None = None
+        self._process: Child | None = None
         self._keeping: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -65,17 +61,11 @@ class Warden:
         self._groups.discard(group)
         os.write(self._writing, b"-%d\n" % group)
 
-    async def _start(self) -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(
-            *BARE,
-            Path(warden_main.__file__),
-            stdin=self._reading,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
+    async def _start(self) -> Child:
+        silent = Streams(stdin=self._reading, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return await Child.spawn(*BARE, warden_main.__file__, streams=silent)
 
-    async def _keep(self, process: asyncio.subprocess.Process) -> None:
+    async def _keep(self, process: Child) -> None:
         while True:
             await process.wait()
             process = self._process = await self._start()

@@ -8,7 +8,7 @@ import asyncio
 import json
 import re
 import sys
-from asyncio.subprocess import PIPE, Process
+from asyncio.subprocess import PIPE
 from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -17,6 +17,7 @@ import structlog
 from pydantic import BaseModel, ConfigDict, Field
 
 from hearth.files import write_atomic
+from hearth.process.child import KILL, Child, Streams
 from hearth.service.state import is_locked
 from pipecatapp.application.library.promotion_records import ID
 from pipecatapp.application.library.promotions import UnknownCampaign, object_in
@@ -85,14 +86,14 @@ class CampaignRunner:
         if ca_file is not None:
             self._common["ca_file"] = str(ca_file)
         self._starting = asyncio.Lock()
-        self._running: tuple[str, Process] | None = None
+        self._running: tuple[str, Child] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._errors: dict[str, str] = {}
 
     async def estimate(self, order: CampaignOrder, address: str) -> CampaignCost:
         """Return what a campaign would cost; nothing is run. Raises `CampaignRefused`."""
-        process = await self._spawn({"action": "estimate", **order.model_dump()}, address)
-        return CampaignCost.model_validate(await _answer(process))
+        child = await self._spawn({"action": "estimate", **order.model_dump()}, address)
+        return CampaignCost.model_validate(await _answer(child))
 
     async def start(self, order: CampaignOrder, address: str) -> str:
         """Start a new campaign and return its name once its first file is written.
@@ -153,16 +154,15 @@ class CampaignRunner:
         """End the process, if there is one, and wait until it is gone."""
         if self._running is not None and self._watching is not None:
             watching = self._watching
-            with suppress(ProcessLookupError):
-                self._running[1].kill()
+            await self._running[1].stop(KILL)
             await watching
 
     async def _run(self, fields: Json, address: str) -> None:
         campaign = str(fields["campaign"])
-        process = await self._spawn({"action": "run", **fields}, address)
+        child = await self._spawn({"action": "run", **fields}, address)
         self._errors.pop(campaign, None)
-        self._running = (campaign, process)
-        self._watching = asyncio.create_task(self._watch(campaign, process))
+        self._running = (campaign, child)
+        self._watching = asyncio.create_task(self._watch(campaign, child))
         head = self._folder / "campaigns" / campaign / "campaign.json"
         try:
             async with asyncio.timeout(STARTED_SECONDS):
@@ -176,9 +176,9 @@ class CampaignRunner:
         if reason := self._errors.get(campaign):
             raise CampaignRefused(reason)
 
-    async def _watch(self, campaign: str, process: Process) -> None:
+    async def _watch(self, campaign: str, child: Child) -> None:
         try:
-            answer = await _answer(process)
+            answer = await _answer(child)
         except CampaignRefused as error:
             self._errors[campaign] = str(error)
             log.warning("campaign_failed", campaign=campaign, reason=str(error))
@@ -187,18 +187,20 @@ class CampaignRunner:
         finally:
             self._running = None
 
-    async def _spawn(self, fields: Json, address: str) -> Process:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-P", "-m", WORKER, stdin=PIPE, stdout=PIPE
-        )
-        assert process.stdin is not None
+    async def _spawn(self, fields: Json, address: str) -> Child:
+        child = await Child.spawn(
+            sys.executable, "-P", "-m", WORKER,
+            streams=Streams(stdin=PIPE, stdout=PIPE), new_group=False,
+        )  # fmt: skip
+        stdin = child.process.stdin
+        assert stdin is not None
         order = {**self._common, "address": address, **fields}
-        process.stdin.write(json.dumps(order).encode() + b"\n")
+        stdin.write(json.dumps(order).encode() + b"\n")
         # A worker that has ended already says why on its output.
         with suppress(ConnectionError):
-            await process.stdin.drain()
-        process.stdin.close()
-        return process
+            await stdin.drain()
+        stdin.close()
+        return child
 
     def _check_free(self) -> None:
         if self._running is not None:
@@ -225,17 +227,18 @@ def _has_ended(folder: Path) -> bool:
     return gate is not None and gate.get("decision") in ENDED
 
 
-async def _answer(process: Process) -> Json:
+async def _answer(child: Child) -> Json:
     """Return what a worker writes at its end; `{}` when it was killed. Raises `CampaignRefused`."""
-    assert process.stdout is not None
-    output = await process.stdout.read()
-    if await process.wait() < 0:
+    assert child.process.stdout is not None
+    output = await child.process.stdout.read()
+    ended_with = await child.wait()
+    if (child.process.returncode or 0) < 0:
         return {}
     try:
         answer: Json = json.loads(output)
     except ValueError as error:
         raise CampaignRefused(
-            f"The campaign's process ended with {process.returncode}; see the log."
+            f"The campaign's process ended with {ended_with}; see the log."
         ) from error
     if "error" in answer:
         raise CampaignRefused(str(answer["error"]))

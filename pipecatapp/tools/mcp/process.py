@@ -4,8 +4,6 @@ The SDK's own transport accepts lines of any length and does not report how the 
 """
 
 import asyncio
-import os
-import signal
 import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator
@@ -20,13 +18,14 @@ from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 from pydantic import ValidationError
 
+from hearth.process.child import Child, StopOrder, Streams
 from pipecatapp.tools.mcp.servers import McpServer
 
 MAX_MESSAGE: Final = 4 * 1024 * 1024
 """Bytes of one message; a server that writes more has lost its way, and is ended."""
 KEPT_STDERR: Final = 2000
-GRACE: Final = 2.0
-"""Seconds that a server gets to end after its stdin is closed, and again after SIGTERM."""
+STOP: Final = StopOrder(stdin=2.0, term=2.0, term_group=True)
+"""The protocol asks for closed input first. A server may be started by a wrapper."""
 
 Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
 Outgoing = MemoryObjectSendStream[SessionMessage]
@@ -64,17 +63,14 @@ async def running(server: McpServer, life: Life) -> AsyncIterator[tuple[Incoming
 
     Raises `OSError` where it cannot be started. In the end nothing of its group is left.
     """
-    process = await asyncio.create_subprocess_exec(
+    child = await Child.spawn(
         server.command,
         *server.args,
-        stdin=PIPE,
-        stdout=PIPE,
-        stderr=PIPE,
+        streams=Streams(stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=MAX_MESSAGE),
         env=get_default_environment() | server.env,
         cwd=server.cwd,
-        start_new_session=True,
-        limit=MAX_MESSAGE,
     )
+    process = child.process
     life.pid, life.heard = process.pid, time.monotonic()
     heard, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, said = anyio.create_memory_object_stream[SessionMessage](0)
@@ -87,7 +83,7 @@ async def running(server: McpServer, life: Life) -> AsyncIterator[tuple[Incoming
     finally:
         try:
             with anyio.CancelScope(shield=True):
-                await _finished(asyncio.create_task(_stop(process, life, pumps)))
+                await _finished(asyncio.create_task(_stop(child, life, pumps)))
         finally:
             for stream in (heard, incoming, outgoing, said):
                 stream.close()
@@ -150,29 +146,13 @@ async def _keep(process: Process, life: Life) -> None:
         life.stderr = (life.stderr + part)[-KEPT_STDERR:]
 
 
-async def _stop(process: Process, life: Life, pumps: list["asyncio.Task[None]"]) -> None:
-    """Close its stdin, as the protocol requires; then end its process group."""
-    assert process.stdin is not None
+async def _stop(child: Child, life: Life, pumps: list["asyncio.Task[None]"]) -> None:
+    """End the process and its group; store the reason if the stop was not requested."""
     by_itself = life.ending.is_set()
-    process.stdin.close()
-    for number in (None, signal.SIGTERM, signal.SIGKILL):
-        if number is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, number)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(process.wait(), GRACE)
-            break
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+    ended_with = await child.stop(STOP)
     for pump in pumps:
         pump.cancel()
     await asyncio.gather(*pumps, return_exceptions=True)
     if by_itself:
-        life.end(_ending(process.returncode, life))
+        life.end(f"it ended with {ended_with}{life.last_words()}")
     life.over.set()
-
-
-def _ending(code: int | None, life: Life) -> str:
-    if code is not None and code < 0:
-        return f"it was ended by {signal.Signals(-code).name}{life.last_words()}"
-    return f"it ended with exit code {code}{life.last_words()}"

@@ -40,7 +40,7 @@ def test_model_that_fails_to_load_is_replaced_by_the_small_one_which_says_so(
 
     assert model == "smollm2"
     assert "event=model_skipped model=clever" in said
-    assert "the engine ended with code 1 while it loaded the model." in said
+    assert "the engine ended with exit code 1 while it loaded the model." in said
     assert "event=expert_ready model=smollm2" in said
 
 
@@ -115,9 +115,7 @@ def test_engine_that_dies_while_it_serves_ends_the_expert(embedded: Starter) -> 
         expert.engine_process().send_signal(signal.SIGKILL)
 
         assert expert.ended() == 1
-    assert expert.said().splitlines()[-1] == (
-        "The engine that served smollm2 was ended by signal 9."
-    )
+    assert expert.said().splitlines()[-1] == ("The engine that served smollm2 ended with SIGKILL.")
 
 
 def test_expert_that_is_stopped_while_it_loads_ends_cleanly(embedded: Starter) -> None:

@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
+from hearth.files import write_atomic
 from hearth.openai_api.testing import ScriptedModel
-from hearth.service.state import replace_file
 from tests.integration.gateway.conftest import CHAT, Json, Lab, chat, instances_of, wait_until
 
 
@@ -37,7 +37,7 @@ def test_file_that_is_there_at_the_start_counts_and_a_damaged_one_changes_nothin
     gateway = lab.gateway(lab.expert(ScriptedModel("small")), instances_file=file)
     assert names(gateway.get("/v1/models").json()) == {"auto", "large"}
 
-    replace_file(file, "[{]")
+    write_atomic(file, "[{]")
     write(file.with_name("other.json"), lab.expert(ScriptedModel("other"), name="other"))
 
     assert names(gateway.get("/v1/models").json()) == {"auto", "large"}
@@ -46,7 +46,7 @@ def test_file_that_is_there_at_the_start_counts_and_a_damaged_one_changes_nothin
 
 
 def write(file: Path, *instances: Json) -> None:
-    replace_file(file, json.dumps(instances, default=str))
+    write_atomic(file, json.dumps(instances, default=str))
 
 
 def names(models: Json) -> set[str]:

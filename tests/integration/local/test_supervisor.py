@@ -1,4 +1,4 @@
-"""The supervisor itself, with less patience than people have."""
+"""The supervisor itself, with shorter pauses than those of `hearth up`."""
 
 import asyncio
 import os
@@ -12,14 +12,14 @@ import pytest
 
 from hearth.local.environment import child_environment
 from hearth.local.errors import NotReplaced, ServiceGaveUp, UnknownService
-from hearth.local.process.keeper import Patience
 from hearth.local.process.service import Service
 from hearth.local.process.supervisor import StopRequest, Supervisor
+from hearth.process.restarts import RestartPolicy
 from hearth.service.state import process_runs
 from tests.integration.local.conftest import free_port_base, wait_for
 from tests.integration.local.tiny_hearth import TINY
 
-SHORT = Patience(deaths=2, window=60, first_pause=0.01, longest_pause=0.02)
+SHORT = RestartPolicy(deaths=2, window=60, first_pause=0.01, longest_pause=0.02)
 
 
 class Listener:
@@ -60,7 +60,7 @@ def supervisor(tmp_path: Path, listener: Listener) -> Supervisor:
         tiny_service("frail", base + 80, "--with-child"),
     ]
     return Supervisor(
-        services, folder=tmp_path, logs=tmp_path / "logs", audience=listener, patience=SHORT
+        services, folder=tmp_path, logs=tmp_path / "logs", audience=listener, policy=SHORT
     )
 
 
@@ -197,10 +197,3 @@ def command_of(child: str) -> bytes:
         return Path(f"/proc/{child}/cmdline").read_bytes()
     except FileNotFoundError:
         return b""
-
-
-def test_pauses_before_restarts_double_up_to_a_limit() -> None:
-    """A service that needs a moment gets it; one that is broken does not spin."""
-    patience = Patience()
-
-    assert [patience.pause(deaths) for deaths in range(1, 7)] == [0.5, 1, 2, 4, 8, 8]

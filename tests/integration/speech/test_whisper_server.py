@@ -42,4 +42,4 @@ async def test_server_takes_a_port_that_nobody_else_can_have(tmp_path: Path) -> 
     finally:
         await server.end()
 
-    assert told == {"pid": server.pid, "asked": "0"}
+    assert told == {"pid": server.child.pid, "asked": "0"}

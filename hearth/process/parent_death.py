@@ -1,6 +1,7 @@
-"""A child process that does not outlive its parent, however the parent ends.
+"""Let a process end with its parent, however the parent ends (Linux only).
 
-`python -m hearth.service.lifeline PROGRAM …` becomes a program that does not, either (Linux only).
+`parent_death.py PROGRAM [ARGUMENT…]` sets this up and then becomes the program. It imports only the
+standard library, so that it starts quickly.
 """
 
 import ctypes

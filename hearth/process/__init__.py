@@ -1,0 +1,1 @@
+"""Child processes: start them, end them in order, and describe how they ended."""
