@@ -181,8 +181,8 @@ def fetch() -> None:
 def release(*pythons: str) -> None:
     """Bring to the controller what Hearth's own code consists of, for which it needs a network.
 
-    Debian 12 and 13 have Python 3.11 and 3.13; `pythons` are those of other systems. The agent, which
-    has the third set, runs in an image.
+    Debian 12 and 13 have Python 3.11 and 3.13; `pythons` are those of other systems. The agent,
+    which has the third set, runs in an image.
     """
     folder = ROOT / ".cache" / "releases"
     _build(folder, "3.11", *LOCKS)
