@@ -19,7 +19,7 @@ SPAWNERS = {
 RENAMES = {"rename", "renames", "replace"}
 MOVERS = {
     "hearth/files.py": "the atomic writer",
-    "hearth/lab/debian.py": "a folder",
+    "hearth/lab/systems.py": "a folder",
     "hearth/lab/disk.py": "folders",
     "hearth/lab/lab.py": "a file that every `lab up` writes again",
     "hearth/local/process/logfile.py": "rotates logs",
