@@ -37,7 +37,9 @@ IN_PARALLEL: Final = [
         ),
         "docs/reference/variables.md": "",
         "hearth/cluster/*": "",
-        "hearth/lab/*": "",
+        "hearth/lab/debian.py": "",
+        "hearth/lab/disk.py": "",
+        "hearth/lab/packages.py": "",
         "moe_gateway/callers/*": "",
         "moe_gateway/*": "is no|is who chooses|who may act as",
         "pipecatapp/tools/code/*": "",
@@ -46,7 +48,7 @@ IN_PARALLEL: Final = [
 """Texts whose files other work changes now. Remove an entry when that work is merged."""
 
 REMARKS: Final = {
-    "hearth": 94,
+    "hearth": 70,
     "moe_gateway": 52,
     "llama_expert": 0,
     "pipecatapp": 48,
