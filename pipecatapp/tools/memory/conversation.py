@@ -53,8 +53,8 @@ class History(BaseModel):
     """The end of a conversation as chat messages, the oldest first."""
 
     messages: list[PastMessage] = Field(description="Messages of user and assistant, in order.")
-    turns: int = Field(description="How many turns the messages hold.")
-    left_out: int = Field(description="How many of the turns looked at did not fit.")
+    turns: int = Field(description="Number of turns in the messages.")
+    left_out: int = Field(description="Number of turns that did not fit.")
     shortened: bool = Field(default=False, description="Whether the first turn is truncated.")
     since: str = Field(
         "", description="The run of the first whole turn; this run if there is none."
