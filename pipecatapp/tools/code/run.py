@@ -75,8 +75,8 @@ async def run(
         float | None,
         BY_AUTHOR,
         Field(
-            description="For servers and games: end it after so many seconds; that it still runs"
-            " then is success.",
+            description="For servers and games: seconds after which the program is ended and"
+            " counts as successful if it still runs.",
             gt=0,
             le=600,
         ),

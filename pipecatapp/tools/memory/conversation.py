@@ -71,8 +71,8 @@ async def recall(
     budget: Annotated[
         int | None,
         Field(
-            description="Tokens that the messages may have together; without it as many as the"
-            " model's context has beside the request, the instructions and the answer.",
+            description="Maximum tokens of the messages; default: the model's context without the"
+            " request, the instructions and the answer.",
             ge=0,
         ),
     ] = None,
