@@ -48,7 +48,7 @@ quietly() {
         fail "No package registry can be reached: check the network (and HTTPS_PROXY, if you need a proxy), then run this again."
     fi
     cat "$log" >&2
-    fail "That failed, as told above: mend it, then run this again."
+    fail "The command failed with the output above: correct the cause, then run this again."
 }
 
 # from_debian PACKAGE…: root installs them; anybody else is told what root has to do.
@@ -63,7 +63,7 @@ from_debian() {
 }
 
 need_from_debian() {
-    from_debian "$@" || fail "Hearth needs what only root can install, Debian's $*: run \`apt-get install $*\` as root, then this again."
+    from_debian "$@" || fail "Hearth needs Debian's $*, which only root can install: run \`apt-get install $*\` as root, then this again."
 }
 
 # find_python: sets python to an interpreter that is new enough, which may have to be installed.
@@ -208,7 +208,7 @@ prepare() {
         return
     fi
     if ! mkdir -p "$root/.tools" 2>/dev/null || ! [ -w "$root/.tools" ]; then
-        fail "You may not write into $root: make it yours, or clone Hearth into a folder of your own."
+        fail "The folder $root is not writable: change its owner, or clone Hearth into your own folder."
     fi
     (
         umask 022
@@ -251,7 +251,7 @@ enter_lab() {
     HEARTH_NOMAD_BINARY=${HEARTH_NOMAD_BINARY:-$(find_binary nomad)}
     HEARTH_CONSUL_BINARY=${HEARTH_CONSUL_BINARY:-$(find_binary consul)}
     if [ -z "$HEARTH_NOMAD_BINARY" ] || [ -z "$HEARTH_CONSUL_BINARY" ]; then
-        fail "The lab has no way out to fetch Nomad and Consul: put both on PATH, or name them in HEARTH_NOMAD_BINARY and HEARTH_CONSUL_BINARY."
+        fail "The lab cannot download Nomad and Consul: put both on PATH, or set HEARTH_NOMAD_BINARY and HEARTH_CONSUL_BINARY."
     fi
     export HEARTH_NOMAD_BINARY HEARTH_CONSUL_BINARY
     exec "$venv/bin/python" -m hearth lab exec --name "${HEARTH_LAB_NAME:-lab}" -- "$root/bootstrap.sh" "$@"
@@ -260,7 +260,7 @@ enter_lab() {
 # ask WHAT: reads one line from the terminal without showing it, into answer.
 ask() {
     if ! [ -t 0 ]; then
-        fail "There is no terminal to ask for the $1 on: put it into a file that only you can read, and name that in HEARTH_VAULT_PASSWORD_FILE."
+        fail "There is no terminal to ask for the $1: write it to a file that only you can read, and set HEARTH_VAULT_PASSWORD_FILE to its path."
     fi
     printf '%s: ' "$1" >&2
     # Whoever gives up with Ctrl-C must see again what is typed.
@@ -314,7 +314,7 @@ sys.exit(not any(asks(machine) for machine in machines))'
 # bring_up INVENTORY [PLAYBOOK] OPTION…: a playbook, with what it needs to ask asked once.
 bring_up() {
     if [ $# -eq 0 ] || ! [ -e "$1" ]; then
-        fail "There is no inventory ${1:-}: \`cp inventory/example.yaml inventory/home.yaml\`, name your machines there, then run \`./bootstrap.sh -i inventory/home.yaml\`."
+        fail "There is no inventory ${1:-}: \`cp inventory/example.yaml inventory/home.yaml\`, write your machines into it, then run \`./bootstrap.sh -i inventory/home.yaml\`."
     fi
     inventory=$(readlink -f "$1")
     shift
@@ -372,10 +372,10 @@ link_hearth() {
             if { [ -e "$link" ] && ! [ -L "$link" ]; } || ! mkdir -p "${link%/*}" 2>/dev/null || ! ln -sfn "$hearth" "$link" 2>/dev/null; then
                 return
             fi
-            say "Linked $link to this checkout, which makes hearth a command."
+            say "Linked $link to this checkout, so that you can use the command hearth."
             case :$PATH: in
                 *:"${link%/*}":*) ;;
-                *) say "This shell does not look there yet: log in again, or run export PATH=\"${link%/*}:\$PATH\"" ;;
+                *) say "This shell does not search that folder yet: log in again, or run export PATH=\"${link%/*}:\$PATH\"" ;;
             esac
             ;;
         *) return ;;

@@ -46,7 +46,7 @@ SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = {
         ),
     },
     "Try a cluster": {
-        "lab": "Real hosts on this machine, to try an inventory on; needs root.",
+        "lab": "Test an inventory on Debian hosts on this machine; needs root.",
     },
 }
 """The first sentence of each command's help, by group, in the order in which they are shown."""

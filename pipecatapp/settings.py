@@ -55,8 +55,8 @@ class Settings(TlsSettings):
     )
     hosted_models: list[str] = Field(
         [],
-        description="Experts that forward requests to computers of others, whatever their address"
-        " is; a workflow with `privacy: local` never uses them.",
+        description="Experts that forward requests to hosted models, even if their own address is"
+        " local; a workflow with `privacy: local` never uses them.",
     )
     services: dict[str, AnyHttpUrl] = Field(
         {}, description="Service name -> base URL, for the status page and `cluster.status`."

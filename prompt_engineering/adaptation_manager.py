@@ -32,7 +32,7 @@ def adapt_to_run(
     ),
     state_dir: StateOption = None,
 ) -> None:
-    """Write a case for a failed run and search for a prompt that passes it; nothing becomes live.
+    """Write a case for a failed run and search for a prompt that passes it, without promoting it.
 
     Exit codes: 0 a prompt is proposed, 1 none is, 2 invalid, or no further attempt is allowed now.
     """

@@ -24,7 +24,8 @@ StateOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 CampaignArgument = Annotated[
-    str, typer.Argument(metavar="CAMPAIGN", help="As `hearth evolve list` shows it.")
+    str,
+    typer.Argument(metavar="CAMPAIGN", help="A campaign, as `hearth evolve list` shows it."),
 ]
 
 WORDS = {
@@ -67,10 +68,10 @@ def run_campaign(
     ] = "pareto",
     seed: Annotated[int, typer.Option("--seed", help="Seed of all random choices.")] = 0,
     candidates: Annotated[
-        int, typer.Option("--candidates", min=1, max=10_000, help="Candidates at most.")
+        int, typer.Option("--candidates", min=1, max=10_000, help="Maximum number of candidates.")
     ] = 30,
     budget: Annotated[
-        int, typer.Option("--budget", min=1, help="Tokens of all runs and mutations.")
+        int, typer.Option("--budget", min=1, help="Maximum tokens of all runs and mutations.")
     ] = 1_000_000,
     model: Annotated[
         str, typer.Option("--model", help="Model that proposes changes; default: none.")
@@ -89,9 +90,10 @@ def run_campaign(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the cost.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Search for a better prompt and propose it; nothing becomes live.
+    """Search for a better prompt and propose it. The live prompt does not change.
 
-    Exit codes: 0 a prompt is proposed, or --no-gate or --dry-run; 1 nothing is proposed; 2 invalid.
+    Exit codes: 0 a prompt is proposed, or --no-gate or --dry-run; 1 no prompt is proposed; 2
+    invalid input.
     """
     options = Options(
         prompt=prompt,
@@ -134,7 +136,7 @@ def promote(
     by: Annotated[str, typer.Option("--by", help="Your name, for the record.")] = "",
     state_dir: StateOption = None,
 ) -> None:
-    """Show the evidence of a proposal and, when you type its name, make the prompt live."""
+    """Show the evidence of a proposal and, after you type its name, make the prompt live."""
     finish(_promote(campaign, by, state_dir))
 
 
@@ -197,7 +199,7 @@ async def _estimate(options: Options, *, as_json: bool) -> int:
 
 
 def _cost(cost: Estimate) -> str:
-    source = "the mean of earlier runs" if cost.measured else "a guess: no earlier run tells it"
+    source = "the mean of earlier runs" if cost.measured else "an estimate, without earlier runs"
     return (
         f"At most {cost.search_runs} runs of the search and {cost.gate_runs} of the gate.\n"
         f"{cost.tokens_per_run} tokens a run ({source}): at most {cost.tokens} tokens;"

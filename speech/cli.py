@@ -108,7 +108,7 @@ def client(service: str, state_dir: Path | None) -> Iterator[httpx2.Client]:
     state = StateDir(state_dir or Settings.load().state_dir)
     instance = read_instance(state)
     if instance is None:
-        raise SpeechFailed(f"Nothing runs on {state.root}: start it with `hearth up`.")
+        raise SpeechFailed(f"No instance is running on {state.root}: start it with `hearth up`.")
     urls = {running.name: running.url for running in instance.services}
     if service not in urls:
         raise SpeechFailed("This instance was started without speech: start it with --speech.")

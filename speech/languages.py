@@ -19,7 +19,7 @@ WHISPER: Final = frozenset(CODES.split())
 
 
 def code(language: str) -> str:
-    """`de-DE`, `DE` and `de` are `de`."""
+    """Return the language without its country, in lower case: `de-DE` and `DE` are `de`."""
     return language.lower().replace("_", "-").split("-")[0]
 
 
@@ -36,11 +36,11 @@ def knows(of: str, language: str) -> bool:
 def remedy(language: str, duty: str, models: Sequence[SpeechModel]) -> str:
     """Return the remedy for a language that the model does not support, with sizes and licences."""
     able = [m for m in models if m.duty == duty and knows(m.language, language)]
-    verb = "hears" if duty == "stt" else "speaks"
     if not able:
-        return f"No model of the catalogue {verb} {code(language)!r}; add one to it."
+        service = "speech-to-text" if duty == "stt" else "text-to-speech"
+        return f"The catalogue has no model for {service} in {code(language)!r}; add one to it."
     names = ", ".join(f"{m.name} ({m.size_bytes / 1e6:.0f} MB, {m.license})" for m in able)
     return (
-        f"{names} {verb} {code(language)!r}: get it with `hearth models pull {able[0].name}`"
-        f" and set SPEECH_MODEL={able[0].name}."
+        f"Models that support {code(language)!r}: {names}. Get one with"
+        f" `hearth models pull {able[0].name}` and set SPEECH_MODEL={able[0].name}."
     )

@@ -32,7 +32,7 @@ HEAD = """# How long the tests take
 Written by `.ci/run` at the end of a run that passed; do not edit. *cold* begins with a fresh clone
 and an empty cache: it compiles the engines and Consul and creates all hosts again. *warm* finds
 these in the [test cache](settings.md). `make test-extended` runs the tests that are in no lane;
-`tests/extended.json` records how they ended, and a run takes one of them along, by rotation.
+`tests/extended.json` records their results. Each run also includes one of them, in rotation.
 """
 
 

@@ -66,7 +66,7 @@ def _default(value: object) -> str:
 
 
 def commands() -> str:
-    """Every command with its options."""
+    """Every command with its options, except deprecated names."""
     root = get_command(build_cli())
     assert isinstance(root, TyperGroup)
     lines = ["# Commands", "", HEAD]
@@ -76,6 +76,8 @@ def commands() -> str:
 def _describe(group: TyperGroup, context: typer.Context) -> list[str]:
     lines: list[str] = []
     for name, child in group.commands.items():
+        if child.hidden:
+            continue
         inner = typer.Context(child, info_name=name, parent=context)
         lines += [f"## {inner.command_path}", "", (child.help or "").strip(), ""]
         for parameter in child.params:

@@ -1,1 +1,1 @@
-"""Real hosts on one machine: Debian under systemd-nspawn, in network namespaces of their own."""
+"""Debian hosts in systemd-nspawn containers, with separate network namespaces, on one machine."""

@@ -1,7 +1,7 @@
-"""The processes of one host: a control group of its own in every hierarchy that there is.
+"""The control group of one host, in every hierarchy of this machine.
 
-That keeps hosts that run side by side out of each other's groups where control groups are of
-version 1, and it names every process of a host, whoever started it and whatever has died.
+With control groups version 1 it prevents concurrent hosts from using each other's groups. It also
+lists all processes of a host, even those whose parents have ended.
 """
 
 import os
@@ -18,19 +18,19 @@ SYSTEMD = Path("/run/systemd/system")
 
 
 def systemd_runs() -> bool:
-    """Control groups belong to systemd where it runs, so it must make ours."""
+    """Return whether systemd manages the control groups and must create those of the hosts."""
     return SYSTEMD.is_dir()
 
 
 def hierarchies() -> list[Path]:
-    """Where control groups are mounted: one folder with version 2, many with version 1."""
+    """Return the mount points of control groups: one with version 2, several with version 1."""
     mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
-    found = []
+    folders = []
     for mount in mounts:
         fields, _, source = mount.partition(" - ")
         if source.split()[0] in {"cgroup", "cgroup2"}:
-            found.append(Path(fields.split()[4]))
-    return [folder for folder in found if folder.is_relative_to(ROOT)]
+            folders.append(Path(fields.split()[4]))
+    return [folder for folder in folders if folder.is_relative_to(ROOT)]
 
 
 @dataclass(frozen=True)
@@ -42,20 +42,20 @@ class Group:
 
     @property
     def unit(self) -> str:
-        """The scope that systemd makes."""
+        """The name of the systemd scope."""
         return f"hearth-{self.lab}-{self.node}"
 
     @property
     def path(self) -> Path:
-        """Below each hierarchy."""
+        """The path of the group relative to each hierarchy."""
         if systemd_runs():
             return Path("system.slice") / f"{self.unit}.scope"
         return Path("hearth") / self.lab / self.node
 
     def start(self, command: list[str]) -> list[str]:
-        """The command line that starts `command` in this group.
+        """Return the command line that starts `command` in this group.
 
-        Its arguments are followed by the files into which it has to write its process id.
+        Without systemd, it ends with the files to which the command must write its process id.
         """
         if systemd_runs():
             return [
@@ -65,14 +65,14 @@ class Group:
         return [*command, *(str(folder / "cgroup.procs") for folder in self._make())]
 
     def processes(self) -> set[int]:
-        """Everything that runs in it."""
+        """Return the ids of all processes in the group."""
         below = (path for folder in self._folders() for path in _tree(folder))
         return {pid for path in below for pid in _listed(path / "cgroup.procs")}
 
     def kill(self, seconds: float = 10) -> None:
-        """End every process at once, as a pulled plug does; wait until they are gone.
+        """Kill every process as a power failure would, wait until all have ended, remove the group.
 
-        The group is removed, too. Raises `TimeoutError` when one cannot be ended.
+        Raises `TimeoutError` if processes still exist after `seconds`.
         """
         deadline = time.monotonic() + seconds
         while processes := self.processes():
@@ -85,7 +85,7 @@ class Group:
         self.remove()
 
     def remove(self) -> None:
-        """Remove the empty group; systemd does so itself with those it made."""
+        """Remove the empty group; systemd removes its scopes itself."""
         for folder in self._folders():
             above = [] if systemd_runs() else [folder.parent, folder.parent.parent]
             for path in [*reversed(_tree(folder)), *above]:
@@ -107,14 +107,14 @@ class Group:
 
 
 def nodes_of(lab: str) -> set[str]:
-    """The hosts of the lab that have a group, whether anything is left of them or not."""
+    """Return the hosts of the lab that have a group, also those whose folders are gone."""
     pattern = str(Group(lab, "node*").path)
     groups = [folder for hierarchy in hierarchies() for folder in hierarchy.glob(pattern)]
     return {group.name.removesuffix(".scope").rpartition("-")[2] for group in groups}
 
 
 def _share_controllers(folder: Path) -> None:
-    """Version 2 hands controllers down only where it is told to."""
+    """Enable all controllers for child groups, which version 2 does not do by default."""
     controllers = folder / "cgroup.controllers"
     if controllers.exists():
         for controller in controllers.read_text(encoding="ascii").split():
@@ -123,7 +123,7 @@ def _share_controllers(folder: Path) -> None:
 
 
 def _inherit_cpus(folder: Path) -> None:
-    """Version 1 makes groups without processors, which take no process."""
+    """Copy the processors of the parent: without them, a group of version 1 accepts no process."""
     for name in ("cpuset.cpus", "cpuset.mems"):
         file = folder / name
         if file.exists() and not (folder / "cgroup.controllers").exists():
@@ -131,12 +131,12 @@ def _inherit_cpus(folder: Path) -> None:
 
 
 def _tree(folder: Path) -> list[Path]:
-    """The folder and those below it, from above; they may go away at any time."""
+    """Return the folder and all folders below it, parents first; any may disappear at any time."""
     return [Path(path) for path, _, _ in os.walk(folder)]
 
 
 def _listed(file: Path) -> list[int]:
     try:
         return [int(pid) for pid in file.read_text(encoding="ascii").split()]
-    except OSError:  # the group went away, or is a threaded one, whose parent lists its processes
+    except OSError:  # the group has been removed, or is threaded: its parent lists its processes
         return []

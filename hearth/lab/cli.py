@@ -1,4 +1,4 @@
-"""`hearth lab`: real hosts on this machine, to try an inventory on."""
+"""`hearth lab`: Debian hosts on this machine, for testing an inventory."""
 
 import os
 from collections.abc import Iterator
@@ -15,32 +15,34 @@ from hearth.lab.lab import Lab, LabStatus
 from hearth.lab.systems import DEFAULT, SYSTEMS
 from hearth.service.settings import SettingsError
 
-NOTHING_RUNS = 3
-"""Exit code of `hearth lab status`, as of `hearth status`."""
+NOT_RUNNING = 3
+"""Exit code of `hearth lab status` if the lab is not up, as of `hearth status`."""
 
 NameOption = Annotated[
     str | None,
-    typer.Option("--name", help="Which lab, of several side by side (lab).", show_default=False),
+    typer.Option(
+        "--name", help="Name of the lab, by default that of HEARTH_LAB_NAME.", show_default=False
+    ),
 ]
-NodeArgument = Annotated[str, typer.Argument(help="Name of one host, such as node1.")]
-LayerArgument = Annotated[str, typer.Argument(help="Name of the golden layer.")]
+NodeArgument = Annotated[str, typer.Argument(help="Name of a host, such as node1.")]
+SnapshotArgument = Annotated[str, typer.Argument(help="Name of the snapshot.")]
 
 lab_app = typer.Typer(
-    help="Real hosts on this machine, to try an inventory on; needs root.", no_args_is_help=True
+    help="Test an inventory on Debian hosts on this machine; needs root.", no_args_is_help=True
 )
 
 
 def commands(app: typer.Typer) -> None:
-    """Add the command group."""
+    """Add the command group `lab`."""
     app.add_typer(lab_app, name="lab")
 
 
 @lab_app.command("up")
 def up_command(
-    nodes: Annotated[int, typer.Argument(help="How many hosts.")],
+    nodes: Annotated[int, typer.Argument(help="Number of hosts.")],
     name: NameOption = None,
-    layer: Annotated[
-        str | None, typer.Option("--from", help="Golden layer that new hosts begin with.")
+    snapshot: Annotated[
+        str | None, typer.Option("--from", help="Snapshot from which new hosts start.")
     ] = None,
     system: Annotated[
         list[str] | None,
@@ -51,23 +53,23 @@ def up_command(
         ),
     ] = None,
 ) -> None:
-    """Start that many hosts: those that run are left alone, those that are off are switched on."""
+    """Start this number of hosts. Hosts that already run are not changed."""
     chosen = [word.rpartition("=") for word in system or []]
     of_all = [name for node, _, name in chosen if not node]
     of_one = {node: name for node, _, name in chosen if node}
-    with told(name) as lab:
+    with opened(name) as lab:
         for node in lab.up(
-            nodes, layer=layer, system=of_all[-1] if of_all else DEFAULT, systems_of=of_one
+            nodes, snapshot=snapshot, system=of_all[-1] if of_all else DEFAULT, systems_of=of_one
         ):
             typer.echo(f"{node.name}  {node.address}")
 
 
 @lab_app.command("down")
 def down_command(name: NameOption = None) -> None:
-    """Remove the lab to the last trace; golden layers stay."""
-    with told(name) as lab:
-        there = lab.down()
-    typer.echo("Removed." if there else f"No lab {lab.name!r} is up.")
+    """Remove the lab completely, except snapshots."""
+    with opened(name) as lab:
+        existed = lab.down()
+    typer.echo("Removed." if existed else f"No lab {lab.name!r} is up.")
 
 
 @lab_app.command("exec", context_settings={"ignore_unknown_options": True})
@@ -75,76 +77,78 @@ def exec_command(
     words: Annotated[list[str], typer.Argument(help="The command, after `--`.")],
     name: NameOption = None,
 ) -> None:
-    """Run a command where the hosts can be reached, and nothing else can."""
-    with told(name) as lab:
-        _become(lab.command(words))
+    """Run a command in the lab's network, from which only its hosts can be reached."""
+    with opened(name) as lab:
+        _exec(lab.command(words))
 
 
 @lab_app.command("shell")
 def shell_command(node: NodeArgument, name: NameOption = None) -> None:
     """Log in to a host as root."""
-    with told(name) as lab:
-        _become(lab.node(node).ssh_command())
+    with opened(name) as lab:
+        _exec(lab.node(node).ssh_command())
 
 
 @lab_app.command("reboot")
 def reboot_command(node: NodeArgument, name: NameOption = None) -> None:
-    """Restart a host, or switch it on; return when it answers."""
-    with told(name) as lab:
+    """Restart a host, or switch it on, and wait until it answers."""
+    with opened(name) as lab:
         lab.node(node).reboot()
 
 
 @lab_app.command("kill")
 def kill_command(node: NodeArgument, name: NameOption = None) -> None:
-    """Cut the power of a host; `hearth lab reboot` gives it back."""
-    with told(name) as lab:
+    """Cut the power of a host. Switch it on again with `hearth lab reboot`."""
+    with opened(name) as lab:
         lab.node(node).kill()
 
 
-@lab_app.command("cut")
-def cut_command(node: NodeArgument, name: NameOption = None) -> None:
-    """Pull the network cable of a host."""
-    with told(name) as lab:
-        lab.node(node).cut()
+@lab_app.command("cut", hidden=True)
+@lab_app.command("partition")
+def partition_command(node: NodeArgument, name: NameOption = None) -> None:
+    """Disconnect a host from the network."""
+    with opened(name) as lab:
+        lab.node(node).partition()
 
 
-@lab_app.command("heal")
-def heal_command(node: NodeArgument, name: NameOption = None) -> None:
-    """Put the network cable of a host back."""
-    with told(name) as lab:
-        lab.node(node).heal()
+@lab_app.command("heal", hidden=True)
+@lab_app.command("reconnect")
+def reconnect_command(node: NodeArgument, name: NameOption = None) -> None:
+    """Connect a host to the network again."""
+    with opened(name) as lab:
+        lab.node(node).reconnect()
 
 
 @lab_app.command("move")
 def move_command(
     node: NodeArgument,
-    address: Annotated[str, typer.Argument(help="Its address from now on.")],
+    address: Annotated[str, typer.Argument(help="Its new address.")],
     name: NameOption = None,
 ) -> None:
-    """Give a host another address, as a router may do."""
-    with told(name) as lab:
+    """Change the address of a host, as a router can do."""
+    with opened(name) as lab:
         lab.move(node, address)
 
 
 @lab_app.command("wipe")
 def wipe_command(node: NodeArgument, name: NameOption = None) -> None:
-    """Put an empty disk into a host, with a bare Debian; its name and its address stay."""
-    with told(name) as lab:
+    """Replace the disk of a host by one with a bare Debian. Its name and address stay."""
+    with opened(name) as lab:
         lab.wipe(node)
 
 
 @lab_app.command("save")
-def save_command(layer: LayerArgument, name: NameOption = None) -> None:
-    """Keep what the hosts have become; they are stopped for it, and go on from there."""
-    with told(name) as lab:
-        lab.save(layer)
+def save_command(snapshot: SnapshotArgument, name: NameOption = None) -> None:
+    """Save the disks of all hosts as a snapshot. Running hosts are restarted."""
+    with opened(name) as lab:
+        lab.save(snapshot)
 
 
 @lab_app.command("drop")
-def drop_command(layer: LayerArgument) -> None:
-    """Remove a golden layer."""
-    with told(None) as lab:
-        lab.drop(layer)
+def drop_command(snapshot: SnapshotArgument) -> None:
+    """Remove a snapshot."""
+    with opened(None) as lab:
+        lab.drop(snapshot)
 
 
 @lab_app.command("status")
@@ -153,22 +157,22 @@ def status_command(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
-    """Show the hosts and the golden layers; exit code 3 when the lab is not up."""
-    with told(name) as lab:
+    """Show the hosts and the snapshots. The exit code is 3 if the lab is not up."""
+    with opened(name) as lab:
         status = lab.status()
     if as_json:
         typer.echo(status.model_dump_json(indent=2))
     else:
         _show(status)
-    raise typer.Exit(0 if status.up else NOTHING_RUNS)
+    raise typer.Exit(0 if status.up else NOT_RUNNING)
 
 
 @contextmanager
-def told(name: str | None) -> Iterator[Lab]:
-    """What a person can mend is said on standard error; exit code 1."""
+def opened(name: str | None) -> Iterator[Lab]:
+    """Yield the lab of that name; on an error that a user can correct, print it and exit with 1."""
     try:
         programs.check()
-        yield Lab(name, tell=lambda text: typer.echo(text, err=True))
+        yield Lab(name, report=lambda text: typer.echo(text, err=True))
     except (LabError, SettingsError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from error
@@ -180,13 +184,13 @@ def _show(status: LabStatus) -> None:
     else:
         table = Table(box=None, pad_edge=False, show_header=False)
         for node in status.nodes:
-            cable = "" if node.connected else "cut"
-            table.add_row(node.name, str(node.address), node.state, node.system, cable)
+            network = "" if node.connected else "disconnected"
+            table.add_row(node.name, str(node.address), node.state, node.system, network)
         Console().print(table)
     if status.layers:
-        typer.echo(f"Golden layers: {', '.join(status.layers)}")
+        typer.echo(f"Snapshots: {', '.join(status.layers)}")
 
 
-def _become(command: list[str]) -> None:
-    """This process goes on as that command, so that signals and the terminal are its own."""
+def _exec(command: list[str]) -> None:
+    """Replace this process, so that the command gets the terminal and all signals."""
     os.execvp(command[0], command)

@@ -1,22 +1,22 @@
-"""What can keep the lab from doing what it is asked.
+"""Errors of `hearth lab`.
 
 LabError
-├── NotRoot            only root can boot hosts
-├── NoNamespaces       root may not do here what a lab needs
-├── PackagesMissing    a program of the lab is not installed
+├── NotRoot            the user is not root
+├── NoNamespaces       root cannot create namespaces here
+├── PackagesMissing    a program that the lab needs is not installed
 ├── NoMirror           apt of this machine has no source of Debian
-├── SystemUnknown      hosts cannot begin with a system of that name
-├── NameUnfit          a lab, a layer or a number of hosts that cannot be
+├── SystemUnknown      there is no system of that name for hosts
+├── InvalidName        an invalid name, address or number of hosts
 ├── NoLab              no lab of that name is up
 ├── NoNode             the lab has no such host
-├── LayerMissing       no golden layer of that name was saved
-├── LayerExists        a golden layer of that name was saved before
-├── LayerInUse         something is built on that golden layer
-├── ProgramFailed      a program that the lab runs ended with an error
-├── NoPower            a host that must run is off
-└── BootFailed         a host did not come up
+├── SnapshotMissing    there is no snapshot of that name
+├── SnapshotExists     there is already a snapshot of that name
+├── SnapshotInUse      a lab or another snapshot is based on the snapshot
+├── ProgramFailed      a program that the lab runs failed
+├── NoPower            the host is off
+└── BootFailed         a host did not start
 
-Every message is one sentence with its remedy: it is all that a person sees.
+Every message states the problem and what to do about it; the user sees nothing else.
 """
 
 from collections.abc import Sequence
@@ -25,18 +25,18 @@ from pathlib import Path
 
 
 class LabError(Exception):
-    """Do what the message says; `hearth lab down` always clears up."""
+    """Do what the message says; `hearth lab down` removes a lab in any state."""
 
 
 class NotRoot(LabError):
     """Run the command as root, for example with `sudo`."""
 
     def __init__(self) -> None:
-        super().__init__("Only root can boot hosts: run this again with sudo.")
+        super().__init__("The lab needs root: run this again with sudo.")
 
 
 class NoMirror(LabError):
-    """Name a mirror in the setting, or add a source of Debian to apt."""
+    """Set `HEARTH_LAB_MIRROR`, or add a source of Debian to apt."""
 
     def __init__(self, title: str) -> None:
         super().__init__(
@@ -54,12 +54,12 @@ class SystemUnknown(LabError):
 
 
 class NoNamespaces(LabError):
-    """Use a machine, or a virtual one; most containers keep their root from it."""
+    """Use a physical or virtual machine; most containers do not permit namespaces."""
 
     def __init__(self) -> None:
         super().__init__(
-            "This root may not make namespaces and mount in them, as in most containers: use a "
-            "machine, or a virtual one."
+            "Root cannot create namespaces and mount file systems here, as in most containers: "
+            "use a physical or virtual machine."
         )
 
 
@@ -70,67 +70,70 @@ class PackagesMissing(LabError):
         self.packages = tuple(packages)
         names = " ".join(packages)
         super().__init__(
-            f"The lab needs Debian's {names}: run `apt-get install {names}` as root, "
-            "then this again."
+            f"The lab needs the Debian packages {names}: run `apt-get install {names}` as root, "
+            "then try again."
         )
 
 
-class NameUnfit(LabError):
-    """Choose another name, or another number of hosts, as the message says."""
+class InvalidName(LabError):
+    """Choose another name, address or number of hosts, as the message says."""
 
 
 class NoLab(LabError):
-    """Start it with `hearth lab up`."""
+    """Start the lab with `hearth lab up`."""
 
     def __init__(self, name: str) -> None:
         super().__init__(f"No lab {name!r} is up: start it with `hearth lab up 3 --name {name}`.")
 
 
 class NoNode(LabError):
-    """Name a host that the lab has; `hearth lab status` lists them."""
+    """Name a host of the lab; `hearth lab status` lists them."""
 
     def __init__(self, node: str, *, known: Sequence[str]) -> None:
         self.node = node
         near = get_close_matches(node, known, n=1)
-        question = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}."
+        question = f"did you mean {near[0]}?" if near else f"its hosts are {', '.join(known)}."
         super().__init__(f"The lab has no host {node!r}: {question}")
 
 
-class LayerMissing(LabError):
-    """Save it first with `hearth lab save`, or name one that was saved."""
+class SnapshotMissing(LabError):
+    """Create the snapshot with `hearth lab save`, or use the name of another one."""
 
-    def __init__(self, layer: str, *, known: Sequence[str]) -> None:
-        self.layer = layer
-        there = f"there are {', '.join(known)}" if known else "none was saved yet"
-        super().__init__(f"There is no layer {layer!r}: {there}.")
+    def __init__(self, name: str, *, known: Sequence[str]) -> None:
+        self.name = name
+        others = f"choose one of {', '.join(known)}" if known else "none has been saved yet"
+        super().__init__(f"There is no snapshot {name!r}: {others}.")
 
 
-class LayerExists(LabError):
-    """Choose another name, or remove the layer with `hearth lab drop`."""
+class SnapshotExists(LabError):
+    """Choose another name, or remove the snapshot with `hearth lab drop`."""
 
-    def __init__(self, layer: str) -> None:
-        self.layer = layer
+    def __init__(self, name: str) -> None:
+        self.name = name
         super().__init__(
-            f"A layer {layer!r} was saved before: choose another name, or remove it with "
-            f"`hearth lab drop {layer}`."
+            f"There is already a snapshot {name!r}: choose another name, or remove it with "
+            f"`hearth lab drop {name}`."
         )
 
 
-class LayerInUse(LabError):
-    """End the lab that is built on the layer with `hearth lab down`, or drop that layer first."""
+class SnapshotInUse(LabError):
+    """Remove the lab that uses the snapshot with `hearth lab down`, or drop the other snapshot."""
 
-    def __init__(self, layer: str, user: Path) -> None:
-        self.layer, self.user = layer, user
-        super().__init__(f"The layer {layer!r} cannot be removed: {user} is built on it.")
+    def __init__(self, name: str, user: Path) -> None:
+        self.name, self.user = name, user
+        super().__init__(
+            f"The snapshot {name!r} cannot be removed because {user} is based on it: remove that "
+            "lab or snapshot first."
+        )
 
 
 class ProgramFailed(LabError):
-    """Read what the program said, which the message ends with."""
+    """Read the last lines of the program's output at the end of the message."""
 
     def __init__(self, command: Sequence[str], code: int, output: str) -> None:
         self.command, self.code, self.output = tuple(command), code, output
-        said = "\n".join(output.strip().splitlines()[-15:])
-        super().__init__(f"`{' '.join(command)}` failed with {code}:\n{said}")
+        tail = "\n".join(output.strip().splitlines()[-15:])
+        super().__init__(f"`{' '.join(command)}` failed with exit code {code}:\n{tail}")
 
 
 class NoPower(LabError):
@@ -142,8 +145,8 @@ class NoPower(LabError):
 
 
 class BootFailed(LabError):
-    """Read the end of the host's console, which the message ends with."""
+    """Read the last lines of the host's console at the end of the message."""
 
     def __init__(self, node: str, console: str) -> None:
         self.node = node
-        super().__init__(f"{node} does not come up; the end of its console:\n{console}")
+        super().__init__(f"{node} did not start. The last lines of its console:\n{console}")

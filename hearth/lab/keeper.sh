@@ -1,6 +1,6 @@
 #!/bin/sh
-# Power of one host: its disk in a mount namespace of its own, so that no mount outlives the host,
-# and systemd-nspawn, which ends with 133 when the guest asks for a reboot.
+# Run one host: mount its disk in a separate mount namespace, so that no mount outlives the host,
+# then start systemd-nspawn, which exits with 133 when the guest requests a reboot.
 # keeper.sh FOLDER LOWER NAMESPACE MACHINE HOSTNAME [CGROUP_PROCS…]
 set -eu
 folder=$1 lower=$2 namespace=$3 machine=$4 name=$5
@@ -10,9 +10,9 @@ for group in "$@"; do
 done
 mount -t overlay -o "lowerdir=$lower,upperdir=$folder/upper,workdir=$folder/work,volatile" \
     hearth-lab "$folder/root"
-# By this name systemd-nspawn locks the disk; when its power is cut, it cannot take that back.
+# systemd-nspawn locks the disk under this name and cannot release the lock when it is killed.
 stat --format='inode-%d:%i' "$folder/root" >"$folder/lock"
-# Only what is the host's own may be written in /proc/sys: the network.
+# A host may write only its own part of /proc/sys: the network.
 export SYSTEMD_NSPAWN_API_VFS_WRITABLE=network
 while :; do
     code=0

@@ -1,4 +1,4 @@
-"""A lab: some hosts, their network, and a place inside from which to work on them."""
+"""A lab: hosts, their network and a namespace in which commands reach them."""
 
 import os
 import signal
@@ -11,43 +11,48 @@ from pydantic import BaseModel
 
 from hearth.lab import packages, programs, systems
 from hearth.lab.cgroup import nodes_of
-from hearth.lab.errors import NameUnfit, NoLab, NoNode, ProgramFailed
+from hearth.lab.errors import InvalidName, NoLab, NoNode, ProgramFailed
 from hearth.lab.folders import Folders
-from hearth.lab.layers import Layers
 from hearth.lab.network import (
     MAX_NODES,
     Network,
     address_of,
+    checked_address,
     entered,
-    fitting_address,
     inode,
-)  # fmt: skip
+)
 from hearth.lab.node import Node, NodeStatus
 from hearth.lab.programs import NAMESPACES, inside, remove, run
+from hearth.lab.snapshots import Snapshots
 from hearth.settings import Settings
 
 BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class LabStatus(BaseModel):
-    """What `hearth lab status` shows; `layers` are those of all labs."""
+    """The state of a lab, as `hearth lab status` shows it."""
 
     name: str
     up: bool
     folder: Path
     nodes: list[NodeStatus]
     layers: list[str]
+    """The snapshots of all labs; the field is older than the term."""
 
 
-def tell_nobody(text: str) -> None:
-    """What a lab says about long work, for those who do not want to hear it."""
+def report_nothing(text: str) -> None:
+    """Ignore the progress of a lab."""
 
 
 class Lab:
-    """`Lab(name="x")` is the lab of that name, whether it is up or not; without, the setting's.
+    """A lab, which need not be up. Several can be up at the same time.
 
-    Several labs can be up side by side: they share the base tree, the golden layers and the
-    packages' proxy. `tell` is called with a line before work that takes long.
+    They share the base tree, the snapshots and the package proxy.
+
+    Args:
+        name: Name of the lab; by default that of the setting `HEARTH_LAB_NAME`.
+        root: Folder of all labs; by default that of the setting `HEARTH_LAB_DIR`.
+        report: Called with a line before work that takes long.
     """
 
     def __init__(
@@ -55,49 +60,52 @@ class Lab:
         name: str | None = None,
         *,
         root: Path | None = None,
-        tell: Callable[[str], None] = tell_nobody,
+        report: Callable[[str], None] = report_nothing,
     ) -> None:
         settings = Settings.load()
         self.name = settings.lab_name if name is None else name
         self.folders = Folders(root or settings.lab_dir)
         self.folder = self.folders.lab(self.name)
         self.network = Network(self.name)
-        self.layers = Layers(self.folders)
+        self.snapshots = Snapshots(self.folders)
         self.key = self.folder / "key"
         self._ready = self.folder / "ready"
-        self._tell = tell
+        self._report = report
 
     def up(
         self,
         nodes: int,
         *,
-        layer: str | None = None,
+        snapshot: str | None = None,
         system: str = systems.DEFAULT,
         systems_of: Mapping[str, str] | None = None,
     ) -> list[Node]:
-        """Start that many hosts, wait until they answer, and return them.
+        """Start the hosts 1 to `nodes`, wait until they answer, and return them.
 
-        Hosts that run are left alone; hosts that are off are switched on. What a crash of this
-        machine has left is cleared away first.
+        Running hosts are not changed, and hosts that are off are switched on. First, leftovers of
+        a crash of this machine are removed.
 
         Args:
             nodes: How many hosts, from 1 to `MAX_NODES`.
-            layer: Golden layer that new hosts begin with, if it has them.
-            system: Operating system of other new hosts, such as `debian-13`.
+            snapshot: Snapshot that a host without a disk starts from, if it is in it.
+            system: Operating system of other hosts without a disk, such as `debian-13`.
             systems_of: Name of a host -> its system, where it differs from `system`.
+
+        Raises `InvalidName` for an invalid number, `SystemUnknown`, `SnapshotMissing` and
+        `BootFailed`.
         """
         programs.check()
         if not 1 <= nodes <= MAX_NODES:
-            raise NameUnfit(f"A lab has between 1 and {MAX_NODES} hosts, not {nodes}.")
-        with self.folders.alone():
+            raise InvalidName(f"A lab has between 1 and {MAX_NODES} hosts, not {nodes}.")
+        with self.folders.locked():
             if not self.is_up():
                 self._clear()
-            programs.make_room_for_hosts()
+            programs.raise_inotify_limit()
             names = [f"node{number}" for number in range(1, nodes + 1)]
             chosen = {name: (systems_of or {}).get(name, system) for name in names}
             trees = {one: self._tree(systems.named(one)) for one in dict.fromkeys(chosen.values())}
             self._prepare()
-            hosts = [self._host(name, trees[chosen[name]], layer) for name in names]
+            hosts = [self._host(name, trees[chosen[name]], snapshot) for name in names]
             self._write_known_hosts()
             for host in hosts:
                 host.start()
@@ -106,50 +114,56 @@ class Lab:
         return hosts
 
     def down(self) -> bool:
-        """Remove it to the last trace; golden layers stay. False when there was nothing of it."""
+        """Remove the lab completely, except snapshots; return whether there was anything."""
         programs.check()
-        with self.folders.alone():
-            there = self.folder.exists() or bool(self.network.namespaces())
+        with self.folders.locked():
+            existed = self.folder.exists() or bool(self.network.namespaces())
             self._clear()
             if not any(self.folders.labs.iterdir()):
                 packages.Proxy(self.folders).stop()
-        return there
+        return existed
 
-    def save(self, layer: str) -> None:
-        """Keep what the hosts have become as a golden layer; those that run are restarted."""
+    def save(self, snapshot: str) -> None:
+        """Save the disks of all hosts as a snapshot; running hosts are restarted.
+
+        Raises `InvalidName`, `NoLab` and `SnapshotExists`.
+        """
         programs.check()
-        self.folders.layer(layer)
+        self.folders.snapshot(snapshot)
         nodes = self.nodes()
         running = [node for node in nodes if node.is_powered()]
-        with self.folders.alone():
-            self.layers.make_room(layer)
+        with self.folders.locked():
+            self.snapshots.prepare(snapshot)
             for node in running:
                 node.stop()
-            self.layers.save(layer, nodes)
+            self.snapshots.save(snapshot, nodes)
             for node in running:
                 node.start()
         for node in running:
             node.wait()
 
-    def drop(self, layer: str) -> None:
-        """Remove a golden layer."""
+    def drop(self, snapshot: str) -> None:
+        """Remove a snapshot; raises `SnapshotMissing` and `SnapshotInUse`."""
         programs.check()
-        with self.folders.alone():
-            self.layers.drop(layer)
+        with self.folders.locked():
+            self.snapshots.drop(snapshot)
 
     def move(self, node: str, address: str) -> None:
-        """Give a host another address, as a router may do."""
-        with self.folders.alone():
-            host, to = self.node(node), fitting_address(address)
-            if any(other.address == to for other in self.nodes()):
-                raise NameUnfit(f"{to} is taken: choose another address.")
-            self.network.address(node, to)
-            host.address = to
+        """Change the address of a host, as a router can do.
+
+        Raises `InvalidName` if the address is invalid or used by another host.
+        """
+        with self.folders.locked():
+            host, new = self.node(node), checked_address(address)
+            if any(other.address == new for other in self.nodes()):
+                raise InvalidName(f"{new} is taken: choose another address.")
+            self.network.address(node, new)
+            host.address = new
             self._write_known_hosts()
 
     def wipe(self, node: str) -> None:
-        """Put an empty disk into a host and switch it on: bare, with its name and its address."""
-        with self.folders.alone():
+        """Replace the disk of a host by a bare one and start it; its name and address stay."""
+        with self.folders.locked():
             host = self.node(node)
             host.kill()
             host.wipe(key=self._public_key())
@@ -158,42 +172,45 @@ class Lab:
         host.wait()
 
     def status(self) -> LabStatus:
-        """What there is of it."""
+        """Return the state of the lab and of its hosts."""
         nodes = self.nodes() if self.is_up() else []
         return LabStatus(
             name=self.name,
             up=self.is_up(),
             folder=self.folder,
             nodes=[node.status() for node in nodes],
-            layers=self.layers.names(),
+            layers=self.snapshots.names(),
         )
 
     def is_up(self) -> bool:
-        """Whether it was made since this machine booted; its hosts may be off."""
-        made = self._ready.exists() and self._ready.read_text() == BOOT_ID.read_text()
-        return made and (NAMESPACES / self.network.controller).exists()
+        """Return whether it was created since this machine booted; its hosts may be off."""
+        current = self._ready.exists() and self._ready.read_text() == BOOT_ID.read_text()
+        return current and (NAMESPACES / self.network.controller).exists()
 
     def nodes(self) -> list[Node]:
-        """Its hosts, those that are off as well; `NoLab` when it is not up."""
+        """Return all hosts, including those that are off; raises `NoLab` if it is not up."""
         if not self.is_up():
             raise NoLab(self.name)
         return self._nodes()
 
     def node(self, name: str) -> Node:
-        """The host of that name; `NoNode` when the lab has none."""
+        """Return a host by its name; raises `NoLab` and `NoNode`."""
         nodes = {node.name: node for node in self.nodes()}
         if name not in nodes:
             raise NoNode(name, known=list(nodes))
         return nodes[name]
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """The command line that runs `words` inside, where the hosts can be reached."""
+        """Return the command line that runs the command `words` in the lab's network.
+
+        The variables `HEARTH_LAB_*` of the command refer to this lab. Raises `NoLab`.
+        """
         if not self.is_up():
             raise NoLab(self.name)
         base = systems.tree_in(self.folders.bases, systems.named(systems.DEFAULT))
         settings = {"DIR": self.folders.root, "NAME": self.name, "KEY": self.key, "BASE": base}
-        added = [f"HEARTH_LAB_{name}={value}" for name, value in settings.items()]
-        return inside(self.network.controller, ["env", *added, *words])
+        variables = [f"HEARTH_LAB_{name}={value}" for name, value in settings.items()]
+        return inside(self.network.controller, ["env", *variables, *words])
 
     def run(
         self,
@@ -204,14 +221,22 @@ class Lab:
         check: bool = True,
         seconds: float | None = None,
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command inside, with `settings` added to the environment, and catch its output.
+        """Run a command in the lab's network and capture its output.
 
-        Raises `ProgramFailed` when it fails and `check` is true, `subprocess.TimeoutExpired` after
-        `seconds`.
+        Args:
+            words: The command and its arguments.
+            cwd: Its working directory.
+            settings: Environment variables to add.
+            check: Whether to raise an error if it fails.
+            seconds: Time limit; None for no limit.
+
+        Raises:
+            ProgramFailed: The exit code is not 0 and `check` is true.
+            subprocess.TimeoutExpired: The command took longer than `seconds`.
         """
-        added = [f"{name}={value}" for name, value in (settings or {}).items()]
+        variables = [f"{name}={value}" for name, value in (settings or {}).items()]
         ended = subprocess.run(
-            self.command(["env", *added, *words]),
+            self.command(["env", *variables, *words]),
             capture_output=True, text=True, cwd=cwd, check=False, timeout=seconds,
         )  # fmt: skip
         if check and ended.returncode != 0:
@@ -220,32 +245,32 @@ class Lab:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Sockets that this thread opens in here reach the hosts, and nothing else."""
+        """Switch this thread to the lab's network: sockets opened in the block reach only hosts."""
         if not self.is_up():
             raise NoLab(self.name)
         with entered(self.network.controller):
             yield
 
-    def insiders(self) -> set[int]:
-        """The processes in the lab's namespaces, but for ourselves and who started us."""
-        ours = {inode(name) for name in self.network.namespaces()}
+    def namespace_processes(self) -> set[int]:
+        """Return the processes in the lab's namespaces, except this process and its ancestors."""
+        namespaces = {inode(name) for name in self.network.namespaces()}
         pids = {int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()}
-        return {pid for pid in pids - _ancestors() if _network_of(pid) in ours}
+        return {pid for pid in pids - _ancestors() if _network_of(pid) in namespaces}
 
     def _nodes(self) -> list[Node]:
-        found = self.folder / "nodes"
-        names = sorted(found.iterdir(), key=_number) if found.is_dir() else []
-        return [Node(path.name, path, self.network) for path in names]
+        folder = self.folder / "nodes"
+        paths = sorted(folder.iterdir(), key=_number) if folder.is_dir() else []
+        return [Node(path.name, path, self.network) for path in paths]
 
     def _tree(self, system: systems.System) -> Path:
-        keep = self.layers.foundations()
-        return systems.make(self.folders.bases, system, keep=keep, tell=self._tell)
+        keep = self.snapshots.foundations()
+        return systems.make(self.folders.bases, system, keep=keep, report=self._report)
 
-    def _host(self, name: str, base: Path, layer: str | None) -> Node:
+    def _host(self, name: str, base: Path, snapshot: str | None) -> Node:
         node = Node(name, self.folder / "nodes" / name, self.network)
-        golden = self.layers.disk(layer, name) if layer is not None else None
+        disk = self.snapshots.disk(snapshot, name) if snapshot is not None else None
         if not (node.folder / "address").exists():
-            node.make(base, golden, key=self._public_key())
+            node.make(base, disk, key=self._public_key())
             node.address = address_of(_number(node.folder))
         return node
 
@@ -266,13 +291,13 @@ class Lab:
         lines = [f"{node.address} {node.host_key()}\n" for node in self._nodes()]
         draft = self.folder / "known_hosts.draft"
         draft.write_text("".join(lines), encoding="ascii")
-        draft.rename(self.folder / "known_hosts")  # somebody may be logging in to a host
+        draft.rename(self.folder / "known_hosts")  # an ssh client may be reading it
 
     def _clear(self) -> None:
-        """End what runs, whatever has crashed, and remove what lies there."""
+        """Kill all processes of the lab and remove its network and files, also after a crash."""
         for name in {node.name for node in self._nodes()} | nodes_of(self.name):
             Node(name, self.folder / "nodes" / name, self.network).kill()
-        for pid in self.insiders():
+        for pid in self.namespace_processes():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         self.network.remove()

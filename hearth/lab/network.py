@@ -1,7 +1,7 @@
-"""The lab's network: a bridge and a cable to each host, all of it in namespaces of its own.
+"""The network of a lab: a bridge with a virtual cable to each host, in separate namespaces.
 
-Nothing of it is seen on the machine outside, and no route leads out: what runs in there reaches
-the hosts of that lab and nothing else. So every lab has the same addresses.
+It is invisible to the rest of the machine and has no route to other networks: processes in it
+reach only the hosts of that lab. So every lab can use the same addresses.
 """
 
 import ctypes
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from hearth.lab.errors import NameUnfit
+from hearth.lab.errors import InvalidName
 from hearth.lab.programs import NAMESPACES, run
 
 BRIDGE_ADDRESS = IPv4Address("10.231.7.1")
@@ -27,19 +27,21 @@ CLONE_NEWNET = 0x40000000
 
 @dataclass(frozen=True)
 class Network:
-    """The namespaces of one lab: `hearth-NAME` of the controller, `hearth-NAME-nodeN` of a host."""
+    """The namespaces of a lab: `hearth-NAME` (controller) and one `hearth-NAME-nodeN` per host."""
 
     lab: str
 
     @property
     def controller(self) -> str:
+        """The name of the namespace with the bridge, in which `hearth lab exec` runs commands."""
         return f"hearth-{self.lab}"
 
-    def of_node(self, node: str) -> str:
+    def namespace_of(self, node: str) -> str:
+        """Return the name of a host's namespace."""
         return f"{self.controller}-{node}"
 
     def make(self) -> None:
-        """The controller's side."""
+        """Create the controller's namespace and the bridge."""
         run("ip", "netns", "add", self.controller)
         _batch(
             self.controller,
@@ -50,8 +52,8 @@ class Network:
         )
 
     def plug(self, node: str, address: IPv4Address) -> None:
-        """Give a host its namespace and a cable to the bridge, unless it has both."""
-        namespace = self.of_node(node)
+        """Create a host's namespace and its cable to the bridge, unless both exist."""
+        namespace = self.namespace_of(node)
         if (NAMESPACES / namespace).exists():
             if self.is_plugged(node):
                 return
@@ -65,12 +67,13 @@ class Network:
         self.address(node, address)
 
     def is_plugged(self, node: str) -> bool:
+        """Return whether a host has a cable."""
         return f" {node}@" in run("ip", "-n", self.controller, "-oneline", "link")
 
     def address(self, node: str, address: IPv4Address) -> None:
-        """Give a host that address in place of any that it has, as a router's DHCP may do."""
+        """Replace all addresses of a host by one, as a router's DHCP server can do."""
         _batch(
-            self.of_node(node),
+            self.namespace_of(node),
             "link set lo up",
             "address flush dev eth0 scope global",
             f"address add {address}/{PREFIX} dev eth0",
@@ -78,20 +81,21 @@ class Network:
             f"route replace default via {BRIDGE_ADDRESS}",
         )
 
-    def cut(self, node: str) -> None:
-        """Pull the host's cable."""
+    def partition(self, node: str) -> None:
+        """Disconnect a host, as if its cable were pulled."""
         run("ip", "-n", self.controller, "link", "set", node, "down")
 
-    def heal(self, node: str) -> None:
-        """Put the cable back."""
+    def reconnect(self, node: str) -> None:
+        """Connect a host again."""
         run("ip", "-n", self.controller, "link", "set", node, "up")
 
-    def is_cut(self, node: str) -> bool:
-        shown = run("ip", "-n", self.controller, "-oneline", "link", "show", "dev", node)
-        return "UP" not in shown.partition("<")[2].partition(">")[0].split(",")
+    def is_partitioned(self, node: str) -> bool:
+        """Return whether a host with a cable is disconnected."""
+        link = run("ip", "-n", self.controller, "-oneline", "link", "show", "dev", node)
+        return "UP" not in link.partition("<")[2].partition(">")[0].split(",")
 
     def namespaces(self) -> list[str]:
-        """Those that there are, the hosts' first."""
+        """Return the names of the existing namespaces, those of the hosts first."""
         if not NAMESPACES.is_dir():
             return []
         names = [entry.name for entry in NAMESPACES.iterdir()]
@@ -99,42 +103,47 @@ class Network:
         return [*hosts, *(n for n in names if n == self.controller)]
 
     def remove(self) -> None:
-        """Delete the namespaces; bridge and cables go with them."""
+        """Delete the namespaces, which also deletes the bridge and the cables."""
         for namespace in self.namespaces():
             run("ip", "netns", "delete", namespace)
 
 
 def address_of(number: int) -> IPv4Address:
-    """The address that the host with that number, counted from 1, has at first."""
+    """Return the initial address of host `number`, counted from 1."""
     return BRIDGE_ADDRESS - 1 + FIRST_HOST + number
 
 
-def fitting_address(text: str) -> IPv4Address:
-    """The address, if a host can have it; else `NameUnfit`."""
+def checked_address(text: str) -> IPv4Address:
+    """Parse the address of a host; raises `InvalidName` if no host of a lab can have it."""
     try:
         address = IPv4Address(text)
     except ValueError as error:
-        raise NameUnfit(f"{text!r} is no address, such as {address_of(1)}.") from error
+        raise InvalidName(
+            f"{text!r} is not a valid address: use one such as {address_of(1)}."
+        ) from error
     first = BRIDGE_ADDRESS - 1
     if not BRIDGE_ADDRESS < address < first + 2 ** (32 - PREFIX) - 1:
-        raise NameUnfit(f"{address} is not on the lab's network, {first}/{PREFIX}.")
+        raise InvalidName(
+            f"{address} is not on the lab's network: choose an address in {first}/{PREFIX} other "
+            f"than {BRIDGE_ADDRESS}."
+        )
     return address
 
 
 @contextmanager
 def entered(namespace: str) -> Iterator[None]:
-    """Sockets that this thread opens in here are in that namespace, and stay there."""
-    with Path("/proc/thread-self/ns/net").open("rb") as here:
-        with (NAMESPACES / namespace).open("rb") as there:
-            _enter(there.fileno())
+    """Switch this thread to a network namespace; sockets opened in the block stay in it."""
+    with Path("/proc/thread-self/ns/net").open("rb") as original:
+        with (NAMESPACES / namespace).open("rb") as target:
+            _enter(target.fileno())
         try:
             yield
         finally:
-            _enter(here.fileno())
+            _enter(original.fileno())
 
 
 def inode(namespace: str) -> int:
-    """What tells the namespace of a process: the inode of `/proc/PID/ns/net`."""
+    """Return the inode of a namespace, which `/proc/PID/ns/net` has for the processes in it."""
     return (NAMESPACES / namespace).stat().st_ino
 
 

@@ -1,4 +1,4 @@
-"""The programs of the controller that make a lab."""
+"""Run the programs of this machine that a lab needs."""
 
 import os
 import shutil
@@ -17,17 +17,17 @@ PACKAGES = {
     "socat": "socat",
     "apt-cacher-ng": "apt-cacher-ng",
 }
-"""Program -> the Debian package that brings it."""
+"""Program -> the Debian package that contains it."""
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 SYSTEM = "/usr/local/sbin:/usr/sbin:/sbin"
 NAMESPACES = Path("/run/netns")
 INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
 ENOUGH_INOTIFY = 8192
-"""A host's systemd and its services hold some ten instances; Linux allows root 128 in all."""
+"""A host's systemd and services use about ten instances; the default limit of root is 128."""
 
 
 def check() -> None:
-    """Raise `NotRoot`, `PackagesMissing` or `NoNamespaces` where a lab cannot be made."""
+    """Raise `NotRoot`, `PackagesMissing` or `NoNamespaces` if this machine cannot run a lab."""
     if os.geteuid() != 0:
         raise NotRoot
     if missing := missing_packages():
@@ -37,14 +37,14 @@ def check() -> None:
         raise NoNamespaces
 
 
-def make_room_for_hosts() -> None:
-    """Let as many hosts run as there is memory for: raises the kernel's limit on inotify."""
+def raise_inotify_limit() -> None:
+    """Raise the kernel's limit of inotify instances, so that memory alone limits the hosts."""
     if int(INOTIFY.read_text(encoding="ascii")) < ENOUGH_INOTIFY:
         INOTIFY.write_text(str(ENOUGH_INOTIFY), encoding="ascii")
 
 
 def missing_packages() -> list[str]:
-    """The Debian packages that a lab needs and this machine lacks."""
+    """Return the Debian packages that a lab needs and that are not installed."""
     missing = [package for program, package in PACKAGES.items() if not found(program)]
     if not KEYRING.exists():
         missing.append("debian-archive-keyring")
@@ -52,52 +52,59 @@ def missing_packages() -> list[str]:
 
 
 def found(program: str) -> str | None:
-    """The program's path, also where root's PATH lacks the folders of the system."""
+    """Return the path of a program, or None; also searches `SYSTEM`, which PATH may lack."""
     return shutil.which(program) or shutil.which(program, path=SYSTEM)
 
 
 def run(*command: str | Path, input_: str | None = None, log: Path | None = None) -> str:
-    """What the program prints; `ProgramFailed` with the end of it when it fails.
+    """Run a program and return its standard output.
 
-    `log` keeps all that a long program says, as it says it.
+    Args:
+        command: The program and its arguments.
+        input_: Text for its standard input.
+        log: File that receives both outputs while the program runs; it is then also the result.
+
+    Raises:
+        ProgramFailed: Its exit code is not 0; the message ends with the output.
     """
     words = _words(command)
     if log is not None:
-        with log.open("wb") as output:
-            ended = subprocess.run(words, stdout=output, stderr=output, check=False)
-        said, code = log.read_text(errors="replace"), ended.returncode
+        with log.open("wb") as file:
+            code = subprocess.run(words, stdout=file, stderr=file, check=False).returncode
+        output = log.read_text(errors="replace")
     else:
-        done = subprocess.run(
+        ended = subprocess.run(
             words, capture_output=True, text=True, input=input_, check=False, errors="replace"
         )
-        said, code = done.stdout + (done.stderr if done.returncode else ""), done.returncode
+        code = ended.returncode
+        output = ended.stdout + (ended.stderr if code else "")
     if code:
-        raise ProgramFailed([str(word) for word in command], code, said)
-    return said
+        raise ProgramFailed([str(word) for word in command], code, output)
+    return output
 
 
 def start(command: Sequence[str | Path], *, output: Path, pid_file: Path | None = None) -> None:
-    """Start a program that outlives us, in a session of its own and as nobody's child.
+    """Start a daemon: in a new session, without a parent, it outlives this process.
 
-    What it says is added to `output`; `pid_file` has its process id before it runs.
+    Its output is appended to `output`. Its process id is written to `pid_file` before it runs.
     """
     words = _words(command)
     if pid_file is not None:
         words = ["sh", "-c", 'echo $$ >"$0" && exec "$@"', str(pid_file), *words]
-    with output.open("ab") as said:
+    with output.open("ab") as file:
         subprocess.run(
             ["setsid", "--fork", *words],
-            stdin=subprocess.DEVNULL, stdout=said, stderr=said, cwd="/", check=True,
+            stdin=subprocess.DEVNULL, stdout=file, stderr=file, cwd="/", check=True,
         )  # fmt: skip
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder with all that is in it, and nothing that is mounted there."""
+    """Remove a folder and its content, except file systems that are mounted below it."""
     run("rm", "--recursive", "--force", "--one-file-system", folder)
 
 
 def inside(namespace: str, command: Sequence[str]) -> list[str]:
-    """The command line that runs `command` in that network namespace, and changes nothing else."""
+    """Return the command line that runs `command` in a network namespace."""
     return ["nsenter", f"--net={NAMESPACES / namespace}", "--", *command]
 
 

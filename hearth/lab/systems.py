@@ -163,7 +163,9 @@ def title_of(tree: Path) -> str:
     return next((one.title for one in SYSTEMS.values() if one.suite == suite), suite)
 
 
-def make(bases: Path, system: System, *, keep: Iterable[Path], tell: Callable[[str], None]) -> Path:
+def make(
+    bases: Path, system: System, *, keep: Iterable[Path], report: Callable[[str], None]
+) -> Path:
     """Return the tree of a system below `bases`, which is made unless it exists.
 
     Making it takes a minute or two, and a network. A tree that was begun and not finished does not
@@ -173,7 +175,7 @@ def make(bases: Path, system: System, *, keep: Iterable[Path], tell: Callable[[s
     tree = tree_in(bases, system)
     if tree.is_dir():
         return tree
-    tell(f"Making the disk of hosts with {system.title}: this takes a minute or two, once …")
+    report(f"Making the disk of hosts with {system.title}: this takes a minute or two, once …")
     packages = bases / "packages" / system.suite
     packages.mkdir(parents=True, exist_ok=True)
     old = [*bases.glob(f"{system.suite}-*-*"), *bases.glob(f".{system.suite}-*-*")]

@@ -17,13 +17,16 @@ from hearth.local.errors import DiskFull, PortTaken, StateUnusable
 from hearth.service.names import PORT_OFFSETS
 
 NEEDED_BYTES = 64 << 20
-"""For ledger, logs and backups; a model that is fetched counts for itself."""
+"""Free space for ledger, logs and backups; that for models is checked separately."""
 
 HIGHEST_PORT_BASE = 65000
 
 
 def make_usable(root: Path) -> None:
-    """Create the state directory (for its owner only) if need be, and write in it."""
+    """Create a missing state directory, with mode 0700, and check that it is writable.
+
+    Raises `DiskFull` and `StateUnusable`.
+    """
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
         with TemporaryFile(dir=root) as file:
@@ -35,7 +38,7 @@ def make_usable(root: Path) -> None:
 
 
 def no_sandbox() -> tuple[str, str] | None:
-    """Why programs of workflows could not be run here, and what helps; None where they can."""
+    """Return why the sandbox does not work here, and the remedy; None if it works."""
     program = shutil.which("bwrap")
     if program is None:
         return "bubblewrap is not installed", "Run `apt-get install bubblewrap` as root."
@@ -45,18 +48,18 @@ def no_sandbox() -> tuple[str, str] | None:
     )
     if tried.returncode == 0:
         return None
-    said = (tried.stderr.strip().splitlines() or ["it gives no reason"])[0]
+    reason = (tried.stderr.strip().splitlines() or ["it gives no reason"])[0]
     return (
-        f"bubblewrap cannot work here ({said.removeprefix('bwrap: ')})",
+        f"bubblewrap does not work here ({reason.removeprefix('bwrap: ')})",
         "It needs version 0.8 and a system that allows user namespaces: on Ubuntu an AppArmor "
         "profile for bwrap, on older Debian `sysctl kernel.unprivileged_userns_clone=1`.",
     )
 
 
 def sandbox_mode() -> str:
-    """State how the memory of programs is limited here: `cgroup` or `watched`, or empty.
+    """Return how the memory of programs is limited here: `cgroup`, `watched`, or empty if unknown.
 
-    The sandbox is a part of the agent, which is another program: it is run, not imported.
+    The sandbox belongs to the package of the agent, so it is run as a program, not imported.
     """
     command = [sys.executable, "-m", "pipecatapp.sandbox.cgroup"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -64,7 +67,7 @@ def sandbox_mode() -> str:
 
 
 def check_room(root: Path) -> None:
-    """Raise `DiskFull` unless `NEEDED_BYTES` are free for us."""
+    """Raise `DiskFull` unless `NEEDED_BYTES` are free."""
     if shutil.disk_usage(root).free < NEEDED_BYTES:
         raise disk_full(root)
 
@@ -85,9 +88,9 @@ def check_ports(ports: Mapping[str, int], port_base: int) -> None:
 
 
 def is_free(port: int) -> bool:
-    """Whether a server can listen on this port of 127.0.0.1 now."""
+    """Return whether a server can listen on this port of 127.0.0.1 now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # As servers do: connections that linger after a stop do not keep the port.
+        # Servers set it, too: otherwise closed connections would block the port for a minute.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
@@ -122,7 +125,7 @@ def _process(pid: int) -> str:
 
 
 def _free_base(port_base: int) -> int | None:
-    """A port base whose ports are all free, tried in steps of a hundred."""
+    """Return the next port base, in steps of 100, whose ports are all free."""
     for base in range(port_base + 100, HIGHEST_PORT_BASE, 100):
         if all(is_free(base + offset) for offset in PORT_OFFSETS.values()):
             return base

@@ -19,7 +19,7 @@ from hearth.local.commands import cluster_status, detach, logs, schedules
 from hearth.local.commands.down import down
 from hearth.local.commands.screen import Screen, Terminal
 from hearth.local.commands.status import (
-    NOTHING,
+    NO_INSTANCE,
     Exit,
     InstanceStatus,
     show_status,
@@ -97,7 +97,7 @@ def up_command(
     ] = False,
 ) -> None:
     """Start Hearth on this machine and show its logs. Ctrl-C stops it."""
-    with told():
+    with errors_reported():
         options = Options.of(
             Settings.load(), state_dir=state_dir, port_base=port_base, engine=engine, speech=speech
         )
@@ -113,10 +113,10 @@ def up_command(
 
 def down_command(state_dir: StateOption = None) -> None:
     """Stop the instance."""
-    with told():
+    with errors_reported():
         state = Options.of(Settings.load(), state_dir=state_dir).state
         stopped = down(state)
-    typer.echo("Stopped." if stopped else f"Nothing runs on {state.root}.")
+    typer.echo("Stopped." if stopped else f"No instance is running on {state.root}.")
 
 
 def status_command(
@@ -133,16 +133,16 @@ def status_command(
     if state_dir is not None and inventory is not None:
         raise typer.BadParameter("Use either --state-dir or an inventory, not both.")
     if state_dir is None:
-        with told():
+        with errors_reported():
             cluster = Cluster.of(Settings.load(), inventory)
             if cluster is not None:
                 raise typer.Exit(_show_cluster(cluster, as_json=as_json, with_key=with_key))
-    with told():
+    with errors_reported():
         state = Options.of(Settings.load(), state_dir=state_dir).state
     instance = read_instance(state)
-    status = status_of(instance) if instance is not None else NOTHING
+    status = status_of(instance) if instance is not None else NO_INSTANCE
     code = status.exit_code
-    if code is Exit.NOTHING_RUNS and is_locked(state.lock_file):
+    if code is Exit.NOT_RUNNING and is_locked(state.lock_file):
         code = Exit.UNHEALTHY
     if as_json:
         typer.echo(status.model_dump_json(indent=2))
@@ -152,7 +152,7 @@ def status_command(
     elif code is Exit.UNHEALTHY:
         typer.echo(f"The instance on {state.root} is starting or stopping.")
     else:
-        typer.echo(f"Nothing runs on {state.root}.")
+        typer.echo(f"No instance is running on {state.root}.")
     raise typer.Exit(code)
 
 
@@ -161,12 +161,12 @@ def _show_schedules(instance: Instance, status: InstanceStatus) -> None:
     if not any(one.healthy for one in status.services if one.name == PIPECATAPP):
         return
     try:
-        found = schedules.schedules_of(instance)
+        rows = schedules.schedules_of(instance)
     except (httpx2.HTTPError, ValidationError, SettingsError) as error:
-        typer.echo(f"Schedules are not known: {error}")
+        typer.echo(f"The schedules cannot be read: {error}")
         return
-    if found:
-        Console().print("", schedules.table_of(found), sep="\n")
+    if rows:
+        Console().print("", schedules.table_of(rows), sep="\n")
 
 
 def _show_cluster(cluster: Cluster, *, as_json: bool, with_key: bool) -> int:
@@ -191,16 +191,16 @@ def doctor_command(
     ] = False,
 ) -> None:
     """Check what Hearth needs on this machine. Exit code 1: a check failed."""
-    with told():
+    with errors_reported():
         options = Options.of(Settings.load(), state_dir=state_dir, port_base=port_base)
-    doctor = import_module("hearth.local.commands.doctor")  # `hearth status` does without it
+    doctor = import_module("hearth.local.commands.doctor")  # `hearth status` does not need it
     findings = doctor.examine(options)
     doctor.show_findings(findings, Console())
     if with_report:
         report = import_module("hearth.local.commands.report")
         text = report.report(options.state, findings, ENGINES)
         Path(REPORT).write_text(text, encoding="utf-8")
-        typer.echo(f"Written: {REPORT}. Read it before you send it.")
+        typer.echo(f"The report is in {REPORT}. Read it before you send it.")
     raise typer.Exit(any(finding.verdict == "fail" for finding in findings))
 
 
@@ -216,7 +216,7 @@ def logs_command(
     ] = False,
 ) -> None:
     """Show the services' logs in order of time."""
-    with told():
+    with errors_reported():
         state = Options.of(Settings.load(), state_dir=state_dir).state
         files = logs.logs_of(state, service)
     screen = Screen(Terminal())
@@ -230,7 +230,7 @@ def logs_command(
 
 
 @contextmanager
-def told() -> Iterator[None]:
+def errors_reported() -> Iterator[None]:
     """Report the errors that a user can correct in one sentence on standard error; exit code 1."""
     try:
         yield
@@ -247,7 +247,7 @@ def told() -> Iterator[None]:
 def exit_code_of(work: Callable[[], int]) -> int:
     """Run a start, report its errors and return its exit code."""
     try:
-        with told():
+        with errors_reported():
             return work()
     except typer.Exit as exit_:
         return exit_.exit_code
@@ -257,5 +257,5 @@ def exit_code_of(work: Callable[[], int]) -> int:
 
 
 def _starting() -> ModuleType:
-    """Import what starts an instance when it is needed: `hearth status` does without it."""
+    """Import the start of an instance late, because `hearth status` does not need it."""
     return import_module("hearth.local.commands.up")

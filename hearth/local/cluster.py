@@ -1,4 +1,4 @@
-"""A cluster as seen from here: where its web page answers, with which key and certificate."""
+"""Access to a cluster from this machine: the address of its web page, key and certificate."""
 
 import json
 import os
@@ -21,28 +21,29 @@ from hearth.settings import Settings
 ASK_SECONDS: Final = 5.0
 ROOT: Final = Path(__file__).parents[2]
 ANSWER: Final = re.compile(r"^(\S+) \| SUCCESS => (\{.*?^\})", re.MULTILINE | re.DOTALL)
-"""How `ansible` shows what one machine answered."""
+"""The output of `ansible` for one machine."""
 
-ASKED: Final = """{{ {'address': ansible_host | default(inventory_hostname),
+VARIABLES: Final = """{{ {'address': ansible_host | default(inventory_hostname),
 'port': pipecatapp_port | default(8000),
 'ca': cluster_ca_file, 'security': cluster_security, 'key': (lookup('ansible.builtin.unvault',
 cluster_secrets_file) | from_yaml).api_key, 'secrets': cluster_secrets_file} | to_json }}"""
-"""Ansible decrypts its vault itself: the key is never in a file or on a command line."""
+"""Template of the variables to read. Ansible itself decrypts the vault, so the key is never in a
+file or on a command line."""
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """A web page and what opens it; `client` speaks to it."""
+    """The web page of a cluster, and its key."""
 
     url: str
     key: str
     ca_file: Path | None = None
     secrets_file: Path | None = None
-    """The encrypted file that holds the key, of a cluster that an inventory names."""
+    """The encrypted file with the key, if the cluster was selected by an inventory."""
 
     @classmethod
     def of(cls, settings: Settings, inventory: Path | None = None) -> Self | None:
-        """The cluster that an inventory or the settings name; None when neither does.
+        """Return the cluster of an inventory or of the settings; None if there is neither.
 
         Raises `ClusterUnknown`, `SecretsClosed` and `SettingsError`.
         """
@@ -51,24 +52,25 @@ class Cluster:
         if settings.cluster_url is None:
             return None
         if settings.cluster_key_file is None:
-            raise ClusterUnknown("HEARTH_CLUSTER_KEY_FILE is not set, though its address is")
+            raise ClusterUnknown("HEARTH_CLUSTER_URL is set but HEARTH_CLUSTER_KEY_FILE is not")
         url = str(settings.cluster_url).rstrip("/")
         return cls(url, read_key(settings.cluster_key_file), settings.cluster_ca_file)
 
     @classmethod
     def _in(cls, inventory: Path, settings: Settings) -> Self:
-        told = _ask_ansible(inventory, settings)
-        first = next(iter(told.values()))
+        machines = _ask_ansible(inventory, settings)
+        first = next(iter(machines.values()))
         full = first["security"] == "full"
         ca = Path(first["ca"]) if full else None
         scheme = "https" if full else "http"
-        tried = [f"{scheme}://{each['address']}:{each['port']}" for each in told.values()]
-        for url in tried:
+        urls = [f"{scheme}://{each['address']}:{each['port']}" for each in machines.values()]
+        for url in urls:
             if _answers(url, ca):
                 return cls(url, first["key"], ca, Path(first["secrets"]))
-        raise ClusterUnknown(f"no machine answers at {', '.join(tried)}")
+        raise ClusterUnknown(f"no machine answers at {', '.join(urls)}")
 
     def client(self) -> httpx2.Client:
+        """Return an HTTP client of the web page that sends the key."""
         return httpx2.Client(
             base_url=self.url,
             headers={"authorization": f"Bearer {self.key}"},
@@ -81,9 +83,9 @@ class Cluster:
 def _unreadable(inventory: Path, printed: str) -> LocalError:
     """Return the error for an inventory for which Ansible failed, with its output."""
     if "no vault secrets found" in printed:
-        return SecretsClosed(inventory, "their password is not known here")
+        return SecretsClosed(inventory, "no password was given")
     if "Decryption failed" in printed:
-        return SecretsClosed(inventory, "the given password is not theirs")
+        return SecretsClosed(inventory, "the given password is wrong")
     reasons = [line for line in printed.splitlines() if line.startswith("[ERROR]: ")]
     reason = reasons[0].removeprefix("[ERROR]: ") if reasons else "it has no group `cluster`"
     return ClusterUnknown(f"{inventory} cannot be read: {reason[:300]}")
@@ -105,11 +107,11 @@ def _ask_ansible(inventory: Path, settings: Settings) -> Mapping[str, Mapping[st
     password."""
     ansible = Path(sys.executable).parent / "ansible"
     if not ansible.exists():
-        raise ClusterUnknown("an inventory is read by Ansible, which is not installed here")
+        raise ClusterUnknown("Ansible, which reads inventories, is not installed here")
     command = [
         str(ansible), "cluster", "--inventory", str(inventory),
         "--playbook-dir", str(ROOT), "--module-name", "ansible.builtin.debug",
-        "--args", f"msg={json.dumps(ASKED)}",
+        "--args", f"msg={json.dumps(VARIABLES)}",
     ]  # fmt: skip
     if settings.vault_password_file is not None:
         command += ["--vault-password-file", str(settings.vault_password_file)]
@@ -117,9 +119,10 @@ def _ask_ansible(inventory: Path, settings: Settings) -> Mapping[str, Mapping[st
         command += ["--ask-vault-password"]
     environment = ansible_environment(ROOT / "ansible.cfg")
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    told = {name: json.loads(found)["msg"] for name, found in ANSWER.findall(ended.stdout)}
-    if not told:
+    messages = {name: json.loads(text)["msg"] for name, text in ANSWER.findall(ended.stdout)}
+    if not messages:
         raise _unreadable(inventory, ended.stderr + ended.stdout)
     return {
-        name: json.loads(each) if isinstance(each, str) else each for name, each in told.items()
+        name: json.loads(message) if isinstance(message, str) else message
+        for name, message in messages.items()
     }

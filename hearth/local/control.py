@@ -38,7 +38,7 @@ class Controller:
         self._changing = asyncio.Lock()
 
     async def __call__(self, request: Request) -> None:
-        """Raises `LocalError`, `ModelError` and `SettingsError`."""
+        """Carry out a request. Raises `LocalError`, `ModelError` and `SettingsError`."""
         if request.action == "restart":
             await self._supervisor.restart(request.name)
             return
@@ -67,7 +67,10 @@ class Controller:
 
 @asynccontextmanager
 async def serving(handle: Handler) -> AsyncIterator[Path]:
-    """Listen on a socket of this user, whose path is yielded; requests under way end with it."""
+    """Listen on a unix socket that only this user can open, and yield its path.
+
+    Active requests are cancelled at the end of the block.
+    """
     folder = gettempdir() if len(gettempdir()) < LONGEST_FOLDER else "/tmp"
     with TemporaryDirectory(prefix="hearth-", dir=folder) as private:
         path = Path(private) / "control"

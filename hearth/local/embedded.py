@@ -56,7 +56,7 @@ class ExpertPlan:
     """Settings for the services that the user has set."""
 
     def service(self, models: Sequence[Model]) -> Service:
-        """The expert that tries `models`, best first. Raises `SettingsError`."""
+        """Return an expert that tries `models`, best first. Raises `SettingsError`."""
         expert = _expert(self.options, models)
         environment = with_settings_of_people(expert.environment, self.people)
         return replace(expert, environment=environment)
@@ -68,28 +68,29 @@ class ExpertPlan:
 
 
 def embedded(options: Options, console: Console) -> Plan:
-    """The embedded mode; fetches the models that are missing, with their progress on `console`.
+    """Return the services of the embedded mode; download missing models first.
 
-    Raises `SettingsError` for the file of people's settings, before anything is fetched.
+    Progress is shown on `console`. Raises `SettingsError` for an invalid settings file, before any
+    download.
     """
-    told = settings_of_people(options.state.settings_file)
+    user_settings = settings_of_people(options.state.settings_file)
     catalogue = Catalogue.load(options.catalogue)
     options.state.gateway_instances.unlink(missing_ok=True)
     models = ready_models(options.state, catalogue, console)
     ready_speech(options, console)
     hints = (better_model(models, catalogue, options), little_memory(options))
     services = [
-        replace(one, environment=with_settings_of_people(one.environment, told))
+        replace(one, environment=with_settings_of_people(one.environment, user_settings))
         for one in embedded_services(options, models)
     ]
-    experts = ExpertPlan(options, catalogue, told)
+    experts = ExpertPlan(options, catalogue, user_settings)
     return Plan(services, tuple(hint for hint in hints if hint), experts)
 
 
 def embedded_services(options: Options, models: Sequence[Model]) -> list[Service]:
-    """Expert, speech, gateway and agent, in the order in which they start.
+    """Return expert, speech, gateway and agent, in the order in which they start.
 
-    `models` are what the expert tries, best first; it is named for the first of them.
+    The expert tries `models`, best first, and has the name of the first.
     """
     return [
         _expert(options, models),

@@ -5,13 +5,13 @@ LocalError
 │   ├── StateUnusable    the state directory cannot be written
 │   ├── StateTooNew      a newer Hearth wrote it
 │   └── StateDamaged     its version or its ledger cannot be read
-├── AlreadyRuns          an instance runs on this state directory
-├── PortTaken            another program listens where a service must
-├── DiskFull             no room for what must be written
-├── StopFailed           what runs does not end
-├── NoLog                no service of that name has written anything
-├── UnknownService       no service of that name runs
-├── NoExpert             what runs has no expert whose model can be changed
+├── AlreadyRuns          an instance is running on this state directory
+├── PortTaken            another program listens on a port of a service
+├── DiskFull             the disk is full
+├── StopFailed           the running instance does not end
+├── NoLog                no service of that name has written a log
+├── UnknownService       no service of that name is running
+├── NoExpert             the instance has no expert whose model can be changed
 ├── ClusterUnknown       the cluster cannot be reached from here
 ├── SecretsClosed        the secrets of the cluster cannot be decrypted
 └── ServiceError
@@ -43,7 +43,7 @@ class StateUnusable(StateError):
         self.root = root
         super().__init__(
             f"The state directory {root} cannot be used ({reason}): make it writable for the user "
-            "who runs Hearth, or choose another one with --state-dir."
+            "that runs Hearth, or choose another one with --state-dir."
         )
 
 
@@ -54,7 +54,7 @@ class StateTooNew(StateError):
         self.root, self.found, self.known = root, found, known
         super().__init__(
             f"The state directory {root} was written by a newer Hearth (its version is {found}, "
-            f"this Hearth knows {known}): update Hearth, or choose another directory with "
+            f"this Hearth supports up to {known}): update Hearth, or choose another directory with "
             "--state-dir."
         )
 
@@ -65,19 +65,19 @@ class StateDamaged(StateError):
     def __init__(self, file: Path, reason: str) -> None:
         self.file = file
         super().__init__(
-            f"The file {file} is damaged ({reason}): restore it, from {file.parent / 'backups'} if "
-            "there is one, or choose another state directory with --state-dir."
+            f"The file {file} is damaged ({reason}): restore it from a backup, such as one in "
+            f"{file.parent / 'backups'}, or choose another state directory with --state-dir."
         )
 
 
 class AlreadyRuns(LocalError):
-    """Use the instance that runs, stop it with `hearth down`, or start another one beside it."""
+    """Use the running instance, stop it with `hearth down`, or start another one."""
 
     def __init__(self, root: Path, *, where: str, stop: str) -> None:
         self.root = root
         super().__init__(
-            f"Hearth runs already on {root} ({where}): use it, stop it with `{stop}`, or start "
-            "another one with its own --state-dir and --port-base."
+            f"Hearth is already running on {root} ({where}): use it, stop it with `{stop}`, or "
+            "start another instance with a different --state-dir and --port-base."
         )
 
 
@@ -105,21 +105,23 @@ class StopFailed(LocalError):
 
 
 class NoLog(LocalError):
-    """Name a service that has run on this state directory, or none to see all."""
+    """Choose a service that has run on this state directory, or none to see all."""
 
     def __init__(self, service: str, *, known: Sequence[str]) -> None:
         self.service = service
         near = get_close_matches(service, known, n=1)
-        question = f"did you mean {near[0]}?" if near else f"there are {', '.join(known) or 'none'}"
+        question = f"did you mean {near[0]}?" if near else f"logs exist of {', '.join(known)}."
+        if not known:
+            question = "no service has run yet."
         super().__init__(f"There is no log of {service!r}: {question}")
 
 
 class UnknownService(LocalError):
-    """Name one of the services that `hearth status` shows."""
+    """Choose one of the services that `hearth status` shows."""
 
     def __init__(self, service: str, known: Sequence[str]) -> None:
         self.service = service
-        super().__init__(f"No service {service!r} runs here: there are {', '.join(known)}.")
+        super().__init__(f"There is no service {service!r}: choose one of {', '.join(known)}.")
 
 
 class NoExpert(LocalError):
@@ -130,7 +132,7 @@ class NoExpert(LocalError):
 
 
 class ClusterUnknown(LocalError):
-    """Name a cluster that runs: with `-i INVENTORY`, or by the settings HEARTH_CLUSTER_…."""
+    """Select a running cluster with `-i INVENTORY` or the settings `HEARTH_CLUSTER_…`."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(
@@ -140,13 +142,13 @@ class ClusterUnknown(LocalError):
 
 
 class SecretsClosed(LocalError):
-    """Name a file with the password of the secrets in HEARTH_VAULT_PASSWORD_FILE."""
+    """Set HEARTH_VAULT_PASSWORD_FILE to a file with the password of the secrets."""
 
     def __init__(self, inventory: Path, reason: str) -> None:
         super().__init__(
-            f"The secrets of {inventory} are encrypted and {reason}: write the password that you"
-            " chose for them into a file that only you can read, name it in"
-            " HEARTH_VAULT_PASSWORD_FILE, and run this again; on a terminal it is asked for."
+            f"The secrets of {inventory} are encrypted and {reason}: write their password to a"
+            " file that only you can read and set HEARTH_VAULT_PASSWORD_FILE to its path, or run"
+            " this in a terminal, which asks for the password."
         )
 
 

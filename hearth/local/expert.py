@@ -1,4 +1,4 @@
-"""Which model the expert runs, and that its file is there and undamaged."""
+"""The models that the expert of an instance tries, and the download of missing ones."""
 
 from collections.abc import Sequence
 
@@ -34,7 +34,7 @@ def ready_models(state: StateDir, catalogue: Catalogue, console: Console) -> lis
 
 
 def better_model(models: Sequence[Model], catalogue: Catalogue, options: Options) -> str | None:
-    """One line on the best model that fits this machine; None when it runs already."""
+    """Return a hint about the best model that fits this machine; None if it is in use already."""
     memory = psutil.virtual_memory().total
     best = catalogue.best_fit(memory)
     current = models[0]

@@ -1,4 +1,4 @@
-"""An instance from its checks to its end: prepared, supervised, recorded in its directory."""
+"""Prepare an instance, supervise it until it stops, and record it in its state directory."""
 
 import asyncio
 import errno
@@ -32,15 +32,15 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @contextmanager
 def prepared(options: Options) -> Iterator[Migrated | None]:
-    """Hold the state directory: usable, ours alone, of this version, with keys and room.
+    """Lock the state directory, migrate it, and check ports, disk space and keys.
 
-    Yields what was migrated. Raises the errors of `hearth.local.errors`; nothing of the instance
-    is left in the directory afterwards but its state.
+    Yields the result of the migration, or None. At the end of the block the record of the running
+    instance is removed. Raises the errors of `hearth.local.errors`.
     """
     state = options.state
     make_usable(state.root)
     try:
-        with InstanceLock(state), _full_disk_told(state):
+        with InstanceLock(state), _disk_full_reported(state):
             state.instance_file.unlink(missing_ok=True)
             migrated = bring_up_to_date(state)
             check_ports(options.ports, options.port_base)
@@ -131,7 +131,7 @@ def _who_runs(state: StateDir) -> str:
 
 
 @contextmanager
-def _full_disk_told(state: StateDir) -> Iterator[None]:
+def _disk_full_reported(state: StateDir) -> Iterator[None]:
     try:
         yield
     except OSError as error:

@@ -28,13 +28,13 @@ class Options:
     engine: Engine
     speech: bool
     speech_models: Mapping[str, str]
-    """Service of speech -> its model."""
+    """Speech service -> its model."""
     speech_language: str | None
     llama_server_binary: Path | None
     state_option: str
-    """` --state-dir DIR` where another command needs it to find this instance, else nothing."""
+    """` --state-dir DIR` if other commands need it to find this instance, otherwise empty."""
     catalogue: Path | None = None
-    """Another model catalogue than the shipped one."""
+    """Path of a model catalogue that replaces the shipped one."""
 
     @classmethod
     def of(
@@ -47,8 +47,8 @@ class Options:
         speech: bool | None = None,
     ) -> Self:
         """Return the settings, overridden by the given options."""
-        usual = settings.state_dir
-        root = state_dir.expanduser().absolute() if state_dir is not None else usual
+        default = settings.state_dir
+        root = state_dir.expanduser().absolute() if state_dir is not None else default
         return cls(
             state=StateDir(root),
             port_base=port_base if port_base is not None else settings.port_base,
@@ -58,14 +58,14 @@ class Options:
             speech_language=settings.speech_language,
             llama_server_binary=settings.llama_server_binary,
             catalogue=settings.catalogue,
-            state_option="" if root == usual else f" --state-dir {shlex.quote(str(root))}",
+            state_option="" if root == default else f" --state-dir {shlex.quote(str(root))}",
         )
 
     @property
     def ports(self) -> dict[str, int]:
         """The port of each service that this instance starts."""
-        left_out = () if self.speech else (SPEECH_STT, SPEECH_TTS)
-        return {n: port_of(n, self.port_base) for n in PORT_OFFSETS if n not in left_out}
+        omitted = () if self.speech else (SPEECH_STT, SPEECH_TTS)
+        return {n: port_of(n, self.port_base) for n in PORT_OFFSETS if n not in omitted}
 
     @property
     def web(self) -> str:

@@ -21,13 +21,13 @@ MODELS: Final = {SPEECH_STT: "moonshine-tiny-en", SPEECH_TTS: "en-us-joe"}
 """The default models."""
 
 ROOMY_BYTES: Final = 3_000_000_000
-"""With less memory than this, expert, agent and speech together leave little for anything else."""
+"""With less memory, expert, agent and speech leave little for other programs."""
 
 START_SECONDS: Final = 180.0
 
 
 def speech_services(options: Options) -> list[Service]:
-    """Return one service per duty; none if speech is disabled."""
+    """Return the services for speech-to-text and text-to-speech; none if speech is disabled."""
     if not options.speech:
         return []
     return [_service(options, SPEECH_STT, "stt"), _service(options, SPEECH_TTS, "tts")]
@@ -51,7 +51,7 @@ def speech_instances(options: Options) -> list[dict[str, str]]:
 
 
 def ready_speech(options: Options, console: Console) -> None:
-    """Fetch what is missing. Raises the errors of `hearth.models.errors`."""
+    """Download missing models of speech. Raises the errors of `hearth.models.errors`."""
     if not options.speech:
         return
     catalogue, store = Catalogue.load(options.catalogue), ModelStore(options.state.models)
@@ -63,15 +63,15 @@ def ready_speech(options: Options, console: Console) -> None:
 
 
 def little_memory(options: Options) -> str | None:
-    """One line on a machine where speech is a burden; None elsewhere, and where it is left out."""
+    """Return a hint if speech needs much of this machine's memory; None if not, or without it."""
     memory = psutil.virtual_memory().total
     if not options.speech or memory >= ROOMY_BYTES:
         return None
     catalogue = Catalogue.load(options.catalogue)
     needed = sum(catalogue.speech_model(name).ram_bytes for name in options.speech_models.values())
     return (
-        f"This machine has {memory / 1e9:.1f} GB of memory and speech takes {needed / 1e9:.1f} GB"
-        f" of it: `{command_name()} up --no-speech{options.state_option}` leaves it out."
+        f"Speech uses {needed / 1e9:.1f} GB of this machine's {memory / 1e9:.1f} GB of memory."
+        f" Start without it: `{command_name()} up --no-speech{options.state_option}`."
     )
 
 
@@ -89,7 +89,7 @@ def _pull(model: SpeechModel, store: ModelStore, bar: Bar) -> None:
     try:
         pull_speech(model, store, bar)
     except FetchFailed as error:
-        hint = f"{error.hint} Without speech Hearth starts with `--no-speech`."
+        hint = f"{error.hint} To start without speech, use `--no-speech`."
         raise type(error)(error.fact, hint.strip()) from error
 
 

@@ -17,7 +17,7 @@ FALLBACK = "smollm2"
 """The model at the end of every expert's list: small enough to run on anything."""
 
 READABLE = 9_000_000_000
-"""More active parameters than this write slower on a processor than a person reads."""
+"""A model with more active parameters generates text on a CPU slower than a person reads."""
 
 Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]*$")]
@@ -26,13 +26,13 @@ Bytes = Annotated[int, Field(gt=0)]
 
 
 class Strict(BaseModel):
-    """A part of the catalogue; keys that it does not know are refused."""
+    """A part of the catalogue; unknown keys are an error."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Pinned(Protocol):
-    """A file that a store keeps: in the folder `name`, called `file`, with these bytes."""
+    """A file in a model store: `file` in the folder `name`, with the digest `sha256`."""
 
     @property
     def name(self) -> str: ...
@@ -62,7 +62,7 @@ class WheelSource(Wheel):
 
 
 class UrlSource(Strict):
-    """A file at an address: https, or plain http from this machine itself."""
+    """A file at a URL: https, or http on this machine."""
 
     kind: Literal["url"]
     url: str
@@ -71,7 +71,7 @@ class UrlSource(Strict):
     @classmethod
     def _is_safe(cls, url: str) -> str:
         if not safe_url(url):
-            raise ValueError("the address must begin with https://")
+            raise ValueError("the URL must begin with https://")
         return url
 
 
@@ -83,7 +83,7 @@ class FileSource(Strict):
 
 
 class Model(Strict):
-    """One model: the source of its file, its engine settings, its requirements."""
+    """One model: the source of its file, its engine settings and its requirements."""
 
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]*$")]
     about: str
@@ -101,12 +101,12 @@ class Model(Strict):
     origin: str
 
     def fits(self, ram_bytes: int) -> bool:
-        """Whether a machine with that much memory runs it and keeps a quarter for the rest."""
+        """Return whether it uses at most three quarters of the memory of a machine."""
         return self.ram_bytes <= ram_bytes * 3 // 4
 
 
 class SpeechFile(Strict):
-    """One file of a speech model: a member of the model's wheel, at an address, or a path here."""
+    """One file of a speech model: a member of the model's wheel, a URL, or a local path."""
 
     name: str
     file: FileName
@@ -119,7 +119,7 @@ class SpeechFile(Strict):
     @model_validator(mode="after")
     def _comes_from_one_place(self) -> Self:
         if [self.member, self.url, self.path].count(None) != 2:
-            raise ValueError("a file has one of `member`, `url` and `path`")
+            raise ValueError("a file needs exactly one of `member`, `url` and `path`")
         if self.url is not None:
             UrlSource(kind="url", url=self.url)
         return self
@@ -145,7 +145,7 @@ class SpeechModel(Strict):
 
     @property
     def size_bytes(self) -> int:
-        """Of all its files."""
+        """The size of all its files."""
         return sum(file.size_bytes for file in self.files)
 
     @model_validator(mode="after")
@@ -167,10 +167,11 @@ class SpeechModel(Strict):
 
 
 class Catalogue(Strict):
-    """Every model by its name, in the order of the file.
+    """All models by name, in the order of the file.
 
-    The file has the key `models`, a mapping from name to the fields of `Model`, and may have
-    `speech`, one from name to the fields of `SpeechModel`, whose `files` are a mapping again.
+    The file has the key `models`, a mapping from name to the fields of `Model`. It may have
+    `speech`, a mapping from name to the fields of `SpeechModel`, where `files` is also a mapping
+    from name to fields.
     """
 
     models: dict[str, Model]
@@ -195,28 +196,28 @@ class Catalogue(Strict):
             raise _first_problem(path, data, error) from error
 
     def __getitem__(self, name: str) -> Model:
-        """Return the model of that name; `UnknownModel` suggests a similar name."""
+        """Return a model by its name. Raises `UnknownModel`, which suggests a similar name."""
         try:
             return self.models[name]
         except KeyError:
             raise UnknownModel(name, known=[*self.models, *self.speech]) from None
 
     def speech_model(self, name: str) -> SpeechModel:
-        """Return the speech model of that name; `UnknownModel` suggests a similar name."""
+        """Return a speech model by its name. Raises `UnknownModel`, which suggests a name."""
         try:
             return self.speech[name]
         except KeyError:
             raise UnknownModel(name, known=list(self.speech)) from None
 
     def best_fit(self, ram_bytes: int) -> Model | None:
-        """The largest model that a machine with this much memory answers with at reading speed.
+        """Return the largest model that fits the memory and generates text at reading speed.
 
-        What counts for the speed is the parameters a token passes through, so a mixture of
-        experts may be large; a dense model of the same size is left out.
+        The speed depends on the active parameters, so a mixture of experts may be larger than a
+        dense model.
         """
-        able = [model for model in self.models.values() if model.fits(ram_bytes)]
-        quick = [m for m in able if count(m.active_parameters or m.parameters) <= READABLE]
-        return max(quick, key=lambda model: count(model.parameters), default=None)
+        fitting = [model for model in self.models.values() if model.fits(ram_bytes)]
+        fast = [m for m in fitting if count(m.active_parameters or m.parameters) <= READABLE]
+        return max(fast, key=lambda model: count(model.parameters), default=None)
 
 
 def _named(part: Any) -> Any:
@@ -229,7 +230,7 @@ def _named(part: Any) -> Any:
 
 
 def shipped_catalogue() -> Path:
-    """The copy packed into the wheel; in a source checkout, the file it is packed from."""
+    """Return the path of the copy in the wheel, or of the original in a source checkout."""
     packed = Path(__file__).with_name("models.yaml")
     if packed.exists():
         return packed
@@ -237,12 +238,12 @@ def shipped_catalogue() -> Path:
 
 
 def count(parameters: str) -> int:
-    """`"135M"` is 135,000,000 and `"30.5B"` is 30,500,000,000."""
+    """Convert a number such as `135M` or `30.5B` to 135,000,000 or 30,500,000,000."""
     return round(float(parameters[:-1]) * {"M": 1e6, "B": 1e9}[parameters[-1]])
 
 
 def safe_url(url: str) -> bool:
-    """Whether bytes from there cannot be read or changed on the way."""
+    """Return whether a transfer from this URL cannot be read or changed by others."""
     parts = urlsplit(url)
     if parts.scheme == "https":
         return bool(parts.hostname)
@@ -270,14 +271,14 @@ def _read_yaml(path: Path) -> CommentedMap:
 
 
 def _first_problem(path: Path, data: CommentedMap, error: ValidationError) -> CatalogueInvalid:
-    # A misspelt key is one extra key and one missing key; the extra one is at the mistake.
+    # A misspelt key causes two errors, an extra and a missing key; the extra one has its line.
     problem = min(error.errors(), key=lambda each: each["type"] != "extra_forbidden")
     where = [str(part) for part in problem["loc"]]
     return CatalogueInvalid(path, _line_of(data, where), f"{'.'.join(where)}: {problem['msg']}.")
 
 
 def _line_of(data: CommentedMap, where: Sequence[str]) -> int:
-    """The line of the deepest key on the way that the file has."""
+    """Return the line of the deepest key of the path that is in the file."""
     line = 1
     node: Any = data
     for key in where:

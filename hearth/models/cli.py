@@ -1,4 +1,4 @@
-"""`hearth models`: see, get, choose and remove models."""
+"""`hearth models`: list, download, choose, measure and remove models."""
 
 import json
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def commands(app: typer.Typer) -> None:
 
 def list_models(state_dir: StateOption = None, *, as_json: JsonOption = False) -> None:
     """List the models of the catalogue: installed, fits this machine, in use."""
-    with said_in_one_line():
+    with errors_reported():
         state = _state(state_dir)
         catalogue = _catalogue()
         rows = [row_of(model, state) for model in catalogue.models.values()]
@@ -61,26 +61,26 @@ def list_models(state_dir: StateOption = None, *, as_json: JsonOption = False) -
 
 def pull_model(name: Name, state_dir: StateOption = None) -> None:
     """Download and verify a model."""
-    with said_in_one_line():
+    with errors_reported():
         catalogue, store = _catalogue(), ModelStore(_state(state_dir).models)
-        wanted = catalogue.speech.get(name) or catalogue[name]
+        model = catalogue.speech.get(name) or catalogue[name]
         with Bar(name, Console(stderr=True)) as bar:
-            if isinstance(wanted, SpeechModel):
-                path = pull_speech(wanted, store, bar)
+            if isinstance(model, SpeechModel):
+                path = pull_speech(model, store, bar)
             else:
-                path = pull(wanted, store, bar)
-    typer.echo(f"{name} is here: {path}")
+                path = pull(model, store, bar)
+    typer.echo(f"{name} is installed: {path}")
 
 
 def use_model(name: Name, state_dir: StateOption = None) -> None:
     """Use this model: now if Hearth is running, otherwise from the next `hearth up` on."""
-    with said_in_one_line():
+    with errors_reported():
         state, catalogue = _state(state_dir), _catalogue()
         control = control_of(state)
         if control is not None:
             with_model(name, state, catalogue)
             send(control, Request(action="serve", name=name))
-            typer.echo(f"The expert serves {name} now.")
+            typer.echo(f"The expert now serves {name}.")
             return
         choice = choose(name, state, catalogue)
     rest = ", then ".join(choice.models[1:])
@@ -89,9 +89,9 @@ def use_model(name: Name, state_dir: StateOption = None) -> None:
 
 def remove_model(name: Name, state_dir: StateOption = None) -> None:
     """Delete a model that is not in use."""
-    with said_in_one_line():
+    with errors_reported():
         removed = remove(name, _state(state_dir), _catalogue())
-    typer.echo(f"{name} is removed." if removed else f"{name} was not here.")
+    typer.echo(f"{name} was removed." if removed else f"{name} was not installed.")
 
 
 def evaluate_model(
@@ -109,7 +109,7 @@ def evaluate_model(
 
     Hearth must be running. It takes five minutes at most. `hearth models list` shows the result.
     """
-    with said_in_one_line():
+    with errors_reported():
         evaluation, tasks = evaluate(_state(state_dir), name, seconds)
     if as_json:
         result = evaluation.model_dump(mode="json")
@@ -121,7 +121,7 @@ def evaluate_model(
 
 
 @contextmanager
-def said_in_one_line() -> Iterator[None]:
+def errors_reported() -> Iterator[None]:
     """Report errors that a user can correct in one line; exit code 1."""
     try:
         yield
@@ -143,28 +143,30 @@ def _state(given: Path | None) -> StateDir:
 
 def _speech_table(rows: list[dict[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False)
-    for title in ("Speech", "Language", "Engine", "Size", "Memory", "Here", "About"):
+    for title in ("Speech", "Language", "Engine", "Size", "Memory", "State", "About"):
         table.add_column(title, justify="right" if title in ("Size", "Memory") else "left")
     for row in rows:
         size, memory = f"{row['size_bytes'] / 1e6:.0f} MB", f"{row['ram_bytes'] / 1e9:.1f} GB"
-        here = "pulled" if row["installed"] else ""
-        table.add_row(row["name"], row["language"], row["engine"], size, memory, here, row["about"])
+        state = "pulled" if row["installed"] else ""
+        table.add_row(
+            row["name"], row["language"], row["engine"], size, memory, state, row["about"]
+        )
     return table
 
 
 def _table(rows: list[dict[str, Any]]) -> Table:
     table = Table(box=None, pad_edge=False)
-    for title in ("Model", "Size", "Memory", "Here", "About"):
+    for title in ("Model", "Size", "Memory", "State", "About"):
         table.add_column(title, justify="right" if title in ("Size", "Memory") else "left")
     for row in rows:
         memory, about = f"{row['ram_bytes'] / 1e9:.1f} GB", row["about"]
         if row["evaluation"]:
             about += f"\n{Evaluation.model_validate(row['evaluation']).summary()}"
-        table.add_row(row["name"], row["parameters"], memory, _where(row), about)
+        table.add_row(row["name"], row["parameters"], memory, _condition(row), about)
     return table
 
 
-def _where(row: dict[str, Any]) -> str:
+def _condition(row: dict[str, Any]) -> str:
     """Return the state of a model in a few words: in use, pulled, or whether it fits."""
     if row["in_use"]:
         return "in use" if row["installed"] else "in use, not pulled"

@@ -1,8 +1,8 @@
-"""Fetch a file over HTTP so that a broken connection, or a broken evening, loses nothing.
+"""Download a file over HTTP, and resume the download after an interruption.
 
-The bytes received so far are in `<file>.part`; `<file>.part.json` has the entity tag of the version
-that they belong to. The rest is requested with `Range` and `If-Range` (RFC 9110, sections 13.1.5
-and 14.2), so a file that changed at its source is downloaded again as a whole.
+`<file>.part` contains the bytes received so far, and `<file>.part.json` the entity tag of their
+version. The rest is requested with `Range` and `If-Range` (RFC 9110, sections 13.1.5 and 14.2), so
+a file that changed at its source is downloaded again from the start.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from hearth.models.errors import SourceGone, SourceUnreachable
 from hearth.models.progress import Progress
 
 WAITS = (1.0, 2.0, 4.0, 8.0, 16.0)
-"""Seconds before each new try that follows one without a single new byte."""
+"""Seconds before each retry that follows an attempt without any new byte."""
 
 TIMEOUT = httpx2.Timeout(30, connect=10)
 TRY_AGAIN = frozenset({408, 425, 429, 500, 502, 503, 504})
@@ -30,7 +30,7 @@ class Interrupted(Exception):
 
 
 class Partial(BaseModel):
-    """Which version of which file a `.part` file is the beginning of."""
+    """The URL and version to which the bytes of a `.part` file belong."""
 
     url: str
     etag: str
@@ -38,7 +38,7 @@ class Partial(BaseModel):
 
 @dataclass(frozen=True)
 class Download:
-    """One file on its way from its address to its `.part` file."""
+    """The download of one file to its `.part` file."""
 
     url: str
     part: Path
@@ -47,12 +47,12 @@ class Download:
 
     @classmethod
     def of(cls, file: Model | SpeechFile, url: str, folder: Path) -> Self:
-        """The download of a model's file into its folder in the store."""
+        """Return the download of a model's file to its folder in the store."""
         return cls(url, folder / f"{file.file}.part", file.size_bytes)
 
     @property
     def kept(self) -> int:
-        """How many bytes earlier tries have left that can be built on."""
+        """The number of bytes of earlier attempts that can be reused."""
         return self.part.stat().st_size if self._etag() and self.part.exists() else 0
 
     def run(self, progress: Progress, need_room: Callable[[int], None]) -> Path:
@@ -69,7 +69,7 @@ class Download:
                 try:
                     return self._transfer(http, progress, need_room)
                 except httpx2.TooManyRedirects as error:
-                    raise SourceGone(f"{self.url} leads in a circle.") from error
+                    raise SourceGone(f"{self.url} has a redirect loop.") from error
                 except (httpx2.TransportError, Interrupted) as error:
                     failures = 0 if self.kept > before else failures + 1
                     if failures > len(self.waits):
@@ -84,33 +84,36 @@ class Download:
         headers = {"Accept-Encoding": "identity"}
         if kept := self.kept:
             headers |= {"Range": f"bytes={kept}-", "If-Range": self._etag()}
-        with http.stream("GET", self.url, headers=headers) as answer:
-            if kept and answer.headers.get("content-range") == f"bytes */{kept}":
-                return self.part  # nothing is left to ask for: status 416
-            start = self._start(answer, kept)
-            length = answer.headers.get("content-length")
+        with http.stream("GET", self.url, headers=headers) as response:
+            if kept and response.headers.get("content-range") == f"bytes */{kept}":
+                return self.part  # status 416: the file is complete
+            start = self._start(response, kept)
+            length = response.headers.get("content-length")
             total = start + int(length) if length else None
             self._check_size(total)
             need_room((total or start) - start)
             progress.step("downloading")
-            self._write(answer, start, total, progress)
+            self._write(response, start, total, progress)
         return self.part
 
-    def _start(self, answer: httpx2.Response, kept: int) -> int:
-        """The offset at which the answer's bytes belong; refusals become errors."""
-        status = answer.status_code
-        if status == 206 and answer.headers.get("content-range", "").startswith(f"bytes {kept}-"):
+    def _start(self, response: httpx2.Response, kept: int) -> int:
+        """Return the offset of the response's bytes in the file.
+
+        Raises `Interrupted` if a retry may succeed, otherwise `SourceGone`.
+        """
+        status = response.status_code
+        if status == 206 and response.headers.get("content-range", "").startswith(f"bytes {kept}-"):
             return kept
         if status in TRY_AGAIN:
             raise Interrupted(f"HTTP {status}")
         if status in (206, 416):
-            self._forget()  # it is not the beginning of what the source has
+            self._forget()  # the bytes belong to another version of the file
             raise Interrupted(f"HTTP {status}")
         if status == 200:
             self._forget()
-            self._remember(answer.headers.get("etag", ""))
+            self._remember(response.headers.get("etag", ""))
             return 0
-        raise SourceGone(f"{self.url} answers with HTTP {status}.")
+        raise SourceGone(f"{self.url} responds with HTTP {status}.")
 
     def _check_size(self, total: int | None) -> None:
         if total is not None and self.size is not None and total != self.size:
@@ -118,17 +121,17 @@ class Download:
             raise SourceGone(f"{self.url} has {total} bytes; the catalogue expects {self.size}.")
 
     def _write(
-        self, answer: httpx2.Response, start: int, total: int | None, progress: Progress
+        self, response: httpx2.Response, start: int, total: int | None, progress: Progress
     ) -> None:
         done = start
         with self.part.open("ab") as file:
-            for block in answer.iter_raw():
+            for block in response.iter_raw():
                 file.write(block)
                 done += len(block)
                 progress.moved(done, total)
 
     def _etag(self) -> str:
-        """The strong entity tag that a resumption may name, or nothing."""
+        """Return the strong entity tag with which the download can resume, or an empty string."""
         try:
             partial = Partial.model_validate_json(self._notes.read_bytes())
         except (FileNotFoundError, ValidationError):
@@ -150,6 +153,6 @@ class Download:
 
 
 def _refuse_unsafe(request: httpx2.Request) -> None:
-    """Called for each hop: a redirect must not lead out of https."""
+    """Raise `SourceGone` for a redirect to a URL that is not https; called before each request."""
     if not safe_url(str(request.url)):
-        raise SourceGone(f"The source leads to {request.url}, which is not https.")
+        raise SourceGone(f"The source redirects to {request.url}, which is not https.")

@@ -7,18 +7,18 @@ from hearth.settings import Engine
 
 @dataclass(frozen=True)
 class EngineFacts:
-    """How one engine behaves; `tests/integration/expert` holds each of them against the engine."""
+    """The behaviour of one engine; `tests/integration/expert` compares it with the real engine."""
 
     stops_unary: bool
-    """Whether hanging up on an answer in one piece surely frees the engine.
+    """Whether a disconnect always stops a request without `stream`.
 
-    llama.cpp's server looks for a hang-up only after a second without news from any caller
-    (`server_response::recv_with_timeout`), so while others are answered it works to the end.
-    Hanging up on a stream frees every engine at its next token.
+    llama.cpp's server checks for disconnects only after a second without results for any client
+    (`server_response::recv_with_timeout`), so with other active requests it finishes the answer.
+    A disconnect from a stream stops every engine at its next token.
     """
 
     at_once: bool
-    """Whether it works on several requests at the same time; else they wait for each other."""
+    """Whether it processes several requests concurrently; otherwise they are queued."""
 
     shows_slots: bool
     """Whether `/slots` lists the active requests."""
@@ -33,7 +33,7 @@ class EngineFacts:
 LLAMA_CPP = EngineFacts(
     stops_unary=False, at_once=True, shows_slots=True, json_schema=True, stream_usage=True
 )
-"""The server of llama.cpp, whichever way it was built."""
+"""The server of llama.cpp, in any build."""
 
 ENGINES: dict[Engine, EngineFacts] = {
     "xllamacpp": LLAMA_CPP,
@@ -45,11 +45,10 @@ ENGINES: dict[Engine, EngineFacts] = {
 
 
 def stops_unary(engine: Engine) -> bool:
-    """Whether hanging up on an answer in one piece surely frees the engine."""
+    """Return whether a disconnect always stops a request without `stream`."""
     return ENGINES[engine].stops_unary
 
 
 def slots_of(engine: Engine, wanted: int) -> int:
-    """Return how many requests the engine processes concurrently if it is configured for
-    `wanted`."""
+    """Return how many of `wanted` requests the engine processes concurrently."""
     return wanted if ENGINES[engine].at_once else 1

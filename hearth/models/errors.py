@@ -1,21 +1,21 @@
 """Errors of the catalogue, and of downloading and verifying model files.
 
 ModelError
-├── CatalogueInvalid       models.yaml does not say what it must
-├── UnknownModel           no entry of that name
-├── ModelMissing           in the catalogue, not in the store
-├── ModelDamaged           the bytes are not the pinned ones
-├── ChoiceInvalid          expert.json does not say what it must
-├── EvaluationsInvalid     evaluations.json does not say what it must
-├── NoInstance             a model can be measured only while Hearth runs
-├── EvaluationFailed       its run did not end well
-├── ModelInUse             it is the one the instance runs
-├── DiskFull               no room for it
-├── StoreUnusable          its folder cannot be written
-└── FetchFailed            its source did not give it
-    ├── PullCancelled      a person ended it
-    ├── SourceUnreachable  nobody answers: no network, no proxy, no name
-    └── SourceGone         the source answers that it does not have it, or may not give it
+├── CatalogueInvalid       models.yaml is invalid
+├── UnknownModel           the catalogue has no model of that name
+├── ModelMissing           the model is not installed
+├── ModelDamaged           the sha256 of a file is wrong
+├── ChoiceInvalid          expert.json is invalid
+├── EvaluationsInvalid     evaluations.json is invalid
+├── NoInstance             Hearth is not running, which measuring a model needs
+├── EvaluationFailed       the run that measures a model failed
+├── ModelInUse             the expert uses the model
+├── DiskFull               the disk is full
+├── StoreUnusable          the folder of the models cannot be written
+└── FetchFailed            a download failed
+    ├── PullCancelled      a user cancelled it
+    ├── SourceUnreachable  the source cannot be reached: network, proxy or host name
+    └── SourceGone         the source refuses the file or does not have it
 """
 
 from difflib import get_close_matches
@@ -25,8 +25,8 @@ from pathlib import Path
 class ModelError(Exception):
     """Base of every error of this package.
 
-    `str(error)` is one line for people: the fact, then what to do, which is the first paragraph
-    of the class docstring unless the place that raises it knows better.
+    `str(error)` is one line for users: the fact, then the hint. Without `hint`, that is the first
+    paragraph of the class docstring.
     """
 
     def __init__(self, fact: str, hint: str | None = None) -> None:
@@ -79,14 +79,14 @@ class EvaluationsInvalid(ModelError):
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        super().__init__(f"{file} does not hold evaluations of models.")
+        super().__init__(f"{file} does not contain valid evaluations of models.")
 
 
 class NoInstance(ModelError):
     """Start it with `hearth up`."""
 
     def __init__(self) -> None:
-        super().__init__("Hearth does not run here.")
+        super().__init__("Hearth is not running.")
 
 
 class EvaluationFailed(ModelError):
@@ -98,7 +98,7 @@ class ModelInUse(ModelError):
 
     def __init__(self, name: str, models: list[str]) -> None:
         self.name, self.models = name, models
-        super().__init__(f"{name} is in use: the expert tries {', then '.join(models)}.")
+        super().__init__(f"{name} is in use: the expert uses {', or else '.join(models)}.")
 
 
 class ChoiceInvalid(ModelError):
@@ -106,7 +106,7 @@ class ChoiceInvalid(ModelError):
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        super().__init__(f"{file} is not a list of models.")
+        super().__init__(f"{file} is not a valid list of models.")
 
 
 class DiskFull(ModelError):
@@ -129,11 +129,11 @@ class StoreUnusable(ModelError):
 
 
 class FetchFailed(ModelError):
-    """Pull again; what was already transferred is kept where the source allows it."""
+    """Pull again; the download resumes if the source allows it."""
 
 
 class PullCancelled(FetchFailed):
-    """Pull again; what was already transferred is kept where the source allows it."""
+    """Pull again; the download resumes if the source allows it."""
 
     def __init__(self, name: str) -> None:
         self.name = name

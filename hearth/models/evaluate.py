@@ -1,4 +1,4 @@
-"""Let the running instance measure what a model can do."""
+"""Measure the abilities of a model with the running instance."""
 
 import time
 from typing import Any, Final
@@ -18,10 +18,20 @@ EVERY_SECONDS: Final = 0.5
 def evaluate(
     state: StateDir, model: str, seconds: float
 ) -> tuple[Evaluation, list[dict[str, Any]]]:
-    """Start the workflow `evaluate-model` and wait for its end.
+    """Run the workflow `evaluate-model` and wait for its end.
 
-    Returns the measurements, which the instance stores, and each task with the reason why it was
-    not done. Raises `NoInstance` and `EvaluationFailed`.
+    Args:
+        state: The state directory of the running instance.
+        model: A model or an expert.
+        seconds: Time for all tasks.
+
+    Returns:
+        The measurements, which the instance also stores, and a row for each task; that of a failed
+        task has the reason.
+
+    Raises:
+        NoInstance: Hearth is not running.
+        EvaluationFailed: The run failed, or the instance does not answer.
     """
     instance = read_instance(state)
     if instance is None:
@@ -32,10 +42,10 @@ def evaluate(
         with httpx2.Client(
             base_url=instance.web, headers=headers, timeout=ASK_SECONDS, trust_env=False
         ) as http:
-            answer = http.post("/api/runs", json=body | {"interactive": False})
-            if answer.is_error:
-                raise EvaluationFailed(_message(answer))
-            view = _ended(http, answer.json()["run"])
+            response = http.post("/api/runs", json=body | {"interactive": False})
+            if response.is_error:
+                raise EvaluationFailed(_message(response))
+            view = _wait_for_end(http, response.json()["run"])
     except httpx2.HTTPError as error:
         raise EvaluationFailed(f"The instance does not answer: {error}.") from error
     if view["status"] != "done":
@@ -47,20 +57,20 @@ def evaluate(
     return Evaluation.model_validate(outputs["evaluation"]), outputs["tasks"]
 
 
-def _ended(http: httpx2.Client, run: str) -> dict[str, Any]:
-    """Wait for the end of a run, which the workflow bounds."""
+def _wait_for_end(http: httpx2.Client, run: str) -> dict[str, Any]:
+    """Wait for the end of a run, which has a time limit, and return it."""
     while True:
-        answer = http.get(f"/api/runs/{run}")
-        answer.raise_for_status()
-        view: dict[str, Any] = answer.json()
+        response = http.get(f"/api/runs/{run}")
+        response.raise_for_status()
+        view: dict[str, Any] = response.json()
         if view["status"] in ("done", "failed", "cancelled"):
             return view
         time.sleep(EVERY_SECONDS)
 
 
-def _message(answer: httpx2.Response) -> str:
-    """The message of an error answer."""
+def _message(response: httpx2.Response) -> str:
+    """Return the message of an error response."""
     try:
-        return str(answer.json()["error"]["message"])
+        return str(response.json()["error"]["message"])
     except (ValueError, KeyError, TypeError):
-        return f"The instance answers with the status {answer.status_code}."
+        return f"The instance responds with HTTP {response.status_code}."

@@ -12,14 +12,14 @@ from hearth.models.errors import EvaluationsInvalid
 from hearth.service.state import StateDir
 
 Skill = Literal["tools", "json", "blocks", "function", "english", "german"]
-"""Call a tool, fill in JSON, change code by SEARCH/REPLACE blocks or as a whole function, answer in
-English and in German.
+"""The abilities that are measured: call a tool, produce JSON for a schema, change code by
+SEARCH/REPLACE blocks or as a whole function, answer in English and in German.
 """
 SKILLS: Final[tuple[Skill, ...]] = get_args(Skill)
 
 
 class Score(BaseModel):
-    """Tasks of one skill: how many were tried, and how many were done."""
+    """The numbers of attempted and completed tasks of one skill."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -35,9 +35,9 @@ class Evaluation(BaseModel):
     model: str
     at: datetime
     seconds: float
-    """How long the evaluation took."""
+    """Duration of the evaluation."""
     tokens_per_second: float | None
-    """Speed of writing, without the time to read the prompt; None if it was not measured."""
+    """Speed of generation, without the time for the prompt; None if it was not measured."""
     scores: dict[Skill, Score]
 
     def summary(self) -> str:
@@ -51,7 +51,7 @@ _FILE: Final = TypeAdapter(dict[str, Evaluation])
 
 
 def evaluations_file(state: StateDir) -> Path:
-    """The file of all evaluations; absent as long as there are none."""
+    """Return the path of the file of all evaluations, which may not exist."""
     return state.root / "evaluations.json"
 
 

@@ -12,8 +12,8 @@ from hearth.service.state import StateDir
 
 
 def row_of(model: Model, state: StateDir) -> dict[str, Any]:
-    """The facts of one model, its last `evaluation`, and whether its file is `installed`, `fits`
-    this machine and is `in_use`.
+    """Return the row of a model: its catalogue entry, its last `evaluation`, and whether it is
+    `installed`, `fits` this machine and is `in_use`.
     """
     facts = model.model_dump(mode="json", exclude={"source", "sha256", "chat_template"})
     evaluation = evaluations(state).get(model.name)
@@ -27,7 +27,7 @@ def row_of(model: Model, state: StateDir) -> dict[str, Any]:
 
 
 def speech_row_of(model: SpeechModel, state: StateDir) -> dict[str, Any]:
-    """The facts of one speech model, and whether its files are `installed`."""
+    """Return the row of a speech model: its catalogue entry, and whether it is `installed`."""
     facts = model.model_dump(mode="json", exclude={"source", "files"})
     store = ModelStore(state.models)
     installed = all(store.installed(file) for file in model.files)

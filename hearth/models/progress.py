@@ -17,10 +17,10 @@ class Progress(Protocol):
         """Report the start of a part: `downloading`, `checking`, `waiting for another pull`."""
 
     def moved(self, done: int, total: int | None) -> None:
-        """Bytes of this step that are done, out of how many where that is known."""
+        """Report the bytes of this step that are done, and the total if it is known."""
 
     def pause(self, seconds: float) -> None:
-        """Wait before the next try."""
+        """Wait before the next attempt."""
 
 
 class Silent:
@@ -38,7 +38,7 @@ class Silent:
 
 
 class Bar:
-    """A progress bar on a terminal; elsewhere its last state. A context manager."""
+    """A progress bar; without a terminal, only its last state is printed. A context manager."""
 
     def __init__(self, name: str, console: Console) -> None:
         self.name = name

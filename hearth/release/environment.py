@@ -1,12 +1,12 @@
-"""Archives of our code and its dependencies, which a machine unpacks into an environment.
+"""Build the archives of Hearth's code and its dependencies that machines unpack.
 
-The dependencies are grouped in sets, each with a separate lock file: a machine gets the sets that
-its services need. A set is fetched, checked by the sha256 of each wheel and installed on the
-controller, once per lock, architecture and Python; our own code is one small archive per version.
-All of them hold the same bytes wherever the same Python makes them: their paths begin at the
-environment's root, `lib/python3.11` and `bin`. Bytecode is in them where the controller has the
-machines' Python, since the smallest machine takes longest to compile it; what lacks it is compiled
-where it is unpacked.
+The dependencies are grouped in sets, each with a separate lock file; a machine gets the sets that
+its services need. The controller downloads a set, checks the sha256 of each wheel and installs it
+once for each lock file, architecture and Python. Hearth's own code is one small archive for each
+version. Builds with the same Python are identical byte for byte. Paths in an archive are relative
+to the environment's root (`lib/python3.11` and `bin`). Archives contain bytecode if the controller
+has the Python version of the machines, because slow machines take long to compile it; otherwise
+each machine compiles it after unpacking.
 """
 
 import fcntl
@@ -33,24 +33,26 @@ PACKAGES: Final = (
 )  # fmt: skip
 CATALOGUE: Final = "group_vars/all/models.yaml"
 LOCKS: Final = {name: f"requirements/{name}.lock" for name in ("host", "speech", "agent")}
-"""Set -> what is in it. `host`: the `hearth` command and what Nomad may start on every machine.
-`speech`: ears and voices. `agent`: the agent with the voice of its page. Each is complete."""
+"""Set -> its lock file. `host`: the `hearth` command and the services that Nomad may start on any
+machine. `speech`: the speech service. `agent`: the agent with its voice worker. A set contains all
+dependencies of its services."""
 GLIBC: Final = range(36, 16, -1)
-"""Minor versions of the C library whose wheels Debian 12 (2.36) runs: PEP 600."""
+"""Minor versions of glibc 2 whose wheels run on Debian 12, which has 2.36 (PEP 600)."""
 KEPT: Final = 2
+"""Number of archives of each kind to keep: the current and the previous one, as on machines."""
 BUILD: Final = "import sys; from hatchling.build import build_wheel; build_wheel(sys.argv[1])"
 COMMAND: Final = """#!/bin/sh
 exec "${0%/*}/python" -P -c 'import sys, hearth.cli; sys.argv[0] = "hearth"; hearth.cli.main()' "$@"
 """
-"""`bin/hearth`, which works in an environment at any path."""
+"""Content of `bin/hearth`, which works in an environment at any path."""
 MADE: Final = 315532800
-"""Time of every file in an archive, in seconds: the beginning of 1980, as in wheels."""
+"""Modification time of every file in an archive, in seconds: the start of 1980, as in wheels."""
 FORM: Final = b"2"
-"""Which way of making archives of packages this is: of one lock, two ways make two archives."""
+"""Version of the format of package archives; a change makes all of them be built again."""
 
 
 def stamp(root: Path) -> str:
-    """The version with a digest of all that goes into it, such as `0.1.0-3f2a9c0b1d2e`."""
+    """Return the version with a digest of all files of a release, such as `0.1.0-3f2a9c0b1d2e`."""
     digest = hashlib.sha256()
     for file in sorted(_sources(root)):
         digest.update(str(file.relative_to(root)).encode() + b"\0")
@@ -61,20 +63,30 @@ def stamp(root: Path) -> str:
 def build(
     root: Path, folder: Path, *, arch: str, python: str, sets: Sequence[str] = tuple(LOCKS)
 ) -> list[Path]:
-    """Return the archives for machines of that architecture and Python (`3.11`), ours last.
+    """Build the archives for one kind of machine, or reuse those that exist.
 
-    Archives that exist in `folder` are reused. Raises `CommandFailed` if a wheel is not available.
+    Args:
+        root: The checkout.
+        folder: Folder of the archives.
+        arch: Architecture of the machines, `x86_64` or `aarch64`.
+        python: Their Python version, such as `3.11`.
+        sets: The sets of packages, keys of `LOCKS`.
+
+    Returns:
+        The paths of the archives of packages in the order of `sets`, then that of Hearth's code.
+
+    Raises:
+        CommandFailed: A package is not available for these machines.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        theirs = [_packages(root, folder, name, arch=arch, python=python) for name in sets]
-        return [*theirs, _ours(root, folder, python=python)]
+        packages = [_build_packages(root, folder, name, arch=arch, python=python) for name in sets]
+        return [*packages, _build_code(root, folder, python=python)]
 
 
-def _packages(root: Path, folder: Path, name: str, *, arch: str, python: str) -> Path:
-    """Build or reuse the archive of third-party packages, so our code can change without a
-    network."""
+def _build_packages(root: Path, folder: Path, name: str, *, arch: str, python: str) -> Path:
+    """Build the archive of a set, which a change of Hearth's code does not affect."""
     lock = root / LOCKS[name]
     digest = hashlib.sha256(FORM + lock.read_bytes()).hexdigest()[:12]
     archive = folder / f"packages-{name}-{digest}-{arch}-py{python}.tar.gz"
@@ -82,15 +94,15 @@ def _packages(root: Path, folder: Path, name: str, *, arch: str, python: str) ->
         with _drafted(archive) as (tree, draft):
             target = tree / _libraries(python)
             _run(_install(lock, target, arch=arch, python=python), root)
-            # Commands of others, whose first lines name the controller's Python.
+            # Commands of packages start with the path of the controller's Python.
             shutil.rmtree(target / "bin", ignore_errors=True)
             _compile(tree, python)
             _pack(tree, draft)
-        _sweep(folder.glob(f"packages-{name}-*-{arch}-py{python}.tar.gz"))
+        _remove_old(folder.glob(f"packages-{name}-*-{arch}-py{python}.tar.gz"))
     return archive
 
 
-def _ours(root: Path, folder: Path, *, python: str) -> Path:
+def _build_code(root: Path, folder: Path, *, python: str) -> Path:
     archive = folder / f"hearth-{stamp(root)}-py{python}.tar.gz"
     if not archive.exists():
         with _drafted(archive) as (tree, draft):
@@ -101,13 +113,13 @@ def _ours(root: Path, folder: Path, *, python: str) -> Path:
                 wheel.extractall(tree / _libraries(python))
             _compile(tree, python)
             _pack(tree, draft)
-        _sweep(folder.glob(f"hearth-*-py{python}.tar.gz"))
+        _remove_old(folder.glob(f"hearth-*-py{python}.tar.gz"))
     return archive
 
 
 @contextmanager
 def _drafted(archive: Path) -> Iterator[tuple[Path, Path]]:
-    """A tree to fill and a file to pack it into, which becomes the archive in the end."""
+    """Yield an empty folder and the path of a draft, which is renamed to the archive at the end."""
     with tempfile.TemporaryDirectory(prefix="draft-", dir=archive.parent) as folder:
         tree, draft = Path(folder, "tree"), Path(folder, "archive")
         tree.mkdir()
@@ -121,23 +133,24 @@ def _compile(tree: Path, python: str) -> None:
         return
     for path in tree.rglob("*.py"):
         os.utime(path, (MADE, MADE))
-    # The order of a constant set's members follows the seed.
+    # Without a fixed seed, bytecode has the members of constant sets in random order.
     compiler = ["env", "PYTHONHASHSEED=0", sys.executable, "-m", "compileall", "-q", "-j0"]
     _run([*compiler, "-s", str(tree), str(tree)], tree)
 
 
 def _pack(tree: Path, archive: Path) -> None:
-    """Compressed the fast way: what is saved on a slow line must not be lost on the controller."""
+    """Write an archive, with fast compression because the controller would be the bottleneck."""
     with (
         archive.open("wb") as raw,
         gzip.GzipFile("", "wb", compresslevel=1, fileobj=raw, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w") as tar,
     ):
         for path in sorted(tree.rglob("*")):
-            tar.add(path, path.relative_to(tree), recursive=False, filter=_the_same_everywhere)
+            tar.add(path, path.relative_to(tree), recursive=False, filter=_normalised)
 
 
-def _the_same_everywhere(member: tarfile.TarInfo) -> tarfile.TarInfo:
+def _normalised(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Replace the owner, time and mode, which differ between controllers."""
     member.uid = member.gid = 0
     member.uname = member.gname = "root"
     member.mtime = MADE
@@ -145,10 +158,10 @@ def _the_same_everywhere(member: tarfile.TarInfo) -> tarfile.TarInfo:
     return member
 
 
-def _sweep(made: Iterable[Path]) -> None:
-    """Remove old archives: as on the machines, one version is kept besides the current one."""
-    for older in sorted(made, key=lambda path: path.stat().st_mtime)[:-KEPT]:
-        older.unlink()
+def _remove_old(archives: Iterable[Path]) -> None:
+    """Remove all but the newest archives."""
+    for archive in sorted(archives, key=lambda path: path.stat().st_mtime)[:-KEPT]:
+        archive.unlink()
 
 
 def _sources(root: Path) -> Iterator[Path]:

@@ -1,9 +1,9 @@
 """Errors of building a release.
 
 ReleaseError
-├── CommandFailed     a program that was needed ended with an error
+├── CommandFailed     a command of the build failed
 ├── ArtifactUnknown   artifacts.yaml has no entry of that name
-└── ChecksumMissing   the vendor's list names no archive for an architecture
+└── ChecksumMissing   the vendor's list has no checksum for an archive
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ class ReleaseError(Exception):
 
 
 class CommandFailed(ReleaseError):
-    """Read its output, correct the cause and run this again; wheels need a package index once."""
+    """Correct the cause that its output names; the first build needs a package index."""
 
     def __init__(self, command: Sequence[str], output: str) -> None:
         self.command, self.output = list(command), output
@@ -23,18 +23,18 @@ class CommandFailed(ReleaseError):
 
 
 class ArtifactUnknown(ReleaseError):
-    """Name an entry of group_vars/all/artifacts.yaml, or add one there first."""
+    """Choose an entry of group_vars/all/artifacts.yaml, or add one first."""
 
     def __init__(self, name: str, *, known: Sequence[str]) -> None:
         self.name, self.known = name, list(known)
         near = get_close_matches(name, known, n=1)
-        question = f" Did you mean {near[0]!r}?" if near else f" Known: {', '.join(known)}."
-        super().__init__(f"artifacts.yaml has no entry {name!r}.{question}")
+        hint = f"Did you mean {near[0]!r}?" if near else f"Its entries are {', '.join(known)}."
+        super().__init__(f"artifacts.yaml has no entry {name!r}. {hint}")
 
 
 class ChecksumMissing(ReleaseError):
-    """The vendor published no such version for it: choose another version."""
+    """Choose a version that the vendor has published for every architecture."""
 
     def __init__(self, file: str, source: str) -> None:
         self.file, self.source = file, source
-        super().__init__(f"{source} names no {file}.")
+        super().__init__(f"{source} has no checksum of {file}. Choose another version.")

@@ -1,4 +1,4 @@
-"""The pinned archives of others: `group_vars/all/artifacts.yaml`, and its updater."""
+"""Update the versions and checksums of third-party programs in `group_vars/all/artifacts.yaml`."""
 
 import re
 from collections.abc import Callable
@@ -16,20 +16,33 @@ SHA256: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def fetch(url: str) -> str:
-    """The text at an address; raises `ReleaseError` with the reason."""
+    """Return the text at a URL; raises `ReleaseError` if it cannot be downloaded."""
     try:
-        answer = httpx2.get(url, follow_redirects=True, timeout=30)
-        answer.raise_for_status()
+        response = httpx2.get(url, follow_redirects=True, timeout=30)
+        response.raise_for_status()
     except httpx2.HTTPError as error:
-        raise ReleaseError(f"{url} cannot be read: {error}") from error
-    return answer.text
+        raise ReleaseError(f"{url} cannot be downloaded: {error}") from error
+    return response.text
 
 
 def pin(file: Path, name: str, version: str, *, get: Fetch = fetch) -> dict[str, str]:
-    """Write the entry `name` for `version`, with the checksums that its vendor publishes.
+    """Change the version of an entry of artifacts.yaml.
 
-    Addresses are those of the entry with the one version number replaced by the other. Returns
-    architecture -> sha256; nothing is written unless each architecture has one.
+    URLs get the new version number in place of the old one. The file is written only if there is a
+    checksum for every architecture.
+
+    Args:
+        file: Path of artifacts.yaml.
+        name: Name of the entry, such as `nomad`.
+        version: The new version.
+        get: Function that downloads a text.
+
+    Returns:
+        Architecture -> sha256 of its archive.
+
+    Raises:
+        ArtifactUnknown: There is no such entry.
+        ChecksumMissing: The vendor's list has no checksum for an archive.
     """
     yaml = YAML()
     yaml.width = 200
@@ -39,28 +52,28 @@ def pin(file: Path, name: str, version: str, *, get: Fetch = fetch) -> dict[str,
     if name not in entries:
         raise ArtifactUnknown(name, known=list(entries))
     entry = entries[name]
-    moved = _Move(str(entry["version"]), version)
-    source = moved(entry["checksums"])
+    updated = _Replacement(str(entry["version"]), version)
+    source = updated(entry["checksums"])
     published = checksums(get(source))
     digests: dict[str, str] = {}
     for arch, archive in entry["archives"].items():
-        archive["url"] = moved(archive["url"])
+        archive["url"] = updated(archive["url"])
         if "member" in archive:
-            archive["member"] = moved(archive["member"])
-        wanted = Path(urlsplit(archive["url"]).path).name
-        if wanted not in published:
-            raise ChecksumMissing(wanted, source)
-        archive["sha256"] = digests[arch] = published[wanted]
+            archive["member"] = updated(archive["member"])
+        file_name = Path(urlsplit(archive["url"]).path).name
+        if file_name not in published:
+            raise ChecksumMissing(file_name, source)
+        archive["sha256"] = digests[arch] = published[file_name]
     entry["version"], entry["checksums"] = version, source
     if "member" in entry:
-        entry["member"] = moved(entry["member"])
+        entry["member"] = updated(entry["member"])
     with file.open("w", encoding="utf-8") as stream:
         yaml.dump(document, stream)
     return digests
 
 
-class _Move:
-    """Replaces one version number by another in addresses."""
+class _Replacement:
+    """Replace one version number by another in a text."""
 
     def __init__(self, old: str, new: str) -> None:
         self.old, self.new = old, new
@@ -70,7 +83,7 @@ class _Move:
 
 
 def checksums(text: str) -> dict[str, str]:
-    """File name -> sha256 of a list as `sha256sum` writes it."""
+    """Parse a list in the format of `sha256sum`; return file name -> sha256."""
     rows = (line.split() for line in text.splitlines())
     return {
         row[1].lstrip("*"): row[0] for row in rows if len(row) == 2 and SHA256.fullmatch(row[0])

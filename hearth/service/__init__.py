@@ -1,4 +1,4 @@
-"""Being one of our services: names and ports, settings, logs, health, metrics, a graceful stop."""
+"""Common parts of all services: names, ports, settings, logs, health, metrics, graceful stop."""
 
 import sys
 from functools import partial
@@ -6,8 +6,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
-# structlog loads these where they are, for what no service uses: errors in colours, and contexts of
-# green threads. 5 MB in each.
+# structlog imports these if they are installed, for features that no service uses: coloured errors
+# and contexts of green threads. They take 5 MB in each service.
 _UNUSED = [name for name in ("rich", "greenlet") if name not in sys.modules]
 sys.modules.update(dict.fromkeys(_UNUSED))  # type: ignore[arg-type]
 import_module("structlog")
@@ -16,8 +16,8 @@ for _name in _UNUSED:
 
 
 class _Commands(ModuleType):
-    """A replacement of uvicorn's command line, which no service uses and which costs 1.7 MB in
-    each, with click and the reloader. `uvicorn.run` is loaded when it is used."""
+    """A replacement of uvicorn's command line with click and the reloader, which no service uses
+    and which take 1.7 MB in each. `uvicorn.run` is loaded when it is used."""
 
     def __getattr__(self, name: str) -> Any:
         if name == "Server":

@@ -18,7 +18,7 @@ LONGEST_LINE: Final = 4096
 
 
 class Request(BaseModel):
-    """`restart` the service `name`, or `serve` the model `name`."""
+    """A request: `restart` the service `name`, or `serve` the model `name`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -27,7 +27,7 @@ class Request(BaseModel):
 
 
 class Reply(BaseModel):
-    """`error` is one sentence; null when the request was carried out."""
+    """A reply. `error` is one sentence, or None if the request was carried out."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -35,11 +35,11 @@ class Reply(BaseModel):
 
 
 class ControlFailed(Exception):
-    """`str(error)` is one sentence: why the request was not carried out."""
+    """The request was not carried out; `str(error)` states why in one sentence."""
 
 
 def control_of(state: StateDir) -> Path | None:
-    """The socket of the `hearth up` that runs on a state directory; None where none does."""
+    """Return the socket of the instance on a state directory; None if none is running."""
     instance = read_instance(state)
     return instance.control if instance is not None else None
 

@@ -1,4 +1,4 @@
-"""Health: a service is *live* when it answers, and *ready* when it lists no reason why not."""
+"""Health of a service: it is *live* if it answers, and *ready* if no part reports a reason."""
 
 from datetime import UTC, datetime
 
@@ -29,14 +29,14 @@ class Health:
         return not self._reasons
 
     def not_ready(self, part: str, reason: str) -> None:
-        """State why `part` keeps the service from working."""
+        """Record why `part` prevents the service from working."""
         was_ready = self.ready
         self._reasons[part] = reason
         if was_ready:
             self._since = datetime.now(UTC)
 
     def ready_again(self, part: str) -> None:
-        """Take the reason of `part` back; unknown parts are fine."""
+        """Remove the reason of `part`, if there is one."""
         was_ready = self.ready
         self._reasons.pop(part, None)
         if self.ready and not was_ready:

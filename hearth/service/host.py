@@ -1,9 +1,8 @@
 """Measure this machine: processor, memory, disk, temperature, power and graphics cards.
 
-A value that cannot be measured is None. The kernel's files are described in its
-Documentation/ABI: `powercap`
-(RAPL) for the energy of the processor, `power_supply` for a battery, `drm` and `hwmon` for cards of
-AMD. Cards of NVIDIA are measured by `nvidia-smi`.
+A value that cannot be measured is None. The kernel's files are described in its Documentation/ABI:
+`powercap` (RAPL) for the energy of the processor, `power_supply` for a battery, `drm` and `hwmon`
+for AMD cards. NVIDIA cards are measured by `nvidia-smi`.
 """
 
 import csv
@@ -30,7 +29,7 @@ NVIDIA: Final = (
 )
 
 PROCESSOR_SENSORS: Final = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "acpitz")
-"""Names of sensors at the processor, the best first."""
+"""Names of temperature sensors of processors, the most exact first."""
 
 
 class Card(BaseModel):
@@ -45,7 +44,7 @@ class Card(BaseModel):
 
 
 class HostStats(BaseModel):
-    """One machine at the time `at`. Memory and disk are in bytes."""
+    """The measurements of a machine at the time `at`. Memory and disk are in bytes."""
 
     at: datetime
     cpu_percent: float | None = None
@@ -62,9 +61,9 @@ class HostStats(BaseModel):
 
 
 class HostMeter:
-    """Measures this machine, with the file system of `folder`. Safe to call from several threads.
+    """Measures this machine and the file system of `folder`. Safe to call from several threads.
 
-    Load and energy are those since the call before.
+    Load and power are means since the previous measurement.
     """
 
     def __init__(
@@ -135,21 +134,21 @@ class HostMeter:
 
 
 def processor_celsius() -> float | None:
-    """The temperature of the processor, of its hottest sensor."""
+    """Return the temperature of the processor's hottest sensor, or None."""
     if not hasattr(psutil, "sensors_temperatures"):
         return None
-    found = psutil.sensors_temperatures()
-    sensors = next((found[name] for name in PROCESSOR_SENSORS if found.get(name)), None)
+    by_name = psutil.sensors_temperatures()
+    sensors = next((by_name[name] for name in PROCESSOR_SENSORS if by_name.get(name)), None)
     return max(sensor.current for sensor in sensors) if sensors else None
 
 
 def energy_counters(system: Path) -> dict[Path, int]:
-    """The microjoules that each processor package has taken; empty where they cannot be read."""
-    found = {}
+    """Return the energy counter of each processor package in microjoules, if readable."""
+    counters = {}
     for zone in sorted((system / "class/powercap").glob("intel-rapl:?/energy_uj")):
         if (microjoules := _number(zone)) is not None:
-            found[zone] = microjoules
-    return found
+            counters[zone] = microjoules
+    return counters
 
 
 def battery_watts(system: Path) -> float | None:
@@ -162,7 +161,7 @@ def battery_watts(system: Path) -> float | None:
 
 
 def nvidia_cards(command: Sequence[str] = NVIDIA) -> list[Card]:
-    """Return NVIDIA's cards; none without their driver. A driver that fails is logged."""
+    """Return the NVIDIA cards; none without their driver. Failures of the driver are logged."""
     try:
         ended = subprocess.run(command, capture_output=True, text=True, check=True, timeout=5)
     except FileNotFoundError:
@@ -187,7 +186,7 @@ def _nvidia_card(row: Sequence[str]) -> Card:
 
 
 def amd_cards(system: Path) -> Iterator[Card]:
-    """AMD's cards, as the kernel's amdgpu driver describes them."""
+    """Yield the AMD cards, with the values of the kernel's amdgpu driver."""
     for device in sorted((system / "class/drm").glob("card?/device")):
         total = _number(device / "mem_info_vram_total")
         if total is None:
@@ -215,14 +214,14 @@ def _number(path: Path) -> int | None:
 
 
 def _text(path: Path) -> str:
-    """The content of a file of the kernel; empty where it is not there or may not be read."""
+    """Return the content of a file, or an empty string if it cannot be read."""
     with suppress(OSError):
         return path.read_text(encoding="utf-8").strip()
     return ""
 
 
 def _float(text: str) -> float | None:
-    """A number of `nvidia-smi`, which writes `[N/A]` for what a card does not measure."""
+    """Parse a number of `nvidia-smi`, which prints `[N/A]` for missing values."""
     try:
         return float(text)
     except ValueError:

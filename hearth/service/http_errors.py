@@ -1,7 +1,7 @@
-"""The HTTP contract of all services: how a request is refused, and what is checked the same way.
+"""Error responses and checks of requests, the same in all services.
 
 A service registers `add_error_handlers`, wraps its application in a `BodyLimit` and compares keys
-with `BearerKeys`. Whatever it refuses is a `Refused`, so equal mistakes have equal answers.
+with `BearerKeys`. Each error response is a `Refused`, so the same mistake has the same response.
 """
 
 import hashlib
@@ -82,7 +82,7 @@ Refusal = Callable[[], Refused]
 
 
 def wrong_key(hint: str) -> Refused:
-    """Return the 401 of a missing or wrong key; `hint` names the place of the right one.
+    """Return the 401 of a missing or wrong key; `hint` states where the user finds the right one.
 
     The first words are OpenAI's: LiteLLM uses them to distinguish a wrong key from a wrong request.
     """
@@ -105,8 +105,8 @@ def too_large(limit: int, setting: str, *, headers: Mapping[str, str] | None = N
 def wrong_content_type(content_type: str, wanted: str) -> Refused:
     """Return the 415 of a body that was sent with another content type than `wanted`."""
     kind = content_type.partition(";")[0].strip().lower()
-    came = f"It was sent as {kind[:80]}." if kind else "It was sent without this header."
-    message = f"Send the body with the header Content-Type: {wanted}. {came}"
+    actual = f"It was sent as {kind[:80]}." if kind else "It was sent without this header."
+    message = f"Send the body with the header Content-Type: {wanted}. {actual}"
     return Refused(415, CODES[415], message)
 
 
@@ -135,7 +135,7 @@ class BearerKeys:
         self._digests = [hashlib.sha256(key.encode()).digest() for key in keys]
 
     def opens(self, key: bytes) -> bool:
-        """Return whether `key` is one of them; the time taken does not depend on which."""
+        """Return whether `key` is valid, in a time that does not depend on the key."""
         digest = hashlib.sha256(key).digest()
         same = [hmac.compare_digest(digest, own) for own in self._digests]
         return any(same)
@@ -190,9 +190,10 @@ def add_error_handlers(
     *,
     unknown_path_hint: str = "",
 ) -> None:
-    """Make every error of `app` a `Refused`, the framework's own included.
+    """Make every error of `app` a `Refused`, including those of the framework.
 
-    `translations` has those of the service; `unknown_path_hint` is added to the message of a 404.
+    `translations` converts the service's exceptions; `unknown_path_hint` is added to the message of
+    a 404.
     """
 
     def of_framework(request: Request, error: HTTPException) -> Refused:
@@ -221,7 +222,7 @@ def _handler_of_request(translate: Callable[[Request, Any], Refused]) -> Handler
 
 
 def _of_framework(request: Request, error: HTTPException, unknown_path_hint: str) -> Refused:
-    """Translate Starlette's own: an unknown path, a wrong method, a body that cannot be read."""
+    """Translate an error of Starlette: an unknown path, a wrong method, an unreadable body."""
     status, detail = error.status_code, f"{error.detail.rstrip('.')}."
     if status == 400:
         form = request.headers.get("content-type", "").lower().startswith(FORMS)
@@ -233,18 +234,18 @@ def _of_framework(request: Request, error: HTTPException, unknown_path_hint: str
 
 
 def _of_service(request: Request, error: Exception) -> Refused:
-    """Translate an unexpected error: the log has the reason, the answer does not."""
+    """Translate an unexpected error; only the log states the reason."""
     log.error("request_broke", method=request.method, path=request.url.path, error=repr(error))
     return internal_error()
 
 
 def internal_error() -> Refused:
-    """Return the 500 of a fault of the service itself."""
+    """Return the 500 of a bug in the service."""
     return Refused(500, CODES[500], "The service failed. Its log has the reason.")
 
 
 def _of_field(request: Request, error: RequestValidationError) -> Refused:
-    """Translate the first field that does not fit."""
+    """Translate the error of the first invalid field."""
     problem: Mapping[str, Any] = error.errors()[0]
     content_type = request.headers.get("content-type", "")
     if problem["type"] == "json_invalid":
@@ -263,7 +264,7 @@ def _of_field(request: Request, error: RequestValidationError) -> Refused:
 def _words(problem: Mapping[str, Any]) -> str:
     """Describe a validation error without Python's terms."""
     words = str(problem["msg"]).removeprefix("Value error, ")
-    return "it has to be a file, sent with its name" if "UploadFile" in words else words
+    return "send it as a file with a file name" if "UploadFile" in words else words
 
 
 def _field_code(problem: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""Logs: one event with its keys per line, on standard error, never a secret or a prompt."""
+"""Structured logs: one event with its keys per line, on standard error, without secrets."""
 
 import asyncio
 import logging
@@ -23,8 +23,10 @@ log = structlog.get_logger()
 
 
 def configure_logs(service: str, *, level: str = "info") -> None:
-    """Send structlog, the standard library's loggers, warnings and what ends a thread or the
-    process unforeseen to standard error, all in one format: a traceback is a key of its event.
+    """Log everything to standard error in one format.
+
+    That includes structlog, the standard library's loggers, warnings and unhandled exceptions. A
+    traceback is a key of its event.
     """
     number = logging.getLevelNamesMapping()[level.upper()]
 
@@ -64,12 +66,13 @@ def configure_logs(service: str, *, level: str = "info") -> None:
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
         cache_logger_on_first_use=False,
     )
-    _tell_what_ends()
+    _log_unhandled()
 
 
 async def lasting(work: Callable[[], Awaitable[None]], *, pause: float = 10.0) -> None:
-    """Run a task for as long as the service, until cancelled. An unexpected error is logged, and
-    the task starts again after `pause` seconds.
+    """Run a background task until cancelled.
+
+    If it fails, the error is logged and the task is started again after `pause` seconds.
     """
     while True:
         try:
@@ -82,7 +85,7 @@ async def lasting(work: Callable[[], Awaitable[None]], *, pause: float = 10.0) -
 def hide_secrets(
     logger: Any, method: str, event: MutableMapping[str, Any]
 ) -> MutableMapping[str, Any]:
-    """Replace the value of every log key whose name speaks of a secret."""
+    """Replace the value of every log key whose name contains one of `SECRET_WORDS`."""
     for name in event:
         if name not in COUNTS and any(word in name.lower() for word in SECRET_WORDS):
             event[name] = "***"
@@ -90,11 +93,11 @@ def hide_secrets(
 
 
 def on_one_line(logger: Any, method: str, line: Any) -> str:
-    """Show what would end the line."""
+    """Escape characters that would end the line or control the terminal."""
     return str(line).translate(_BREAKS)
 
 
-def _tell_what_ends() -> None:
+def _log_unhandled() -> None:
     """Log unhandled exceptions, unless the command line or pytest has installed its own hook."""
     if sys.excepthook is sys.__excepthook__:
         sys.excepthook = _process_ended

@@ -1,4 +1,4 @@
-"""Prometheus metrics: one registry per service, bounded labels, the text format."""
+"""The Prometheus registry of a service and its text format."""
 
 from prometheus_client import (
     CollectorRegistry,
@@ -12,7 +12,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def new_registry() -> CollectorRegistry:
-    """A registry with the figures of this process: memory, CPU seconds, open files, GC."""
+    """Return a registry with the metrics of this process: memory, CPU, open files, GC."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)

@@ -34,7 +34,7 @@ PORT_OFFSETS: Final = {
 """Service name -> its port, counted from the port base of its instance."""
 
 CLUSTER_PORTS: Final = {PROMETHEUS: 9090, NODE_EXPORTER: 9100, GRAFANA: 3000}
-"""Service name -> its port, of what runs in a cluster only."""
+"""Service name -> its port, for services that run only in a cluster."""
 
 
 RESTORED: Final = ".restored"
@@ -43,10 +43,10 @@ entries from it, because only the service may change the file."""
 
 
 def expert_service(expert: str) -> str:
-    """The service name of one expert: `llama-expert-smollm2`."""
+    """Return the service name of an expert, such as `llama-expert-smollm2`."""
     return f"{LLAMA_EXPERT}-{expert}"
 
 
 def port_of(service: str, port_base: int = DEFAULT_PORT_BASE) -> int:
-    """The TCP port of a service in the instance that starts at `port_base`."""
+    """Return the TCP port of a service of the instance with this port base."""
     return port_base + PORT_OFFSETS[service]

@@ -17,18 +17,18 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
-from hearth.service.door import Certificate, Door
 from hearth.service.health import Health
+from hearth.service.http_protocol import TimeoutHttpProtocol
 from hearth.service.metrics import CONTENT_TYPE, render
-from hearth.service.wire import BoundedHttp
+from hearth.service.tls_listener import Certificate, TlsListener
 
 log = structlog.get_logger()
 
 
 def service_routes(health: Health, registry: CollectorRegistry) -> list[Route]:
-    """`GET /health`, `/health/live` and `/metrics`, which every service has and which need no key.
+    """Return the routes `GET /health`, `/health/live` and `/metrics`, which need no key.
 
-    `/health` is 200 when the service can do its work, `/health/live` whenever it answers at all.
+    `/health` responds with 200 if the service is ready, `/health/live` always.
     """
 
     async def show_health(request: Request) -> Response:
@@ -49,8 +49,8 @@ def service_routes(health: Health, registry: CollectorRegistry) -> list[Route]:
 
 
 class GracefulServer(uvicorn.Server):
-    """Drains before it ends: after SIGTERM or SIGINT the service first reports that it is
-    stopping."""
+    """A server that drains before it stops: after SIGTERM or SIGINT its health is not ready, and
+    active requests are finished."""
 
     def __init__(
         self,
@@ -64,8 +64,8 @@ class GracefulServer(uvicorn.Server):
         super().__init__(config)
         self.health, self.on_stop, self.certificate = health, on_stop, certificate
         self._more = more
-        """Bound sockets on which plain HTTP is spoken, with or without a certificate."""
-        self._door: Door | None = None
+        """Bound sockets for plain HTTP, with or without a certificate."""
+        self._tls: TlsListener | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         assert sockets is not None
@@ -75,7 +75,7 @@ class GracefulServer(uvicorn.Server):
             await super().startup([])
             [listening] = sockets
             listening.listen(self.config.backlog)
-            self._door = Door(listening, self._protocol, self.config.ssl, self.certificate)
+            self._tls = TlsListener(listening, self._protocol, self.config.ssl, self.certificate)
         if not self.should_exit:
             await self._listen_to_more()
         self._log_started_message(sockets)
@@ -88,17 +88,17 @@ class GracefulServer(uvicorn.Server):
             log.info("listens_with_plain_http", host=host, port=port)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        if self._door is not None:
-            self._door.close()
+        if self._tls is not None:
+            self._tls.close()
         await super().shutdown(sockets)
 
     def _protocol(self) -> asyncio.Protocol:
         """Return the HTTP protocol of one connection, as uvicorn itself creates it."""
-        made = self.config.http_protocol_class(  # type: ignore[call-arg]
+        protocol = self.config.http_protocol_class(  # type: ignore[call-arg]
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )
-        assert isinstance(made, asyncio.Protocol)
-        return made
+        assert isinstance(protocol, asyncio.Protocol)
+        return protocol
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.health.draining()
@@ -119,19 +119,28 @@ def serve(
     http: type[asyncio.Protocol] | None = None,
     more: Sequence[tuple[str, int]] = (),
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then finish what is under way within `drain_seconds`.
+    """Serve an application until SIGTERM or SIGINT.
 
-    With a `certificate`, TLS is spoken. `on_stop` is called at the signal, so that endless answers
-    (event streams) can end themselves. `http` speaks HTTP on each connection in the place of
-    `BoundedHttp`; then nothing is made of `X-Forwarded-For` either, and WebSockets are not spoken.
-    `more` are further addresses, on which plain HTTP is spoken.
-    Raises `SystemExit` with another code than 0 when the address cannot be bound.
+    Args:
+        app: The ASGI application.
+        host: Address to listen on.
+        port: TCP port to listen on.
+        health: Becomes not ready at the signal.
+        drain_seconds: Time limit for active requests after the signal.
+        on_stop: Called at the signal, for example to end event streams.
+        certificate: With it, the service uses TLS.
+        http: HTTP protocol that replaces `TimeoutHttpProtocol`; without WebSockets and without
+            `X-Forwarded-For`.
+        more: Further addresses (host, port) for plain HTTP.
+
+    Raises:
+        SystemExit: An address cannot be bound; the code is not 0.
     """
     config = uvicorn.Config(
         app,
         host=host,
         port=port,
-        http=http or BoundedHttp,
+        http=http or TimeoutHttpProtocol,
         ws="auto" if http is None else "none",
         proxy_headers=http is None,
         log_config=None,
@@ -162,8 +171,7 @@ def serve(
 def begin_anew() -> NoReturn:
     """Execute this process again, with the same command, environment and process id.
 
-    The supervisor therefore counts no end: Nomad delays a task that has ended for the fourth time
-    within five minutes.
+    The supervisor does not see a restart: Nomad delays a task that ends four times in five minutes.
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)  # An ignored signal stays ignored in the new program.

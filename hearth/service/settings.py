@@ -1,4 +1,4 @@
-"""Settings that refuse names they do not know."""
+"""Settings of services from environment variables; unknown names are errors."""
 
 import os
 import ssl
@@ -10,7 +10,7 @@ from typing import Self
 from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings
 
-from hearth.service.door import Certificate
+from hearth.service.tls_listener import Certificate
 
 
 class SettingsError(Exception):
@@ -42,7 +42,7 @@ class StrictSettings(BaseSettings):
 
 
 class TlsSettings(StrictSettings):
-    """Base of the settings of a service that people reach: with a certificate it speaks HTTPS."""
+    """Base of the settings of a service for users, which uses HTTPS if it has a certificate."""
 
     tls_cert_file: Path | None = Field(
         None, description="Certificate (PEM, with its chain); with it the service uses HTTPS."
@@ -58,7 +58,7 @@ class TlsSettings(StrictSettings):
     def certificate(self) -> Certificate | None:
         """The certificate that the service presents; None if it speaks plain HTTP.
 
-        Raises `SettingsError` when one file is named without the other, or they cannot be used.
+        Raises `SettingsError` if one of the two files is not set, or they cannot be used.
         """
         chain, key = self.tls_cert_file, self.tls_key_file
         prefix = self.model_config["env_prefix"]
@@ -66,11 +66,15 @@ class TlsSettings(StrictSettings):
             return None
         if chain is None or key is None:
             missing = "TLS_CERT_FILE" if chain is None else "TLS_KEY_FILE"
-            raise SettingsError(f"{prefix}{missing} is not set, though its other half is.")
+            raise SettingsError(
+                f"{prefix}{missing} is not set: TLS needs a certificate and its private key."
+            )
         try:
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(chain, key)
         except OSError as error:
-            raise SettingsError(f"The certificate {chain} with {key}: {error}.") from error
+            raise SettingsError(
+                f"The certificate {chain} cannot be used with the key {key}: {error}."
+            ) from error
         return Certificate(chain, key)
 
 
@@ -84,12 +88,12 @@ def trusting(ca_file: Path | None) -> ssl.SSLContext:
     try:
         return ssl.create_default_context(cafile=str(ca_file))
     except OSError as error:
-        raise SettingsError(f"The CA {ca_file}: {error}.") from error
+        raise SettingsError(f"The CA {ca_file} cannot be used: {error}.") from error
 
 
 @cache
 def _trusting_the_system() -> ssl.SSLContext:
-    """Cached, because reading about 150 certificates takes 20 ms."""
+    """Return the context for the CAs of the system, cached because loading them takes 20 ms."""
     return ssl.create_default_context()
 
 
@@ -114,7 +118,7 @@ def read_key(path: Path) -> str:
     except OSError as error:
         raise SettingsError(f"The key file {path} cannot be read: {error.strerror}.") from error
     except UnicodeDecodeError as error:
-        raise SettingsError(f"The key file {path} holds no text.") from error
+        raise SettingsError(f"The key file {path} is not a text file.") from error
     if not key:
         raise SettingsError(f"The key file {path} is empty.")
     return key

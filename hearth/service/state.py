@@ -1,4 +1,4 @@
-"""Where one instance keeps what must survive: its state directory, and what runs on it now."""
+"""The state directory of an instance, and the record of the instance that is running on it."""
 
 import fcntl
 import os
@@ -15,28 +15,28 @@ INSTANCE_VERSION = 1
 
 @dataclass(frozen=True)
 class StateDir:
-    """The layout of a state directory. Nothing is created by naming it."""
+    """The paths in a state directory, which need not exist."""
 
     root: Path
 
     @property
     def version_file(self) -> Path:
-        """Holds `STATE_VERSION` as a decimal number."""
+        """The file with `STATE_VERSION` as a decimal number."""
         return self.root / "version"
 
     @property
     def key_file(self) -> Path:
-        """The key that people and programs use; mode 0600."""
+        """The key for users and their programs; mode 0600."""
         return self.root / "key"
 
     @property
     def service_key_file(self) -> Path:
-        """The key that our services use among themselves; mode 0600."""
+        """The key that services use for each other; mode 0600."""
         return self.root / "service_key"
 
     @property
     def key_store(self) -> Path:
-        """The SQLite file of the keys that people made, and of what each has used."""
+        """The SQLite file of the issued keys and their usage."""
         return self.root / "keys.db"
 
     @property
@@ -51,7 +51,7 @@ class StateDir:
 
     @property
     def models(self) -> Path:
-        """Model files, a folder a model."""
+        """Model files, one folder for each model."""
         return self.root / "models"
 
     @property
@@ -131,7 +131,7 @@ def read_instance(state: StateDir) -> Instance | None:
 
 
 def process_runs(pid: int) -> bool:
-    """Whether a process has this id now; one that has ended and waits for its parent has not."""
+    """Return whether a process with this id is running; a zombie is not."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

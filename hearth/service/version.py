@@ -6,5 +6,5 @@ from importlib.metadata import version
 
 @cache
 def hearth_version() -> str:
-    """Such as `0.1.0`."""
+    """Return the version, such as `0.1.0`."""
     return version("hearth")

@@ -16,7 +16,7 @@ from starlette.types import Scope
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-from hearth.service.wire import NO_HTTP, BoundedHttp
+from hearth.service.http_protocol import NO_HTTP, TimeoutHttpProtocol
 from moe_gateway.asked import HOT
 from moe_gateway.errors import Headers
 from moe_gateway.upstream.deadlines import Deadlines
@@ -216,7 +216,7 @@ def line_of(scope: Scope) -> Line | None:
     return found
 
 
-class CorkedProtocol(BoundedHttp):
+class CorkedProtocol(TimeoutHttpProtocol):
     """HTTP on one connection."""
 
     _cork: Cork
@@ -305,7 +305,7 @@ class CorkedProtocol(BoundedHttp):
         else:
             self._idle.within(self, self.timeout_keep_alive)
 
-    def _said_of_refused(self) -> Headers:
+    def _error_headers(self) -> Headers:
         told = b"refused: %s" % NO_HTTP.encode()
         known = [(b"x-request-id", request_id({}))]
         return [*known, (b"x-hearth-expert", b"none"), (b"x-hearth-route", told)]

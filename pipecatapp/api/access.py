@@ -116,4 +116,4 @@ def own_page_only(request: Request, access: Annotated[Access, Depends(access_of)
 
 
 def unknown_key() -> Refused:
-    return wrong_key("`hearth status` says which file holds this instance's key.")
+    return wrong_key("`hearth status` shows the file with this instance's key.")

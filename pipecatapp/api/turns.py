@@ -48,7 +48,7 @@ class NewTurn(BaseModel):
     @model_validator(mode="after")
     def _says_something(self) -> Self:
         if not (self.text or self.attachments or self.instead_of):
-            raise ValueError("give a text, an attachment, or the turn to answer once more")
+            raise ValueError("send a text, an attachment, or the turn to answer again")
         sizes = [len(one.text or one.image or "") for one in self.attachments or ()]
         if sum(sizes) > LARGEST:
             raise ValueError(f"the attachments have more than {LARGEST} characters together")

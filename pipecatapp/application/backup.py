@@ -279,7 +279,7 @@ def _check(folder: Path, manifest: Manifest) -> None:
         raise ArchiveDamaged("It does not hold the files that its manifest names.")
     for name, digest in manifest.files.items():
         if _digest(folder / name) != digest:
-            raise ArchiveDamaged(f"{name} in it is not what was put in.")
+            raise ArchiveDamaged(f"{name} in it is damaged: its checksum is wrong.")
     if (manifest.state or 0) > STATE_VERSION or (manifest.ledger or 0) > len(MIGRATIONS):
         raise ArchiveTooNew(f"It was written by Hearth {manifest.hearth}, which is newer.")
     for database in folder.glob("*.db"):

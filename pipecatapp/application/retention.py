@@ -257,7 +257,7 @@ def _row(number: int, line: str) -> tuple[str, dict[str, Any]]:
 
 def _check(reader: Reader, number: int, row: Mapping[str, Any]) -> None:
     if reader.rows("SELECT 1 FROM run WHERE id = ?", (str(row.get("id")),)):
-        raise NotImported(f"line {number}: the run {row.get('id')} is here already")
+        raise NotImported(f"line {number}: the run {row.get('id')} exists already")
     if row.get("ended") is None:
         raise NotImported(f"line {number}: the run {row.get('id')} has not ended")
 

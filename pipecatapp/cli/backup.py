@@ -44,7 +44,7 @@ def back_up(
         else:
             _download(live, file)
     size = file.stat().st_size / 1e3
-    typer.echo(f"Written: {file} ({size:,.0f} kB). Keep it safe: it holds all that was said.")
+    typer.echo(f"The backup is in {file} ({size:,.0f} kB). Keep it safe: it has all conversations.")
 
 
 def restore(
@@ -61,7 +61,7 @@ def restore(
             raise CommandFailed(f"There is no file {file}.")
         live = _live(state_dir, inventory)
         created = _restore_here(_state(state_dir), file) if live is None else _upload(live, file)
-    typer.echo(f"Restored, as it was at {created}.")
+    typer.echo(f"Restored the state of {created}.")
 
 
 def _live(state_dir: Path | None, inventory: Path | None) -> Cluster | None:

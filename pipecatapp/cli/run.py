@@ -35,7 +35,7 @@ def run_workflow(
             "--input",
             "-i",
             metavar="NAME=VALUE",
-            help="An input. Repeatable. @FILE as VALUE reads a file. Repeatable.",
+            help="An input. @FILE as VALUE reads a file. Repeatable.",
         ),
     ] = [],  # noqa: B006
     conversation: Annotated[

@@ -141,16 +141,14 @@ def note_run(
 def todo_run(
     run: RunArgument,
     strike: Annotated[
-        str | None, typer.Option(metavar="ITEM", help="Leave out an item that has not begun.")
+        str | None, typer.Option(metavar="ITEM", help="Remove an item that has not started.")
     ] = None,
-    add: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Add an item behind the others.")
-    ] = None,
+    add: Annotated[str | None, typer.Option(metavar="TEXT", help="Add an item at the end.")] = None,
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Show the to-do list of a run that plans, or strike or add an item while it runs."""
+    """Show the to-do list of a run, or remove or add an item while it runs."""
     if strike is not None and add is not None:
         raise typer.BadParameter("Use either --strike or --add.")
     change = {name: value for name, value in (("strike", strike), ("add", add)) if value}

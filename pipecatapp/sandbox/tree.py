@@ -61,7 +61,7 @@ def walk(folder: Path, *, depth: int, skip: Container[str] = ()) -> Iterator[Ent
 
 def _walk(folder: int, prefix: str, depth: int, skip: Container[str]) -> Iterator[Entry]:
     if depth < 0:
-        raise TooLarge(f"folders lie too deep inside each other, at {prefix[:80]!r}")
+        raise TooLarge(f"folders are nested too deeply at {prefix[:80]!r}")
     for name in sorted(os.listdir(folder)):
         if name.casefold() in skip:
             continue

@@ -121,7 +121,7 @@ class ModelFacts:
 
     def fitting(self, model: str, needs: ModelNeeds) -> tuple[list[str], str]:
         """The ids to ask for a model, in their order; none, and why, when it does not fit."""
-        return ([], "nothing is known of it") if str(needs) else ([model], "")
+        return ([], "its properties are unknown") if str(needs) else ([model], "")
 
     def cost(self, model: str) -> float:
         """Return the cost of a token of the model relative to the tokens of other models."""

@@ -75,13 +75,13 @@ def _can(ears: Ears, settings: Settings, *, language: str | None, times: Sequenc
         models = list(Catalogue.load(settings.catalogue).speech.values())
         raise Refused(
             400, "unsupported_language",
-            f"{ears.engine.name} hears {ears.engine.language!r} only."
+            f"{ears.engine.name} supports only {ears.engine.language!r}."
             f" {remedy(language, 'stt', models)}", param="language",
         )  # fmt: skip
     if "word" in times:
         raise Refused(
             400, "unsupported_granularity",
-            f"{ears.engine.name} does not tell the times of words, only of segments.", param=TIMES,
+            f"{ears.engine.name} returns the times of segments only, not of words.", param=TIMES,
         )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ START_SECONDS: Final = 120.0
 """A cold disk and a busy machine; usually it is two seconds."""
 
 ANSWER_SECONDS: Final = 300.0
-"""Longest silence of a process that works: ten minutes of audio on a slow machine."""
+"""Seconds without output after which a process counts as hung: ten minutes of audio need less."""
 
 LEAST_TURNS: Final = 5
 """A process that is too large from its beginning is not replaced more often than this."""

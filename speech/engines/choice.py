@@ -54,9 +54,9 @@ def speaking(settings: Settings, metrics: SpeechMetrics) -> Speaking:
 
 
 def chosen(settings: Settings) -> SpeechModel:
-    """The catalogue's entry.
+    """Return the catalogue's entry of the model in the settings.
 
-    Raises `UnknownModel`, and `SettingsError` for one of another duty or without the language.
+    Raises `UnknownModel`, and `SettingsError` if it is for another duty or another language.
     """
     catalogue = Catalogue.load(settings.catalogue)
     model = catalogue.speech_model(settings.model)
@@ -64,11 +64,13 @@ def chosen(settings: Settings) -> SpeechModel:
         raise SettingsError(f"SPEECH_MODEL: {model.name} is for {model.duty}, not {settings.duty}.")
     if settings.language is not None and not knows(model.language, settings.language):
         what = remedy(settings.language, settings.duty, list(catalogue.speech.values()))
-        raise SettingsError(f"SPEECH_LANGUAGE: {model.name} knows {model.language!r} only. {what}")
+        raise SettingsError(
+            f"SPEECH_LANGUAGE: {model.name} supports only {model.language!r}. {what}"
+        )
     return model
 
 
 def ready(model: SpeechModel, settings: Settings) -> list[Path]:
-    """Its files, checked."""
+    """Return the verified files of a model."""
     store = ModelStore(settings.model_dir)
     return [store.ready(file) for file in model.files]

@@ -5,11 +5,11 @@ from tests.dashboards.panels import RATE, Board, lines, quantiles
 AGENT = Board(
     "hearth-agent",
     "Hearth: agent and workflows",
-    "Runs, steps, tool calls and how long they take.",
+    "Runs, steps and tool calls, and their duration.",
     [
         lines(
             "Runs",
-            "Runs that ended, per second, by workflow and how they ended.",
+            "Completed runs per second, by workflow and status.",
             (
                 f"sum by (workflow, status) (rate(pipecatapp_runs_total{RATE}))",
                 "{{workflow}} {{status}}",
@@ -17,66 +17,66 @@ AGENT = Board(
         ),
         lines(
             "Running now",
-            "Runs under way.",
+            "Active runs.",
             ("sum(pipecatapp_runs_running)", "runs"),
         ),
         lines(
             "Listeners",
-            "Browsers and programs that follow a run as it goes on.",
+            "Browsers and programs that receive the events of a run.",
             ("sum(pipecatapp_event_listeners)", "listeners"),
         ),
         lines(
-            "Time of a run",
-            "From its start to its end.",
+            "Duration of a run",
+            "From the start of a run to its end.",
             *quantiles("pipecatapp_run_seconds", "workflow"),
             unit="s",
         ),
         lines(
             "Steps",
-            "Steps that ended, per second, by what they used.",
+            "Completed steps per second, by tool.",
             (
                 f"sum by (tool, status) (rate(pipecatapp_node_seconds_count{RATE}))",
                 "{{tool}} {{status}}",
             ),
         ),
         lines(
-            "Time of a step",
-            "How long steps take, by what they use.",
+            "Duration of a step",
+            "Duration of steps, by tool.",
             *quantiles("pipecatapp_node_seconds", "tool"),
             unit="s",
         ),
         lines(
             "Tool calls",
-            "Calls of tools per second, by how they ended.",
+            "Tool calls per second, by status.",
             (
                 f"sum by (tool, status) (rate(pipecatapp_tool_calls_total{RATE}))",
                 "{{tool}} {{status}}",
             ),
         ),
         lines(
-            "Talking",
-            "Conversations by voice now.",
+            "Voice conversations",
+            "Active voice conversations.",
             ("sum(voice_sessions_running)", "conversations"),
         ),
         lines(
             "Time to the first sound",
-            "What people wait for after they have spoken.",
+            "Stages of the wait after the end of speech.",
             *quantiles("voice_stage_seconds", "stage"),
             unit="s",
         ),
         lines(
-            "Troubles of voice",
-            "Troubles in turns by voice per second, by part.",
+            "Voice errors",
+            "Errors in spoken turns per second, by part.",
             (f"sum by (part) (rate(voice_errors_total{RATE}))", "{{part}}"),
         ),
         lines(
             "Tokens",
-            "Tokens of models that runs have read and written, per second.",
+            "Prompt and completion tokens of runs per second.",
             (f"sum by (kind) (rate(pipecatapp_tokens_total{RATE}))", "{{kind}}"),
         ),
         lines(
             "Memory",
-            "What the agent and the gateway hold in memory.",
+            "Memory of the agent and the gateway.",
             (
                 'sum by (job) (process_resident_memory_bytes{job=~"pipecatapp|moe-gateway"})',
                 "{{job}}",

@@ -5,26 +5,26 @@ from tests.dashboards.panels import RATE, Board, lines, number, rows
 CLUSTER = Board(
     "hearth-cluster",
     "Hearth: cluster",
-    "What answers, what is wrong, and where things run.",
+    "Health of the services, alerts, and placement of jobs and models.",
     [
         lines(
-            "Answering",
-            "How many instances of each service answer Prometheus.",
+            "Responding instances",
+            "Number of instances of each service that respond to Prometheus.",
             ("sum by (job) (up == 1)", "{{job}}"),
         ),
         rows(
             "Alerts",
-            "What is wrong now; pending alerts become firing ones when they last.",
+            "Current alerts; a pending alert fires if its cause persists.",
             "sum by (alertname, alertstate, severity, job, node) (ALERTS)",
         ),
         rows(
             "Models",
-            "Which model runs on which server of the gateway.",
+            "The model on each server of the gateway.",
             "sum by (expert, model, server) (moe_gateway_instance_serves)",
         ),
         number(
             "Machines",
-            "Machines and instances of services that Consul knows.",
+            "Machines and instances of services in Consul.",
             ("max(consul_consul_state_nodes)", "machines"),
             ("max(consul_consul_state_service_instances)", "instances"),
         ),
@@ -48,14 +48,14 @@ CLUSTER = Board(
             ("sum by (node) (nomad_client_allocations_pending)", "{{node}} pending"),
         ),
         lines(
-            "Memory promised",
-            "Memory of each machine that Nomad has given to jobs.",
+            "Reserved memory",
+            "Memory of each machine that jobs have reserved.",
             ("sum by (node) (nomad_client_allocated_memory) * 1e6", "{{node}}"),
             unit="decbytes",
         ),
         lines(
-            "Questions to Consul",
-            "Questions that the agents ask the servers, per second.",
+            "Requests to Consul",
+            "Requests of the agents to the servers per second.",
             (f"sum by (node) (rate(consul_client_rpc{RATE}))", "{{node}}"),
             unit="reqps",
         ),

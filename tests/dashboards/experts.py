@@ -5,11 +5,11 @@ from tests.dashboards.panels import RATE, Board, lines, quantiles, rows
 EXPERTS = Board(
     "hearth-experts",
     "Hearth: experts and gateway",
-    "Requests, tokens, waiting times, and which model runs.",
+    "Requests, tokens, waiting times and served models.",
     [
         lines(
             "Requests",
-            "Requests answered per second; gone: the caller hung up.",
+            "Answered requests per second; gone: the client disconnected.",
             (
                 f"sum by (model, status) (rate(moe_gateway_requests_total{RATE}))",
                 "{{model}} {{status}}",
@@ -18,8 +18,8 @@ EXPERTS = Board(
         ),
         lines(
             "Time to the first token",
-            "From the request to the first byte of its answer. Of an answer that is not streamed,"
-            " that is the whole of it.",
+            "From the request to the first byte of its answer. If the answer is not streamed, this"
+            " is the time to the complete answer.",
             *quantiles("moe_gateway_first_byte_seconds", "model"),
             unit="s",
         ),
@@ -31,38 +31,38 @@ EXPERTS = Board(
         ),
         lines(
             "Tokens",
-            "Tokens read (prompt) and written (completion) per second.",
+            "Prompt and completion tokens per second.",
             (
                 f"sum by (model, kind) (rate(moe_gateway_tokens_total{RATE}))",
                 "{{model}} {{kind}}",
             ),
         ),
         lines(
-            "Under way",
-            "Requests that the gateway waits for, by server.",
+            "Active requests",
+            "Active requests of the gateway, by server.",
             ("sum by (server) (moe_gateway_in_flight)", "{{server}}"),
         ),
         lines(
             "Queue",
-            "Requests that wait at the gateway for a slot of an expert, and those that each expert"
-            " works on.",
+            "Requests that wait at the gateway for a slot of an expert, and requests that each"
+            " expert processes.",
             ("sum by (model) (moe_gateway_waiting)", "{{model}} waiting"),
             ("sum by (expert) (llamacpp:requests_processing)", "{{expert}} working"),
         ),
         lines(
             "Time in the queue",
-            "How long those waited that had to.",
+            "Waiting time of the requests that were queued.",
             *quantiles("moe_gateway_queue_seconds", "model"),
             unit="s",
         ),
         lines(
             "Failovers",
-            "Requests that went on to another server, by the one that failed.",
+            "Requests that were retried on another server, by the failed server.",
             (f"sum by (server) (increase(moe_gateway_failovers_total{RATE}))", "{{server}}"),
         ),
         lines(
-            "Experts' own pace",
-            "Tokens per second, as each expert counts them.",
+            "Speed of the experts",
+            "Tokens per second, as each expert reports them.",
             (f"sum by (expert) (rate(llamacpp:prompt_tokens_total{RATE}))", "{{expert}} read"),
             (
                 f"sum by (expert) (rate(llamacpp:tokens_predicted_total{RATE}))",
@@ -71,20 +71,20 @@ EXPERTS = Board(
         ),
         lines(
             "Healthy servers",
-            "1: the server answers the gateway's health checks. Left alone: it failed again and"
-            " again, and rests for some seconds.",
+            "1: the server passes the gateway's health checks. Circuit open: after repeated"
+            " failures it gets no requests for some seconds.",
             ("min by (server) (moe_gateway_instance_up)", "{{server}}"),
-            ("max by (server) (moe_gateway_circuit_open)", "{{server}} left alone"),
+            ("max by (server) (moe_gateway_circuit_open)", "{{server}} circuit open"),
         ),
         lines(
-            "Place of the running model",
-            "Place in the list of its expert: 0 is the wanted model, higher ones are fallbacks,"
-            " -1: none runs.",
+            "Rank of the running model",
+            "Position in the list of its expert: 0 is the preferred model, higher numbers are"
+            " fallbacks, -1: none runs.",
             ("max by (expert) (llama_expert_model_rank)", "{{expert}}"),
         ),
         rows(
             "Models",
-            "Which model really runs on which server.",
+            "The model on each server.",
             "sum by (expert, model, server) (moe_gateway_instance_serves)",
         ),
     ],

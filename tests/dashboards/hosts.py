@@ -12,7 +12,7 @@ HOSTS = Board(
     [
         lines(
             "Processor",
-            "How much of all cores is busy.",
+            "Share of all cores that is in use.",
             (f'1 - avg by (node) (rate(node_cpu_seconds_total{{mode="idle"}}{RATE}))', "{{node}}"),
             unit="percentunit",
         ),
@@ -23,7 +23,7 @@ HOSTS = Board(
         ),
         lines(
             "Memory in use",
-            "Memory that programs cannot have any more.",
+            "Share of the memory that is not available to programs.",
             (
                 "1 - max by (node) (node_memory_MemAvailable_bytes)"
                 " / max by (node) (node_memory_MemTotal_bytes)",
@@ -63,13 +63,12 @@ HOSTS = Board(
         ),
         lines(
             "Clock",
-            "How far the clock is off, as the kernel knows; without a time service, nothing is"
-            " known and this says 0.",
+            "Error of the clock as estimated by the kernel; without a time service it is always 0.",
             ("max by (node) (abs(node_timex_offset_seconds))", "{{node}}"),
             unit="s",
         ),
         lines(
-            "Running for",
+            "Uptime",
             "Since the last start of the machine.",
             ("max by (node) (node_time_seconds - node_boot_time_seconds)", "{{node}}"),
             unit="s",

@@ -56,7 +56,7 @@ def boot(labs: dict[str, Lab]) -> Boot:
 
     def boot(name: str, nodes: int, *, layer: str | None = None, system: str = DEFAULT) -> Lab:
         lab = labs.setdefault(name, Lab(f"{OURS}-{name}"))
-        lab.up(nodes, layer=layer, system=system)
+        lab.up(nodes, snapshot=layer, system=system)
         return lab
 
     return boot
@@ -114,7 +114,7 @@ def pytest_runtest_makereport(
 def _remove(chosen: Callable[[int], bool]) -> None:
     """End the labs, then drop the layers, of the runs with the chosen process ids."""
     folders = Lab("tests", root=Settings.load().lab_dir).folders
-    layers = list(folders.layers.glob("tests-*"))
+    layers = list(folders.snapshots.glob("tests-*"))
     # Those above others go first; which these are is not in their names.
     for path in [*folders.labs.glob("tests-*"), *layers, *layers]:
         owner = re.match(r"tests-(\d+)-", path.name)

@@ -28,7 +28,7 @@ def evidence_of(lab: Lab) -> Iterator[tuple[str, str]]:
         return
     for node in lab.nodes():
         if not node.answers():
-            yield f"{node.name} console", node.last_of_console(40)
+            yield f"{node.name} console", node.console_tail(40)
             continue
         yield f"{node.name} journal", _said(node, JOURNALS)
         if logs := _said(node, ALLOCATIONS):

@@ -1,6 +1,6 @@
 """Layers of lab hosts that outlive a run, named by the hash of all that decides what they hold.
 
-A recorded layer is a golden layer with a folder `record` beside its hosts: the secrets of their
+A recorded layer is a snapshot with a folder `record` beside its hosts: the secrets of their
 cluster, what its maker wrote down, and a digest of all files, written last. A layer without that
 digest was not finished, one that differs from it is damaged, one that is old has packages that the
 mirrors have replaced; each is made again, and those that are built on it with it.
@@ -28,7 +28,7 @@ from uuid import uuid4
 from hearth.lab.disk import Disk
 from hearth.lab.errors import LabError
 from hearth.lab.folders import Folders
-from hearth.lab.layers import Layers
+from hearth.lab.snapshots import Snapshots
 from tests.cache import Part, key
 
 PREFIX: Final = "recorded"
@@ -60,7 +60,7 @@ class Records:
 
     def __init__(self, folders: Folders, secrets: Path) -> None:
         self.folders = folders
-        self.layers = Layers(folders)
+        self.layers = Snapshots(folders)
         self._secrets = secrets
         self._locks = folders.root / "locks"
         self._held = ExitStack()
@@ -131,7 +131,7 @@ class Records:
 
     def _digest(self, layer: str) -> str:
         """Hash the path, kind, rights, size and time of every file, and what it is built on."""
-        folder = self.folders.layer(layer)
+        folder = self.folders.snapshot(layer)
         digest = hashlib.sha256()
         for root in sorted(path for path in folder.iterdir() if (path / "lower.json").exists()):
             digest.update("\n".join(sorted(_states(root))).encode(errors="surrogateescape"))
@@ -140,16 +140,16 @@ class Records:
         return digest.hexdigest()
 
     def _discard(self, layer: str) -> None:
-        """Remove a layer, and before it those that are built on it; `LayerInUse` by a lab."""
-        with self.folders.alone():
+        """Remove a layer, and before it those that are built on it; `SnapshotInUse` by a lab."""
+        with self.folders.locked():
             for other in self._built_on(layer):
                 self.layers.discard(other)
             self.layers.discard(layer)
 
     def _built_on(self, layer: str) -> list[str]:
         """The layers that are built on that one, those above others first."""
-        below, depths = self.folders.layer(layer), dict[str, int]()
-        for record in self.folders.layers.glob("*/*/lower.json"):
+        below, depths = self.folders.snapshot(layer), dict[str, int]()
+        for record in self.folders.snapshots.glob("*/*/lower.json"):
             lower = Disk(record.parent).lower
             if any(path.is_relative_to(below) for path in lower):
                 depths[record.parents[1].name] = len(lower)
@@ -157,7 +157,7 @@ class Records:
 
     def _sweep(self) -> None:
         """Remove layers that have not been used for long, or of whose kind there are many."""
-        found = [path.name for path in self.folders.layers.glob(f"{PREFIX}-*")]
+        found = [path.name for path in self.folders.snapshots.glob(f"{PREFIX}-*")]
         kinds = defaultdict[str, list[tuple[float, str]]](list)
         for layer in found:
             with self._lock(layer) as lock:
@@ -180,7 +180,7 @@ class Records:
         return (self._locks / layer).open("a", encoding="ascii")
 
     def _record(self, layer: str, name: str = "") -> Path:
-        return self.folders.layer(layer) / "record" / name
+        return self.folders.snapshot(layer) / "record" / name
 
 
 def _states(folder: Path) -> Iterator[str]:

@@ -50,7 +50,7 @@ def test_container_is_limited_reached_and_started_again(docker: Lab) -> None:
 def test_lab_that_begins_with_a_layer_leaves_its_containers_alone(
     docker: Lab, boot: Boot, layer: str
 ) -> None:
-    """Layers of images are shared with the golden layer: what a container writes may not be."""
+    """Layers of images are shared with the snapshot: what a container writes may not be."""
     write = (
         "docker run --name writer lab/base sh -c 'echo written > /etc/issue.net; cat /etc/issue'"
     )

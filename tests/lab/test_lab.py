@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from hearth.lab.cgroup import Group
-from hearth.lab.errors import LayerExists, LayerInUse, ProgramFailed
+from hearth.lab.errors import ProgramFailed, SnapshotExists, SnapshotInUse
 from hearth.lab.lab import Lab
 from hearth.lab.node import Node
 from tests.lab.conftest import Boot
@@ -49,7 +49,7 @@ def test_hosts_reach_each_other_until_a_cable_is_cut(bare: Lab) -> None:
     ping = "ping -c 1 -W 1 10.231.7.12"
 
     first.ssh(ping)
-    second.cut()
+    second.partition()
     try:
         assert second.status().model_dump(include={"state", "connected"}) == {
             "state": "booting", "connected": False,
@@ -57,7 +57,7 @@ def test_hosts_reach_each_other_until_a_cable_is_cut(bare: Lab) -> None:
         with pytest.raises(ProgramFailed):
             first.ssh(ping)
     finally:
-        second.heal()
+        second.reconnect()
     second.wait(10)
 
     first.ssh(ping)
@@ -140,14 +140,14 @@ def test_layer_is_a_beginning_for_another_lab_side_by_side(boot: Boot) -> None:
     assert first.node("node1").ssh("cat /etc/golden") == "changed\n"
     with pytest.raises(ProgramFailed):
         second.node("node2").ssh("cat /etc/golden")
-    with pytest.raises(LayerInUse):
+    with pytest.raises(SnapshotInUse):
         second.drop(name)
-    with pytest.raises(LayerExists):
+    with pytest.raises(SnapshotExists):
         second.save(name)
     for lab in (first, second):
         lab.down()
     second.drop(name)
-    assert name not in second.layers.names()
+    assert name not in second.snapshots.names()
 
 
 def test_changes_are_what_was_written_on_the_disk(bare: Lab) -> None:
@@ -228,7 +228,7 @@ def _keepers(node: Node) -> set[int]:
 
 def _kill_all(lab: Lab) -> None:
     """Every process of its hosts and in its namespaces."""
-    while processes := Group(lab.name, "node1").processes() | lab.insiders():
+    while processes := Group(lab.name, "node1").processes() | lab.namespace_processes():
         for pid in processes:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

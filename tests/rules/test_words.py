@@ -30,26 +30,21 @@ PERMITTED: Final = [
 IN_PARALLEL: Final = [
     Permitted(files, line, "edited in parallel")
     for files, line in {
-        "docs/reference/dashboards.md": "",
-        "docs/reference/tools.md": (
-            "standard (input|error)|printed;|added, changed|takes as|excerpts leave"
-            "|the text shows|uses them"
-        ),
-        "docs/reference/variables.md": "",
         "hearth/cluster/*": "",
-        "hearth/lab/*": "",
+        "hearth/lab/debian.py": "",
+        "hearth/lab/disk.py": "",
+        "hearth/lab/packages.py": "",
         "moe_gateway/callers/*": "",
         "moe_gateway/*": "is no|is who chooses|who may act as",
-        "pipecatapp/tools/code/*": "",
     }.items()
 ]
 """Texts whose files other work changes now. Remove an entry when that work is merged."""
 
 REMARKS: Final = {
-    "hearth": 94,
+    "hearth": 70,
     "moe_gateway": 52,
     "llama_expert": 0,
-    "pipecatapp": 48,
+    "pipecatapp": 0,
     "prompt_engineering": 0,
     "speech": 0,
 }

@@ -18,6 +18,8 @@ MEBI: Final = 1024
 
 
 class Machine(BaseModel):
+    """A machine of the cluster."""
+
     name: str
     address: str
     healthy: bool
@@ -29,6 +31,8 @@ class Machine(BaseModel):
 
 
 class Service(BaseModel):
+    """One instance of a service."""
+
     name: str
     url: str
     machine: str
@@ -37,18 +41,22 @@ class Service(BaseModel):
     detail: str
 
 
-class Place(BaseModel):
+class ExpertInstance(BaseModel):
+    """One server of an expert."""
+
     machine: str
     healthy: bool
 
 
 class Expert(BaseModel):
+    """An expert with its servers."""
+
     name: str
     model: str | None
     model_reason: str
     healthy: bool
     reason: str
-    instances: list[Place]
+    instances: list[ExpertInstance]
 
 
 class ClusterStatus(BaseModel):
@@ -72,25 +80,25 @@ def ask(cluster: Cluster) -> tuple[ClusterStatus, dict[str, Any]]:
     """Return the parsed status and the raw response. Raises `ClusterUnknown`."""
     try:
         with cluster.client() as client:
-            answer = client.get("/api/status")
-        if answer.status_code == 401:
-            raise ClusterUnknown(f"{cluster.url} refuses the key")
-        told = answer.raise_for_status().json()
-        return ClusterStatus.model_validate(told), told
+            response = client.get("/api/status")
+        if response.status_code == 401:
+            raise ClusterUnknown(f"{cluster.url} does not accept the key")
+        body = response.raise_for_status().json()
+        return ClusterStatus.model_validate(body), body
     except (httpx2.HTTPError, ValidationError, ValueError) as error:
         raise ClusterUnknown(f"{cluster.url}: {error}") from error
 
 
 def show(status: ClusterStatus, url: str, console: Console) -> None:
-    """Print the three tables that the web page has, and the addresses below them."""
+    """Print the tables of machines, experts and services, as on the web page, and the addresses."""
     for table in (
         _machines(status.machines), _experts(status.experts), _services(status.services)
     ):  # fmt: skip
         console.print(table, end="\n\n")
     if status.schedules:
         console.print(table_of(status.schedules), end="\n\n")
-    for words in status.unknown:
-        console.print(Text(words, "yellow"))
+    for line in status.unknown:
+        console.print(Text(line, "yellow"))
     gateways = [one.url for one in status.services if one.name == MOE_GATEWAY and one.url]
     api = {"API": f"{gateways[0]}/v1"} if gateways else {}
     for name, address in {"Web page": url, **api, **status.links}.items():
@@ -98,15 +106,15 @@ def show(status: ClusterStatus, url: str, console: Console) -> None:
 
 
 def _machines(machines: list[Machine]) -> Table:
-    table = _table("Machine", "State", "Address", "Room", "Services")
+    table = _table("Machine", "State", "Address", "Capacity", "Services")
     for one in machines:
-        room = [f"{one.cores} cores" if one.cores else "", _memory(one.memory_mb)]
+        capacity = [f"{one.cores} cores" if one.cores else "", _memory(one.memory_mb)]
         services = Text(", ".join(one.services))
         if one.detail:
             services.append(f" ({one.detail})")
         table.add_row(
-            one.name, _word(one.state, well=one.healthy), one.address,
-            ", ".join(filter(None, room)), services,
+            one.name, _coloured(one.state, healthy=one.healthy), one.address,
+            ", ".join(filter(None, capacity)), services,
         )  # fmt: skip
     return table
 
@@ -114,9 +122,9 @@ def _machines(machines: list[Machine]) -> Table:
 def _experts(experts: list[Expert]) -> Table:
     table = _table("Expert", "State", "Model", "Machines", "Detail")
     for one in experts:
-        where = dict.fromkeys(each.machine for each in one.instances if each.healthy)
+        machines = dict.fromkeys(each.machine for each in one.instances if each.healthy)
         table.add_row(
-            one.name, _health(one), one.model or "", ", ".join(where),
+            one.name, _health(one), one.model or "", ", ".join(machines),
             Text(one.reason or one.model_reason),
         )  # fmt: skip
     return table
@@ -137,11 +145,11 @@ def _table(*titles: str) -> Table:
 
 
 def _health(one: Expert | Service) -> Text:
-    return _word("healthy" if one.healthy else "not healthy", well=one.healthy)
+    return _coloured("healthy" if one.healthy else "not healthy", healthy=one.healthy)
 
 
-def _word(word: str, *, well: bool) -> Text:
-    return Text(word, "green" if well else "bold red")
+def _coloured(text: str, *, healthy: bool) -> Text:
+    return Text(text, "green" if healthy else "bold red")
 
 
 def _memory(megabytes: int | None) -> str:

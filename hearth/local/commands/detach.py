@@ -1,4 +1,4 @@
-"""`hearth up --detach`: the start is watched from the terminal, the instance outlives it."""
+"""`hearth up --detach`: show the start on the terminal; the instance continues in background."""
 
 import os
 import signal
@@ -48,7 +48,7 @@ def _close_all_but(kept: int) -> None:
 
 
 def _leave_terminal(log: Path) -> None:
-    """Standard input from nowhere, output and errors to the end of the log."""
+    """Redirect standard input to `/dev/null`, and output and errors to the end of the log."""
     mode = os.O_APPEND if log.exists() and log.stat().st_size < MAX_BYTES else os.O_TRUNC
     output = os.open(log, os.O_WRONLY | os.O_CREAT | mode, 0o600)
     nowhere = os.open(os.devnull, os.O_RDONLY)

@@ -1,4 +1,4 @@
-"""`hearth doctor`: everything that Hearth needs on this machine, each with what to do about it."""
+"""`hearth doctor`: check everything that Hearth needs on this machine, with a remedy for each."""
 
 import platform
 import shutil
@@ -49,7 +49,7 @@ def examine(options: Options) -> list[Finding]:
 
 
 def show_findings(findings: list[Finding], console: Console) -> None:
-    """One line a finding, its remedy below."""
+    """Print a line for each finding, with its remedy below."""
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column()
     table.add_column()
@@ -101,7 +101,7 @@ def check_memory(options: Options) -> Iterator[Finding]:
 def check_state(options: Options) -> Iterator[Finding]:
     root = options.state.root
     if not root.exists():
-        yield Finding("state", "pass", f"{root} will be made by the first `hearth up`")
+        yield Finding("state", "pass", f"{root} will be created by the first `hearth up`")
         return
     newest = MIGRATIONS[-1].to if MIGRATIONS else STATE_VERSION
     try:
@@ -112,16 +112,16 @@ def check_state(options: Options) -> Iterator[Finding]:
         return
     if version is not None and version > newest:
         yield Finding(
-            "state", "fail", f"{root} is of version {version}, this Hearth knows {newest}",
+            "state", "fail", f"{root} has version {version}; this Hearth supports up to {newest}",
             "Update Hearth, or choose another directory with --state-dir.",
         )  # fmt: skip
     elif version is not None and version < newest:
         yield Finding(
-            "state", "warn", f"{root} is of version {version}",
+            "state", "warn", f"{root} has version {version}",
             f"The next `hearth up` backs it up and migrates it to version {newest}.",
         )  # fmt: skip
     else:
-        yield Finding("state", "pass", f"{root} is writable and of version {newest}")
+        yield Finding("state", "pass", f"{root} is writable and has version {newest}")
 
 
 def check_keys(options: Options) -> Iterator[Finding]:
@@ -131,7 +131,7 @@ def check_keys(options: Options) -> Iterator[Finding]:
                 "keys", "fail", f"{file} can be read by others", f"Run `chmod 600 {file}`."
             )
             return
-    yield Finding("keys", "pass", "readable by their owner only, or not made yet")
+    yield Finding("keys", "pass", "readable by their owner only, or not created yet")
 
 
 def check_disk(options: Options) -> Iterator[Finding]:
@@ -198,9 +198,9 @@ def check_services(options: Options) -> Iterator[Finding]:
     if instance is not None:
         yield from _check_running(instance)
     elif is_locked(options.state.lock_file):
-        yield Finding("services", "warn", "the instance is starting or stopping", "Look again.")
+        yield Finding("services", "warn", "the instance is starting or stopping", "Try again.")
     else:
-        yield Finding("services", "pass", "nothing runs on this state directory")
+        yield Finding("services", "pass", "no instance is running on this state directory")
 
 
 CHECKS: tuple[Callable[[Options], Iterator[Finding]], ...] = (
@@ -231,10 +231,10 @@ def _check_model(store: ModelStore, name: str, files: Sequence[Pinned]) -> Findi
         for file in files:
             store.ready(file)
     except ModelMissing:
-        return Finding("model", "warn", f"{name} is not here", "The next `hearth up` fetches it.")
+        return Finding("model", "warn", f"{name} is missing", "The next `hearth up` downloads it.")
     except ModelError as error:
         return Finding("model", "fail", error.fact, error.hint)
-    return Finding("model", "pass", f"{name} is here and undamaged")
+    return Finding("model", "pass", f"{name} is installed and intact")
 
 
 def _models(options: Options) -> list[Model]:

@@ -1,4 +1,4 @@
-"""`hearth logs`: what the services wrote, merged by time, and what they write from now on."""
+"""`hearth logs`: show the log lines of the services, merged by time, and follow new ones."""
 
 import re
 import time
@@ -26,26 +26,26 @@ def logs_of(state: StateDir, service: str | None) -> list[Path]:
 
     `llama-expert` selects every expert, such as `llama-expert-smollm2`.
     """
-    found = {path.stem: path for path in sorted(state.logs.glob("*.log"))}
+    files = {path.stem: path for path in sorted(state.logs.glob("*.log"))}
     if service is None:
-        return list(found.values())
-    meant = [
-        path for name, path in found.items() if name == service or name.startswith(f"{service}-")
+        return list(files.values())
+    selected = [
+        path for name, path in files.items() if name == service or name.startswith(f"{service}-")
     ]
-    if not meant:
-        raise NoLog(service, known=sorted(found))
-    return meant
+    if not selected:
+        raise NoLog(service, known=sorted(files))
+    return selected
 
 
 def show_last(files: Sequence[Path], count: int, show: Show) -> None:
-    """The last `count` lines of these logs together, in the order in which they were written."""
+    """Show the last `count` lines of all these logs, in the order in which they were written."""
     together = merge(*(_lines_of(file) for file in files), key=itemgetter(0))
     for _moment, service, text in deque(together, maxlen=count):
         show(service, text)
 
 
 def follow(files: Sequence[Path], show: Show) -> None:
-    """Show what is appended to these logs, until interrupted; rotation is noticed."""
+    """Show new lines of these logs until interrupted, also after a rotation."""
     with ExitStack() as opened:
         tails = [opened.enter_context(closing(Tail(file))) for file in files]
         while True:
@@ -63,7 +63,7 @@ def new_lines(tails: Sequence["Tail"]) -> list[tuple[str, str, str]]:
 
 
 class Tail:
-    """The end of a log file that grows, from the moment that this is made."""
+    """A reader of the lines that are added to a log file after its creation."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -72,7 +72,7 @@ class Tail:
         self._rest = b""
 
     def read(self) -> Iterator[tuple[str, str, str]]:
-        """The whole lines that are new: moment, service, text."""
+        """Yield the new complete lines as (timestamp, service, text)."""
         yield from self._new_lines()
         if self._was_rotated():
             yield from self._new_lines()
@@ -96,7 +96,7 @@ class Tail:
 
 
 def _lines_of(file: Path) -> Iterator[tuple[str, str, str]]:
-    """All lines of a log, those of its rotated files first."""
+    """Yield all lines of a log, those of its rotated files first."""
     for path in (*(Path(f"{file}.{number}") for number in range(KEPT, 0, -1)), file):
         if path.exists():
             with path.open("rb") as stream:

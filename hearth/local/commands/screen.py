@@ -43,7 +43,7 @@ class Screen:
         self._end_status()
 
     def condition(self, service: str, detail: str) -> None:
-        """Show how a service is while all of them start or stop."""
+        """Show the state of a service while all of them start or stop."""
         if self._conditions.get(service) == detail:
             return
         self._conditions[service] = detail
@@ -54,16 +54,16 @@ class Screen:
             self.say(f"{service}: {detail}")
 
     def line(self, service: str, text: str) -> None:
-        """Show one line of a service's log, from the moment that all are ready."""
+        """Show a line of a service's log; ignored until all services are ready."""
         if self._streams:
             self._print(self._prefixed(service, text))
 
     def say(self, text: str) -> None:
-        """Show one line of our own, unwrapped, so that it can be copied."""
+        """Show a line of Hearth itself, unwrapped, so that it can be copied."""
         self._print(Text(text))
 
     def ready(self, *lines: str) -> None:
-        """Everything is healthy: show where to go, and the logs from now on."""
+        """Show the lines, and then the logs: all services are healthy."""
         self._end_status()
         for line in lines:
             self.say(line)
@@ -71,7 +71,7 @@ class Screen:
         self._conditions.clear()
 
     def go_dark(self) -> None:
-        """Show nothing from now on: the person has the terminal back."""
+        """Show nothing any more, because the terminal belongs to the user's shell again."""
         self._end_status()
         self._streams = False
         self.console.quiet = True

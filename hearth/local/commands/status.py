@@ -1,4 +1,4 @@
-"""`hearth status`: how each service of the running instance is, for people and for programs."""
+"""`hearth status`: the state of each service of the running instance, as a table or as JSON."""
 
 import asyncio
 from datetime import UTC, datetime
@@ -20,11 +20,11 @@ class Exit(IntEnum):
 
     HEALTHY = 0
     UNHEALTHY = 1
-    NOTHING_RUNS = 3
+    NOT_RUNNING = 3
 
 
 class ServiceStatus(BaseModel):
-    """One service now."""
+    """The current state of one service."""
 
     name: str
     pid: int
@@ -45,12 +45,13 @@ class InstanceStatus(BaseModel):
     @property
     def exit_code(self) -> Exit:
         if not self.services:
-            return Exit.NOTHING_RUNS
+            return Exit.NOT_RUNNING
         healthy = all(service.healthy for service in self.services)
         return Exit.HEALTHY if healthy else Exit.UNHEALTHY
 
 
-NOTHING = InstanceStatus(web=None, api=None, key_file=None, services=[])
+NO_INSTANCE = InstanceStatus(web=None, api=None, key_file=None, services=[])
+"""The status if no instance is running."""
 
 
 def status_of(instance: Instance) -> InstanceStatus:
@@ -75,7 +76,7 @@ def status_of(instance: Instance) -> InstanceStatus:
 
 
 def show_status(status: InstanceStatus, console: Console) -> None:
-    """The status as a table, with the addresses below it."""
+    """Print the status as a table, with the addresses below it."""
     table = Table(box=None, pad_edge=False, header_style="bold")
     for title in ("Service", "Health", "Port", "Process", "Up for", "Detail"):
         table.add_column(title, overflow="fold")
@@ -91,7 +92,7 @@ def show_status(status: InstanceStatus, console: Console) -> None:
 
 
 def duration(seconds: float) -> str:
-    """`42 s`, `7 min`, `3 h 5 min`, `2 d 4 h`."""
+    """Format a duration, such as `42 s`, `7 min`, `3 h 5 min` or `2 d 4 h`."""
     minutes, hours, days = int(seconds // 60), int(seconds // 3600), int(seconds // 86400)
     if days:
         return f"{days} d {hours % 24} h"
@@ -107,5 +108,5 @@ async def _ask_all(services: list[RunningService]) -> list[Condition]:
 
 async def _ask(client: httpx2.AsyncClient, service: RunningService) -> Condition:
     if not process_runs(service.pid):
-        return Condition(healthy=False, detail="its process has ended and is being started again")
+        return Condition(healthy=False, detail="its process ended and is being restarted")
     return await ask(client, service.url)

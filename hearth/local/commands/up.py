@@ -31,19 +31,26 @@ def up(
     plan: Callable[[Options, Console], Plan] = embedded,
     let_go: Callable[[], None] | None = None,
 ) -> int:
-    """Run one instance of what `plan` names, from start to stop; the exit code.
+    """Run an instance from start to stop and return the exit code.
 
-    With `let_go`, that is called when all is healthy and nothing is shown from then on. Raises
-    the errors of `hearth.local.errors` and `hearth.models.errors`.
+    Args:
+        options: How to run it.
+        console: Receives progress, addresses and logs.
+        plan: Returns the services to run.
+        let_go: Called when all services are healthy; nothing is shown after that.
+
+    Raises:
+        LocalError: The instance cannot start or run.
+        ModelError: A model is missing or damaged.
     """
-    # Whatever we or our services write is for the owner only.
+    # Files of the instance are for their owner only.
     os.umask(0o077)
     with _signals_interrupt(), prepared(options) as migrated:
         screen = Screen(console)
         if migrated is not None:
             screen.say(
-                f"The state directory was of version {migrated.found} and has been migrated "
-                f"({'; '.join(migrated.steps)}); as it was, it is in {migrated.backup}."
+                f"The state directory was migrated from version {migrated.found} "
+                f"({'; '.join(migrated.steps)}). A backup is in {migrated.backup}."
             )
         planned = plan(options, console)
         closing = "Ctrl-C stops it." if let_go is None else f"`{_stop(options)}` stops it."
@@ -72,7 +79,7 @@ def up(
 def _welcome(instance: Instance) -> list[str]:
     key = read_key(instance.key_file)
     return [
-        "Hearth runs.",
+        "Hearth is running.",
         f"  Web page  {instance.web}",
         f"  API       {instance.api}",
         f"  Key       {key}  (stored in {instance.key_file})",
@@ -100,7 +107,7 @@ def _stop(options: Options) -> str:
 
 @contextmanager
 def _signals_interrupt() -> Iterator[None]:
-    """Until the services are supervised, every signal to stop is a `KeyboardInterrupt`."""
+    """Raise `KeyboardInterrupt` for every stop signal, until the services are supervised."""
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""The keys of an instance: made once, readable by their owner only."""
+"""The built-in keys of an instance: created once, readable by their owner only."""
 
 import secrets
 from pathlib import Path

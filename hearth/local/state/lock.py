@@ -1,4 +1,4 @@
-"""One instance a state directory: a lock that a dead process cannot hold."""
+"""The lock that permits one instance for each state directory."""
 
 import fcntl
 import os
@@ -17,11 +17,11 @@ class LockHeld(Exception):
 
 
 class InstanceLock:
-    """`with InstanceLock(state):` holds the exclusive `flock` on the state directory's lock file.
+    """A context manager that holds the exclusive `flock` on the state directory's lock file.
 
-    The file holds our process id for people and for `hearth down`; it is removed at the end. What
-    decides is the kernel's lock, which goes with the process however it ends. A forked child
-    shares it: the lock is free when the last of them has closed it.
+    The file contains the process id, for users and for `hearth down`, and is removed at the end.
+    The kernel releases the lock when the process ends for any reason. A forked child shares it: the
+    lock is free when the last of the processes has closed it.
     """
 
     def __init__(self, state: StateDir) -> None:
@@ -48,7 +48,7 @@ class InstanceLock:
         self.close()
 
     def close(self) -> None:
-        """Let go of this process's share of the lock without removing the file."""
+        """Release this process's share of the lock without removing the file."""
         os.close(self._file)
         self._file = -1
 
@@ -71,7 +71,7 @@ class InstanceLock:
 
 
 def lock_holder(state: StateDir) -> int | None:
-    """The process id that the lock file names; None without a file or a readable number."""
+    """Return the process id in the lock file; None without a file or a valid number."""
     try:
         return int(state.lock_file.read_text(encoding="ascii"))
     except (OSError, ValueError):

@@ -1,6 +1,6 @@
-"""State directories of older versions: backed up, then brought to this version step by step.
+"""Migrate state directories of older versions step by step, after a backup.
 
-A directory without a version file that holds state of ours is of version 0.
+A directory with state but without a version file has version 0.
 """
 
 import errno
@@ -31,7 +31,7 @@ NOT_YET_STATE = ("models", "logs", "backups", "lock", "expert.json")
 
 @dataclass(frozen=True)
 class Migration:
-    """One step: from version `to - 1` to version `to`. Applied twice, it changes nothing more."""
+    """One idempotent step from version `to - 1` to version `to`."""
 
     to: int
     about: str
@@ -48,7 +48,7 @@ class Migrated:
 
 
 def make_private(state: StateDir) -> None:
-    """Version 1: keys and ledger belong to their owner only, and logs have their folder."""
+    """Migrate to version 1: only the owner can read keys and ledger, and logs have a folder."""
     state.root.chmod(0o700)
     state.logs.mkdir(mode=0o700, exist_ok=True)
     for log in state.root.glob("*.log"):
@@ -66,10 +66,10 @@ MIGRATIONS: tuple[Migration, ...] = (
 def bring_up_to_date(
     state: StateDir, migrations: Sequence[Migration] = MIGRATIONS
 ) -> Migrated | None:
-    """Make an existing directory one of the newest version; None when it is (or is empty).
+    """Migrate a directory to the newest version; return None if it has it already, or is empty.
 
-    The caller holds the instance lock. The version is written after each step, so a step that
-    was interrupted is done again at the next start. Raises `StateTooNew` and `StateDamaged`.
+    The caller holds the instance lock. The version is written after each step, so an interrupted
+    step is repeated at the next start. Raises `StateTooNew` and `StateDamaged`.
     """
     newest = migrations[-1].to if migrations else STATE_VERSION
     found = state_version(state)
@@ -93,12 +93,12 @@ def state_version(state: StateDir) -> int | None:
     try:
         text = state.version_file.read_text(encoding="utf-8").strip()
     except FileNotFoundError:
-        held = {entry.name for entry in state.root.iterdir()} if state.root.is_dir() else set()
-        return 0 if held.difference(NOT_YET_STATE) else None
+        names = {entry.name for entry in state.root.iterdir()} if state.root.is_dir() else set()
+        return 0 if names.difference(NOT_YET_STATE) else None
     except UnicodeDecodeError as error:
-        raise StateDamaged(state.version_file, "it is not a text") from error
+        raise StateDamaged(state.version_file, "it is not a text file") from error
     if not text.isdecimal():
-        raise StateDamaged(state.version_file, f"it says {text[:20]!r} instead of a number")
+        raise StateDamaged(state.version_file, f"it has {text[:20]!r} instead of a number")
     return int(text)
 
 
@@ -118,7 +118,7 @@ def back_up(state: StateDir, version: int) -> Path:
             state.root,
             draft,
             symlinks=True,
-            ignore=partial(_left_out, state.root),
+            ignore=partial(_omitted, state.root),
             copy_function=partial(_copy, state.root),
         )
     except shutil.Error as error:
@@ -131,7 +131,7 @@ def back_up(state: StateDir, version: int) -> Path:
     return target
 
 
-def _left_out(root: Path, folder: str, names: list[str]) -> set[str]:
+def _omitted(root: Path, folder: str, names: list[str]) -> set[str]:
     return shutil.ignore_patterns(*NOT_BACKED_UP)(folder, names) if Path(folder) == root else set()
 
 

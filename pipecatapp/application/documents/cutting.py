@@ -19,7 +19,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def without(text: str, path: str) -> str | None:
-    """The text without a node; None when its lines are not its own."""
+    """Return the text without a node; None if it shares lines with another node."""
     found = _siblings(text, path)
     if found is None or len(found[0]) == 1:
         return None

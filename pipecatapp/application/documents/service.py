@@ -192,7 +192,7 @@ class DocumentService:
 
     def _check(self, text: DocumentText, seen: str | None) -> None:
         if seen != "*" and seen != text.etag:
-            raise Changed(f"{text.id!r} is not what was seen: its ETag is {text.etag} now.")
+            raise Changed(f"{text.id!r} was changed since it was read: its ETag is {text.etag}.")
 
     async def _put(self, before: DocumentText, document: str, *, look: bool) -> Edited:
         """Store a text. A user's file keeps its name: a second file would have the same id."""

@@ -143,7 +143,7 @@ class Connections:
             told = {"messages": [{"role": "user", "content": "\n\n".join(parts) or " "}]}
         if self._agent:
             told["tools"] = list(TOOLS)
-            self._to.say(path, f"{node['id']!r} and what runs its tools are one agent here")
+            self._to.say(path, f"{node['id']!r} and the executor of its tools become one agent")
         if node["type"] == "VisionLLMNode":
             self._to.say((*path, "type"), "no picture of the screen is made", "Text only is asked")
         self._add(node, {**made, "with": told})

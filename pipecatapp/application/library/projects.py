@@ -22,21 +22,21 @@ class Commands(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    install: str = Field("", description="Makes its surroundings.")
+    install: str = Field("", description="Installs its dependencies.")
     build: str = Field("", description="Builds it.")
     run: str = Field("", description="Starts it.")
     test: str = Field("", description="Tests it.")
-    deploy: str = Field("", description="Brings it to where it is used.")
+    deploy: str = Field("", description="Deploys it.")
 
 
 class Assets(BaseModel):
-    """The locations of its parts, relative to its root."""
+    """The paths of its files, relative to its root."""
 
     model_config = ConfigDict(extra="forbid")
 
     source: list[str] = Field([], description="Code.")
     config: list[str] = Field([], description="Settings.")
-    art: list[str] = Field([], description="Pictures, sounds, models of things.")
+    art: list[str] = Field([], description="Images, sounds, 3D models.")
 
 
 class ProjectDocument(BaseModel):
@@ -52,10 +52,10 @@ class ProjectDocument(BaseModel):
     interfaces: list[str] = Field(
         [], description="Environments, engines and libraries that it uses, as free text."
     )
-    platform: str = Field("", description="Where it runs.")
+    platform: str = Field("", description="The platform on which it runs.")
     repository: str = Field("", description="The git repository: a path or an address.")
-    commands: Commands = Field(Commands.model_validate({}), description="How one works with it.")
-    assets: Assets = Field(Assets.model_validate({}), description="Where its parts lie.")
+    commands: Commands = Field(Commands.model_validate({}), description="Its shell commands.")
+    assets: Assets = Field(Assets.model_validate({}), description="The paths of its files.")
     style: str = Field("", description="Style guide and best practices.")
     context: list[str] = Field([], description="Files that a model should read first.")
     models: dict[str, ModelPart] = Field(

@@ -178,7 +178,7 @@ class LibraryService:
         self.runs.engine.forget(id)
 
     async def variant(self, id: str, variant: Variant) -> TaskSummary:
-        """Keep a variant of a task; raises `UnknownTask` and `InvalidDocument`."""
+        """Store a variant of a task; raises `UnknownTask` and `InvalidDocument`."""
         task = self._tasks.get(id)
         said: dict[str, Any] = {"kind": "workflow", "id": variant.id, "extends": id}
         said["tags"] = variant.tags or list(task.tags)

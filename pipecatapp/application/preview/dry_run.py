@@ -156,7 +156,7 @@ class DryRun:
                 self._add(at, stop.state, stop.why)
         if not known:
             raise _Stop("maybe", "it follows from its visits")
-        self._add(path, "fresh", "all of its visits are known")
+        self._add(path, "fresh", "all of its visits are cached")
         return {"all": gave, "last": gave[-1] if gave else None, "count": len(gave)}
 
     def _visit(self, node: PlanNode, path: str, names: Names, states: Mapping[str, State]) -> Any:
@@ -172,7 +172,7 @@ class DryRun:
             output = self._scope(node.nodes, path, names, states)
         if output is None:
             raise _Stop("maybe", "it depends on the steps inside")
-        self._add(path, "fresh", "all that is inside is known")
+        self._add(path, "fresh", "all steps inside are cached")
         return output
 
     def _nested(self, node: PlanNode, path: str, names: Names) -> Json | None:
@@ -191,7 +191,7 @@ class DryRun:
             return node.pinned
         tool = self._tools[node.use]
         if tool.workspace:
-            raise _Stop("maybe", "it depends on what the folder of the run holds")
+            raise _Stop("maybe", "it depends on the files of the run")
         given = input_of(node, tool, names, self._plan.roles, self._facts)
         given = told(node, given, self._request, ())
         key = self._known.key(tool, node, path, given)
@@ -217,5 +217,5 @@ def _never(node: PlanNode, tool: Tool, given: Json) -> str:
     if tool.effect not in CACHED:
         return f"what has the effect `{tool.effect}` is done in each run"
     if tool.effect == "llm" and given.get("temperature") != 0:
-        return "a model that may vary is asked in each run"
-    return "nobody has asked for this yet"
+        return "its model is called in each run, as its temperature is not 0"
+    return "there is no cached result"

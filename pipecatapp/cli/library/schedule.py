@@ -53,8 +53,8 @@ def add_schedule(
     ] = [],  # noqa: B006
     state_dir: StateOption = None,
 ) -> None:
-    """Start a workflow at regular times. After a time when the instance did not run, it starts
-    once for all missed times.
+    """Start a workflow at regular times. If the instance was not running, it starts once for all
+    missed times.
     """
     finish(_add(id, Timed(workflow, cron, every, zone, given), state_dir))
 

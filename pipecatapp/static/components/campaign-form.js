@@ -34,6 +34,6 @@ export function campaignForm(prompts) {
 
 /** The upper bounds of a campaign, as a sentence; as `hearth evolve run --dry-run` prints them. */
 export function costText({ search_runs, gate_runs, tokens_per_run, measured, tokens, budget }) {
-  const source = measured ? "the mean of earlier runs" : "a guess: no earlier run tells it"
+  const source = measured ? "the mean of earlier runs" : "an estimate, without earlier runs"
   return `At most ${search_runs} runs of the search and ${gate_runs} of the gate. ${tokens_per_run} tokens a run (${source}): at most ${tokens} tokens; the budget is ${budget}.`
 }

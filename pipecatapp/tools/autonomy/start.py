@@ -30,7 +30,7 @@ async def start_autonomy(
     ctx: Context,
     text: Annotated[
         str,
-        Field(description="The task, with all that is known of it.", min_length=1, max_length=4000),
+        Field(description="The task, with all known details.", min_length=1, max_length=4000),
     ],
     max_rounds: Annotated[
         int, BY_AUTHOR, Field(description="How many workflows it may write.", ge=1, le=10)

@@ -47,7 +47,7 @@ def _circle(tries: Sequence[Try], repeats: int) -> str:
     ):
         return "The same files fail with the same error as before."
     if last.tree != before[-1].tree and any(one.tree == last.tree for one in before[:-1]):
-        return "The files are again what they were after an earlier attempt."
+        return "The files are the same as after an earlier attempt."
     patches = [one.patch for one in tries[-repeats:]]
     if len(patches) == repeats and len(set(patches)) == 1 and patches[0]:
         return f"The same change was made {repeats} times in a row."

@@ -77,7 +77,7 @@ class Directory:
         """
         gateway = self.places.gateway()
         if gateway is None:
-            raise GatewayAway("No gateway is known. See the status page.")
+            raise GatewayAway("No gateway was found. See the status page.")
         try:
             return await self._http.request(
                 method,

@@ -152,7 +152,7 @@ def _state(node: Mapping[str, Any]) -> tuple[str, str]:
     if node.get("Drain"):
         return "draining", "its work is moved to other machines"
     if node.get("SchedulingEligibility") == "ineligible":
-        return "closed", "it takes no new work"
+        return "closed", "it accepts no new jobs"
     return "ready", ""
 
 

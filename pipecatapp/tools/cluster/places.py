@@ -23,12 +23,12 @@ class Machine(BaseModel):
     """One machine, with its services."""
 
     name: str
-    address: str = Field(default="", description="Where it is reached; empty when nobody tells.")
+    address: str = Field(default="", description="Where it is reached; empty if unknown.")
     healthy: bool
     state: str = Field(default="ready", description="In one word: ready, draining, down …")
     detail: str = Field(default="", description="Why it is not ready; empty when it is.")
-    cores: int | None = Field(default=None, description="Processor cores; null when nobody tells.")
-    memory_mb: int | None = Field(default=None, description="Memory in MB; null when nobody tells.")
+    cores: int | None = Field(default=None, description="Processor cores; null if unknown.")
+    memory_mb: int | None = Field(default=None, description="Memory in MB; null if unknown.")
     services: list[str] = Field(description="The services on it.")
 
 

@@ -12,14 +12,14 @@ from pipecatapp.workflow import BY_AUTHOR, Context, tool
 class InstalledPackages(BaseModel):
     """An environment that programs can be run with, and never change; or why there is none."""
 
-    ok: bool = Field(description="Whether the packages are there.")
-    id: str | None = Field(description="What code.run takes as `packages`; null if not `ok`.")
+    ok: bool = Field(description="Whether the packages are installed.")
+    id: str | None = Field(description="The input `packages` of code.run; null if not `ok`.")
     packages: list[str] = Field(description="Everything in it, as name==version.")
     lock: str = Field(
         description="The same with the hash of each wheel, as a requirements file for pip."
     )
     error: ProgramError | None = Field(
-        description="Why pip found no such packages; of the same form as that of code.run."
+        description="Why pip found no such packages, in the form of the `error` of code.run."
     )
 
 

@@ -35,7 +35,7 @@ REQUIREMENT: Final = re.compile(
 OTHERS: Final = re.compile(r"(?:sudo )?(npm|npx|yarn|pnpm|apt|apt-get)[ :].*")
 """Packages of npm or of the system, as models write them."""
 UNREACHABLE: Final = "after connection broken by "
-"""What pip says of an index that does not answer; other requirements would not change that."""
+"""pip's message if the index does not answer; other requirements would fail as well."""
 LOCK: Final = "requirements.lock"
 ID: Final = re.compile(r"[0-9a-f]{24}")
 FETCH_SECONDS: Final = 600.0
@@ -214,7 +214,9 @@ def _check(line: str) -> None:
     if OTHERS.fullmatch(line):
         raise ToolFailed(f"{line!r} is refused, because code.install gets Python packages only.")
     if not REQUIREMENT.fullmatch(line):
-        raise ToolFailed(f"{line!r} is no package such as requests or requests==2.32.5.")
+        raise ToolFailed(
+            f"{line!r} is not a valid package: write one such as requests or requests==2.32.5."
+        )
 
 
 def _locked(wheels: Path) -> str:

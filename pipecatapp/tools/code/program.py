@@ -127,4 +127,4 @@ async def _in_sandbox(
     except (OSError, ValueError) as error:
         raise ToolFailed(f"The program cannot be started: {error}.") from error
     except TooLarge as error:
-        raise ToolFailed(f"The workspace cannot be given to a program: {error}.") from error
+        raise ToolFailed(f"The workspace cannot be sent to the program: {error}.") from error

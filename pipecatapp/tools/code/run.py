@@ -35,34 +35,36 @@ class Ran(BaseModel):
         description="Whether it ended by itself, with the exit code 0, or still ran after `alive`."
     )
     exit_code: int | None = Field(
-        description="Its own; 128 + n where signal n ended it; null where a limit did."
+        description="Exit code; 128 + n if signal n ended it; null if a limit ended it."
     )
     stopped: Stopped | None = Field(description="The limit that ended it: time, memory, disk …")
-    stdout: str = Field(description="What it printed; of much, the beginning and the end.")
-    stderr: str = Field(description="The same of its standard error.")
+    stdout: str = Field(description="Its output; if it is long, the beginning and the end.")
+    stderr: str = Field(description="Its standard error, shortened in the same way.")
     stdout_cut: int = Field(description="Bytes that are missing in the middle of `stdout`.")
     stderr_cut: int = Field(description="Bytes that are missing in the middle of `stderr`.")
     error: ProgramError | None = Field(
-        description="The error that ended it, read from its output: type, message, file, line …"
+        description="The error that ended it, parsed from its output: type, message, file, line …"
     )
-    seconds: float = Field(description="How long it ran.")
-    files: list[ChangedFile] = Field(description="What it added, changed or removed.")
-    files_left_out: int = Field(description="How many more it changed than are named.")
+    seconds: float = Field(description="Its duration in seconds.")
+    files: list[ChangedFile] = Field(description="The files that it added, changed or removed.")
+    files_left_out: int = Field(description="Number of changed files that are not listed.")
 
 
 @tool("code.run", effect="exec", version=2)
 async def run(
     ctx: Context,
-    code: Annotated[str, Field(description="Source of a program; or give `command`.")] = "",
-    language: Annotated[Literal["python", "sh"], Field(description="Of `code`.")] = "python",
+    code: Annotated[str, Field(description="Source of the program, instead of `command`.")] = "",
+    language: Annotated[
+        Literal["python", "sh"], Field(description="Language of `code`.")
+    ] = "python",
     command: Annotated[
-        list[str], Field(description="A program of the system and its arguments.")
+        list[str], Field(description="A program of the system with its arguments.")
     ] = [],  # noqa: B006
-    stdin: Annotated[str, Field(description="What it can read from its standard input.")] = "",
+    stdin: Annotated[str, Field(description="Its standard input.")] = "",
     secrets: Annotated[
         dict[str, str],
         BY_AUTHOR,
-        Field(description="Variables that hold secrets: each with the name its project gives it."),
+        Field(description="Environment variable -> name of a secret of the project."),
     ] = {},  # noqa: B006
     image: Annotated[
         str,
@@ -73,8 +75,8 @@ async def run(
         float | None,
         BY_AUTHOR,
         Field(
-            description="For servers and games: end it after so many seconds; that it still runs"
-            " then is success.",
+            description="For servers and games: seconds after which the program is ended and"
+            " counts as successful if it still runs.",
             gt=0,
             le=600,
         ),
@@ -113,7 +115,7 @@ def folder_of(ctx: Context) -> Iterator[Path]:
 
 
 def ran(ended: Outcome) -> Ran:
-    """The outcome as data; names of files that are no text are made so."""
+    """Convert the outcome to a result; file names that are not valid UTF-8 are made readable."""
     changes = list(ended.changes.items())
     files = [
         ChangedFile.model_validate({"path": readable(path), "change": change})

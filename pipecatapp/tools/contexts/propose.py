@@ -64,7 +64,7 @@ class ProposedContext(BaseModel):
     id: str
     about: str
     steps: list[StepHelped] = Field(description="The steps that would be given it.")
-    text: str = Field(description="Its text if that is known already; else empty.")
+    text: str = Field(description="Its text, or empty if it is not known yet.")
 
 
 class Proposal(Plan):

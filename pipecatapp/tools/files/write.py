@@ -43,7 +43,7 @@ async def write(
     ] = "replace",
     encoding: Annotated[Encoding, Field(description="How the text becomes bytes.")] = "utf-8",
     executable: Annotated[
-        bool | None, Field(description="Whether it is a program; null leaves it as it is.")
+        bool | None, Field(description="Whether it is executable; null leaves it unchanged.")
     ] = None,
 ) -> Written:
     """Write a file of the workspace; it is there whole or not at all."""

@@ -27,7 +27,7 @@ SETTLED: Final = 60.0
 PATIENCE: Final = 10.0
 """Seconds for each answer while it is being started: not every server knows every question."""
 MAX_TOOLS: Final = 128
-UNKNOWN_OUTCOME: Final = "Whether it did what was asked of it is not known."
+UNKNOWN_OUTCOME: Final = "It is unknown whether the call took effect."
 
 
 @dataclass(frozen=True)

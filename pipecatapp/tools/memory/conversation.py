@@ -53,8 +53,8 @@ class History(BaseModel):
     """The end of a conversation as chat messages, the oldest first."""
 
     messages: list[PastMessage] = Field(description="Messages of user and assistant, in order.")
-    turns: int = Field(description="How many turns the messages hold.")
-    left_out: int = Field(description="How many of the turns looked at did not fit.")
+    turns: int = Field(description="Number of turns in the messages.")
+    left_out: int = Field(description="Number of turns that did not fit.")
     shortened: bool = Field(default=False, description="Whether the first turn is truncated.")
     since: str = Field(
         "", description="The run of the first whole turn; this run if there is none."
@@ -71,8 +71,8 @@ async def recall(
     budget: Annotated[
         int | None,
         Field(
-            description="Tokens that the messages may have together; without it as many as the"
-            " model's context has beside the request, the instructions and the answer.",
+            description="Maximum tokens of the messages; default: the model's context without the"
+            " request, the instructions and the answer.",
             ge=0,
         ),
     ] = None,

@@ -51,7 +51,7 @@ class ExpertFacts(ModelFacts):
             return [one.name for one in cheapest], f"no healthy expert has {needs}"
         known = [expert for expert in self._experts if model in _names(expert)]
         if not known:
-            return [], "nothing is known of it"
+            return [], "its properties are unknown"
         lacks = ", ".join(self._lacks(known[0], needs))
         return ([], f"not {lacks}") if lacks else ([model], "")
 

@@ -31,7 +31,7 @@ async def ask(
     after: Annotated[
         float | None,
         BY_AUTHOR,
-        Field(description="Seconds after which nobody is waited for.", gt=0),
+        Field(description="Seconds to wait for an answer.", gt=0),
     ] = None,
     otherwise: Annotated[
         Any, BY_AUTHOR, Field(description="The answer then; without one the node fails.")

@@ -24,7 +24,7 @@ class Proposed(BaseModel):
     id: str = Field(description="Its id.")
     branch: str = Field(description="The branch.")
     into: str = Field(description="The branch to merge it into.")
-    url: str = Field(description="Where a person sees it; empty where there is no page.")
+    url: str = Field(description="Address of its page; empty if there is none.")
 
 
 class Proposals(BaseModel):

@@ -20,7 +20,7 @@ LARGEST = 25 * 1024 * 1024
 class Heard(BaseModel):
     """The transcript."""
 
-    text: str = Field(description="The words; empty where nobody spoke.")
+    text: str = Field(description="The transcript; empty if nobody spoke.")
 
 
 @tool("speech.hear", effect="read", version=1, workspace=True)
@@ -31,7 +31,7 @@ async def hear(
         str | None, Field(description="Its code, such as `de`; null is the set one.")
     ] = None,
 ) -> Heard:
-    """Write down what is said in a recording of the workspace."""
+    """Transcribe a recording of the workspace."""
     root, client = workspace(ctx), ctx.service(ModelClient)
     place = inside(root, path)
     try:

@@ -24,7 +24,7 @@ def test_runs_are_exported_pruned_and_taken_in_again(hearth: Hearth, tmp_path: P
     shown = hearth("runs", "show", run)
 
     assert exported.stdout.startswith('{"format": 1, "table": "run"')
-    assert (twice.exit_code, "is here already" in twice.stderr) == (2, True)
+    assert (twice.exit_code, "exists already" in twice.stderr) == (2, True)
     assert looked.stdout == pruned.stdout == back.stdout == f"{run}\n"
     assert gone.exit_code == 1
     assert "look" in shown.stdout

@@ -43,7 +43,10 @@ outputs: {asked: "{{ how.asked }}", green: "{{ how.green }}", served: "{{ how.se
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
     assert lines[0] == "tool-one: done"
-    assert "blocks-empty: The change is refused: The answer holds no edit of a file." in lines
+    assert (
+        "blocks-empty: The change is refused: The answer does not contain an edit of a file."
+        in lines
+    )
     summary = "tools 1/3, json 1/3, blocks 1/3, function 1/3, english 1/3, german 1/3, "
     assert lines[-1].startswith(f"smollm2: {summary}")
     assert summary in listed.stdout
@@ -57,7 +60,7 @@ def test_without_an_instance_nothing_is_measured(tmp_path: Path) -> None:
     done = models(tmp_path, "eval")
 
     assert done.exit_code == 1
-    assert done.stderr == "Hearth does not run here. Start it with `hearth up`.\n"
+    assert done.stderr == "Hearth is not running. Start it with `hearth up`.\n"
 
 
 def test_damaged_result_is_one_clear_sentence(tmp_path: Path) -> None:
@@ -67,4 +70,6 @@ def test_damaged_result_is_one_clear_sentence(tmp_path: Path) -> None:
     done = models(tmp_path, "list")
 
     assert done.exit_code == 1
-    assert done.stderr.startswith(f"{tmp_path / 'evaluations.json'} does not hold evaluations")
+    assert done.stderr.startswith(
+        f"{tmp_path / 'evaluations.json'} does not contain valid evaluations"
+    )

@@ -118,7 +118,7 @@ def copy_of(backend: str, name: str) -> Root:
     folder = folder_of(backend) / name
     if not (folder / "begun").exists():
         bases = cache.root() / "backends" / "roots"
-        tree = systems.make(bases, BUILT_ON[backend], keep=bases.glob("*"), tell=print)
+        tree = systems.make(bases, BUILT_ON[backend], keep=bases.glob("*"), report=print)
         shutil.rmtree(folder, ignore_errors=True)
         folder.parent.mkdir(parents=True, exist_ok=True)
         subprocess.run(["cp", "--archive", tree, folder], check=True)

@@ -205,7 +205,7 @@ def test_half_a_certificate_ends_the_start_with_one_sentence(tmp_path: Path) -> 
 
     assert found.returncode == 1
     assert found.stderr.strip() == (
-        "MOE_GATEWAY_TLS_KEY_FILE is not set, though its other half is."
+        "MOE_GATEWAY_TLS_KEY_FILE is not set: TLS needs a certificate and its private key."
     )
 
 

@@ -6,20 +6,28 @@ from ipaddress import IPv4Address
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from hearth.lab import systems
 from hearth.lab.cgroup import Group
+from hearth.lab.cli import lab_app
 from hearth.lab.disk import Disk
-from hearth.lab.errors import LayerInUse, LayerMissing, NameUnfit, NoMirror, SystemUnknown
-from hearth.lab.folders import Folders, fitting
-from hearth.lab.layers import COMPLETE, Layers
-from hearth.lab.network import address_of, fitting_address
+from hearth.lab.errors import (
+    InvalidName,
+    NoMirror,
+    SnapshotInUse,
+    SnapshotMissing,
+    SystemUnknown,
+)
+from hearth.lab.folders import Folders, checked_name
+from hearth.lab.network import address_of, checked_address
+from hearth.lab.snapshots import COMPLETE, Snapshots
 
 
 @pytest.mark.parametrize("name", ["lab", "tests-4711-bare", "n2", "node1"])
 def test_name_that_fits_is_taken(name: str) -> None:
     """Tests, users and jobs name labs as they like."""
-    assert fitting(name) == name
+    assert checked_name(name) == name
 
 
 @pytest.mark.parametrize(
@@ -27,8 +35,8 @@ def test_name_that_fits_is_taken(name: str) -> None:
 )
 def test_name_that_could_be_mistaken_is_refused(name: str) -> None:
     """A name becomes a folder and a namespace, and `lab-node1` is the host of another lab."""
-    with pytest.raises(NameUnfit):
-        fitting(name)
+    with pytest.raises(InvalidName):
+        checked_name(name)
 
 
 def test_hosts_lie_at_the_addresses_of_the_inventory() -> None:
@@ -42,13 +50,13 @@ def test_hosts_lie_at_the_addresses_of_the_inventory() -> None:
 @pytest.mark.parametrize("text", ["10.231.7.1", "10.231.7.0", "10.231.7.255", "10.0.0.1", "x"])
 def test_address_outside_of_the_lab_is_refused(text: str) -> None:
     """The host would be gone, and nobody would know why."""
-    with pytest.raises(NameUnfit):
-        fitting_address(text)
+    with pytest.raises(InvalidName):
+        checked_address(text)
 
 
 def test_address_inside_of_the_lab_is_taken() -> None:
     """Every address but the bridge's own is a host's."""
-    assert fitting_address("10.231.7.254") == IPv4Address("10.231.7.254")
+    assert checked_address("10.231.7.254") == IPv4Address("10.231.7.254")
 
 
 def test_base_tree_is_named_by_what_it_is_made_of() -> None:
@@ -116,7 +124,7 @@ def test_unknown_system_is_refused_with_those_that_exist() -> None:
 
 
 def test_disk_shares_the_files_of_images_with_its_layer_and_no_others(tmp_path: Path) -> None:
-    """Docker notes again that a layer is complete: the golden layer may not change by that."""
+    """Docker notes again that a layer is complete: the snapshot may not change by that."""
     golden, disk = Disk(tmp_path / "golden"), Disk(tmp_path / "node1")
     golden.make([])
     image = Path("overlay2", "image")
@@ -171,11 +179,11 @@ def test_new_folders_on_a_disk_have_the_mode_of_the_base(tmp_path: Path) -> None
 
 def test_layer_that_was_not_completed_does_not_count(tmp_path: Path) -> None:
     """A crash in mid-save must not be begun with."""
-    layers = Layers(Folders(tmp_path))
+    layers = Snapshots(Folders(tmp_path))
     Disk(tmp_path / "layers/half/node1").make([tmp_path / "base/tree"])
 
     assert layers.names() == []
-    with pytest.raises(LayerMissing):
+    with pytest.raises(SnapshotMissing):
         layers.disk("half", "node1")
     (tmp_path / "layers/half" / COMPLETE).touch()
     assert layers.names() == ["half"]
@@ -189,11 +197,21 @@ def test_layer_and_base_tree_are_kept_while_something_is_built_on_them(tmp_path:
     golden.make([base])
     (tmp_path / "layers/gold" / COMPLETE).touch()
     copy.make([golden.upper, base])
-    layers = Layers(Folders(tmp_path))
+    layers = Snapshots(Folders(tmp_path))
 
     assert layers.foundations() == {base}
-    with pytest.raises(LayerInUse):
+    with pytest.raises(SnapshotInUse):
         layers.drop("gold")
     (copy.folder / "lower.json").unlink()
     layers.drop("gold")
     assert layers.names() == []
+
+
+@pytest.mark.parametrize(("old", "new"), [("cut", "partition"), ("heal", "reconnect")])
+def test_old_name_of_a_command_works_and_is_not_listed(old: str, new: str) -> None:
+    """Scripts that were written for 0.1 continue to work."""
+    helps = [CliRunner().invoke(lab_app, words).stdout for words in ([old, "--help"], ["--help"])]
+
+    assert "host" in helps[0]
+    assert new in helps[1]
+    assert f" {old} " not in helps[1]

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from hearth.lab.disk import Disk
-from hearth.lab.errors import LabError, LayerInUse
+from hearth.lab.errors import LabError, SnapshotInUse
 from hearth.lab.folders import Folders
-from hearth.lab.layers import COMPLETE
+from hearth.lab.snapshots import COMPLETE
 from tests.lab.recorded import DAYS, KEPT, Notes, Record, Records
 
 Damage = Callable[[Path], object]
@@ -35,17 +35,17 @@ class Run:
             self.made.append(kind)
             if not self.vault.exists():
                 self.vault.write_text(f"secrets of {self.secrets.name}", encoding="utf-8")
-            below = [] if above is None else [self.folders.layer(above) / "node1" / "upper"]
-            disk = Disk(self.folders.layer(layer) / "node1")
+            below = [] if above is None else [self.folders.snapshot(above) / "node1" / "upper"]
+            disk = Disk(self.folders.snapshot(layer) / "node1")
             disk.make(below)
             (disk.upper / "file").write_text(kind, encoding="utf-8")
-            (self.folders.layer(layer) / COMPLETE).touch()
+            (self.folders.snapshot(layer) / COMPLETE).touch()
             return {"made": self.secrets.name}
 
         return self.records.use(kind, [above or "", *parts], make)
 
     def layers(self) -> list[str]:
-        return [path.name.rpartition("-")[0] for path in sorted(self.folders.layers.iterdir())]
+        return [path.name.rpartition("-")[0] for path in sorted(self.folders.snapshots.iterdir())]
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_layer_that_is_not_whole_is_made_again(run: Callable[[str], Run], damage
     below = first.use("servers").layer
     first.use("machines", above=below)
     first.records.release()
-    damage(first.folders.layer(below))
+    damage(first.folders.snapshot(below))
 
     second.use("machines", above=second.use("servers").layer)
 
@@ -122,7 +122,7 @@ def test_layer_is_made_again_where_making_it_failed(run: Callable[[str], Run]) -
     first = run("first")
 
     def fail(layer: str) -> Notes:
-        (first.folders.layer(layer) / "node1").mkdir(parents=True)
+        (first.folders.snapshot(layer) / "node1").mkdir(parents=True)
         raise LabError("it failed")
 
     with pytest.raises(LabError, match="it failed"):
@@ -140,9 +140,9 @@ def test_run_waits_for_a_layer_that_another_one_is_making(run: Callable[[str], R
     def make(layer: str) -> Notes:
         making.set()
         assert go_on.wait(10)
-        disk = Disk(first.folders.layer(layer) / "node1")
+        disk = Disk(first.folders.snapshot(layer) / "node1")
         disk.make([])
-        (first.folders.layer(layer) / COMPLETE).touch()
+        (first.folders.snapshot(layer) / COMPLETE).touch()
         return {}
 
     one = threading.Thread(target=lambda: first.records.use("servers", [""], make))
@@ -200,12 +200,12 @@ def test_layer_below_a_lab_is_not_made_again(run: Callable[[str], Run]) -> None:
     first = run("first")
     below = first.use("servers").layer
     Disk(first.folders.lab("mine") / "nodes" / "node1").make(
-        [first.folders.layer(below) / "node1" / "upper"]
+        [first.folders.snapshot(below) / "node1" / "upper"]
     )
     first.records.release()
-    (first.folders.layer(below) / "node1/upper/file").unlink()
+    (first.folders.snapshot(below) / "node1/upper/file").unlink()
 
-    with pytest.raises(LayerInUse, match="mine"):
+    with pytest.raises(SnapshotInUse, match="mine"):
         run("second").use("servers")
 
 

@@ -247,7 +247,7 @@ def test_plain_user_is_told_which_package_only_root_can_install(open_to_all: Pat
 
     assert ended.returncode == 1
     assert ended.stderr == (
-        "Hearth needs what only root can install, Debian's python3-venv: "
+        "Hearth needs Debian's python3-venv, which only root can install: "
         "run `apt-get install python3-venv` as root, then this again.\n"
     )
     assert not clone.venv.exists()

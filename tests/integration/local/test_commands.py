@@ -81,7 +81,7 @@ def test_down_of_nothing_is_no_error(tiny: Tiny) -> None:
     down = tiny.run("down")
 
     assert down.returncode == 0
-    assert down.stdout == f"Nothing runs on {tiny.state.root}.\n"
+    assert down.stdout == f"No instance is running on {tiny.state.root}.\n"
 
 
 def test_status_as_json_has_exactly_the_promised_fields(tiny: Tiny) -> None:
@@ -125,7 +125,7 @@ def test_status_of_nothing_has_its_own_exit_code(tiny: Tiny) -> None:
     table, as_json = tiny.run("status"), tiny.run("status", "--json")
 
     assert (table.returncode, as_json.returncode) == (3, 3)
-    assert table.stdout == f"Nothing runs on {tiny.state.root}.\n"
+    assert table.stdout == f"No instance is running on {tiny.state.root}.\n"
     assert json.loads(as_json.stdout) == {
         "web": None, "api": None, "key_file": None, "services": [],
     }  # fmt: skip

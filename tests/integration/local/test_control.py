@@ -43,7 +43,7 @@ def test_wrong_requests_are_answered_with_a_sentence(tiny: Tiny) -> None:
     control = tiny.running().control
     assert control is not None
 
-    with pytest.raises(ControlFailed, match="No service 'gateway' runs here: there are"):
+    with pytest.raises(ControlFailed, match="There is no service 'gateway': choose one of"):
         send(control, Request(action="restart", name="gateway"))
     with pytest.raises(ControlFailed, match="has no expert whose model can be changed"):
         send(control, Request(action="serve", name="smollm2"))

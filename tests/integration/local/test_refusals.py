@@ -147,7 +147,7 @@ def test_older_state_directory_is_backed_up_and_migrated(tiny: Tiny) -> None:
         assert up.ended() == 0
 
     (backup,) = (state.root / "backups").iterdir()
-    assert f"as it was, it is in {backup}" in up.out
+    assert f"A backup is in {backup}" in up.out
     with closing(sqlite3.connect(backup / "ledger.db")) as copy:
         assert copy.execute("SELECT id FROM run").fetchall() == [("kept",)]
     assert (backup / "key").read_text(encoding="utf-8") == "sk-hearth-old\n"

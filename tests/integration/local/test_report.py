@@ -53,7 +53,7 @@ def test_report_has_the_facts_of_a_graphics_card_and_no_secret(
         build_cli(), ["doctor", "--report", "--state-dir", str(state.root), "--port-base", "39000"]
     )
 
-    assert "Written: hearth-report.md" in done.output
+    assert "The report is in hearth-report.md" in done.output
     text = (tmp_path / "hearth-report.md").read_text()
     for fact in (
         "## Graphics cards",

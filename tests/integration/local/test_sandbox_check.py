@@ -33,7 +33,7 @@ def test_doctor_shows_how_programs_are_limited(tmp_path: Path) -> None:
     [
         (None, "bubblewrap is not installed", "apt-get install bubblewrap"),
         ("echo 'bwrap: No permissions to create new namespace' >&2; exit 1",
-         "cannot work here (No permissions to create new namespace)", "user namespaces"),
+         "does not work here (No permissions to create new namespace)", "user namespaces"),
     ],
 )  # fmt: skip
 def test_sandbox_that_cannot_work_is_told_with_its_remedy(

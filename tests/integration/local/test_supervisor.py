@@ -134,7 +134,7 @@ async def test_restart_on_request_is_no_failure(supervisor: Supervisor) -> None:
 
         assert len(seen) == SHORT.deaths + 2
         assert process_runs(pid_of(supervisor, "steady"))
-        with pytest.raises(UnknownService, match=r"'stedy'.*there are steady, frail"):
+        with pytest.raises(UnknownService, match=r"'stedy'.*choose one of steady, frail"):
             await supervisor.restart("stedy")
 
 

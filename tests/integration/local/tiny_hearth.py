@@ -61,7 +61,7 @@ def up_tiny(
     detached: Annotated[bool, typer.Option("--detach")] = False,
 ) -> None:
     """As `hearth up`, with tiny services."""
-    with cli.told():
+    with cli.errors_reported():
         options = Options.of(Settings.load(), state_dir=state_dir, port_base=port_base)
     console = Terminal()
     if not detached:

@@ -91,7 +91,7 @@ async def test_call_in_which_the_server_dies_says_why_and_the_next_one_works(run
 
     assert str(caught.value) == (
         "The MCP server wild ended in the middle of the call: it ended with exit code 3: my disk "
-        "is full. Whether it did what was asked of it is not known."
+        "is full. It is unknown whether the call took effect."
     )
     assert again.startswith("by process")
 

@@ -58,5 +58,7 @@ def test_choice_that_cannot_be_read_says_how_to_mend_it(state: StateDir) -> None
     state.root.mkdir()
     choice_file(state).write_text('{"models": [', encoding="utf-8")
 
-    with pytest.raises(ChoiceInvalid, match=r"expert\.json is not a list.*hearth models use NAME"):
+    with pytest.raises(
+        ChoiceInvalid, match=r"expert\.json is not a valid list.*hearth models use NAME"
+    ):
         chosen(state)

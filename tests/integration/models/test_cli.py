@@ -71,10 +71,10 @@ def test_model_goes_through_its_life(run: Run, shown: Shown) -> None:
     name = pull[-1]
     assert [result.exit_code for result in results] == [0, 0, 1, 0, 0, 0, 0]
     assert f"The next `hearth up` serves {name}; if it fails, smollm2." in results[1].output
-    assert f"{name} is in use: the expert tries {name}, then smollm2. Choose" in results[2].output
+    assert f"{name} is in use: the expert uses {name}, or else smollm2. Choose" in results[2].output
     assert "The next `hearth up` serves smollm2." in results[4].output
-    assert results[5].output == f"{name} is removed.\n"
-    assert results[6].output == f"{name} was not here.\n"
+    assert results[5].output == f"{name} was removed.\n"
+    assert results[6].output == f"{name} was not installed.\n"
 
 
 @pytest.mark.proves("002-22")

@@ -123,7 +123,7 @@ def test_refusal_is_final_and_names_the_address(fetch: Callable[..., Path], stat
     """Asking a second time does not bring a deleted file back."""
     hub = Hub(CONTENT, status=status)
 
-    with pytest.raises(SourceGone, match=rf"tiny\.gguf answers with HTTP {status}\. Choose"):
+    with pytest.raises(SourceGone, match=rf"tiny\.gguf responds with HTTP {status}\. Choose"):
         fetch(hub)
     assert len(hub.ranges) == 1
 
@@ -138,7 +138,7 @@ def test_redirect_out_of_https_is_refused(fetch: Callable[..., Path]) -> None:
     """A hub sends people on to its storage; that hop must be as safe as the first one."""
     hub = Hub(CONTENT, status=302, location="http://example.org/tiny.gguf")
 
-    with pytest.raises(SourceGone, match=r"leads to http://example\.org.* not https"):
+    with pytest.raises(SourceGone, match=r"redirects to http://example\.org.* not https"):
         fetch(hub)
 
 
@@ -146,7 +146,7 @@ def test_redirects_in_a_circle_are_told(fetch: Callable[..., Path]) -> None:
     """A mirror that is set up wrongly is not reached by asking again."""
     hub = Hub(CONTENT, status=302, location="/tiny.gguf")
 
-    with pytest.raises(SourceGone, match="leads in a circle"):
+    with pytest.raises(SourceGone, match="has a redirect loop"):
         fetch(hub)
 
 

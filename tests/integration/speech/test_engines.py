@@ -189,7 +189,7 @@ def test_language_that_the_model_does_not_know_is_refused_with_the_remedy(ears: 
 
     assert answer.status_code == 400
     assert answer.json()["error"]["param"] == "language"
-    assert "hears 'en' only" in answer.json()["error"]["message"]
+    assert "supports only 'en'" in answer.json()["error"]["message"]
 
 
 def test_engine_that_was_killed_hears_again(

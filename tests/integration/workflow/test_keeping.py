@@ -269,5 +269,5 @@ async def test_wrong_lines_import_nothing(
         await keeping.import_runs(there, change(lines))  # type: ignore[operator]
 
     assert there.runs() == []
-    with pytest.raises(NotImported, match="is here already"):
+    with pytest.raises(NotImported, match="exists already"):
         await keeping.import_runs(here, lines)

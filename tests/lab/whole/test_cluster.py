@@ -195,7 +195,7 @@ def test_backup_of_the_cluster_is_restored(cluster: Lab, tmp_path: Path) -> None
 
     ran = told(cluster, [*hearth, "restore", "-i", inventory, file])
 
-    assert ran.output.startswith("Restored, as it was at ")
+    assert ran.output.startswith("Restored the state of ")
 
     def known() -> list[bool]:
         with agent(cluster, cluster.node("node1")) as client:

@@ -77,7 +77,7 @@ def test_made_keys_outlive_an_update_a_restore_and_a_new_disk(
 
 def restore(lab: Lab, words: list[str]) -> None:
     """Return when the agent answers with what was restored."""
-    assert told(lab, words).output.startswith("Restored, as it was at ")
+    assert told(lab, words).output.startswith("Restored the state of ")
 
     def answers() -> bool:
         with agent(lab, lab.node("node1")) as client:

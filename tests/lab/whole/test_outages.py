@@ -35,13 +35,13 @@ def test_majority_goes_on_and_a_machine_that_is_cut_off_decides_nothing(cluster:
     everywhere = _everywhere(cluster, asked)
     lone.ssh(WRITES.format(f"env {kv('put tests/minority yes')}"))
 
-    lone.cut()
+    lone.partition()
     try:
         patiently(lambda: _missed(cluster, asked, lone))
         asked.ssh(kv("put tests/majority yes"))
         words = chat(cluster, asked)
     finally:
-        lone.heal()
+        lone.reconnect()
     lone.wait()
     kept = patiently(lambda: lone.ssh(kv("get tests/majority")))
     settle(cluster)

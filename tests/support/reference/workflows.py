@@ -113,8 +113,14 @@ def _default(field: FieldInfo) -> str:
     return f"`{str(value).lower() if isinstance(value, bool) else value}`" if shown else ""
 
 
+def _choices(annotation: Any) -> list[str]:
+    """Return the values of a `Literal`, also of one that may be None."""
+    parts = [part for part in get_args(annotation) if part is not type(None)]
+    return [str(value) for part in parts for value in (get_args(part) or (part,))]
+
+
 def _kind(name: str, annotation: Any) -> str:
-    """What a person writes there."""
+    """Return a description of the values of a key."""
     text = re.sub(r"\w+\.|typing\.", "", str(annotation))
     known = {
         "WorkflowDocument": "object",
@@ -134,7 +140,7 @@ def _kind(name: str, annotation: Any) -> str:
         "bool": "true or false",
         "int": "number",
         "str": "text",
-        "Literal": f"`{', '.join(map(str, get_args(annotation)))}`",
+        "Literal": f"`{', '.join(_choices(annotation))}`",
     }
     if name in ("cost", "max_cost"):
         return "number"
@@ -143,7 +149,7 @@ def _kind(name: str, annotation: Any) -> str:
     if name in ("type", "returns"):
         return "type"
     if name in ("allow", "check"):
-        return {"allow": "effects", "check": "expressions, by their reason or not"}[name]
+        return {"allow": "effects", "check": "expression, list or object"}[name]
     if "bool" in text and "str" in text:
         return "expression"
     return next((v for k, v in known.items() if k in text), "any")

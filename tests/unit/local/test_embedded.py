@@ -164,9 +164,12 @@ def test_instance_without_such_a_file_is_as_before(options: Options) -> None:
     ("line", "said"),
     [
         ("MOE_GATEWAY_PORT=1", "MOE_GATEWAY_PORT is set by `hearth up` itself"),
-        ("MOE_GATWAY_DOMAINS={}", "line 1: a line is NAME=VALUE; names are MOE_GATEWAY_…"),
-        ("HEARTH_ENGINE=x", "line 1: a line is NAME=VALUE"),
-        ("MOE_GATEWAY_CLASSIFIER", "line 1: a line is NAME=VALUE"),
+        (
+            "MOE_GATWAY_DOMAINS={}",
+            "line 1: write NAME=VALUE with a name that begins with MOE_GATEWAY_…",
+        ),
+        ("HEARTH_ENGINE=x", "line 1: write NAME=VALUE"),
+        ("MOE_GATEWAY_CLASSIFIER", "line 1: write NAME=VALUE"),
     ],
 )
 def test_setting_that_makes_no_sense_stops_the_start(

@@ -88,7 +88,7 @@ def test_key_file_that_is_empty_or_missing_is_told(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="is empty"):
         read_key(tmp_path / "key")
     (tmp_path / "key").write_bytes(b"\xff\xfe")
-    with pytest.raises(SettingsError, match="holds no text"):
+    with pytest.raises(SettingsError, match="is not a text file"):
         read_key(tmp_path / "key")
     with pytest.raises(SettingsError, match="cannot be read: No such file"):
         read_key(tmp_path / "missing")

@@ -66,5 +66,5 @@ def test_language_of_nobody_is_told() -> None:
     """No model of the catalogue speaks Klingon, and it says so."""
     models = list(Catalogue.load().speech.values())
 
-    assert "No model of the catalogue speaks 'tlh'" in remedy("tlh", "tts", models)
+    assert "no model for text-to-speech in 'tlh'" in remedy("tlh", "tts", models)
     assert json.dumps(remedy("fr", "tts", models)).count("fr-fr-siwis") == 3

@@ -1,1 +1,1 @@
-"""The source code that a model reads before it mends an error."""
+"""The source code that a model reads before it corrects an error."""

@@ -60,7 +60,7 @@ class CodeContext(BaseModel):
         description="Each excerpt in a fence below its path, lines and name; then, if there is"
         " room, a map of the definitions that they use or that use them."
     )
-    excerpts: list[Excerpt] = Field(description="What the text shows, the most important first.")
+    excerpts: list[Excerpt] = Field(description="The parts of the text, the most important first.")
     left_out: list[str] = Field(description="Names that did not fit, as `path:line name`.")
     no_map: str = Field(description="Why the files cannot be mapped; empty if they can.")
     tokens: int = Field(description="Estimate for `text`; at most the budget.")
@@ -109,7 +109,7 @@ async def context(
     """Collect source code for an error: the functions on its stack, and what they use.
 
     The function in which the error happened is always there. If it does not fit, its lines next to
-    the error are. What the excerpts leave of the budget is filled with lines of code.map.
+    the error are. The rest of the budget is filled with lines of code.map.
     """
     root = workspace(ctx)
     facts = cast("ModelFacts", ctx.services.get(ModelFacts, ModelFacts()))

@@ -150,7 +150,7 @@ def _hunk(old: Content, hunk: Hunk, known: bool) -> _Found:  # noqa: FBT001
     last = max((edit.end for edit in edits), default=0)
     if last < len(old.lines):
         raise Refused(
-            "not_found", "The diff ends the file where the file goes on.", at=hunk.at
+            "not_found", "The diff ends before the end of the file.", at=hunk.at
         )  # fmt: skip
     return _Found(edits, place.rung, hunk.final_newline)
 

@@ -31,7 +31,7 @@ class Content:
 
     @property
     def usual_end(self) -> str:
-        """The most frequent line end."""
+        """The most frequent line ending."""
         counted = Counter(end for end in self.ends if end)
         return counted.most_common(1)[0][0] if counted else "\n"
 

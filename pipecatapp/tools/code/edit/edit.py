@@ -43,7 +43,7 @@ class EditedFile(BaseModel):
 
 
 class Edited(BaseModel):
-    """What became of an answer. A refused answer is data, so that a document can ask again."""
+    """The result of an edit. A refused answer is not an error, so that a document can ask again."""
 
     applied: bool = Field(description="Whether all of it was applied; otherwise nothing was.")
     files: list[EditedFile] = Field(description="The changed files; empty where nothing was.")
@@ -85,7 +85,9 @@ async def edit(
     edits, refusals = await edits_of_files(ctx, root, parsed.blocks, *rules)
     changes = [one.change for one in edits if one.change.before != one.change.after]
     if not parsed.blocks:
-        refusals.append(_refusal("", Refused("no_block", "The answer holds no edit of a file.")))
+        refusals.append(
+            _refusal("", Refused("no_block", "The answer does not contain an edit of a file."))
+        )
     elif not refusals and not changes:
         refusals.append(_refusal("", Refused("no_op", "The answer changes nothing.")))
     if not refusals:

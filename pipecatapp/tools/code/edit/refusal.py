@@ -50,7 +50,7 @@ class Refusal(BaseModel):
     """One edit of the answer that cannot be applied."""
 
     reason: Reason
-    message: str = Field(description="What is wrong and what to do, for the next prompt.")
+    message: str = Field(description="The mistake and its remedy, for the next prompt.")
     path: str = Field(description="The file; empty where the answer names none.")
     at: int = Field(description="The line of the answer where the edit begins, counted from 1.")
     candidates: list[Candidate] = []

@@ -26,7 +26,7 @@ def check_syntax(path: str, old: str | None, new: str, at: int) -> None:
     if not parsers or not new.strip():
         return
     if old is not None and old.strip():
-        # What parsed the file before has to parse it now: newer Python is known to libcst alone.
+        # Use only the parsers that accept the old file: libcst alone parses newer Python.
         parsers = tuple(parse for parse in parsers if _error(parse, old) is None)[:1]
     errors = [_error(parse, new) for parse in parsers]
     if errors and None not in errors:

@@ -35,7 +35,7 @@ BEFORE: Final = "before"
 STDIN: Final = "/code/stdin"
 WITH_STDIN: Final = ("/bin/sh", "-c", f'exec "$@" <{STDIN}', "sh")
 FRAME: Final = struct.Struct(">BxxxL")
-"""What stands before each piece of output: 1 for stdout, 2 for stderr, and its size."""
+"""The header of each chunk of output: the stream (1: stdout, 2: stderr) and the size."""
 KILLED, KILLED_FOR_CPU = 128 + 9, 128 + 24
 
 
@@ -63,7 +63,9 @@ class DockerPlace:
             try:
                 before = await asyncio.to_thread(_lay_out, offered, work)
             except (TooLarge, OSError) as error:
-                raise ToolFailed(f"The workspace cannot be given to a program: {error}.") from error
+                raise ToolFailed(
+                    f"The workspace cannot be sent to the program: {error}."
+                ) from error
             await self.ask("POST", "/containers/create", {"name": name}, _container(offered, work))
             await self.ask("POST", f"/containers/{name}/start")
             offered.note(BEFORE, before)

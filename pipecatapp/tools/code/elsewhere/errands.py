@@ -1,7 +1,6 @@
-"""Programs that are run elsewhere: what is given to them, and what came back, on the disk.
+"""Remote jobs on the disk: programs that other machines execute, their inputs and results.
 
-An errand has the id that follows from the call it belongs to, so that a run that is resumed finds
-what was begun before.
+The id of a job is derived from its call, so a resumed run finds the job that it has started.
 """
 
 import asyncio
@@ -24,21 +23,21 @@ from pipecatapp.sandbox.tree import TooLarge
 from pipecatapp.workflow import ToolFailed
 
 KEPT_SECONDS: Final = 7 * 24 * 3600.0
-"""How long an errand is kept that nobody asks for again."""
+"""Seconds after which an unused job is removed."""
 OVERHEAD: Final = 64 << 20
-"""Bytes that a result may have beside the files: what was printed, and names."""
+"""Bytes of a result in addition to the files: the output, and file names."""
 
 
 Work = Callable[["Offered"], Coroutine[Any, Any, None]]
 
 
 class NoErrand(LookupError):
-    """There is no errand of this id, or the token is not its own, or it has come back already."""
+    """There is no job with this id and token, or its result has already arrived."""
 
 
 @dataclass(frozen=True)
 class Offered:
-    """One errand on the disk."""
+    """A job on the disk."""
 
     id: str
     place: Path
@@ -46,40 +45,41 @@ class Offered:
 
     @property
     def given(self) -> Path:
-        """The bundle of the program and its folder."""
+        """The archive with the program and its folder."""
         return self.place / "given.tar"
 
     @property
     def said(self) -> Path:
-        """The program alone, as data."""
+        """The description of the program, without its folder."""
         return self.place / "errand.json"
 
     @property
     def result(self) -> Path:
-        """The bundle of what came of it; whole when it is there."""
+        """The archive with the result; it exists only when it is complete."""
         return self.place / "result.tar"
 
     @property
     def token(self) -> str:
-        """What opens it to the one who carries it out, until the result is there."""
+        """The token with which a worker gets the job and sends the result."""
         return (self.place / "token").read_text(encoding="ascii")
 
     @property
     def room(self) -> int:
-        """Bytes that the result may have."""
+        """Maximum size of the result in bytes."""
         return self.errand.limits.disk * 2 + OVERHEAD
 
     def came_back(self, bundle: Path) -> None:
-        """Keep what came of it, and nothing of what was given: secrets may be among that."""
+        """Store the result and delete the inputs, which may contain secrets."""
         bundle.rename(self.result)
         self.given.unlink(missing_ok=True)
         self.said.unlink(missing_ok=True)
 
     def note(self, name: str, text: str) -> None:
-        """Keep a fact that a restart must not lose."""
+        """Store a value that must survive a restart."""
         write_atomic(self.place / name, text)
 
     def noted(self, name: str) -> str | None:
+        """Return a stored value, or None."""
         try:
             return (self.place / name).read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -88,9 +88,16 @@ class Offered:
     async def carried(
         self, carry: Work, end: Work, folder: Path, *, leaving: Callable[[], bool]
     ) -> Outcome:
-        """What came of it, which `carry` waits for; where that fails, or nobody wants it any more,
-        `end` is called. One that is left for the next start (`leaving`) goes on. Raises
-        `ToolFailed`.
+        """Wait for the result and unpack it to `folder`.
+
+        Args:
+            carry: Starts the job, if necessary, and waits for its result.
+            end: Stops the job; called if it fails or its call is cancelled.
+            folder: The folder of the run.
+            leaving: Whether the service is stopping; then a cancelled job continues.
+
+        Raises:
+            ToolFailed: The job failed, or its result is not valid.
         """
         try:
             if not self.result.exists():
@@ -105,51 +112,51 @@ class Offered:
             raise
 
     def take(self, folder: Path) -> Outcome:
-        """Bring the result into the folder of the run; raises `ToolFailed`."""
+        """Unpack the result to the folder of the run; raises `ToolFailed`."""
         try:
             with self.result.open("rb") as source:
                 return unpack_outcome(source, folder, self.errand.limits)
         except SandboxUnusable as error:
             raise ToolFailed(str(error)) from error
         except (TooLarge, ValueError, OSError) as error:
-            raise ToolFailed(f"What came back cannot be used: {error}.") from error
+            raise ToolFailed(f"The result of the remote job cannot be used: {error}.") from error
 
 
 class Errands:
-    """The errands below `root`."""
+    """The jobs below `root`."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     async def offer(self, call: str, errand: Errand, folder: Path) -> Offered:
-        """The errand of a call, made now or found as it was left; `call` names the call."""
-        said = json.dumps([call, errand.as_data()], sort_keys=True)
-        id = hashlib.sha256(said.encode()).hexdigest()[:24]
+        """Return the job of the call `call`; create it if it does not exist."""
+        content = json.dumps([call, errand.as_data()], sort_keys=True)
+        id = hashlib.sha256(content.encode()).hexdigest()[:24]
         offered = Offered(id, self._root / id, errand)
         if not offered.place.is_dir():
             await asyncio.to_thread(self._make, offered, folder)
         return offered
 
     def drop(self, offered: Offered) -> None:
-        """Forget it."""
+        """Delete a job."""
         files.remove(offered.place)
 
     def find(self, id: str, token: str) -> Offered:
-        """The errand that its carrier asks for; raises `NoErrand`."""
+        """Return the job for which a worker asks; raises `NoErrand`."""
         place = self._root / id
         if not id.isalnum() or not place.is_dir():
-            raise NoErrand(f"There is no errand {id!r}.")
+            raise NoErrand(f"There is no remote job {id!r}.")
         expected = (place / "token").read_text(encoding="ascii")
         if not hmac.compare_digest(expected.encode(), token.encode(errors="replace")):
-            raise NoErrand(f"There is no errand {id!r}.")
+            raise NoErrand(f"There is no remote job {id!r}.")
         try:
             data = json.loads((place / "errand.json").read_bytes())
         except FileNotFoundError as error:
-            raise NoErrand(f"The errand {id!r} has come back already.") from error
+            raise NoErrand(f"The remote job {id!r} already has a result.") from error
         return Offered(id, place, Errand.of(data))
 
     async def keep(self, offered: Offered, content: AsyncIterator[bytes]) -> None:
-        """Take the result as it comes; raises `ToolFailed` for one that is too large."""
+        """Store a result while it is received; raises `ToolFailed` if it is too large."""
         part, size = offered.place / f".result-{token_hex(4)}", 0
         try:
             with part.open("wb") as target:
@@ -163,7 +170,7 @@ class Errands:
             part.unlink(missing_ok=True)
 
     def _make(self, offered: Offered, folder: Path) -> None:
-        """Aside first: what is there under its id is whole."""
+        """Write the job to a hidden folder and rename it, so that its folder is always complete."""
         self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._sweep()
         aside = self._root / f".{offered.id}-{token_hex(4)}"
@@ -176,7 +183,7 @@ class Errands:
                 bundle.pack(target, data, folder)
             aside.rename(offered.place)
         except TooLarge as error:
-            raise ToolFailed(f"The workspace cannot be given to a program: {error}.") from error
+            raise ToolFailed(f"The workspace cannot be sent to a remote job: {error}.") from error
         finally:
             files.remove(aside)
 

@@ -1,7 +1,7 @@
 """Programs in Nomad's batch jobs: `pipecatapp.sandbox.worker`, on any machine of the cluster.
 
-A job is dispatched from the parameterized one that was registered (`nomad_jobs/hearth-code`). Its
-payload is a token for one errand; everything else travels between the worker and this service.
+A job is dispatched from the registered parameterized job (`nomad_jobs/hearth-code`). Its payload is
+a token; the worker gets the rest from this service.
 """
 
 import asyncio
@@ -22,16 +22,19 @@ from pipecatapp.workflow import ToolFailed
 
 TICK: Final = 0.1
 LOOK: Final = 1.0
-"""Seconds between two looks for the result, and between two questions for the job."""
+"""Seconds between two checks for the result, and between two requests for the job's state."""
 GRACE: Final = 5.0
-"""Seconds that a result may come after its job has ended."""
+"""Seconds in which a result may arrive after its job has ended."""
 OVER: Final = ("complete", "failed", "lost")
 JOB: Final = "job"
 
 
 @dataclass(frozen=True)
 class NomadPlace:
-    """`http` asks Nomad's API; `url` is where machines of the cluster reach this service."""
+    """Executes programs as batch jobs of Nomad.
+
+    `http` is a client of Nomad's API, `url` the address of this service for the workers.
+    """
 
     http: httpx2.AsyncClient
     errands: Errands
@@ -39,17 +42,17 @@ class NomadPlace:
     url: str
     token_file: Path | None = None
     ca_file: Path | None = None
-    """Certificates that the worker trusts in; without it the system's."""
+    """Certificate authority that the worker trusts; without it, those of the system."""
 
     async def run(
         self, call: str, errand: Errand, folder: Path, *, leaving: Callable[[], bool]
     ) -> Outcome:
-        """As `Elsewhere.run`."""
+        """Execute a program; see `Elsewhere.run`."""
         offered = await self.errands.offer(call, errand, folder)
         return await offered.carried(self._came, self._end, folder, leaving=leaving)
 
     async def _came(self, offered: Offered) -> None:
-        """Wait for the result; raises `ToolFailed` when the job has ended and nothing comes."""
+        """Wait for the result; raises `ToolFailed` if the job ends without one."""
         job = offered.noted(JOB) or await self._dispatch(offered)
         look = since = time.monotonic()
         while not offered.result.exists():
@@ -64,39 +67,38 @@ class NomadPlace:
                 raise ToolFailed(f"The job {job} has ended without a result{_why(found)}.")
 
     async def _dispatch(self, offered: Offered) -> str:
-        """Start the job; asked again with the same errand Nomad gives the same one."""
+        """Start the job and return its id; a repeated request returns the same job."""
         url = f"{self.url.rstrip('/')}/api/errands/{offered.id}"
         ca = "" if self.ca_file is None else await asyncio.to_thread(self.ca_file.read_text)
         payload = json.dumps({"url": url, "token": offered.token, "ca": ca}).encode()
         body = {"Payload": base64.b64encode(payload).decode()}
         path, query = f"/v1/job/{self.job}/dispatch", {"idempotency_token": offered.id}
-        told = await self._ask("PUT", path, query, body)
-        job = str(told["DispatchedJobID"])
+        response = await self._ask("PUT", path, query, body)
+        job = str(response["DispatchedJobID"])
         offered.note(JOB, job)
         return job
 
     async def _allocations(self, job: str) -> list[dict[str, Any]] | None:
-        """None for a job that is not there, or that somebody has stopped."""
+        """Return the allocations of a job; None if it does not exist or was stopped."""
         try:
-            told = await self._ask("GET", f"/v1/job/{job}", {}, None)
-            if told.get("Stop"):
+            body = await self._ask("GET", f"/v1/job/{job}", {}, None)
+            if body.get("Stop"):
                 return None
-            found = await self._ask("GET", f"/v1/job/{job}/allocations", {}, None)
-            return list(found)
+            return list(await self._ask("GET", f"/v1/job/{job}/allocations", {}, None))
         except _NotThere:
             return None
         except ToolFailed:
-            return []  # Nomad restarts, too; its jobs go on meanwhile
+            return []  # Nomad may be restarting; its jobs continue
 
     async def _end(self, offered: Offered) -> None:
-        """Stop the job and forget the errand."""
+        """Stop the Nomad job and delete the remote job."""
         if (job := offered.noted(JOB)) is not None:
             try:
                 await self._ask("DELETE", f"/v1/job/{job}", {"purge": "true"}, None)
             except _NotThere:
                 pass
             except ToolFailed as error:
-                raise ToolFailed(f"The job {job} may run on: {error}") from error
+                raise ToolFailed(f"The job {job} may still be running: {error}") from error
         await asyncio.to_thread(self.errands.drop, offered)
 
     async def _ask(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:

@@ -24,7 +24,7 @@ class Output:
 
 
 class Location(NamedTuple):
-    """What `file:line[:column]: rest` says."""
+    """The parts of a line `file:line[:column]: rest`."""
 
     file: str
     line: int

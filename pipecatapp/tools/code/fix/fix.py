@@ -57,7 +57,7 @@ class TriedChange(BaseModel):
 
 
 class Fixed(BaseModel):
-    """What was repaired. A failing test without a mechanical mistake is no failure."""
+    """The result of a repair. Tests that still fail are not an error."""
 
     fixed: list[str] = Field(description="Tests that failed before and pass now.")
     failing: list[str] = Field(description="Tests that still fail.")

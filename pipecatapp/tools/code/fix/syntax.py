@@ -14,11 +14,11 @@ HEADER: Final = re.compile(
     r"\s*(?:async|case|class|def|elif|else|except|finally|for|if|match|try|while|with)\b"
 )
 LINES: Final = 5
-"""Lines before the one of the error that may have the mistake."""
+"""Number of lines before the line of the error that may contain the mistake."""
 
 
 def syntax(problem: Problem) -> Iterator[Candidate]:
-    """Change the line of the error, or one of those before it, so that the file parses."""
+    """Change the line of the error, or a line before it, so that the file parses."""
     if problem.error.type not in TYPES:
         return
     for line in range(problem.line, max(0, problem.line - LINES), -1):

@@ -32,7 +32,7 @@ Place = tuple[str, int]
 
 @dataclass(frozen=True)
 class Trace:
-    """What one test ran."""
+    """The lines that one test executed."""
 
     test: str
     passed: bool

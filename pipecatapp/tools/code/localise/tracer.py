@@ -32,7 +32,7 @@ OFTEN = 200
 
 
 class TooSlow(BaseException):
-    """A test takes too long. It is no `Exception`, so that the project does not catch it."""
+    """A test takes too long. Not an `Exception`, so that the project does not catch it."""
 
 
 class Recorder:

@@ -49,9 +49,9 @@ async def code_map(
     symbols: Annotated[
         list[str],
         Field(
-            description="Names to begin with, such as those of code.localise; `file:name` is one of"
-            " this file. What they use, and what uses them, comes first. Without any, what is used"
-            " most comes first."
+            description="Names to start from, such as those of code.localise, or `file:name`."
+            " Definitions that they use or that use them are listed first. Without any, the most"
+            " used definitions are listed first."
         ),
     ] = [],  # noqa: B006
     text: Annotated[
@@ -79,7 +79,7 @@ def _mapped(
     graph: Graph, symbols: Sequence[str], text: str, budget: int, unread: list[str]
 ) -> RepositoryMap:
     ranks = graph.ranks(seeds_of(graph, symbols, text))
-    # What no seed leads to comes last, in the order of the files.
+    # Definitions that no seed reaches come last, in the order of the files.
     ordered = by_rank(graph.places(), ranks)
     written, shown = fill(graph, ordered, budget)
     tags = [(place[0], graph.tag(place)) for place in shown]

@@ -15,9 +15,10 @@ Place = tuple[str, int]
 """A file, and the index of a definition in it; -1 is the code outside of all."""
 
 DAMPING: Final = 0.7
-"""The share that goes on to what a definition uses. A fix needs what is near."""
+"""The share of a definition's rank that is passed to the definitions it uses. It is low because a
+fix needs nearby code."""
 ROUNDS: Final = 20
-"""What is left after so many is below a thousandth."""
+"""Number of iterations; after them, less than a thousandth of the rank is not distributed yet."""
 COMMON: Final = 12
 """A name with more definitions than this says nothing about which one is used."""
 BACK: Final = 0.3
@@ -46,7 +47,7 @@ CONSTRUCTORS: Final = frozenset({"__init__", "constructor", "new", "__new__"})
 
 
 class Graph:
-    """The definitions of a repository, and which of them use which."""
+    """The definitions of a repository and the references between them."""
 
     def __init__(self, files: Mapping[str, Tags]) -> None:
         self.files = files
@@ -143,7 +144,7 @@ class Graph:
         weights = {
             one: NEAR if one in near else 1 if attribute or name in imported else STRAY
             for one in places
-            # A bare name is a method of its own class at most.
+            # A bare name can refer only to a method of the same class.
             if attribute or one[0] == path or self.tag(one).kind != "method"
         }
         total = max(NEAR, sum(weights.values()))

@@ -139,7 +139,7 @@ def _printed(text: str) -> Iterator[tuple[str, str, Tags]]:
 
 
 def _without_references(found: Iterable[Definition], lines: Sequence[str]) -> Tags:
-    """What ctags says; it lists no uses."""
+    """Return the definitions that ctags lists as tags, without references."""
     return Tags(
         tuple(
             Tag(

@@ -22,7 +22,7 @@ from pipecatapp.workflow import Context, Ledger, tool
 
 
 class Remembered(BaseModel):
-    """What the memory of fixes holds now."""
+    """The result of storing a fix."""
 
     id: str | None = Field(description="The stored fix; null if none is stored.")
     green: bool = Field(description="Whether the same test went from failing to passing.")

@@ -115,8 +115,9 @@ def _definition(tag: Mapping[str, Any], lines: Sequence[str]) -> Definition | No
 
 
 def _first(lines: Sequence[str], line: int) -> int:
-    """The first line of a definition whose name is on `line`: a return type, a template's
-    parameters, annotations and attributes may stand on lines before it.
+    """Return the first line of the definition whose name is on `line`.
+
+    A return type, template parameters, annotations and attributes may precede the name.
     """
     first = line
     while first > 1 and _belongs(lines[first - 2].strip()):

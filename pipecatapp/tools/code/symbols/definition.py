@@ -18,4 +18,4 @@ class Definition(BaseModel):
     kind: Kind
     start: int = Field(description="The first line, decorators and annotations included.")
     line: int = Field(description="The line that has the name.")
-    end: int | None = Field(description="The last line; null where the language does not tell.")
+    end: int | None = Field(description="The last line; null if it is unknown for the language.")

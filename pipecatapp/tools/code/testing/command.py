@@ -9,7 +9,7 @@ from pipecatapp.sandbox.bubblewrap import WORK
 from pipecatapp.workflow import ToolFailed
 
 REPORT: Final = ".hearth-junit.xml"
-"""The report in the workspace, from which it is removed afterwards."""
+"""Path of the report in the workspace; it is removed afterwards."""
 RUNNERS: Final = frozenset({"pytest", "py.test"})
 WITH_VALUE: Final = frozenset(
     {

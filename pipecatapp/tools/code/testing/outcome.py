@@ -1,4 +1,4 @@
-"""What a test command gave, as data."""
+"""The results of a test command."""
 
 from typing import Literal
 
@@ -39,8 +39,8 @@ class Tested(BaseModel):
     )
     tests_left_out: int = Field(description="How many more passed or were skipped than are listed.")
     error: ProgramError | None = Field(
-        description="The error of the first failing test, as code.run gives it."
+        description="The error of the first failing test, in the form of code.run."
     )
-    stdout: str = Field(description="What the command printed; of much, the beginning and the end.")
-    stderr: str = Field(description="The same of its standard error.")
-    seconds: float = Field(description="How long it ran.")
+    stdout: str = Field(description="Its output; if it is long, the beginning and the end.")
+    stderr: str = Field(description="Its standard error, shortened in the same way.")
+    seconds: float = Field(description="Its duration in seconds.")

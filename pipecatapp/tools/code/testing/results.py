@@ -19,7 +19,7 @@ from pipecatapp.workflow import Context, ToolFailed
 LISTED: Final = 2000
 """Tests that are listed; failing ones always are."""
 NOT_FOUND: Final = re.compile(r"^\S+: \d+: (?:exec: )?(?P<program>.+): (?P<why>not found|Perm.*)$")
-"""What the shell writes that could not start a program."""
+"""The shell's message for a program that cannot be started."""
 STACK: Final = re.compile(rf'^  File "{WORK}/(?P<file>[^"]+)", line (?P<line>\d+) in (?P<name>.+)$')
 REASON: Final = 400
 """Characters of a message of pytest that are passed on."""

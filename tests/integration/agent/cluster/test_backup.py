@@ -112,7 +112,7 @@ def test_live_instance_goes_back_to_what_it_was(kept: Kept, tmp_path: Path) -> N
 
     told = hearth(house, tmp_path, "restore", str(file))
 
-    assert told.startswith("Restored, as it was at ")
+    assert told.startswith("Restored the state of ")
     assert runs(house) == 1
     assert house.ask("Again").status_code == 200
     assert file.stat().st_mode & 0o077 == 0

@@ -82,7 +82,7 @@ def test_wrong_key_is_said(house: House, settings: dict[str, str], tmp_path: Pat
     code, told = invoke("status", **settings | {"HEARTH_CLUSTER_KEY_FILE": str(tmp_path / "wrong")})
 
     assert code == 1
-    assert "refuses the key" in told
+    assert "does not accept the key" in told
 
 
 def test_inventory_leads_to_the_cluster(empty_house: House, tmp_path: Path) -> None:
@@ -133,7 +133,7 @@ def test_page_about_a_cluster_works_as_written(
     assert "scripted" in told[0]
     assert "scripted" in told[1]
     assert "Written: monday.tar.gz" in told[2]
-    assert "Restored, as it was at " in told[2]
+    assert "Restored the state of " in told[2]
 
 
 def _bash(text: str, folder: Path) -> str:
@@ -154,7 +154,7 @@ def _bash(text: str, folder: Path) -> str:
 
 @pytest.mark.parametrize(
     ("password", "reason"),
-    [(None, "their password is not known here"), ("wrong", "the given password is not theirs")],
+    [(None, "no password was given"), ("wrong", "the given password is wrong")],
 )
 def test_secrets_that_cannot_be_opened_are_told_with_the_remedy(
     tmp_path: Path, password: str | None, reason: str
@@ -170,7 +170,7 @@ def test_secrets_that_cannot_be_opened_are_told_with_the_remedy(
 
     assert code == 1
     assert reason in told
-    assert "name it in HEARTH_VAULT_PASSWORD_FILE" in " ".join(told.split())
+    assert "set HEARTH_VAULT_PASSWORD_FILE" in " ".join(told.split())
 
 
 def test_inventory_without_a_cluster_is_said(tmp_path: Path) -> None:

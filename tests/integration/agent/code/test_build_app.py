@@ -129,13 +129,16 @@ def test_refused_answer_is_asked_for_again(
     """Prose without a file, and a path that leads out, change nothing."""
     outside = BROKEN.replace("main.py", "../main.py")
     empty_house.model.when("leads out of the workspace").say(BROKEN.replace("name_)", "name)"))
-    empty_house.model.when("holds no edit").say(outside)
+    empty_house.model.when("does not contain an edit").say(outside)
     script(empty_house, program="I would write main.py.")
 
     done = hearth("code", "build", "Greet a person.", "--into", str(tmp_path / "greeter"))
 
     assert done.exit_code == 0, done.output
-    assert "Attempt 1: the answer is refused: The answer holds no edit of a file." in done.output
+    assert (
+        "Attempt 1: the answer is refused: The answer does not contain an edit of a file."
+        in done.output
+    )
     assert "Attempt 2: the answer is refused: '../main.py' leads out" in done.output
     assert "Attempt 3: wrote main.py; the program runs." in done.output
     assert not (tmp_path / "main.py").exists()

@@ -53,7 +53,7 @@ def test_campaign_by_commands_up_to_the_proposal(classify_house: House, evolve: 
 
     assert cost.stdout == (
         "At most 15 runs of the search and 80 of the gate.\n"
-        "217 tokens a run (a guess: no earlier run tells it): at most 20615 tokens; the budget is"
+        "217 tokens a run (an estimate, without earlier runs): at most 20615 tokens; the budget is"
         " 1000000.\n"
     )
     assert ran.exit_code == DONE, ran.output

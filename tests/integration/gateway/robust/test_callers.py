@@ -116,7 +116,7 @@ def test_thousand_aborts_leave_nothing_behind(house: House) -> None:
 
 def test_slow_senders_hold_up_nobody_and_are_sent_away(house: House) -> None:
     """Two hundred connections whose bodies drip: the others are served meanwhile, and no byte of
-    theirs renews the time that they have. (Heads: tests/integration/service/test_wire.py.)"""
+    theirs renews the time that they have. (Heads: `integration/service/test_http_protocol.py`.)"""
     data = request(chat("x" * 50_000))
     with ExitStack() as stack:
         slow = [stack.enter_context(house.gateway.connect()) for _ in range(200)]

@@ -216,5 +216,5 @@ async def test_package_that_has_to_be_built_is_refused(ctx: Context, wheels: Pat
 )  # fmt: skip
 async def test_only_names_and_versions_are_taken(ctx: Context, line: str) -> None:
     """A requirement can be an option, a path or an address, and each would reach the host."""
-    with pytest.raises(ToolFailed, match=r"is no package such as"):
+    with pytest.raises(ToolFailed, match=r"is not a valid package"):
         await INSTALL.check(ctx, {"packages": [line]})

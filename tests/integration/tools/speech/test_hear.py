@@ -44,8 +44,8 @@ async def test_refusal_of_the_service_is_the_tools(
     ctx: Context, audio: Audio, tmp_path: Path
 ) -> None:
     """A model reads it and can try something else."""
-    audio.refusal = "moonshine hears 'en' only."
+    audio.refusal = "moonshine supports only 'en'."
     (tmp_path / "note.wav").write_bytes(SOUND)
 
-    with pytest.raises(ToolFailed, match="hears 'en' only"):
+    with pytest.raises(ToolFailed, match="supports only 'en'"):
         await HEAR.check(ctx, {"path": "note.wav"})

@@ -56,10 +56,10 @@ async def test_first_run_calls_everything_that_can_be_known(open_engine: OpenEng
     engine: Engine = await open_engine(DOCUMENT, INNER, services={Script: Script("x")})
 
     assert dry_run(engine) == {
-        "loud": "dirty: nobody has asked for this yet",
-        "each[0]/twice": "dirty: nobody has asked for this yet",
+        "loud": "dirty: there is no cached result",
+        "each[0]/twice": "dirty: there is no cached result",
         "each[0]": "maybe: it depends on the steps inside",
-        "each[1]/twice": "dirty: nobody has asked for this yet",
+        "each[1]/twice": "dirty: there is no cached result",
         "each[1]": "maybe: it depends on the steps inside",
         "each": "maybe: it follows from its visits",
         "some": "skipped: its `if` is false",
@@ -69,7 +69,7 @@ async def test_first_run_calls_everything_that_can_be_known(open_engine: OpenEng
         "sent": "maybe: it follows from loud",
         "last": "maybe: it follows from draft",
         "pinned": "fresh: pinned",
-        "end": "dirty: nobody has asked for this yet",
+        "end": "dirty: there is no cached result",
     }
 
 
@@ -85,7 +85,7 @@ async def test_next_run_takes_what_is_shared(open_engine: OpenEngine) -> None:
         *("loud", "each[0]/twice", "each[0]", "each[1]/twice", "each[1]", "each"),
         *("other/twice", "other", "pinned", "end"),
     }
-    assert states["draft"] == "dirty: a model that may vary is asked in each run"
+    assert states["draft"] == "dirty: its model is called in each run, as its temperature is not 0"
     assert states["sent"] == "dirty: what has the effect `external` is done in each run"
     assert states["last"] == "maybe: it follows from draft"
 

@@ -163,7 +163,7 @@ def _indented(
     if result is None:
         raise Refused(
             "indentation",
-            f"Indent {block.symbol} as it is in the file: it holds text over several lines.",
+            f"Indent {block.symbol} as it is in the file: it contains a text of several lines.",
             at=block.at,
         )
     return result

@@ -136,7 +136,7 @@ class _Scanner:
         if len(chosen) != 1:
             self._bad(
                 "malformed",
-                "A SEARCH block needs exactly one divider: where the text holds lines of `=`, use"
+                "A SEARCH block needs exactly one divider: if the text contains lines of `=`, use"
                 " longer markers, such as `<<<<<<<<< SEARCH`, `=========`, `>>>>>>>>> REPLACE`.",
                 number,
                 path,
@@ -246,6 +246,6 @@ def _commands(language: str, label: Label) -> bool:
 
 
 _NESTED: Final = (
-    "It is not certain where the file ends, because it holds a fence: put it into a longer fence,"
-    " such as ````."
+    "It is not certain where the file ends, because it contains a fence: put it into a longer"
+    " fence, such as ````."
 )

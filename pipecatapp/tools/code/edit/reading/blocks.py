@@ -21,7 +21,7 @@ class Hunk:
     at: int
     """Line of the answer, counted from 1."""
     heading: str = ""
-    """What stands behind the second `@@`: the start of the definition that the lines lie in."""
+    """The text after the second `@@`: the header of the definition that contains the lines."""
     start: int | None = None
     """The stated first line of the file, counted from 1. Trusted only with the right blob id."""
     final_newline: bool | None = None
@@ -89,7 +89,7 @@ def search_replace(path: str, at: int, search: Sequence[str], replace: Sequence[
     """Express a SEARCH/REPLACE block as a hunk: lines that both sides have are kept."""
     if not any(line.strip() for line in search):
         if search:
-            raise Refused("empty_search", "The SEARCH part holds blank lines only.", at=at)
+            raise Refused("empty_search", "The SEARCH part contains only blank lines.", at=at)
         added: tuple[tuple[Sign, str], ...] = tuple(("+", line) for line in replace)
         return Hunks(path, at, "search_replace", (Hunk(added, at),), creates=True)
     return Hunks(path, at, "search_replace", (Hunk(_signed(search, replace), at, stripped=True),))

@@ -30,7 +30,7 @@ def begins(lines: Sequence[str], number: int) -> bool:
 
 @dataclass
 class _File:
-    """What has been read of one file's part."""
+    """The parsed lines of one file's part of a diff."""
 
     at: int
     path: str
@@ -218,7 +218,7 @@ def _named(line: str) -> str:
 
 
 def _final(signed: Sequence[tuple[Sign, str]], final: bool | None) -> bool | None:  # noqa: FBT001
-    """What `\\ No newline at end of file` behind a line says of the file after the change."""
+    """Return whether the changed file ends with a newline, given `\\ No newline at end of file`."""
     sign = signed[-1][0] if signed else " "
     if sign == "-":
         return True if final is None else final

@@ -7,7 +7,7 @@
     text    = { word ": " } reason
 
 The last message counts, because a shell goes on after most errors. bash repeats the source of a
-syntax error between quotes; that line is no message.
+syntax error between quotes; that line is ignored.
 """
 
 import re

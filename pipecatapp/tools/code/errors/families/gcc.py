@@ -127,7 +127,7 @@ def _name(declaration: str) -> str | None:
 
 
 def _report(lines: Sequence[str], index: int) -> ProgramError | None:
-    """Read a report of a sanitizer that begins at a line."""
+    """Parse the report of a sanitizer that starts at this line."""
     before, _, text = lines[index].partition(SANITIZER)
     if not text or "ERROR: " not in before:
         return None

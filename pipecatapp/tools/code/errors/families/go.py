@@ -24,7 +24,7 @@ FAILED: Final = re.compile(r" *--- FAIL: (\S+)")
 RUNS: Final = re.compile(r"=== (?:RUN|CONT|NAME) +(\S+)")
 CRASHES: Final = ("panic", "fatal error")
 PROGRESS: Final = ("finding ", "downloading ", "found ", "upgraded ", "added ", "removed ")
-"""What the go command says while all is well."""
+"""First words of progress messages of the go command."""
 MORE: Final = 20
 """Further lines of a message."""
 STACK: Final = 200
@@ -34,7 +34,7 @@ LONG: Final = 4000
 
 
 class Log(NamedTuple):
-    """What a test logged."""
+    """A log message of a test."""
 
     file: str
     line: int

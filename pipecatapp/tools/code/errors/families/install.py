@@ -38,7 +38,7 @@ SILENT: Final = (
     "code ", "path ", "errno ", "syscall ", "command ", "Log files were not written",
     "A complete log of this run", "For a full report see:", "/",
 )  # fmt: skip
-"""Lines of npm that are no part of the message."""
+"""First words of npm's lines that do not belong to the message."""
 MORE: Final = 20
 """Further lines of a message."""
 

@@ -116,7 +116,7 @@ def _importer(message: str) -> list[Frame]:
 
 
 def _thrown(lines: Sequence[str]) -> ProgramError | None:
-    """Read a thrown value that is no Error."""
+    """Parse a thrown value that is not an `Error`; return None if there is none."""
     for index, line in enumerate(lines):
         if index and line.startswith(UNCAUGHT):
             return program_error("Uncaught", lines[index - 1], _head(lines, index))

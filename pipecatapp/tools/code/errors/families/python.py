@@ -31,7 +31,7 @@ ENDS: Final = (
     HEADER, "Exception ignored", "Exception in thread", "make: ", "npm ", "error: ",
     "[end of output]",
 )  # fmt: skip
-"""What is printed after a traceback and is no part of its message."""
+"""First words of lines after a traceback that do not belong to its message."""
 
 
 class Block(NamedTuple):
@@ -125,7 +125,7 @@ def _end_of_group(lines: Sequence[str], index: int) -> int:
 
 
 def _member(lines: Sequence[str], depth: int) -> Block | None:
-    """Return the first exception of a group that is no group itself."""
+    """Return the first exception of a group that is not itself a group."""
     sections: list[list[str]] = [[]]
     for line in lines:
         separator = SEPARATOR.match(line)

@@ -98,7 +98,9 @@ async def test_each_skill_is_measured_and_the_result_is_stored(
     assert reasons["tool-one"] == reasons["json-person"] == reasons["blocks-minus"] == ""
     assert reasons["tool-number"].startswith("Another call was made: [('set_timer', {'minutes':")
     assert reasons["json-sum"] == "The answer is not JSON: 'It is 42.'"
-    assert reasons["blocks-empty"].startswith("The change is refused: The answer holds no edit")
+    assert reasons["blocks-empty"].startswith(
+        "The change is refused: The answer does not contain an edit"
+    )
     assert reasons["function-minus"] == "The check fails: 14.0"
     assert reasons["german-sentence"].startswith("The answer has none of honig")
     stored = evaluations(StateDir(tmp_path))["small"]

@@ -1,4 +1,4 @@
-"""HTTP on one connection, as uvicorn speaks it, and how long a caller may keep us waiting."""
+"""uvicorn's HTTP protocol with time limits for slow clients."""
 
 import asyncio
 import json
@@ -16,27 +16,27 @@ from uvicorn.protocols.http.httptools_impl import (
 from hearth.service.error_body import CODES, error_body, error_type
 
 HEAD_SECONDS: Final = 20.0
-"""How long a request's head may take, from its first byte; or, on a new connection, in all."""
+"""Time limit for the headers of a request, from their first byte, or from a new connection."""
 HEAD_BYTES: Final = 64 * 1024
 BODY_SECONDS: Final = 30.0
-"""How long a caller may be silent in the middle of a request's body."""
+"""How long a client may send nothing in the middle of a request's body."""
 BODY_RATE: Final = 500
-"""Bytes a second that a body must have on average: a byte now and then is silence, too."""
+"""Minimum average rate of a body in bytes per second."""
 TOO_SLOW: Final = CODES[408]
 INVALID: Final = "This is not a valid HTTP request."
 NO_HTTP: Final = "invalid_http"
 """The error code of `INVALID`."""
 AT_ONCE: Final = struct.pack("ii", 1, 0)
-"""Of `SO_LINGER`: a socket that is closed is reset."""
+"""Value of `SO_LINGER` with which closing a socket resets the connection."""
 
 
 def refusal(message: str, code: str) -> bytes:
-    """Return the body of an answer to what no application sees."""
+    """Return the body of a 400 for a request that does not reach the application."""
     return json.dumps(error_body(message, type=error_type(400), code=code)).encode()
 
 
 class AnyLength:
-    """A content length for uvicorn that stands for an unknown length."""
+    """A content length for uvicorn that permits any length."""
 
     def __lt__(self, other: int) -> bool:
         return False
@@ -51,8 +51,10 @@ class AnyLength:
 
 
 class EndsWithConnection:
-    """The transport of an answer whose end is that of its connection. One that is left without its
-    end is reset: else half a sound would look like a whole one."""
+    """The transport of a response that ends with its connection.
+
+    An incomplete response resets the connection, so that the client does not take it as complete.
+    """
 
     def __init__(self, transport: asyncio.Transport, cycle: RequestResponseCycle) -> None:
         self._transport, self._cycle = transport, cycle
@@ -61,22 +63,22 @@ class EndsWithConnection:
         if self._cycle.response_complete:
             self._transport.close()
             return
-        line = self._transport.get_extra_info("socket")
-        line.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
+        connection = self._transport.get_extra_info("socket")
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
         self._transport.abort()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
 
-class BoundedHttp(HttpToolsProtocol):
+class TimeoutHttpProtocol(HttpToolsProtocol):
     """HTTP protocol with timeouts.
 
-    Closes a connection without a request, with headers that do not end, a body that stops in the
-    middle, or data after the answer that is not a request.
+    Closes a connection without a request, with incomplete headers, with a body that stops, or with
+    data after the response that is not a request.
 
-    uvicorn itself limits only the idle time between two requests, until the first byte. A request
-    whose headers arrive in one piece, as nearly all do, has no overhead.
+    uvicorn itself limits only the idle time between two requests. A request whose headers arrive in
+    one chunk, as nearly all do, has no overhead.
     """
 
     head_seconds = HEAD_SECONDS
@@ -157,23 +159,24 @@ class BoundedHttp(HttpToolsProtocol):
         return True
 
     def _pass_over_offer(self, rest: bytes) -> None:
-        """Parse the request again without its offer to upgrade (RFC 9110, section 7.8): Java's
-        HTTP client sends one with every request (h2c), and the parser would treat its body as
-        that protocol."""
+        """Parse the request again without its `Upgrade` header (RFC 9110, section 7.8).
+
+        Java's HTTP client offers h2c with every request, and the parser would treat the body as
+        that protocol.
+        """
         scope = self.scope
-        told = [b"%s: %s\r\n" % line for line in self.headers if line[0] != b"upgrade"]
+        headers = [b"%s: %s\r\n" % line for line in self.headers if line[0] != b"upgrade"]
         start = f"%s %s HTTP/{scope['http_version']}\r\n".encode()
         start %= scope["method"].encode(), self.url
-        self.parser = httptools.HttpRequestParser(self)  # The other one may have seen its last.
+        self.parser = httptools.HttpRequestParser(self)  # The old one may have ended its request.
         self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
-        self._parse(b"".join((start, *told, b"\r\n", rest)))
+        self._parse(b"".join((start, *headers, b"\r\n", rest)))
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what no application sees, in the form that every error has. An answer that is
-        under way has no place for it, and breaks off."""
+        """Respond with an OpenAI error; if a response has started, close the connection instead."""
         cycle = self.cycle
-        under_way = cycle is not None and cycle.response_started and not cycle.response_complete
-        if under_way or self.pipeline:
+        started = cycle is not None and cycle.response_started and not cycle.response_complete
+        if started or self.pipeline:
             cycle.transport.close()
             return
         self._refuse(400, msg, NO_HTTP)
@@ -182,7 +185,7 @@ class BoundedHttp(HttpToolsProtocol):
         body = refusal(message, code)
         lines = (
             *self.server_state.default_headers,
-            *self._said_of_refused(),
+            *self._error_headers(),
             (b"content-type", b"application/json"),
             (b"content-length", b"%d" % len(body)),
             (b"connection", b"close"),
@@ -191,15 +194,18 @@ class BoundedHttp(HttpToolsProtocol):
         self.transport.write(STATUS_LINE[status] + head + b"\r\n" + body)
         self.transport.close()
 
-    def _said_of_refused(self) -> list[tuple[bytes, bytes]]:
-        """More headers of such an answer."""
+    def _error_headers(self) -> list[tuple[bytes, bytes]]:
+        """Return additional headers of an error response; subclasses may add some."""
         return []
 
     def _is_answered(self) -> bool:
-        """Return whether no request is active: an empty line arrived, or the rest of a body that
-        was not read. It has ended uvicorn's idle timeout, but started no request."""
+        """Return whether no request is active.
+
+        Data that starts no request, such as an empty line or the rest of an unread body, has
+        cancelled uvicorn's idle timeout.
+        """
         answered = self.cycle is not None and self.cycle.response_complete
-        return answered and self in self.connections  # Else a WebSocket has taken it over.
+        return answered and self in self.connections  # otherwise a WebSocket uses the connection
 
     def _give_up(self) -> None:
         if self.transport.is_closing():
@@ -210,7 +216,7 @@ class BoundedHttp(HttpToolsProtocol):
             self.transport.close()
 
     def _body_came(self, size: int) -> None:
-        """Credit a piece of a body, and check later that others follow."""
+        """Add the time that a chunk of a body allows until the next one, and schedule a check."""
         now = self.loop.time()
         credit = self._body_credit - (now - self._body_at) + size / BODY_RATE
         self._body_credit, self._body_at = min(self.body_seconds, credit), now

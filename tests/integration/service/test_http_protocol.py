@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
-from hearth.service.wire import BoundedHttp
+from hearth.service.http_protocol import TimeoutHttpProtocol
 from moe_gateway.callers.corked import CorkedProtocol
 from tests.conftest import served
 
@@ -33,7 +33,7 @@ H2C = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: A
 """What Java's HTTP client says with every request to an address without TLS."""
 
 
-class Hasty(BoundedHttp):
+class Hasty(TimeoutHttpProtocol):
     """Ours, but a test need not wait for twenty seconds."""
 
     head_seconds = 1.0
@@ -80,7 +80,7 @@ class HastyGateway(CorkedProtocol):
 
 
 @contextlib.contextmanager
-def house(http: type[BoundedHttp]) -> Iterator[tuple[str, int]]:
+def house(http: type[TimeoutHttpProtocol]) -> Iterator[tuple[str, int]]:
     """The address of a service that speaks this."""
     routes = [
         Route("/here", here),
@@ -149,7 +149,7 @@ def test_head_that_does_not_come_is_not_waited_for(
 @pytest.mark.parametrize("http", [Hasty, HastyGateway])
 @pytest.mark.parametrize("drip", [b"", b"\r\n"])
 def test_empty_line_after_an_answer_does_not_hold_the_connection(
-    http: type[BoundedHttp], drip: bytes
+    http: type[TimeoutHttpProtocol], drip: bytes
 ) -> None:
     """It ends the wait for the next request, and begins none: one such line each would hold all the
     connections that there are, for ever."""
@@ -196,7 +196,9 @@ def test_websocket_on_a_connection_that_was_used_before_stays(address: tuple[str
 
 
 @pytest.mark.parametrize("http", [Hasty, HastyGateway])
-def test_offer_of_another_protocol_costs_no_request_its_body(http: type[BoundedHttp]) -> None:
+def test_offer_of_another_protocol_costs_no_request_its_body(
+    http: type[TimeoutHttpProtocol],
+) -> None:
     """Java's HTTP client offers HTTP/2 with each request; it is answered in HTTP/1.1, time after
     time, and what a body says of an upgrade stays as it is."""
     said = b"GET / HTTP/1.1\r\nUpgrade: h2c\r\n\r\n"
@@ -223,7 +225,7 @@ def answers(connection: socket.socket, count: int) -> bytes:
 
 
 @pytest.mark.parametrize("http", [Hasty, HastyGateway])
-def test_offers_in_a_row_are_all_passed_over(http: type[BoundedHttp]) -> None:
+def test_offers_in_a_row_are_all_passed_over(http: type[TimeoutHttpProtocol]) -> None:
     """Requests that are sent before the first one is answered, in chunks, in odd letters: each is
     answered in its turn, with its own body."""
     line = H2C.replace(b"Upgrade: h2c", b"UPGRADE:websocket, h2c")
@@ -239,7 +241,7 @@ def test_offers_in_a_row_are_all_passed_over(http: type[BoundedHttp]) -> None:
 
 
 @pytest.mark.parametrize("http", [Hasty, HastyGateway])
-def test_offer_of_who_wants_one_answer_only_is_passed_over(http: type[BoundedHttp]) -> None:
+def test_offer_of_who_wants_one_answer_only_is_passed_over(http: type[TimeoutHttpProtocol]) -> None:
     """`close` beside it ends the connection after the answer, not before."""
     head = b"POST /echo HTTP/1.1\r\nHost: x\r\n%sContent-Length: 2\r\n\r\nhi"
     with house(http) as address, socket.create_connection(address, timeout=60) as connection:
@@ -251,7 +253,7 @@ def test_offer_of_who_wants_one_answer_only_is_passed_over(http: type[BoundedHtt
 
 
 @pytest.mark.parametrize("http", [Hasty, HastyGateway])
-def test_service_is_no_proxy(http: type[BoundedHttp]) -> None:
+def test_service_is_no_proxy(http: type[TimeoutHttpProtocol]) -> None:
     """A tunnel is no request, whatever else stands in its head."""
     tunnel = b"CONNECT example.org:443 HTTP/1.1\r\nHost: x\r\n%s\r\n" % H2C
     with house(http) as address, socket.create_connection(address, timeout=60) as connection:
@@ -265,7 +267,7 @@ def test_service_is_no_proxy(http: type[BoundedHttp]) -> None:
 @pytest.mark.parametrize("http", [Hasty, HastyGateway])
 @pytest.mark.parametrize("wrong", [b"hello\r\n\r\n", GET[:-2] + b"X: \x00\r\n\r\n", GET[:9]])
 def test_what_is_no_http_is_refused_in_the_form_of_every_error(
-    http: type[BoundedHttp], wrong: bytes
+    http: type[TimeoutHttpProtocol], wrong: bytes
 ) -> None:
     """Clients show people its message, and the gateway says who has refused."""
     with house(http) as address, socket.create_connection(address, timeout=60) as connection:
@@ -286,7 +288,7 @@ def test_what_is_no_http_is_refused_in_the_form_of_every_error(
 @pytest.mark.parametrize("http", [Hasty, HastyGateway])
 @pytest.mark.parametrize("between", [b"", GET])
 def test_answer_that_is_under_way_gets_no_other_into_it(
-    http: type[BoundedHttp], between: bytes
+    http: type[TimeoutHttpProtocol], between: bytes
 ) -> None:
     """It would be read as a piece of it; who sends such a thing sees that the answer breaks off."""
     with house(http) as address, socket.create_connection(address, timeout=60) as connection:
@@ -298,7 +300,7 @@ def test_answer_that_is_under_way_gets_no_other_into_it(
 
 
 @pytest.mark.parametrize("http", [Hasty, HastyGateway])
-def test_caller_of_http_1_0_gets_no_chunks(http: type[BoundedHttp]) -> None:
+def test_caller_of_http_1_0_gets_no_chunks(http: type[TimeoutHttpProtocol]) -> None:
     """Small machines speak it, to be spared them; what they read ends with the connection."""
     request = b"POST /echo HTTP/1.0\r\nConnection: keep-alive\r\nContent-Length: 2\r\n\r\nhi"
     with house(http) as address, socket.create_connection(address, timeout=60) as connection:

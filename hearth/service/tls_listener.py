@@ -1,4 +1,4 @@
-"""The port of a service with TLS, where requests by plain HTTP are redirected."""
+"""The TLS port of a service, which redirects requests by plain HTTP."""
 
 import asyncio
 import socket
@@ -10,7 +10,7 @@ from typing import Final
 
 import structlog
 
-from hearth.service.wire import refusal
+from hearth.service.http_protocol import refusal
 
 log = structlog.get_logger()
 
@@ -31,14 +31,15 @@ class Certificate:
     key: Path
 
     @property
-    def written(self) -> tuple[int, int]:
+    def modified(self) -> tuple[int, int]:
+        """The modification times of both files, in nanoseconds."""
         return self.chain.stat().st_mtime_ns, self.key.stat().st_mtime_ns
 
 
-class Door:
-    """Accepts on `listening` and hands TLS connections to `protocol`; loads renewed files.
+class TlsListener:
+    """Accepts connections on a socket and passes those with TLS to `protocol`.
 
-    `close` stops accepting; accepted connections continue.
+    Before each handshake it loads the certificate again if its files have changed.
     """
 
     def __init__(
@@ -49,15 +50,16 @@ class Door:
         certificate: Certificate,
     ) -> None:
         self._listening, self._protocol, self._context = listening, protocol, context
-        self._certificate, self._loaded = certificate, certificate.written
-        self._coming: set[asyncio.Task[None]] = set()
+        self._certificate, self._loaded = certificate, certificate.modified
+        self._handshakes: set[asyncio.Task[None]] = set()
         listening.settimeout(0)
         self._accepting = asyncio.create_task(self._accept())
 
     def close(self) -> None:
+        """Stop accepting; established connections continue."""
         self._accepting.cancel()
         self._listening.close()
-        for task in self._coming:
+        for task in self._handshakes:
             task.cancel()
 
     async def _accept(self) -> None:
@@ -70,32 +72,32 @@ class Door:
                 await asyncio.sleep(0.1)
                 continue
             task = asyncio.create_task(self._receive(connection))
-            self._coming.add(task)
-            task.add_done_callback(self._coming.discard)
+            self._handshakes.add(task)
+            task.add_done_callback(self._handshakes.discard)
 
     async def _receive(self, connection: socket.socket) -> None:
-        kept = False
+        established = False
         try:
             async with asyncio.timeout(HELLO_SECONDS):
                 if await first_byte(connection) != HANDSHAKE:
-                    await show_the_way(connection)
+                    await redirect_plain_http(connection)
                     return
                 self._renew()
                 await asyncio.get_running_loop().connect_accepted_socket(
                     self._protocol, connection, ssl=self._context
                 )
-                kept = True
+                established = True
         except (OSError, TimeoutError) as error:
             log.debug("handshake_failed", reason=str(error) or type(error).__name__)
         finally:
-            if not kept:
+            if not established:
                 connection.close()
 
     def _renew(self) -> None:
-        """Take up a certificate that was renewed on the disk; a half-written one waits."""
+        """Load the certificate if its files have changed; keep the old one if they do not match."""
         try:
-            written = self._certificate.written
-            if written == self._loaded:
+            modified = self._certificate.modified
+            if modified == self._loaded:
                 return
             files = self._certificate.chain, self._certificate.key
             # Load into a separate context first: a pair that does not match would remove the active
@@ -105,7 +107,7 @@ class Door:
         except OSError as error:
             log.warning("certificate_not_renewed", reason=str(error))
             return
-        self._loaded = written
+        self._loaded = modified
         log.info("certificate_renewed", file=str(self._certificate.chain))
 
 
@@ -131,8 +133,8 @@ def _done(future: "asyncio.Future[None]") -> None:
         future.set_result(None)
 
 
-async def show_the_way(connection: socket.socket) -> None:
-    """Answer a plain HTTP request with where to go; whatever else it is gets nothing."""
+async def redirect_plain_http(connection: socket.socket) -> None:
+    """Respond to a plain HTTP request with a redirect; ignore any other data."""
     loop, head = asyncio.get_running_loop(), b""
     while b"\r\n\r\n" not in head and len(head) < LONGEST_HEAD:
         data = await loop.sock_recv(connection, LONGEST_HEAD)
@@ -146,18 +148,20 @@ async def show_the_way(connection: socket.socket) -> None:
 
 
 def redirect(head: str) -> bytes:
-    """Return the answer to a plain request with this head: 308 for a safe method, 400 for a
-    request that sent a body, and perhaps a key, without encryption."""
+    """Return the response to a plain HTTP request with this head.
+
+    It is a 308 for GET and HEAD, and a 400 for other methods, which may have sent a body or a key
+    without encryption.
+    """
     line, *fields = head.split("\r\n")
     method, _, rest = line.partition(" ")
     host = next((f[5:].strip() for f in fields if f.lower().startswith("host:")), "")
     if not host or not rest.startswith("/"):
         return b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-    place = f"https://{host}{rest.split(' ')[0]}"
-    words = f"This port speaks HTTPS: ask {place} instead."
-    body = refusal(words, "https_only")
-    looking = method in ("GET", "HEAD")
-    status = f"308 Permanent Redirect\r\nLocation: {place}" if looking else "400 Bad Request"
+    url = f"https://{host}{rest.split(' ')[0]}"
+    body = refusal(f"This port requires HTTPS: use {url}.", "https_only")
+    is_safe = method in ("GET", "HEAD")
+    status = f"308 Permanent Redirect\r\nLocation: {url}" if is_safe else "400 Bad Request"
     return (
         f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\n"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
