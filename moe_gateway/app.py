@@ -17,7 +17,6 @@ from hearth.service.http_errors import BodyLimit, add_error_handlers
 from hearth.service.metrics import new_registry
 from hearth.service.server import service_routes
 from hearth.service.settings import SettingsError, read_key, trusting
-from moe_gateway.admission import Admission, Circuit
 from moe_gateway.asked import HOT, MESSAGES
 from moe_gateway.callers.clock import end_closed
 from moe_gateway.callers.cors import Cors
@@ -30,7 +29,6 @@ from moe_gateway.catalogue.models import model_routes
 from moe_gateway.catalogue.openapi import document
 from moe_gateway.chat import HotRoutes, Traces, ollama_reply
 from moe_gateway.errors import MAX_BODY, keys_unreadable, no_key
-from moe_gateway.instances import Instance, Watch
 from moe_gateway.messages.reply import MessagesReply
 from moe_gateway.messages.routes import count_routes
 from moe_gateway.metrics import ConsulCollector, GatewayMetrics
@@ -39,7 +37,9 @@ from moe_gateway.ollama.routes import ollama_routes
 from moe_gateway.relay import BY_ITSELF, Reply
 from moe_gateway.responses.routes import response_routes
 from moe_gateway.responses.store import ResponseStore
+from moe_gateway.routing.admission import Admission, Circuit
 from moe_gateway.routing.classifier import Classifier
+from moe_gateway.routing.instances import Instance, Watch
 from moe_gateway.settings import Settings
 from moe_gateway.upstream.deadlines import Deadlines
 from moe_gateway.upstream.headers import request_id

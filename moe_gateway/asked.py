@@ -10,7 +10,6 @@ from hearth.service.http_errors import Refused
 from moe_gateway.callers.behalf import HEADER, Behalf
 from moe_gateway.callers.limits import Caller
 from moe_gateway.errors import Headers
-from moe_gateway.instances import Instance
 from moe_gateway.metrics import NOWHERE, UNKNOWN, Meters
 from moe_gateway.routing.audio import with_model
 from moe_gateway.routing.body import (
@@ -24,6 +23,7 @@ from moe_gateway.routing.body import (
     needs_of,
 )
 from moe_gateway.routing.choice import Route
+from moe_gateway.routing.instances import Instance
 from moe_gateway.routing.tool_choice import named_tools
 from moe_gateway.upstream.headers import DOMAIN, LANGUAGE, SESSION_HEADERS, Heard, session_of
 

@@ -19,7 +19,6 @@ from starlette.types import Receive, Scope, Send
 
 from hearth.openai_api.usage import TokenCount
 from hearth.service.http_errors import Refused, internal_error
-from moe_gateway.admission import Admission, RetryBudget
 from moe_gateway.asked import MESSAGES, NO_NEEDS, OLLAMA, RESPONSES, SPEECH, Asked
 from moe_gateway.callers.behalf import HEADER
 from moe_gateway.callers.clock import Clock, told_why, watched
@@ -34,7 +33,6 @@ from moe_gateway.errors import (
     stopping,
     too_deep,
 )
-from moe_gateway.instances import Instance
 from moe_gateway.messages.reply import MessagesReply
 from moe_gateway.metrics import GONE, NOWHERE, UNKNOWN, GatewayMetrics
 from moe_gateway.relay import (
@@ -51,6 +49,7 @@ from moe_gateway.relay import (
     pass_whole,
 )
 from moe_gateway.responses.reply import ResponsesReply
+from moe_gateway.routing.admission import Admission, RetryBudget
 from moe_gateway.routing.body import first_words
 from moe_gateway.routing.choice import (
     AUTO,
@@ -63,6 +62,7 @@ from moe_gateway.routing.choice import (
     having,
 )
 from moe_gateway.routing.classifier import Classifier
+from moe_gateway.routing.instances import Instance
 from moe_gateway.settings import Settings
 from moe_gateway.upstream.connection import (
     Connection,

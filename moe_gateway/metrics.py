@@ -10,10 +10,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from hearth.openai_api.usage import TokenCount
-from moe_gateway.admission import Admission
 from moe_gateway.callers.keyring import Keyring
 from moe_gateway.counts import Count, Counts, Spread, Spreads
-from moe_gateway.instances import Instance
+from moe_gateway.routing.admission import Admission
+from moe_gateway.routing.instances import Instance
 
 UNKNOWN: Final = "unknown"
 NOWHERE: Final = "none"

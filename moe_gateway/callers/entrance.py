@@ -27,7 +27,6 @@ from moe_gateway.errors import (
     too_large,
     too_slow,
 )
-from moe_gateway.instances import Instance
 from moe_gateway.messages.reply import MessagesReply
 from moe_gateway.messages.request import Request as MessagesRequest
 from moe_gateway.messages.request import read_request as read_messages
@@ -39,6 +38,7 @@ from moe_gateway.routing.addresses import refuse_addresses
 from moe_gateway.routing.audio import form_look
 from moe_gateway.routing.body import WORTH_KEEPING, Kind, Look, check_documents, look_at
 from moe_gateway.routing.choice import AUTO, choose, choose_named, having, known_models
+from moe_gateway.routing.instances import Instance
 from moe_gateway.routing.prefix import Prefixes
 from moe_gateway.settings import Settings
 from moe_gateway.translated import TranslatedReply

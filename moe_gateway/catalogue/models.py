@@ -8,8 +8,8 @@ from fastapi import APIRouter, Request
 
 from moe_gateway.callers.limits import Caller
 from moe_gateway.errors import unknown_model
-from moe_gateway.instances import Instance, Watch
 from moe_gateway.routing.choice import AUTO, known_models
+from moe_gateway.routing.instances import Instance, Watch
 
 Json = dict[str, Any]
 

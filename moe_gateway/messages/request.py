@@ -6,7 +6,7 @@ from typing import Any, Final
 from moe_gateway.errors import unsupported_field
 from moe_gateway.messages.blocks import messages_of, system_of, wrong
 from moe_gateway.responses.tools import NOT_IN_A_HEADER
-from moe_gateway.turns import strict
+from moe_gateway.routing.turns import strict
 
 Json = dict[str, Any]
 

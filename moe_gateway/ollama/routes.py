@@ -11,9 +11,9 @@ from hearth.service.http_errors import Refused
 from moe_gateway.callers.limits import Caller
 from moe_gateway.catalogue.models import capabilities_of, details_of
 from moe_gateway.errors import models_are_managed, unknown_model
-from moe_gateway.instances import Instance
 from moe_gateway.responses.request import decoded
 from moe_gateway.routing.choice import known_models
+from moe_gateway.routing.instances import Instance
 
 Json = dict[str, Any]
 

@@ -10,7 +10,7 @@ from moe_gateway.errors import nested_too_deeply, unsupported_field
 from moe_gateway.responses.items import Conversation, wrong
 from moe_gateway.responses.store import KeyResponses
 from moe_gateway.responses.tools import chat_tools, functions_of
-from moe_gateway.turns import strict
+from moe_gateway.routing.turns import strict
 
 Json = dict[str, Any]
 

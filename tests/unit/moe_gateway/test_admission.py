@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from hearth.service.http_errors import Refused
-from moe_gateway.admission import Admission, Circuit, RetryBudget
-from moe_gateway.instances import Instance
+from moe_gateway.routing.admission import Admission, Circuit, RetryBudget
+from moe_gateway.routing.instances import Instance
 from moe_gateway.settings import InstanceSettings
 
 

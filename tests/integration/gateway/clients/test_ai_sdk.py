@@ -19,7 +19,7 @@ EXTENDED_INPUTS = [
     "moe_gateway/chat.py",
     "moe_gateway/errors.py",
     "moe_gateway/translated.py",
-    "moe_gateway/turns.py",
+    "moe_gateway/routing/turns.py",
     "moe_gateway/responses/*",
     "hearth/openai_api/*",
 ]

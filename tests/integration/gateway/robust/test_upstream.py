@@ -8,6 +8,7 @@ from contextlib import ExitStack, asynccontextmanager
 
 import pytest
 
+from moe_gateway.routing.discovery import busy_slots
 from moe_gateway.upstream.connection import (
     Address,
     Connection,
@@ -19,7 +20,6 @@ from moe_gateway.upstream.connection import (
 )
 from moe_gateway.upstream.headers import passed_back
 from moe_gateway.upstream.pool import Pool
-from moe_gateway.upstream.told import busy_slots
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
