@@ -17,24 +17,24 @@ from hearth.service.http_errors import BodyLimit, add_error_handlers
 from hearth.service.metrics import new_registry
 from hearth.service.server import service_routes
 from hearth.service.settings import SettingsError, read_key, trusting
-from moe_gateway.asked import HOT, MESSAGES
-from moe_gateway.callers.clock import end_closed
 from moe_gateway.callers.cors import Cors
-from moe_gateway.callers.entrance import Entrance
 from moe_gateway.callers.keyring import Keyring
 from moe_gateway.callers.limits import Caller
 from moe_gateway.callers.store import KeyStore
 from moe_gateway.catalogue.keys import key_routes
 from moe_gateway.catalogue.models import model_routes
 from moe_gateway.catalogue.openapi import document
-from moe_gateway.chat import HotRoutes, Traces, ollama_reply
 from moe_gateway.errors import MAX_BODY, keys_unreadable, no_key
 from moe_gateway.messages.reply import MessagesReply
 from moe_gateway.messages.routes import count_routes
-from moe_gateway.metrics import ConsulCollector, GatewayMetrics
 from moe_gateway.ollama.routes import PATHS as OLLAMA_PATHS
 from moe_gateway.ollama.routes import ollama_routes
-from moe_gateway.relay import BY_ITSELF, Reply
+from moe_gateway.requests.authorize import Entrance
+from moe_gateway.requests.context import HOT, MESSAGES
+from moe_gateway.requests.metrics import ConsulCollector, GatewayMetrics
+from moe_gateway.requests.pipeline import HotRoutes, Traces, ollama_reply
+from moe_gateway.requests.relay import BY_ITSELF, Reply
+from moe_gateway.requests.timeouts import end_closed
 from moe_gateway.responses.routes import response_routes
 from moe_gateway.responses.store import ResponseStore
 from moe_gateway.routing.admission import Admission, Circuit
@@ -211,7 +211,7 @@ def _traces(settings: Settings) -> Traces | None:
     if settings.traces_url is None:
         return None
     try:
-        module = import_module("moe_gateway.traces")
+        module = import_module("moe_gateway.requests.traces")
     except ModuleNotFoundError as error:
         message = f"MOE_GATEWAY_TRACES_URL needs hearth[tracing] ({error})."
         raise SettingsError(message) from error

@@ -17,8 +17,8 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from hearth.service.wire import NO_HTTP, BoundedHttp
-from moe_gateway.asked import HOT
 from moe_gateway.errors import Headers
+from moe_gateway.requests.context import HOT
 from moe_gateway.upstream.deadlines import Deadlines
 from moe_gateway.upstream.headers import request_id
 

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 
-from moe_gateway.asked import OLLAMA
 from moe_gateway.ollama.routes import PATHS as OLLAMA_PATHS
+from moe_gateway.requests.context import OLLAMA
 
 Json = dict[str, Any]
 

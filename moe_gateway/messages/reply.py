@@ -9,8 +9,8 @@ from moe_gateway.errors import Headers
 from moe_gateway.messages.answer import Message, error_of
 from moe_gateway.messages.events import Events
 from moe_gateway.messages.request import Request
-from moe_gateway.relay import JSON
-from moe_gateway.translated import TranslatedReply
+from moe_gateway.requests.relay import JSON
+from moe_gateway.requests.translated import TranslatedReply
 
 Json = dict[str, Any]
 

@@ -11,8 +11,8 @@ from moe_gateway.errors import Headers
 from moe_gateway.ollama.answer import Answer, error_of, now
 from moe_gateway.ollama.events import Events
 from moe_gateway.ollama.request import Request, read_request
-from moe_gateway.relay import EVENT_STREAM
-from moe_gateway.translated import TranslatedReply
+from moe_gateway.requests.relay import EVENT_STREAM
+from moe_gateway.requests.translated import TranslatedReply
 
 Json = dict[str, Any]
 

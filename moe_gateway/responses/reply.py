@@ -8,11 +8,11 @@ from starlette.types import Send
 
 from moe_gateway.callers.corked import Line
 from moe_gateway.errors import Headers
-from moe_gateway.relay import JSON
+from moe_gateway.requests.relay import JSON
+from moe_gateway.requests.translated import TranslatedReply, decoded
 from moe_gateway.responses.answer import Response
 from moe_gateway.responses.events import Events
 from moe_gateway.responses.request import Request
-from moe_gateway.translated import TranslatedReply, decoded
 
 Json = dict[str, Any]
 Keep = Callable[[Json], None]

@@ -39,6 +39,9 @@ IN_PARALLEL: Final = [
         "hearth/cluster/*": "",
         "hearth/lab/*": "",
         "moe_gateway/callers/*": "",
+        "moe_gateway/requests/authorize.py": "",
+        "moe_gateway/requests/timeouts.py": "",
+        "moe_gateway/requests/forwarder.py": "",
         "moe_gateway/*": "is no|is who chooses|who may act as",
         "pipecatapp/tools/code/*": "",
     }.items()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from moe_gateway.metrics import GatewayMetrics
+from moe_gateway.requests.metrics import GatewayMetrics
 from moe_gateway.routing.admission import Admission
 
 PAGE = Path(__file__).parents[3] / "docs" / "howto" / "routing.md"

@@ -23,9 +23,9 @@ from tests.integration.gateway.conftest import CHAT, Json, Lab, chat, events
 EXTENDED_INPUTS = [
     "tests/clients/documents/*",
     "tests/integration/gateway/callers/conftest.py",
-    "moe_gateway/chat.py",
-    "moe_gateway/relay.py",
-    "moe_gateway/translated.py",
+    "moe_gateway/requests/pipeline.py",
+    "moe_gateway/requests/relay.py",
+    "moe_gateway/requests/translated.py",
     "moe_gateway/messages/*",
     "moe_gateway/responses/*",
     "pipecatapp/api/openai/*",

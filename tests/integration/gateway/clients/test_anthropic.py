@@ -12,9 +12,9 @@ EXTENDED_INPUTS = [
     "tests/clients/anthropic/*",
     "docs/howto/connect-programs.md",
     "tests/integration/gateway/clients/conftest.py",
-    "moe_gateway/chat.py",
+    "moe_gateway/requests/pipeline.py",
     "moe_gateway/errors.py",
-    "moe_gateway/translated.py",
+    "moe_gateway/requests/translated.py",
     "moe_gateway/messages/*",
     "hearth/openai_api/*",
 ]

@@ -11,7 +11,7 @@ from tests.integration.gateway.conftest import Json, Lab
 
 EXTENDED_INPUTS = [
     "tests/integration/gateway/clients/real.py",
-    "moe_gateway/chat.py",
+    "moe_gateway/requests/pipeline.py",
     "moe_gateway/routing/*",
     "moe_gateway/upstream/*",
 ]

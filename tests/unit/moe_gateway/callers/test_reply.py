@@ -5,9 +5,9 @@ import asyncio
 import pytest
 from starlette.types import Message
 
-from moe_gateway.callers.clock import Clock
 from moe_gateway.callers.limits import Caller
-from moe_gateway.relay import Reply
+from moe_gateway.requests.relay import Reply
+from moe_gateway.requests.timeouts import Clock
 from moe_gateway.upstream.deadlines import Deadlines
 
 

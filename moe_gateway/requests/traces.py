@@ -32,8 +32,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from hearth.service.names import MOE_GATEWAY
 from hearth.service.version import hearth_version
-from moe_gateway.asked import Asked
-from moe_gateway.relay import TRACEPARENT, Reply
+from moe_gateway.requests.context import Asked
+from moe_gateway.requests.relay import TRACEPARENT, Reply
 from moe_gateway.routing.body import Kind
 
 SEND_SECONDS: Final = 3.0

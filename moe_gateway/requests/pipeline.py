@@ -19,11 +19,8 @@ from starlette.types import Receive, Scope, Send
 
 from hearth.openai_api.usage import TokenCount
 from hearth.service.http_errors import Refused, internal_error
-from moe_gateway.asked import MESSAGES, NO_NEEDS, OLLAMA, RESPONSES, SPEECH, Asked
 from moe_gateway.callers.behalf import HEADER
-from moe_gateway.callers.clock import Clock, told_why, watched
 from moe_gateway.callers.corked import Line, line_of
-from moe_gateway.callers.entrance import AtOnce, Entrance
 from moe_gateway.errors import (
     NO_RETRY,
     Headers,
@@ -34,8 +31,11 @@ from moe_gateway.errors import (
     too_deep,
 )
 from moe_gateway.messages.reply import MessagesReply
-from moe_gateway.metrics import GONE, NOWHERE, UNKNOWN, GatewayMetrics
-from moe_gateway.relay import (
+from moe_gateway.requests.authorize import AtOnce, Entrance
+from moe_gateway.requests.context import MESSAGES, NO_NEEDS, OLLAMA, RESPONSES, SPEECH, Asked
+from moe_gateway.requests.embeddings import as_asked
+from moe_gateway.requests.metrics import GONE, NOWHERE, UNKNOWN, GatewayMetrics
+from moe_gateway.requests.relay import (
     BY_ITSELF,
     EXPERT,
     ROUTE,
@@ -48,6 +48,7 @@ from moe_gateway.relay import (
     pass_stream,
     pass_whole,
 )
+from moe_gateway.requests.timeouts import Clock, told_why, watched
 from moe_gateway.responses.reply import ResponsesReply
 from moe_gateway.routing.admission import Admission, RetryBudget
 from moe_gateway.routing.body import first_words
@@ -74,7 +75,6 @@ from moe_gateway.upstream.connection import (
 )
 from moe_gateway.upstream.headers import heard, request_head, request_id
 from moe_gateway.upstream.pool import Pool
-from moe_gateway.upstream.vectors import as_asked
 
 log = structlog.get_logger()
 
@@ -104,7 +104,7 @@ REPLIES: Final[dict[str, Callable[[bytes, Send, Line | None], Reply]]] = {
 
 
 class Traces(Protocol):
-    """See `moe_gateway.traces`, which is loaded only where traces are wanted."""
+    """See `moe_gateway.requests.traces`, which is loaded only where traces are wanted."""
 
     def asking(self, asked: Asked) -> bytes: ...
 

@@ -8,7 +8,7 @@ from starlette.types import Send
 from hearth.openai_api.sse import DONE, SseReader
 from moe_gateway.callers.corked import Line
 from moe_gateway.errors import Headers
-from moe_gateway.relay import JSON, Reply
+from moe_gateway.requests.relay import JSON, Reply
 from moe_gateway.upstream.connection import Lost
 
 Json = dict[str, Any]

@@ -10,7 +10,7 @@ from hearth.service.http_errors import Refused
 from moe_gateway.callers.behalf import HEADER, Behalf
 from moe_gateway.callers.limits import Caller
 from moe_gateway.errors import Headers
-from moe_gateway.metrics import NOWHERE, UNKNOWN, Meters
+from moe_gateway.requests.metrics import NOWHERE, UNKNOWN, Meters
 from moe_gateway.routing.audio import with_model
 from moe_gateway.routing.body import (
     BYTES_PER_TOKEN,

@@ -9,7 +9,6 @@ import structlog
 from starlette.types import Receive, Scope
 
 from hearth.service.http_errors import Refused, internal_error, is_json, wrong_content_type
-from moe_gateway.asked import CHAT, HOT, NO_NEEDS, SPEECH, Asked
 from moe_gateway.callers.behalf import HEADER, read
 from moe_gateway.callers.corked import Line
 from moe_gateway.callers.keyring import Keyring
@@ -30,7 +29,9 @@ from moe_gateway.errors import (
 from moe_gateway.messages.reply import MessagesReply
 from moe_gateway.messages.request import Request as MessagesRequest
 from moe_gateway.messages.request import read_request as read_messages
-from moe_gateway.relay import JSON, CallerGone, Reply, read_body
+from moe_gateway.requests.context import CHAT, HOT, NO_NEEDS, SPEECH, Asked
+from moe_gateway.requests.relay import JSON, CallerGone, Reply, read_body
+from moe_gateway.requests.translated import TranslatedReply
 from moe_gateway.responses.reply import Keep, ResponsesReply
 from moe_gateway.responses.request import Request, decoded, encoded, read_request
 from moe_gateway.responses.store import ResponseStore
@@ -41,7 +42,6 @@ from moe_gateway.routing.choice import AUTO, choose, choose_named, having, known
 from moe_gateway.routing.instances import Instance
 from moe_gateway.routing.prefix import Prefixes
 from moe_gateway.settings import Settings
-from moe_gateway.translated import TranslatedReply
 from moe_gateway.upstream.headers import Heard, session_of
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from prometheus_client.registry import Collector
 
 from hearth.openai_api.usage import TokenCount
 from moe_gateway.callers.keyring import Keyring
-from moe_gateway.counts import Count, Counts, Spread, Spreads
+from moe_gateway.requests.counts import Count, Counts, Spread, Spreads
 from moe_gateway.routing.admission import Admission
 from moe_gateway.routing.instances import Instance
 
