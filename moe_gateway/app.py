@@ -17,7 +17,6 @@ from hearth.service.http_errors import BodyLimit, add_error_handlers
 from hearth.service.metrics import new_registry
 from hearth.service.server import service_routes
 from hearth.service.settings import SettingsError, read_key, trusting
-from moe_gateway.callers.cors import Cors
 from moe_gateway.callers.keyring import Keyring
 from moe_gateway.callers.limits import Caller
 from moe_gateway.callers.store import KeyStore
@@ -25,6 +24,10 @@ from moe_gateway.catalogue.keys import key_routes
 from moe_gateway.catalogue.models import model_routes
 from moe_gateway.catalogue.openapi import document
 from moe_gateway.errors import MAX_BODY, keys_unreadable, no_key
+from moe_gateway.http.cors import Cors
+from moe_gateway.http.deadlines import Deadlines
+from moe_gateway.http.headers import request_id
+from moe_gateway.http.pool import Pool
 from moe_gateway.messages.reply import MessagesReply
 from moe_gateway.messages.routes import count_routes
 from moe_gateway.ollama.routes import PATHS as OLLAMA_PATHS
@@ -41,9 +44,6 @@ from moe_gateway.routing.admission import Admission, Circuit
 from moe_gateway.routing.classifier import Classifier
 from moe_gateway.routing.instances import Instance, Watch
 from moe_gateway.settings import Settings
-from moe_gateway.upstream.deadlines import Deadlines
-from moe_gateway.upstream.headers import request_id
-from moe_gateway.upstream.pool import Pool
 
 OPEN: Final = frozenset(("/health", "/health/live", "/metrics"))
 """Paths that need no key; all other paths need one, even if they do not exist."""

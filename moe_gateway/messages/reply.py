@@ -4,8 +4,8 @@ from typing import Any
 
 from starlette.types import Send
 
-from moe_gateway.callers.corked import Line
 from moe_gateway.errors import Headers
+from moe_gateway.http.server import Line
 from moe_gateway.messages.answer import Message, error_of
 from moe_gateway.messages.events import Events
 from moe_gateway.messages.request import Request

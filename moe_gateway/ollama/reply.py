@@ -6,8 +6,8 @@ from typing import Any, Final
 import orjson
 from starlette.types import Send
 
-from moe_gateway.callers.corked import Line
 from moe_gateway.errors import Headers
+from moe_gateway.http.server import Line
 from moe_gateway.ollama.answer import Answer, error_of, now
 from moe_gateway.ollama.events import Events
 from moe_gateway.ollama.request import Request, read_request

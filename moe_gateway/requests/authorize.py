@@ -10,7 +10,6 @@ from starlette.types import Receive, Scope
 
 from hearth.service.http_errors import Refused, internal_error, is_json, wrong_content_type
 from moe_gateway.callers.behalf import HEADER, read
-from moe_gateway.callers.corked import Line
 from moe_gateway.callers.keyring import Keyring
 from moe_gateway.callers.limits import UNLIMITED, Caller
 from moe_gateway.callers.listeners import Listeners
@@ -26,6 +25,8 @@ from moe_gateway.errors import (
     too_large,
     too_slow,
 )
+from moe_gateway.http.headers import Heard, session_of
+from moe_gateway.http.server import Line
 from moe_gateway.messages.reply import MessagesReply
 from moe_gateway.messages.request import Request as MessagesRequest
 from moe_gateway.messages.request import read_request as read_messages
@@ -42,7 +43,6 @@ from moe_gateway.routing.choice import AUTO, choose, choose_named, having, known
 from moe_gateway.routing.instances import Instance
 from moe_gateway.routing.prefix import Prefixes
 from moe_gateway.settings import Settings
-from moe_gateway.upstream.headers import Heard, session_of
 
 if TYPE_CHECKING:
     from moe_gateway.ollama.reply import OllamaReply

@@ -10,6 +10,7 @@ from hearth.service.http_errors import Refused
 from moe_gateway.callers.behalf import HEADER, Behalf
 from moe_gateway.callers.limits import Caller
 from moe_gateway.errors import Headers
+from moe_gateway.http.headers import DOMAIN, LANGUAGE, SESSION_HEADERS, Heard, session_of
 from moe_gateway.requests.metrics import NOWHERE, UNKNOWN, Meters
 from moe_gateway.routing.audio import with_model
 from moe_gateway.routing.body import (
@@ -25,7 +26,6 @@ from moe_gateway.routing.body import (
 from moe_gateway.routing.choice import Route
 from moe_gateway.routing.instances import Instance
 from moe_gateway.routing.tool_choice import named_tools
-from moe_gateway.upstream.headers import DOMAIN, LANGUAGE, SESSION_HEADERS, Heard, session_of
 
 HOT: Final[dict[str, Kind]] = {
     "/v1/chat/completions": "chat",

@@ -2,7 +2,7 @@
 
 from hearth.openai_api.sse import EventTooLong
 from hearth.openai_api.usage import StreamTap
-from moe_gateway.callers.corked import Line
+from moe_gateway.http.server import Line
 
 
 class Pouring:

@@ -20,7 +20,6 @@ from starlette.types import Receive, Scope, Send
 from hearth.openai_api.usage import TokenCount
 from hearth.service.http_errors import Refused, internal_error
 from moe_gateway.callers.behalf import HEADER
-from moe_gateway.callers.corked import Line, line_of
 from moe_gateway.errors import (
     NO_RETRY,
     Headers,
@@ -30,6 +29,17 @@ from moe_gateway.errors import (
     stopping,
     too_deep,
 )
+from moe_gateway.http.connection import (
+    Connection,
+    ConnectTimedOut,
+    Lost,
+    TimedOut,
+    Unreachable,
+    UpstreamError,
+)
+from moe_gateway.http.headers import heard, request_head, request_id
+from moe_gateway.http.pool import Pool
+from moe_gateway.http.server import Line, line_of
 from moe_gateway.messages.reply import MessagesReply
 from moe_gateway.requests.authorize import AtOnce, Entrance
 from moe_gateway.requests.context import MESSAGES, NO_NEEDS, OLLAMA, RESPONSES, SPEECH, Asked
@@ -65,16 +75,6 @@ from moe_gateway.routing.choice import (
 from moe_gateway.routing.classifier import Classifier
 from moe_gateway.routing.instances import Instance
 from moe_gateway.settings import Settings
-from moe_gateway.upstream.connection import (
-    Connection,
-    ConnectTimedOut,
-    Lost,
-    TimedOut,
-    Unreachable,
-    UpstreamError,
-)
-from moe_gateway.upstream.headers import heard, request_head, request_id
-from moe_gateway.upstream.pool import Pool
 
 log = structlog.get_logger()
 

@@ -15,14 +15,14 @@ from hearth.openai_api.errors import error_event
 from hearth.openai_api.sse import DONE, EventTooLong, SseEvent, SseReader
 from hearth.openai_api.usage import SeveralTap, StreamTap, TokenCount, count_of
 from hearth.service.http_errors import Refused, limited
-from moe_gateway.callers.corked import Line
 from moe_gateway.errors import Headers, too_large, waits
+from moe_gateway.http.connection import Connection, Lost, TimedOut, UpstreamError
+from moe_gateway.http.headers import passed_back
+from moe_gateway.http.server import Line
 from moe_gateway.requests.error_mapping import relayed
 from moe_gateway.requests.forwarder import Pouring
 from moe_gateway.requests.usage import cost_of
 from moe_gateway.routing.body import Look
-from moe_gateway.upstream.connection import Connection, Lost, TimedOut, UpstreamError
-from moe_gateway.upstream.headers import passed_back
 
 log = structlog.get_logger()
 

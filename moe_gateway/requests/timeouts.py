@@ -7,11 +7,11 @@ from math import inf
 
 from starlette.types import Receive
 
-from moe_gateway.callers.corked import Line
 from moe_gateway.callers.limits import Caller
 from moe_gateway.errors import deadline_passed, no_key
+from moe_gateway.http.deadlines import Deadlines
+from moe_gateway.http.server import Line
 from moe_gateway.requests.relay import Reply
-from moe_gateway.upstream.deadlines import Deadlines
 
 
 class Clock:

@@ -6,10 +6,10 @@ import orjson
 from starlette.types import Send
 
 from hearth.openai_api.sse import DONE, SseReader
-from moe_gateway.callers.corked import Line
 from moe_gateway.errors import Headers
+from moe_gateway.http.connection import Lost
+from moe_gateway.http.server import Line
 from moe_gateway.requests.relay import JSON, Reply
-from moe_gateway.upstream.connection import Lost
 
 Json = dict[str, Any]
 

@@ -6,8 +6,8 @@ from typing import Any, Final
 import orjson
 from starlette.types import Send
 
-from moe_gateway.callers.corked import Line
 from moe_gateway.errors import Headers
+from moe_gateway.http.server import Line
 from moe_gateway.requests.relay import JSON
 from moe_gateway.requests.translated import TranslatedReply, decoded
 from moe_gateway.responses.answer import Response

@@ -11,6 +11,8 @@ from pydantic import ValidationError
 
 from hearth.service.health import Health
 from hearth.service.settings import read_key
+from moe_gateway.http.connection import Address, TimedOut, UpstreamError
+from moe_gateway.http.pool import Pool, fixed_head
 from moe_gateway.routing.admission import SMOOTHING, Circuit
 from moe_gateway.routing.discovery import (
     busy_slots,
@@ -22,8 +24,6 @@ from moe_gateway.routing.discovery import (
 )
 from moe_gateway.routing.instances_file import InstancesFile
 from moe_gateway.settings import InstanceSettings, Settings
-from moe_gateway.upstream.connection import Address, TimedOut, UpstreamError
-from moe_gateway.upstream.pool import Pool, fixed_head
 
 if TYPE_CHECKING:
     from hearth.cluster.watch import ServiceInstance, Services, ServiceWatch

@@ -39,6 +39,8 @@ IN_PARALLEL: Final = [
         "hearth/cluster/*": "",
         "hearth/lab/*": "",
         "moe_gateway/callers/*": "",
+        "moe_gateway/http/server.py": "",
+        "moe_gateway/http/cors.py": "",
         "moe_gateway/requests/authorize.py": "",
         "moe_gateway/requests/timeouts.py": "",
         "moe_gateway/requests/forwarder.py": "",

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 from hearth.openai_api.testing import ScriptedModel
 from hearth.service.health import Health
 from moe_gateway.app import build_app
-from moe_gateway.callers.corked import CorkedProtocol
+from moe_gateway.http.server import CorkedProtocol
 from moe_gateway.settings import Settings
 from tests.conftest import served
 

@@ -10,7 +10,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 
 from hearth.openai_api.sse import MAX_EVENT_BYTES, EventTooLong
 from hearth.openai_api.usage import StreamTap
-from moe_gateway.callers.corked import Cork, Cycle, Line
+from moe_gateway.http.server import Cork, Cycle, Line
 from moe_gateway.requests.forwarder import Pouring
 
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"

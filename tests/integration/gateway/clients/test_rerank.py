@@ -13,7 +13,7 @@ EXTENDED_INPUTS = [
     "tests/integration/gateway/clients/real.py",
     "moe_gateway/requests/pipeline.py",
     "moe_gateway/routing/*",
-    "moe_gateway/upstream/*",
+    "moe_gateway/http/*",
 ]
 pytestmark = pytest.mark.extended
 

@@ -6,9 +6,9 @@ import pytest
 from starlette.types import Message
 
 from moe_gateway.callers.limits import Caller
+from moe_gateway.http.deadlines import Deadlines
 from moe_gateway.requests.relay import Reply
 from moe_gateway.requests.timeouts import Clock
-from moe_gateway.upstream.deadlines import Deadlines
 
 
 async def test_deadline_ends_who_does_not_take_the_last_piece() -> None:

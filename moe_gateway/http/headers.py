@@ -8,7 +8,7 @@ from typing import Final
 
 from moe_gateway.callers.behalf import HEADER
 from moe_gateway.errors import Headers
-from moe_gateway.upstream.connection import Connection
+from moe_gateway.http.connection import Connection
 
 _bits: Final = Random().getrandbits
 """A private generator: other code may seed or observe that of `random`."""

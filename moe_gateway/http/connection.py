@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from moe_gateway.upstream.deadlines import Deadlines
+from moe_gateway.http.deadlines import Deadlines
 
 HIGH_WATER = 256 * 1024
 """Bytes that wait for a slow caller before reading from the server pauses."""

@@ -18,9 +18,9 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCy
 
 from hearth.service.wire import NO_HTTP, BoundedHttp
 from moe_gateway.errors import Headers
+from moe_gateway.http.deadlines import Deadlines
+from moe_gateway.http.headers import request_id
 from moe_gateway.requests.context import HOT
-from moe_gateway.upstream.deadlines import Deadlines
-from moe_gateway.upstream.headers import request_id
 
 HEAD: Final = b"HTTP/1.1 "
 EXTENSION: Final = "hearth.line"

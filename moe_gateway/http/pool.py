@@ -7,7 +7,7 @@ import ssl
 from collections import defaultdict
 from typing import Final
 
-from moe_gateway.upstream.connection import (
+from moe_gateway.http.connection import (
     HIGH_WATER,
     Address,
     Connection,
@@ -16,7 +16,7 @@ from moe_gateway.upstream.connection import (
     Lost,
     Unreachable,
 )
-from moe_gateway.upstream.deadlines import Deadlines
+from moe_gateway.http.deadlines import Deadlines
 
 MAX_IDLE_SECONDS: Final = 60.0
 """Most servers close an idle connection sooner, llama-server after 5 s; this is detected."""
