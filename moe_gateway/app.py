@@ -17,9 +17,6 @@ from hearth.service.http_errors import BodyLimit, add_error_handlers
 from hearth.service.metrics import new_registry
 from hearth.service.server import service_routes
 from hearth.service.settings import SettingsError, read_key, trusting
-from moe_gateway.callers.keyring import Keyring
-from moe_gateway.callers.limits import Caller
-from moe_gateway.callers.store import KeyStore
 from moe_gateway.catalogue.keys import key_routes
 from moe_gateway.catalogue.models import model_routes
 from moe_gateway.catalogue.openapi import document
@@ -28,6 +25,9 @@ from moe_gateway.http.cors import Cors
 from moe_gateway.http.deadlines import Deadlines
 from moe_gateway.http.headers import request_id
 from moe_gateway.http.pool import Pool
+from moe_gateway.keys.keyring import Keyring
+from moe_gateway.keys.limits import Caller
+from moe_gateway.keys.store import KeyStore
 from moe_gateway.messages.reply import MessagesReply
 from moe_gateway.messages.routes import count_routes
 from moe_gateway.ollama.routes import PATHS as OLLAMA_PATHS

@@ -8,8 +8,9 @@ from fastapi import APIRouter, Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from hearth.service.http_errors import Refused
-from moe_gateway.callers.keyring import Keyring
-from moe_gateway.callers.store import (
+from moe_gateway.errors import no_admin
+from moe_gateway.keys.keyring import Keyring
+from moe_gateway.keys.store import (
     KeyStore,
     Limits,
     NameTaken,
@@ -19,7 +20,6 @@ from moe_gateway.callers.store import (
     row_of,
     today,
 )
-from moe_gateway.errors import no_admin
 
 Json = dict[str, Any]
 Count = Annotated[int, Field(ge=1, le=2**53)]

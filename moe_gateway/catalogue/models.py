@@ -6,8 +6,8 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from moe_gateway.callers.limits import Caller
 from moe_gateway.errors import unknown_model
+from moe_gateway.keys.limits import Caller
 from moe_gateway.routing.choice import AUTO, known_models
 from moe_gateway.routing.instances import Instance, Watch
 

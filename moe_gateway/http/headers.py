@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from moe_gateway.callers.behalf import HEADER
 from moe_gateway.errors import Headers
 from moe_gateway.http.connection import Connection
+from moe_gateway.keys.delegation import HEADER
 
 _bits: Final = Random().getrandbits
 """A private generator: other code may seed or observe that of `random`."""

@@ -9,10 +9,6 @@ import structlog
 from starlette.types import Receive, Scope
 
 from hearth.service.http_errors import Refused, internal_error, is_json, wrong_content_type
-from moe_gateway.callers.behalf import HEADER, read
-from moe_gateway.callers.keyring import Keyring
-from moe_gateway.callers.limits import UNLIMITED, Caller
-from moe_gateway.callers.listeners import Listeners
 from moe_gateway.errors import (
     Headers,
     caller_closed,
@@ -27,6 +23,10 @@ from moe_gateway.errors import (
 )
 from moe_gateway.http.headers import Heard, session_of
 from moe_gateway.http.server import Line
+from moe_gateway.keys.delegation import HEADER, read
+from moe_gateway.keys.keyring import Keyring
+from moe_gateway.keys.limits import UNLIMITED, Caller
+from moe_gateway.keys.listeners import Listeners
 from moe_gateway.messages.reply import MessagesReply
 from moe_gateway.messages.request import Request as MessagesRequest
 from moe_gateway.messages.request import read_request as read_messages

@@ -7,10 +7,10 @@ from typing import Final
 
 from hearth.openai_api.usage import TokenCount
 from hearth.service.http_errors import Refused
-from moe_gateway.callers.behalf import HEADER, Behalf
-from moe_gateway.callers.limits import Caller
 from moe_gateway.errors import Headers
 from moe_gateway.http.headers import DOMAIN, LANGUAGE, SESSION_HEADERS, Heard, session_of
+from moe_gateway.keys.delegation import HEADER, Behalf
+from moe_gateway.keys.limits import Caller
 from moe_gateway.requests.metrics import NOWHERE, UNKNOWN, Meters
 from moe_gateway.routing.audio import with_model
 from moe_gateway.routing.body import (

@@ -10,7 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from hearth.openai_api.usage import TokenCount
-from moe_gateway.callers.keyring import Keyring
+from moe_gateway.keys.keyring import Keyring
 from moe_gateway.requests.counts import Count, Counts, Spread, Spreads
 from moe_gateway.routing.admission import Admission
 from moe_gateway.routing.instances import Instance

@@ -19,7 +19,6 @@ from starlette.types import Receive, Scope, Send
 
 from hearth.openai_api.usage import TokenCount
 from hearth.service.http_errors import Refused, internal_error
-from moe_gateway.callers.behalf import HEADER
 from moe_gateway.errors import (
     NO_RETRY,
     Headers,
@@ -40,6 +39,7 @@ from moe_gateway.http.connection import (
 from moe_gateway.http.headers import heard, request_head, request_id
 from moe_gateway.http.pool import Pool
 from moe_gateway.http.server import Line, line_of
+from moe_gateway.keys.delegation import HEADER
 from moe_gateway.messages.reply import MessagesReply
 from moe_gateway.requests.authorize import AtOnce, Entrance
 from moe_gateway.requests.context import MESSAGES, NO_NEEDS, OLLAMA, RESPONSES, SPEECH, Asked

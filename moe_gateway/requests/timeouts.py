@@ -7,10 +7,10 @@ from math import inf
 
 from starlette.types import Receive
 
-from moe_gateway.callers.limits import Caller
 from moe_gateway.errors import deadline_passed, no_key
 from moe_gateway.http.deadlines import Deadlines
 from moe_gateway.http.server import Line
+from moe_gateway.keys.limits import Caller
 from moe_gateway.requests.relay import Reply
 
 

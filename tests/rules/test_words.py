@@ -38,7 +38,7 @@ IN_PARALLEL: Final = [
         "docs/reference/variables.md": "",
         "hearth/cluster/*": "",
         "hearth/lab/*": "",
-        "moe_gateway/callers/*": "",
+        "moe_gateway/keys/*": "",
         "moe_gateway/http/server.py": "",
         "moe_gateway/http/cors.py": "",
         "moe_gateway/requests/authorize.py": "",

@@ -7,8 +7,8 @@ from playwright.sync_api import Locator, Page, expect
 
 from hearth.service.health import Health
 from moe_gateway.app import build_app
-from moe_gateway.callers.behalf import HEADER, Behalf
 from moe_gateway.http.server import CorkedProtocol
+from moe_gateway.keys.delegation import HEADER, Behalf
 from moe_gateway.settings import Settings
 from tests.conftest import served
 from tests.integration.gateway.conftest import CHAT, caller, chat

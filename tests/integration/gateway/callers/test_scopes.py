@@ -10,8 +10,8 @@ import httpx2
 import pytest
 
 from hearth.openai_api.testing import ScriptedModel
-from moe_gateway.callers.behalf import Behalf, read
-from moe_gateway.callers.store import KeyStore, Limits, today
+from moe_gateway.keys.delegation import Behalf, read
+from moe_gateway.keys.store import KeyStore, Limits, today
 from tests.integration.gateway.conftest import (
     CHAT,
     SERVICE_KEY,

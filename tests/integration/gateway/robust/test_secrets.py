@@ -12,8 +12,8 @@ import pytest
 
 import moe_gateway
 from hearth.openai_api.testing import ScriptedModel
-from moe_gateway.callers.behalf import Behalf
-from moe_gateway.callers.store import KeyStore, Limits
+from moe_gateway.keys.delegation import Behalf
+from moe_gateway.keys.store import KeyStore, Limits
 from tests.integration.gateway.api.speech import Speech
 from tests.integration.gateway.conftest import (
     CHAT,

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 from starlette.types import Message
 
-from moe_gateway.callers.limits import Caller
 from moe_gateway.http.deadlines import Deadlines
+from moe_gateway.keys.limits import Caller
 from moe_gateway.requests.relay import Reply
 from moe_gateway.requests.timeouts import Clock
 

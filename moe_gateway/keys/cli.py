@@ -14,8 +14,8 @@ from rich.table import Table
 from hearth.service.settings import SettingsError, read_key, trusting
 from hearth.service.state import StateDir, ensure_state_dir
 from hearth.settings import Settings
-from moe_gateway.callers.desk import Desk, LocalDesk, RemoteDesk
-from moe_gateway.callers.store import KeyProblem, KeyStore, Limits, Scope
+from moe_gateway.keys.admin import Desk, LocalDesk, RemoteDesk
+from moe_gateway.keys.store import KeyProblem, KeyStore, Limits, Scope
 
 Name = Annotated[str, typer.Argument(help="Name of the key, such as `kitchen-tablet`.")]
 StateOption = Annotated[

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import httpx2
 
 from hearth.openai_api.errors import message_of
-from moe_gateway.callers.store import KeyProblem, KeyStore, Limits, Usage, row_of, today
+from moe_gateway.keys.store import KeyProblem, KeyStore, Limits, Usage, row_of, today
 
 Json = dict[str, Any]
 ASK_SECONDS: Final = 30.0

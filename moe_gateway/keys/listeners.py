@@ -11,8 +11,8 @@ from typing import Final
 from starlette.types import Scope
 
 from hearth.service.http_errors import bearer_key
-from moe_gateway.callers.keyring import Keyring
-from moe_gateway.callers.limits import Caller
+from moe_gateway.keys.keyring import Keyring
+from moe_gateway.keys.limits import Caller
 from moe_gateway.settings import ListenerSettings
 
 NO_KEY: Final = b"ollama"

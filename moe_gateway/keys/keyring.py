@@ -13,8 +13,8 @@ from hearth.openai_api.usage import TokenCount
 from hearth.service.http_errors import bearer_key
 from hearth.service.names import BUILT_IN_KEYS
 from hearth.service.settings import SettingsError, read_key
-from moe_gateway.callers.limits import Caller
-from moe_gateway.callers.store import KeyStore, StoredKey, Usage, digest, today
+from moe_gateway.keys.limits import Caller
+from moe_gateway.keys.store import KeyStore, StoredKey, Usage, digest, today
 
 log = structlog.get_logger()
 

@@ -6,8 +6,8 @@ from math import ceil
 from typing import Final
 
 from hearth.openai_api.usage import TokenCount
-from moe_gateway.callers.store import SCOPES, Limits, today
 from moe_gateway.errors import budget_spent, model_not_allowed, scope_missing, too_fast
+from moe_gateway.keys.store import SCOPES, Limits, today
 
 MINUTE: Final = 60.0
 UNLIMITED: Final = Limits(scopes=SCOPES)
