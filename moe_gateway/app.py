@@ -17,9 +17,13 @@ from hearth.service.http_errors import BodyLimit, add_error_handlers
 from hearth.service.metrics import new_registry
 from hearth.service.server import service_routes
 from hearth.service.settings import SettingsError, read_key, trusting
-from moe_gateway.catalogue.keys import key_routes
-from moe_gateway.catalogue.models import model_routes
-from moe_gateway.catalogue.openapi import document
+from moe_gateway.api.anthropic.reply import MessagesReply
+from moe_gateway.api.anthropic.routes import count_routes
+from moe_gateway.api.keys import key_routes
+from moe_gateway.api.models import model_routes
+from moe_gateway.api.ollama.routes import PATHS as OLLAMA_PATHS
+from moe_gateway.api.ollama.routes import ollama_routes
+from moe_gateway.api.openapi import document
 from moe_gateway.errors import MAX_BODY, keys_unreadable, no_key
 from moe_gateway.http.cors import Cors
 from moe_gateway.http.deadlines import Deadlines
@@ -28,10 +32,6 @@ from moe_gateway.http.pool import Pool
 from moe_gateway.keys.keyring import Keyring
 from moe_gateway.keys.limits import Caller
 from moe_gateway.keys.store import KeyStore
-from moe_gateway.messages.reply import MessagesReply
-from moe_gateway.messages.routes import count_routes
-from moe_gateway.ollama.routes import PATHS as OLLAMA_PATHS
-from moe_gateway.ollama.routes import ollama_routes
 from moe_gateway.requests.authorize import Entrance
 from moe_gateway.requests.context import HOT, MESSAGES
 from moe_gateway.requests.metrics import ConsulCollector, GatewayMetrics

@@ -9,6 +9,9 @@ import structlog
 from starlette.types import Receive, Scope
 
 from hearth.service.http_errors import Refused, internal_error, is_json, wrong_content_type
+from moe_gateway.api.anthropic.reply import MessagesReply
+from moe_gateway.api.anthropic.request import Request as MessagesRequest
+from moe_gateway.api.anthropic.request import read_request as read_messages
 from moe_gateway.errors import (
     Headers,
     caller_closed,
@@ -27,9 +30,6 @@ from moe_gateway.keys.delegation import HEADER, read
 from moe_gateway.keys.keyring import Keyring
 from moe_gateway.keys.limits import UNLIMITED, Caller
 from moe_gateway.keys.listeners import Listeners
-from moe_gateway.messages.reply import MessagesReply
-from moe_gateway.messages.request import Request as MessagesRequest
-from moe_gateway.messages.request import read_request as read_messages
 from moe_gateway.requests.context import CHAT, HOT, NO_NEEDS, SPEECH, Asked
 from moe_gateway.requests.relay import JSON, CallerGone, Reply, read_body
 from moe_gateway.requests.translated import TranslatedReply
@@ -45,7 +45,7 @@ from moe_gateway.routing.prefix import Prefixes
 from moe_gateway.settings import Settings
 
 if TYPE_CHECKING:
-    from moe_gateway.ollama.reply import OllamaReply
+    from moe_gateway.api.ollama.reply import OllamaReply
 
 log = structlog.get_logger()
 

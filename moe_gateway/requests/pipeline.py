@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from hearth.openai_api.usage import TokenCount
 from hearth.service.http_errors import Refused, internal_error
+from moe_gateway.api.anthropic.reply import MessagesReply
 from moe_gateway.errors import (
     NO_RETRY,
     Headers,
@@ -40,7 +41,6 @@ from moe_gateway.http.headers import heard, request_head, request_id
 from moe_gateway.http.pool import Pool
 from moe_gateway.http.server import Line, line_of
 from moe_gateway.keys.delegation import HEADER
-from moe_gateway.messages.reply import MessagesReply
 from moe_gateway.requests.authorize import AtOnce, Entrance
 from moe_gateway.requests.context import MESSAGES, NO_NEEDS, OLLAMA, RESPONSES, SPEECH, Asked
 from moe_gateway.requests.embeddings import as_asked
@@ -91,7 +91,7 @@ FINAL: Final = (b"x-should-retry", NO_RETRY["x-should-retry"].encode())
 
 def ollama_reply(name: bytes, send: Send, line: Line | None = None) -> Reply:
     """Return a reply in the form of Ollama's API, which is imported with its first request."""
-    reply: Reply = import_module("moe_gateway.ollama.reply").OllamaReply(name, send, line)
+    reply: Reply = import_module("moe_gateway.api.ollama.reply").OllamaReply(name, send, line)
     return reply
 
 

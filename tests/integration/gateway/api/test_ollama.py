@@ -408,6 +408,6 @@ def test_package_is_imported_with_its_first_request() -> None:
     ).stdout.split()
 
     assert "moe_gateway.requests.pipeline" in found
-    assert [name for name in found if name.startswith("moe_gateway.ollama.")] == [
-        "moe_gateway.ollama.routes"
+    assert [name for name in found if name.startswith("moe_gateway.api.ollama.")] == [
+        "moe_gateway.api.ollama.routes"
     ]

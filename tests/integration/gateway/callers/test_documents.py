@@ -26,7 +26,7 @@ EXTENDED_INPUTS = [
     "moe_gateway/requests/pipeline.py",
     "moe_gateway/requests/relay.py",
     "moe_gateway/requests/translated.py",
-    "moe_gateway/messages/*",
+    "moe_gateway/api/anthropic/*",
     "moe_gateway/responses/*",
     "pipecatapp/api/openai/*",
     "hearth/openai_api/*",

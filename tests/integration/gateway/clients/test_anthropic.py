@@ -15,7 +15,7 @@ EXTENDED_INPUTS = [
     "moe_gateway/requests/pipeline.py",
     "moe_gateway/errors.py",
     "moe_gateway/requests/translated.py",
-    "moe_gateway/messages/*",
+    "moe_gateway/api/anthropic/*",
     "hearth/openai_api/*",
 ]
 pytestmark = pytest.mark.extended

@@ -23,7 +23,7 @@ EXTENDED_INPUTS = [
     "moe_gateway/errors.py",
     "moe_gateway/requests/translated.py",
     "moe_gateway/routing/turns.py",
-    "moe_gateway/messages/*",
+    "moe_gateway/api/anthropic/*",
     "hearth/openai_api/*",
 ]
 pytestmark = pytest.mark.extended

@@ -19,7 +19,7 @@ import pytest
 from hearth.openai_api.usage import TokenCount
 from hearth.service.http_errors import Refused
 from hearth.service.settings import SettingsError
-from moe_gateway.callers import keyring
+from moe_gateway.keys import keyring
 from moe_gateway.keys.keyring import Keyring
 from moe_gateway.keys.limits import Bucket, Caller
 from moe_gateway.keys.store import (

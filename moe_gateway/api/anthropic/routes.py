@@ -4,8 +4,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse
 
 from hearth.service.http_errors import Refused
-from moe_gateway.messages.answer import error_of
-from moe_gateway.messages.request import read_request
+from moe_gateway.api.anthropic.answer import error_of
+from moe_gateway.api.anthropic.request import read_request
 from moe_gateway.requests.context import TEXT_PER_TOKEN
 from moe_gateway.responses.request import decoded, encoded
 from moe_gateway.routing.body import BYTES_PER_TOKEN, look_at, needs_of

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, Final
 
-from moe_gateway.ollama.options import (
+from moe_gateway.api.ollama.options import (
     format_of,
     logprobs_of,
     refuse,
@@ -15,7 +15,7 @@ from moe_gateway.ollama.options import (
     thinking_of,
     wrong,
 )
-from moe_gateway.ollama.turns import Turns, content_of, text_of
+from moe_gateway.api.ollama.turns import Turns, content_of, text_of
 from moe_gateway.responses.tools import NOT_IN_A_HEADER
 from moe_gateway.routing.body import Kind
 

@@ -5,8 +5,8 @@ import time
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from moe_gateway.messages.answer import arguments_of
-from moe_gateway.ollama.request import CHAT, EMBEDDINGS, Request
+from moe_gateway.api.anthropic.answer import arguments_of
+from moe_gateway.api.ollama.request import CHAT, EMBEDDINGS, Request
 
 Json = dict[str, Any]
 

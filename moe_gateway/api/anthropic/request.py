@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
+from moe_gateway.api.anthropic.blocks import messages_of, system_of, wrong
 from moe_gateway.errors import unsupported_field
-from moe_gateway.messages.blocks import messages_of, system_of, wrong
 from moe_gateway.responses.tools import NOT_IN_A_HEADER
 from moe_gateway.routing.turns import strict
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 
-from moe_gateway.ollama.routes import PATHS as OLLAMA_PATHS
+from moe_gateway.api.ollama.routes import PATHS as OLLAMA_PATHS
 from moe_gateway.requests.context import OLLAMA
 
 Json = dict[str, Any]

@@ -6,11 +6,11 @@ from typing import Any, Final
 import orjson
 from starlette.types import Send
 
+from moe_gateway.api.ollama.answer import Answer, error_of, now
+from moe_gateway.api.ollama.events import Events
+from moe_gateway.api.ollama.request import Request, read_request
 from moe_gateway.errors import Headers
 from moe_gateway.http.server import Line
-from moe_gateway.ollama.answer import Answer, error_of, now
-from moe_gateway.ollama.events import Events
-from moe_gateway.ollama.request import Request, read_request
 from moe_gateway.requests.relay import EVENT_STREAM
 from moe_gateway.requests.translated import TranslatedReply
 

@@ -4,7 +4,7 @@ from secrets import token_hex
 from typing import Any, Final
 
 from hearth.openai_api.reading import read_json
-from moe_gateway.messages.request import Request
+from moe_gateway.api.anthropic.request import Request
 
 Json = dict[str, Any]
 

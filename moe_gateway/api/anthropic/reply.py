@@ -4,11 +4,11 @@ from typing import Any
 
 from starlette.types import Send
 
+from moe_gateway.api.anthropic.answer import Message, error_of
+from moe_gateway.api.anthropic.events import Events
+from moe_gateway.api.anthropic.request import Request
 from moe_gateway.errors import Headers
 from moe_gateway.http.server import Line
-from moe_gateway.messages.answer import Message, error_of
-from moe_gateway.messages.events import Events
-from moe_gateway.messages.request import Request
 from moe_gateway.requests.relay import JSON
 from moe_gateway.requests.translated import TranslatedReply
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import orjson
 
-from moe_gateway.ollama.options import wrong
+from moe_gateway.api.ollama.options import wrong
 
 Json = dict[str, Any]
 

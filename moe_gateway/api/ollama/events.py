@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from moe_gateway.ollama.answer import Answer, call_of, error_of, texts_of
+from moe_gateway.api.ollama.answer import Answer, call_of, error_of, texts_of
 
 Json = dict[str, Any]
 

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse
 
 from hearth.service.http_errors import Refused
-from moe_gateway.catalogue.models import capabilities_of, details_of
+from moe_gateway.api.models import capabilities_of, details_of
 from moe_gateway.errors import models_are_managed, unknown_model
 from moe_gateway.keys.limits import Caller
 from moe_gateway.responses.request import decoded

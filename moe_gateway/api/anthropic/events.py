@@ -7,8 +7,7 @@ The order is Anthropic's: `message_start`, then for each block `content_block_st
 from secrets import token_hex
 from typing import Any, Final
 
-from moe_gateway.http.connection import Lost
-from moe_gateway.messages.answer import (
+from moe_gateway.api.anthropic.answer import (
     Message,
     error_of,
     stop_reason,
@@ -16,6 +15,7 @@ from moe_gateway.messages.answer import (
     thinking_block,
     usage_of,
 )
+from moe_gateway.http.connection import Lost
 
 Json = dict[str, Any]
 
