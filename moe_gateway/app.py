@@ -17,13 +17,14 @@ from hearth.service.http_errors import BodyLimit, add_error_handlers
 from hearth.service.metrics import new_registry
 from hearth.service.server import service_routes
 from hearth.service.settings import SettingsError, read_key, trusting
-from moe_gateway.api.anthropic.reply import MessagesReply
 from moe_gateway.api.anthropic.routes import count_routes
 from moe_gateway.api.keys import key_routes
 from moe_gateway.api.models import model_routes
 from moe_gateway.api.ollama.routes import PATHS as OLLAMA_PATHS
 from moe_gateway.api.ollama.routes import ollama_routes
 from moe_gateway.api.openapi import document
+from moe_gateway.api.replies import refusal_of, replies_of
+from moe_gateway.endpoints import FAST_PATHS
 from moe_gateway.errors import MAX_BODY, keys_unreadable, no_key
 from moe_gateway.http.cors import Cors
 from moe_gateway.http.deadlines import Deadlines
@@ -33,9 +34,8 @@ from moe_gateway.keys.keyring import Keyring
 from moe_gateway.keys.limits import Caller
 from moe_gateway.keys.store import KeyStore
 from moe_gateway.requests.authorize import Entrance
-from moe_gateway.requests.context import HOT, MESSAGES
 from moe_gateway.requests.metrics import ConsulCollector, GatewayMetrics
-from moe_gateway.requests.pipeline import HotRoutes, Traces, ollama_reply
+from moe_gateway.requests.pipeline import HotRoutes, Traces
 from moe_gateway.requests.relay import BY_ITSELF, Reply
 from moe_gateway.requests.timeouts import end_closed
 from moe_gateway.responses.routes import response_routes
@@ -55,7 +55,7 @@ WHERE: Final = (
 
 TIDIED: Final = frozenset(
     (
-        *(*HOT, *OPEN, *OLLAMA_PATHS),
+        *(*FAST_PATHS, *OPEN, *OLLAMA_PATHS),
         *("/v1/models", "/api/experts", "/api/keys", "/openapi.json"),
     )
 )
@@ -82,9 +82,9 @@ class Gateway:
             if await self._cors.answered(scope, _with_id(reply, send)):
                 return
             send = self._cors.sender(scope, send)
-        if scope["path"] not in HOT:
+        if scope["path"] not in FAST_PATHS:
             scope = _tidy(scope)
-        if scope["path"] in HOT:
+        if scope["path"] in FAST_PATHS:
             await self.hot(scope, receive, send)
         else:
             await self._through_fastapi(scope, receive, send)
@@ -95,20 +95,13 @@ class Gateway:
 
     async def _through_fastapi(self, scope: Scope, receive: Receive, send: Send) -> None:
         told = dict(scope["headers"])
-        reply = _reply_of(scope["path"])(request_id(told), send)
+        reply = refusal_of(scope["path"])(request_id(told), send)
         caller = self.hot.entrance.listeners.caller_of(scope, told)
         if scope["path"] not in OPEN and caller is None:
             await reply.refuse(no_key())
             return
         scope.setdefault("state", {})["caller"] = caller
         await self.rest(scope, receive, _with_id(reply, send))
-
-
-def _reply_of(path: str) -> Callable[[bytes, Send], Reply]:
-    """Return the class of replies whose format fits the API of this path, for a refusal."""
-    if path in OLLAMA_PATHS:
-        return ollama_reply
-    return MessagesReply if path.startswith(f"{MESSAGES}/") else Reply
 
 
 def _tidy(scope: Scope) -> Scope:
@@ -152,10 +145,19 @@ def build_app(settings: Settings, health: Health) -> Gateway:
     metrics = GatewayMetrics(registry, instances, admission, keys)
     responses = _responses(settings)
     keys.closed = partial(_close, pool.deadlines, responses)
-    entrance = Entrance(settings, keys, instances, responses)
+    entrance = Entrance(settings, keys, instances)
     classifier = _classifier(settings, instances, pool, admission)
     traces = _traces(settings)
-    hot = HotRoutes(settings, entrance, pool, metrics, admission, classifier, traces)
+    hot = HotRoutes(
+        settings,
+        entrance,
+        replies_of(responses, instances),
+        pool,
+        metrics,
+        admission,
+        classifier,
+        traces,
+    )
     watch = Watch(instances, pool, settings, health, left=metrics.forget, told=admission.changed)
     if (consul := watch.consul) is not None:
         registry.register(ConsulCollector(lambda: consul.away))

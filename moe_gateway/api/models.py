@@ -8,8 +8,9 @@ from fastapi import APIRouter, Request
 
 from moe_gateway.errors import unknown_model
 from moe_gateway.keys.limits import Caller
-from moe_gateway.routing.choice import AUTO, known_models
+from moe_gateway.routing.choice import known_models
 from moe_gateway.routing.instances import Instance, Watch
+from moe_gateway.settings import AUTO
 
 Json = dict[str, Any]
 

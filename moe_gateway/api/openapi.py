@@ -9,7 +9,7 @@ from typing import Any, Final
 from fastapi import FastAPI
 
 from moe_gateway.api.ollama.routes import PATHS as OLLAMA_PATHS
-from moe_gateway.requests.context import OLLAMA
+from moe_gateway.endpoints import OLLAMA
 
 Json = dict[str, Any]
 

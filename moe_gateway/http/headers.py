@@ -8,7 +8,6 @@ from typing import Final
 
 from moe_gateway.errors import Headers
 from moe_gateway.http.connection import Connection
-from moe_gateway.keys.delegation import HEADER
 
 _bits: Final = Random().getrandbits
 """A private generator: other code may seed or observe that of `random`."""
@@ -40,6 +39,9 @@ SESSION_HEADERS: Final = (
 )
 """How callers name the conversation that a request belongs to."""
 
+CALLER_HEADER: Final = b"x-hearth-caller"
+"""The caller that an agent acts for, signed by the gateway (see `keys.delegation`)."""
+
 DOMAIN: Final = b"x-hearth-domain"
 LANGUAGE: Final = b"x-hearth-language"
 
@@ -50,7 +52,7 @@ LOOKED_AT: Final = frozenset(
         b"content-type",
         b"x-api-key",
         b"x-request-id",
-        HEADER,
+        CALLER_HEADER,
         DOMAIN,
         LANGUAGE,
         *SESSION_HEADERS,

@@ -17,10 +17,10 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
 from hearth.service.wire import NO_HTTP, BoundedHttp
+from moe_gateway.endpoints import FAST_PATHS
 from moe_gateway.errors import Headers
 from moe_gateway.http.deadlines import Deadlines
 from moe_gateway.http.headers import request_id
-from moe_gateway.requests.context import HOT
 
 HEAD: Final = b"HTTP/1.1 "
 EXTENSION: Final = "hearth.line"
@@ -29,7 +29,7 @@ EXTENSION: Final = "hearth.line"
 _IDLE: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, Deadlines]] = WeakKeyDictionary()
 """How long connections may be silent between two requests, by their loop."""
 
-_PATHS: Final = {path.encode(): path for path in HOT}
+_PATHS: Final = {path.encode(): path for path in FAST_PATHS}
 """The hot routes, as they stand in a request."""
 
 NO_HEAD: Final = bytes((*range(9), *range(10, 32), 127))

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote, unquote
 
-HEADER: Final = b"x-hearth-caller"
 PURPOSE: Final = b"hearth caller 1:"
 """So that what the same secret signs elsewhere is no caller here."""
 

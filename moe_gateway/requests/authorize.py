@@ -2,16 +2,12 @@
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
 
-import orjson
 import structlog
 from starlette.types import Receive, Scope
 
 from hearth.service.http_errors import Refused, internal_error, is_json, wrong_content_type
-from moe_gateway.api.anthropic.reply import MessagesReply
-from moe_gateway.api.anthropic.request import Request as MessagesRequest
-from moe_gateway.api.anthropic.request import read_request as read_messages
+from moe_gateway.endpoints import FAST_PATHS, SPEECH, Kind
 from moe_gateway.errors import (
     Headers,
     caller_closed,
@@ -24,28 +20,22 @@ from moe_gateway.errors import (
     too_large,
     too_slow,
 )
-from moe_gateway.http.headers import Heard, session_of
+from moe_gateway.http.headers import CALLER_HEADER, Heard, session_of
 from moe_gateway.http.server import Line
-from moe_gateway.keys.delegation import HEADER, read
+from moe_gateway.keys.delegation import read
 from moe_gateway.keys.keyring import Keyring
 from moe_gateway.keys.limits import UNLIMITED, Caller
 from moe_gateway.keys.listeners import Listeners
-from moe_gateway.requests.context import CHAT, HOT, NO_NEEDS, SPEECH, Asked
+from moe_gateway.requests.context import NO_NEEDS, Asked
 from moe_gateway.requests.relay import JSON, CallerGone, Reply, read_body
 from moe_gateway.requests.translated import TranslatedReply
-from moe_gateway.responses.reply import Keep, ResponsesReply
-from moe_gateway.responses.request import Request, decoded, encoded, read_request
-from moe_gateway.responses.store import ResponseStore
 from moe_gateway.routing.addresses import refuse_addresses
 from moe_gateway.routing.audio import form_look
-from moe_gateway.routing.body import WORTH_KEEPING, Kind, Look, check_documents, look_at
-from moe_gateway.routing.choice import AUTO, choose, choose_named, having, known_models
+from moe_gateway.routing.body import WORTH_KEEPING, Look, check_documents, look_at
+from moe_gateway.routing.choice import choose, choose_named, having, known_models
 from moe_gateway.routing.instances import Instance
 from moe_gateway.routing.prefix import Prefixes
-from moe_gateway.settings import Settings
-
-if TYPE_CHECKING:
-    from moe_gateway.api.ollama.reply import OllamaReply
+from moe_gateway.settings import AUTO, Settings
 
 log = structlog.get_logger()
 
@@ -69,10 +59,8 @@ class Entrance:
         settings: Settings,
         keys: Keyring,
         instances: list[Instance],
-        responses: ResponseStore,
     ) -> None:
         self.settings, self.keys, self.instances = settings, keys, instances
-        self.responses = responses
         self.listeners = Listeners(settings.listeners, keys)
         self.prefixes = Prefixes()
         self.draining = False
@@ -107,7 +95,7 @@ class Entrance:
     ) -> Asked:
         """What the body asks for. Raises `Refused`."""
         path, headers, notice = scope["path"], scope["headers"], ""
-        kind, content_type = HOT[path], told.own.get(b"content-type", JSON)
+        kind, content_type = FAST_PATHS[path], told.own.get(b"content-type", JSON)
         if kind != "stt":
             content_type = _checked(content_type)
         if isinstance(reply, TranslatedReply):
@@ -136,27 +124,13 @@ class Entrance:
     def _translated(
         self, reply: TranslatedReply, path: str, body: bytes, caller: Caller
     ) -> tuple[Kind, str, bytes, str]:
-        """Kind, path and body of the request that asks the same, and what its caller has to know
-        of it. Raises `Refused` or `AtOnce`."""
-        request: Request | MessagesRequest
-        if isinstance(reply, ResponsesReply):
-            request = read_request(decoded(body), self.responses.of(caller))
-            reply.expect(request, self._keep(caller, request, len(body)))
-        elif isinstance(reply, MessagesReply):
-            request = read_messages(decoded(body))
-            reply.expect(request)
-        else:
-            return self._of_ollama(cast("OllamaReply", reply), path, body, caller)
-        return "chat", CHAT, encoded(request.chat), request.notice
-
-    def _of_ollama(
-        self, reply: "OllamaReply", path: str, body: bytes, caller: Caller
-    ) -> tuple[Kind, str, bytes, str]:
-        request = reply.read(path, decoded(body), known_models(self.instances))
-        if request.at_once is not None:
-            self._check_ready(request.body["model"], caller)
-            raise AtOnce(reply.at_once(request.at_once))
-        return request.kind, request.target, encoded(request.body), request.notice
+        """Return kind, path, body and notice of the equivalent request. Raises `Refused` or
+        `AtOnce`."""
+        found = reply.read(path, body, caller)
+        if found.answer is not None:
+            self._check_ready(found.model, caller)
+            raise AtOnce(found.answer)
+        return found.kind, found.path, found.body, found.notice
 
     def _check_ready(self, model: str, caller: Caller) -> None:
         """Check that this caller could ask this model now. Raises `Refused`."""
@@ -169,20 +143,6 @@ class Entrance:
             choose(model, NO_NEEDS, self.instances)
         else:
             choose_named(model, having(model, self.instances), NO_NEEDS, self.instances)
-
-    def _keep(self, caller: Caller, request: Request, size: int) -> Keep | None:
-        """Return what stores the answer; None where it is not to be stored, or too large."""
-        own = self.responses.of(caller)
-        if request.fields.get("store") is False or not own.takes(size):
-            return None
-        turns = (*request.before, encoded(request.items))
-
-        def keep(response: dict[str, Any]) -> None:
-            output = orjson.dumps(response["output"])
-            own.keep(response["id"], orjson.dumps(response), (*turns, output))
-            self.responses.make_room()
-
-        return keep
 
     async def _body(self, scope: Scope, receive: Receive) -> bytes:
         """A body that comes in pieces."""
@@ -203,7 +163,7 @@ class Entrance:
             raise Refused(405, "method_not_allowed", message, headers={"allow": "POST"})
         if self.draining:
             raise stopping()
-        if behalf := own.get(HEADER):
+        if behalf := own.get(CALLER_HEADER):
             return self._who_asked_first(caller, behalf)
         return caller, 0
 

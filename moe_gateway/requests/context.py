@@ -7,9 +7,17 @@ from typing import Final
 
 from hearth.openai_api.usage import TokenCount
 from hearth.service.http_errors import Refused
+from moe_gateway.endpoints import Kind
 from moe_gateway.errors import Headers
-from moe_gateway.http.headers import DOMAIN, LANGUAGE, SESSION_HEADERS, Heard, session_of
-from moe_gateway.keys.delegation import HEADER, Behalf
+from moe_gateway.http.headers import (
+    CALLER_HEADER,
+    DOMAIN,
+    LANGUAGE,
+    SESSION_HEADERS,
+    Heard,
+    session_of,
+)
+from moe_gateway.keys.delegation import Behalf
 from moe_gateway.keys.limits import Caller
 from moe_gateway.requests.metrics import NOWHERE, UNKNOWN, Meters
 from moe_gateway.routing.audio import with_model
@@ -17,7 +25,6 @@ from moe_gateway.routing.body import (
     BYTES_PER_TOKEN,
     WORTH_KEEPING,
     Hints,
-    Kind,
     Look,
     Needs,
     changed,
@@ -26,29 +33,6 @@ from moe_gateway.routing.body import (
 from moe_gateway.routing.choice import Route
 from moe_gateway.routing.instances import Instance
 from moe_gateway.routing.tool_choice import named_tools
-
-HOT: Final[dict[str, Kind]] = {
-    "/v1/chat/completions": "chat",
-    "/v1/completions": "text",
-    "/v1/embeddings": "embeddings",
-    "/v1/rerank": "rerank",
-    "/v1/responses": "chat",
-    "/v1/messages": "chat",
-    "/api/chat": "chat",
-    "/api/generate": "chat",
-    "/api/embed": "embeddings",
-    "/api/embeddings": "embeddings",
-    "/v1/audio/transcriptions": "stt",
-    "/v1/audio/speech": "tts",
-}
-
-CHAT: Final = "/v1/chat/completions"
-RESPONSES: Final = "/v1/responses"
-MESSAGES: Final = "/v1/messages"
-OLLAMA: Final = ("/api/chat", "/api/generate", "/api/embed", "/api/embeddings")
-"""Ollama's paths that an expert answers."""
-
-SPEECH: Final = frozenset(("stt", "tts"))
 
 HINT_LENGTH: Final = 100
 TEXT_PER_TOKEN: Final = 4
@@ -188,7 +172,7 @@ class Asked:
         if not instance.settings.lists_models:
             return instance.fixed_head
         told = Behalf(self.caller.name, self.depth + 1).signed(instance.key)
-        return instance.fixed_head + b"%s: %s\r\n" % (HEADER, told)
+        return instance.fixed_head + b"%s: %s\r\n" % (CALLER_HEADER, told)
 
 
 def _hints(own: Mapping[bytes, bytes]) -> Hints:

@@ -7,10 +7,9 @@ path of `/v1`, and the answer is converted back.
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from math import inf
 from typing import Final, Protocol
 
@@ -19,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 from hearth.openai_api.usage import TokenCount
 from hearth.service.http_errors import Refused, internal_error
-from moe_gateway.api.anthropic.reply import MessagesReply
+from moe_gateway.endpoints import SPEECH
 from moe_gateway.errors import (
     NO_RETRY,
     Headers,
@@ -37,12 +36,11 @@ from moe_gateway.http.connection import (
     Unreachable,
     UpstreamError,
 )
-from moe_gateway.http.headers import heard, request_head, request_id
+from moe_gateway.http.headers import CALLER_HEADER, heard, request_head, request_id
 from moe_gateway.http.pool import Pool
 from moe_gateway.http.server import Line, line_of
-from moe_gateway.keys.delegation import HEADER
 from moe_gateway.requests.authorize import AtOnce, Entrance
-from moe_gateway.requests.context import MESSAGES, NO_NEEDS, OLLAMA, RESPONSES, SPEECH, Asked
+from moe_gateway.requests.context import NO_NEEDS, Asked
 from moe_gateway.requests.embeddings import as_asked
 from moe_gateway.requests.metrics import GONE, NOWHERE, UNKNOWN, GatewayMetrics
 from moe_gateway.requests.relay import (
@@ -59,11 +57,10 @@ from moe_gateway.requests.relay import (
     pass_whole,
 )
 from moe_gateway.requests.timeouts import Clock, told_why, watched
-from moe_gateway.responses.reply import ResponsesReply
+from moe_gateway.requests.translated import ReplyFactory
 from moe_gateway.routing.admission import Admission, RetryBudget
 from moe_gateway.routing.body import first_words
 from moe_gateway.routing.choice import (
-    AUTO,
     Route,
     able_to_call,
     able_to_rank,
@@ -74,7 +71,7 @@ from moe_gateway.routing.choice import (
 )
 from moe_gateway.routing.classifier import Classifier
 from moe_gateway.routing.instances import Instance
-from moe_gateway.settings import Settings
+from moe_gateway.settings import AUTO, Settings
 
 log = structlog.get_logger()
 
@@ -87,20 +84,6 @@ among them, because it would probably repeat. Nor is a response with `FINAL`: a 
 agent."""
 
 FINAL: Final = (b"x-should-retry", NO_RETRY["x-should-retry"].encode())
-
-
-def ollama_reply(name: bytes, send: Send, line: Line | None = None) -> Reply:
-    """Return a reply in the form of Ollama's API, which is imported with its first request."""
-    reply: Reply = import_module("moe_gateway.api.ollama.reply").OllamaReply(name, send, line)
-    return reply
-
-
-REPLIES: Final[dict[str, Callable[[bytes, Send, Line | None], Reply]]] = {
-    RESPONSES: ResponsesReply,
-    MESSAGES: MessagesReply,
-    **dict.fromkeys(OLLAMA, ollama_reply),
-}
-"""Those of APIs that are mapped on others."""
 
 
 class Traces(Protocol):
@@ -120,13 +103,15 @@ class HotRoutes:
         self,
         settings: Settings,
         entrance: Entrance,
+        replies: Mapping[str, ReplyFactory],
         pool: Pool,
         metrics: GatewayMetrics,
         admission: Admission[Instance],
         classifier: Classifier | None = None,
         traces: Traces | None = None,
     ) -> None:
-        self.settings, self.entrance = settings, entrance
+        """`replies`: those of paths that are converted, by path."""
+        self.settings, self.entrance, self.replies = settings, entrance, replies
         self.keys, self.instances = entrance.keys, entrance.instances
         self.pool, self.metrics, self.admission = pool, metrics, admission
         self.classifier, self.traces = classifier, traces
@@ -136,7 +121,7 @@ class HotRoutes:
         line = line_of(scope)
         quick = None if self.settings.cors_origins else line
         told = heard(scope["headers"])
-        reply = REPLIES.get(scope["path"], Reply)(request_id(told.own), send, quick)
+        reply = self.replies.get(scope["path"], Reply)(request_id(told.own), send, quick)
         try:
             asked = await self.entrance.read(scope, receive, reply, told, line)
         except CallerGone:
@@ -374,7 +359,7 @@ class HotRoutes:
         if connection.status == 401:
             log.error("instance_refuses_our_key", instance=instance.label)
             raise key_refused(instance.label)
-        asked.counted_inside = instance.settings.lists_models and connection.has(HEADER)
+        asked.counted_inside = instance.settings.lists_models and connection.has(CALLER_HEADER)
         kind = connection.content_type
         if connection.status >= 400:
             return await pass_whole(reply, connection, idle)

@@ -32,9 +32,9 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from hearth.service.names import MOE_GATEWAY
 from hearth.service.version import hearth_version
+from moe_gateway.endpoints import Kind
 from moe_gateway.requests.context import Asked
 from moe_gateway.requests.relay import TRACEPARENT, Reply
-from moe_gateway.routing.body import Kind
 
 SEND_SECONDS: Final = 3.0
 """How long the collector may take; also the most that a stop waits for it."""

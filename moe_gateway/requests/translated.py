@@ -1,17 +1,42 @@
-"""Base class of responses of other APIs, converted from the chat completions of the server."""
+"""Base class of replies of other APIs, whose requests are converted to a path of `/v1`, and the
+answers back."""
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import orjson
 from starlette.types import Send
 
 from hearth.openai_api.sse import DONE, SseReader
-from moe_gateway.errors import Headers
+from hearth.service.http_errors import Refused, invalid_json
+from moe_gateway.endpoints import Kind
+from moe_gateway.errors import Headers, nested_too_deeply
 from moe_gateway.http.connection import Lost
 from moe_gateway.http.server import Line
+from moe_gateway.keys.limits import Caller
 from moe_gateway.requests.relay import JSON, Reply
 
 Json = dict[str, Any]
+
+
+class ReplyFactory(Protocol):
+    """Makes the reply to a request, such as the class `Reply`."""
+
+    def __call__(self, request_id: bytes, send: Send, line: Line | None = None) -> Reply: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """The request to a path of `/v1` that is equivalent to one of another API."""
+
+    kind: Kind
+    path: str
+    body: bytes
+    notice: str = ""
+    """Ignored parts of the request, for the route reason."""
+    model: str = ""
+    answer: bytes | None = None
+    """The complete answer, if no server is needed for it; then `model` has to be available."""
 
 
 class Events(Protocol):
@@ -37,8 +62,7 @@ class Events(Protocol):
 class TranslatedReply(Reply):
     """A `Reply` that converts the answer of a chat to that of another API.
 
-    A subclass sets `expected` and `streams` when the request is parsed; an earlier error is sent
-    with its status.
+    `read` sets `expected` and `streams`; an earlier error is sent with its status.
     """
 
     expected = False
@@ -48,6 +72,13 @@ class TranslatedReply(Reply):
         super().__init__(request_id, send, line)
         self._events: Events | None = None
         self._reader = SseReader()
+
+    def read(self, path: str, body: bytes, caller: Caller) -> Translation:
+        """Convert the request that this reply answers.
+
+        Raises `Refused` for what has no equivalent.
+        """
+        raise NotImplementedError
 
     def new_events(self) -> Events:
         """Return the converter of events of this answer."""
@@ -97,9 +128,9 @@ class TranslatedReply(Reply):
     ) -> None:
         if status >= 400 and not self.status:
             self.streams = False  # It is refused by its status, so there will be no events.
-            data = orjson.dumps(self.error_of(decoded(data)))
+            data = orjson.dumps(self.error_of(answer_object(data)))
         elif self.expected and not self.status:
-            data = orjson.dumps(self.answer_of(decoded(data)))
+            data = orjson.dumps(self.answer_of(answer_object(data)))
         await super().whole(status, data, headers, content_type)
 
 
@@ -108,14 +139,33 @@ def _translated(events: Events, data: str) -> list[Json]:
         return []
     if data == DONE:
         return events.end()
-    chunk = decoded(data)
+    chunk = answer_object(data)
     if error := chunk.get("error"):
         return events.fail(error if isinstance(error, dict) else {"message": str(error)})
     return events.add(chunk)
 
 
-def decoded(data: str | bytes) -> Json:
-    """A JSON object of a server. Raises `Lost`."""
+def request_object(data: bytes) -> Json:
+    """Return the JSON object of a request. Raises `Refused` (400) for other data."""
+    try:
+        found = orjson.loads(data)
+    except orjson.JSONDecodeError as error:
+        raise invalid_json(str(error).rstrip(".")) from error
+    if not isinstance(found, dict):
+        raise Refused(400, "invalid_type", "The request does not fit: it is no JSON object.")
+    return found
+
+
+def request_bytes(body: Json | list[Json]) -> bytes:
+    """Return a converted request, or its items, as JSON. Raises `Refused` (400)."""
+    try:
+        return orjson.dumps(body)
+    except TypeError as error:  # orjson reads more levels than it writes.
+        raise nested_too_deeply() from error
+
+
+def answer_object(data: str | bytes) -> Json:
+    """Return the JSON object of a server's answer. Raises `Lost` for other data."""
     try:
         found = orjson.loads(data)
     except orjson.JSONDecodeError as error:

@@ -6,11 +6,18 @@ from starlette.types import Send
 
 from moe_gateway.api.anthropic.answer import Message, error_of
 from moe_gateway.api.anthropic.events import Events
-from moe_gateway.api.anthropic.request import Request
+from moe_gateway.api.anthropic.request import Request, read_request
+from moe_gateway.endpoints import CHAT
 from moe_gateway.errors import Headers
 from moe_gateway.http.server import Line
+from moe_gateway.keys.limits import Caller
 from moe_gateway.requests.relay import JSON
-from moe_gateway.requests.translated import TranslatedReply
+from moe_gateway.requests.translated import (
+    TranslatedReply,
+    Translation,
+    request_bytes,
+    request_object,
+)
 
 Json = dict[str, Any]
 
@@ -24,10 +31,11 @@ class MessagesReply(TranslatedReply):
         self._status = 0
         """That of the error which is about to go out."""
 
-    def expect(self, request: Request) -> None:
-        """The answer is that of this request."""
-        self._request = request
+    def read(self, path: str, body: bytes, caller: Caller) -> Translation:
+        """Convert the request to that of a chat."""
+        self._request = request = read_request(request_object(body))
         self.expected, self.streams = True, request.stream
+        return Translation("chat", CHAT, request_bytes(request.chat), request.notice)
 
     def new_events(self) -> Events:
         return Events(self._message(), self.request_id.decode())

@@ -7,7 +7,7 @@ from hearth.service.http_errors import Refused
 from moe_gateway.api.anthropic.answer import error_of
 from moe_gateway.api.anthropic.request import read_request
 from moe_gateway.requests.context import TEXT_PER_TOKEN
-from moe_gateway.responses.request import decoded, encoded
+from moe_gateway.requests.translated import request_bytes, request_object
 from moe_gateway.routing.body import BYTES_PER_TOKEN, look_at, needs_of
 
 
@@ -24,7 +24,7 @@ def count_routes() -> APIRouter:
     )
     async def count_tokens(request: Request) -> JSONResponse:
         try:
-            body = encoded(read_request(decoded(await request.body())).chat)
+            body = request_bytes(read_request(request_object(await request.body())).chat)
             look_at(body)
         except Refused as refused:
             name = request.headers.get("x-request-id", "")

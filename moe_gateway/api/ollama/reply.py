@@ -1,6 +1,6 @@
 """Responses of Ollama's API, converted from the chat completions of the server."""
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from typing import Any, Final
 
 import orjson
@@ -11,8 +11,16 @@ from moe_gateway.api.ollama.events import Events
 from moe_gateway.api.ollama.request import Request, read_request
 from moe_gateway.errors import Headers
 from moe_gateway.http.server import Line
+from moe_gateway.keys.limits import Caller
 from moe_gateway.requests.relay import EVENT_STREAM
-from moe_gateway.requests.translated import TranslatedReply
+from moe_gateway.requests.translated import (
+    TranslatedReply,
+    Translation,
+    request_bytes,
+    request_object,
+)
+from moe_gateway.routing.choice import known_models
+from moe_gateway.routing.instances import Instance
 
 Json = dict[str, Any]
 
@@ -24,15 +32,32 @@ BLANK: Final = b" "
 class OllamaReply(TranslatedReply):
     """A `Reply` that sends lines of JSON where a chat has events."""
 
-    def __init__(self, request_id: bytes, send: Send, line: Line | None = None) -> None:
+    def __init__(
+        self,
+        request_id: bytes,
+        send: Send,
+        line: Line | None = None,
+        *,
+        instances: Sequence[Instance] = (),
+    ) -> None:
+        """`instances` have the names of the models, which may lack their tag in a request."""
         super().__init__(request_id, send, line)
+        self._instances = instances
         self._request: Request | None = None
 
-    def read(self, path: str, fields: Json, known: Collection[str]) -> Request:
-        """Read the request; the answer has its form. Raises `Refused` (400)."""
-        self._request = request = read_request(path, fields, known)
-        self.expected, self.streams = True, request.stream
-        return request
+    def read(self, path: str, body: bytes, caller: Caller) -> Translation:
+        """Convert the request to one of the three paths of `/v1`."""
+        known = known_models(self._instances)
+        self._request = request = read_request(path, request_object(body), known)
+        self.expected, self.streams = request.at_once is None, request.stream
+        return Translation(
+            request.kind,
+            request.target,
+            request_bytes(request.body),
+            request.notice,
+            request.body["model"],
+            None if request.at_once is None else _whole(request.at_once),
+        )
 
     def new_events(self) -> Events:
         """Return what makes the lines of this answer."""
@@ -56,11 +81,6 @@ class OllamaReply(TranslatedReply):
         """Return what keeps a connection open that has to wait."""
         return BLANK
 
-    def at_once(self, answer: Json) -> bytes:
-        """Return the body of an answer for which no expert has to work."""
-        self.expected = False  # It is in its last form already.
-        return orjson.dumps(answer | ({"created_at": now()} if "done" in answer else {}))
-
     def _head(self, status: int, content_type: bytes, headers: Headers, facts: Headers) -> Headers:
         kind = LINES if content_type.startswith(EVENT_STREAM) else content_type
         return super()._head(status, kind, headers, facts)
@@ -73,3 +93,8 @@ class OllamaReply(TranslatedReply):
     def _answer(self) -> Answer:
         assert self._request is not None
         return Answer(self._request, self.started_at)
+
+
+def _whole(answer: Json) -> bytes:
+    """Return the body of an answer for which no expert is needed."""
+    return orjson.dumps(answer | ({"created_at": now()} if "done" in answer else {}))

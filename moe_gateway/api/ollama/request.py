@@ -16,8 +16,8 @@ from moe_gateway.api.ollama.options import (
     wrong,
 )
 from moe_gateway.api.ollama.turns import Turns, content_of, text_of
+from moe_gateway.endpoints import Kind
 from moe_gateway.responses.tools import NOT_IN_A_HEADER
-from moe_gateway.routing.body import Kind
 
 Json = dict[str, Any]
 

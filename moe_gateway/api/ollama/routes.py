@@ -11,7 +11,7 @@ from hearth.service.http_errors import Refused
 from moe_gateway.api.models import capabilities_of, details_of
 from moe_gateway.errors import models_are_managed, unknown_model
 from moe_gateway.keys.limits import Caller
-from moe_gateway.responses.request import decoded
+from moe_gateway.requests.translated import request_object
 from moe_gateway.routing.choice import known_models
 from moe_gateway.routing.instances import Instance
 
@@ -132,7 +132,7 @@ def ollama_routes(instances: Sequence[Instance], scope_of: Callable[[str], str])
 
 
 def _name_in(body: bytes, known: Sequence[str]) -> str:
-    fields = decoded(body)
+    fields = request_object(body)
     name = fields.get("model") or fields.get("name")
     if not isinstance(name, str):
         message = "model must be the name of a model."
