@@ -33,10 +33,11 @@ from moe_gateway.http.pool import Pool
 from moe_gateway.keys.keyring import Keyring
 from moe_gateway.keys.limits import Caller
 from moe_gateway.keys.store import KeyStore
-from moe_gateway.requests.authorize import Entrance
+from moe_gateway.requests.account import Traces
+from moe_gateway.requests.authorize import Authorizer
 from moe_gateway.requests.metrics import ConsulCollector, GatewayMetrics
-from moe_gateway.requests.pipeline import HotRoutes, Traces
-from moe_gateway.requests.relay import BY_ITSELF, Reply
+from moe_gateway.requests.pipeline import FastPath
+from moe_gateway.requests.reply import BY_ITSELF, Reply
 from moe_gateway.requests.timeouts import end_closed
 from moe_gateway.responses.routes import response_routes
 from moe_gateway.responses.store import ResponseStore
@@ -64,13 +65,13 @@ path that begins with one give `//v1/…`."""
 
 
 class Gateway:
-    """The ASGI application: the hot routes go past FastAPI, everything else through it."""
+    """The ASGI application: the fast path bypasses FastAPI, everything else through it."""
 
     def __init__(
-        self, hot: HotRoutes, rest: FastAPI, keys: Keyring, origins: Collection[str] = ()
+        self, fast: FastPath, rest: FastAPI, keys: Keyring, origins: Collection[str] = ()
     ) -> None:
         """`origins`: web origins that may call; empty: none."""
-        self.hot, self.rest, self.keys = hot, rest, keys
+        self.fast, self.rest, self.keys = fast, rest, keys
         self._cors = Cors(origins) if origins else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -85,18 +86,18 @@ class Gateway:
         if scope["path"] not in FAST_PATHS:
             scope = _tidy(scope)
         if scope["path"] in FAST_PATHS:
-            await self.hot(scope, receive, send)
+            await self.fast(scope, receive, send)
         else:
             await self._through_fastapi(scope, receive, send)
 
     def drain(self) -> None:
         """From now on new requests are refused; those under way are answered."""
-        self.hot.entrance.draining = True
+        self.fast.authorizer.draining = True
 
     async def _through_fastapi(self, scope: Scope, receive: Receive, send: Send) -> None:
         told = dict(scope["headers"])
         reply = refusal_of(scope["path"])(request_id(told), send)
-        caller = self.hot.entrance.listeners.caller_of(scope, told)
+        caller = self.fast.authorizer.listeners.caller_of(scope, told)
         if scope["path"] not in OPEN and caller is None:
             await reply.refuse(no_key())
             return
@@ -145,12 +146,12 @@ def build_app(settings: Settings, health: Health) -> Gateway:
     metrics = GatewayMetrics(registry, instances, admission, keys)
     responses = _responses(settings)
     keys.closed = partial(_close, pool.deadlines, responses)
-    entrance = Entrance(settings, keys, instances)
+    authorizer = Authorizer(settings, keys, instances)
     classifier = _classifier(settings, instances, pool, admission)
     traces = _traces(settings)
-    hot = HotRoutes(
+    fast = FastPath(
         settings,
-        entrance,
+        authorizer,
         replies_of(responses, instances),
         pool,
         metrics,
@@ -173,14 +174,14 @@ def build_app(settings: Settings, health: Health) -> Gateway:
         unknown_path_hint=WHERE,
     )
     rest.add_middleware(BodyLimit, limit=settings.max_body_bytes, setting=MAX_BODY)
-    rest.include_router(model_routes(watch, entrance.scope_of))
+    rest.include_router(model_routes(watch, authorizer.scope_of))
     rest.include_router(key_routes(store, keys))
     rest.include_router(response_routes(responses))
     rest.include_router(count_routes())
-    rest.include_router(ollama_routes(instances, entrance.scope_of))
+    rest.include_router(ollama_routes(instances, authorizer.scope_of))
     rest.router.routes.extend(service_routes(health, registry))
     rest.add_route("/openapi.json", _shown(rest, health.version), include_in_schema=False)
-    return Gateway(hot, rest, keys, settings.cors_origins)
+    return Gateway(fast, rest, keys, settings.cors_origins)
 
 
 def _responses(settings: Settings) -> ResponseStore:

@@ -10,7 +10,7 @@ from moe_gateway.api.anthropic.reply import MessagesReply
 from moe_gateway.api.ollama.routes import PATHS as OLLAMA_PATHS
 from moe_gateway.endpoints import MESSAGES, OLLAMA, RESPONSES
 from moe_gateway.http.server import Line
-from moe_gateway.requests.relay import Reply
+from moe_gateway.requests.reply import Reply
 from moe_gateway.requests.translated import ReplyFactory
 from moe_gateway.responses.reply import ResponsesReply
 from moe_gateway.responses.store import ResponseStore

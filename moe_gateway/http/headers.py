@@ -42,6 +42,8 @@ SESSION_HEADERS: Final = (
 CALLER_HEADER: Final = b"x-hearth-caller"
 """The caller that an agent acts for, signed by the gateway (see `keys.delegation`)."""
 
+TRACEPARENT: Final = b"traceparent"
+
 DOMAIN: Final = b"x-hearth-domain"
 LANGUAGE: Final = b"x-hearth-language"
 

@@ -1,6 +1,5 @@
-"""Who may come in with what: the key, the method, the size, the shape, the limits."""
+"""Authorize: the key of a request, its format, and what its key permits."""
 
-import asyncio
 from collections.abc import Mapping
 
 import structlog
@@ -17,8 +16,6 @@ from moe_gateway.errors import (
     no_key,
     no_messages,
     stopping,
-    too_large,
-    too_slow,
 )
 from moe_gateway.http.headers import CALLER_HEADER, Heard, session_of
 from moe_gateway.http.server import Line
@@ -26,8 +23,9 @@ from moe_gateway.keys.delegation import read
 from moe_gateway.keys.keyring import Keyring
 from moe_gateway.keys.limits import UNLIMITED, Caller
 from moe_gateway.keys.listeners import Listeners
-from moe_gateway.requests.context import NO_NEEDS, Asked
-from moe_gateway.requests.relay import JSON, CallerGone, Reply, read_body
+from moe_gateway.requests.context import NO_NEEDS, RequestContext
+from moe_gateway.requests.receive import CallerGone, read_request_body
+from moe_gateway.requests.reply import JSON, Reply
 from moe_gateway.requests.translated import TranslatedReply
 from moe_gateway.routing.addresses import refuse_addresses
 from moe_gateway.routing.audio import form_look
@@ -41,17 +39,18 @@ log = structlog.get_logger()
 
 
 class AtOnce(Exception):
-    """Nobody has to be asked: `answer` is the body of the answer."""
+    """Nobody has to be request: `answer` is the body of the answer."""
 
     def __init__(self, answer: bytes) -> None:
         super().__init__()
         self.answer = answer
 
 
-class Entrance:
-    """Reads the requests of the hot routes, and refuses those that nobody may ask.
+class Authorizer:
+    """Reads requests to the fast path and refuses those that are not permitted: by the key, the
+    method, the size, the format and the limits of the key.
 
-    `draining` is set when the service stops: then it refuses all.
+    While `draining` is set (the service stops), it refuses all.
     """
 
     def __init__(
@@ -67,18 +66,20 @@ class Entrance:
 
     async def read(
         self, scope: Scope, receive: Receive, reply: Reply, told: Heard, line: Line | None
-    ) -> Asked:
+    ) -> RequestContext:
         """The whole request, of somebody who may ask it. Raises `Refused`, `CallerGone`
         or `AtOnce`."""
         try:
             caller, depth = self._admit(scope, told.own)
-            body = None if line is None else line.body()
-            if body is None:
-                body = await self._body(scope, receive)
-            elif len(body) > self.settings.max_body_bytes:
-                raise too_large(self.settings.max_body_bytes)
-            asked = self._asked(scope, reply, told, body, caller, depth)
-            self._permit(asked)
+            body = await read_request_body(
+                scope["headers"],
+                receive,
+                line,
+                limit=self.settings.max_body_bytes,
+                seconds=self.settings.body_seconds,
+            )
+            request = self._asked(scope, reply, told, body, caller, depth)
+            self._permit(request)
         except RecursionError as error:
             raise nested_too_deeply() from error
         except (CallerGone, AtOnce):
@@ -88,11 +89,11 @@ class Entrance:
         except Exception as error:
             log.exception("request_not_read", request_id=reply.request_id.decode())
             raise internal_error() from error
-        return asked
+        return request
 
     def _asked(
         self, scope: Scope, reply: Reply, told: Heard, body: bytes, caller: Caller, depth: int
-    ) -> Asked:
+    ) -> RequestContext:
         """What the body asks for. Raises `Refused`."""
         path, headers, notice = scope["path"], scope["headers"], ""
         kind, content_type = FAST_PATHS[path], told.own.get(b"content-type", JSON)
@@ -106,10 +107,10 @@ class Entrance:
             refuse_addresses(body)
         if kind == "chat" and len(body) >= WORTH_KEEPING and self.settings.stable_prefixes:
             body, notice = self._stable(body, look, told, caller, notice)
-        asked = Asked(kind, path, headers, told, body, look, caller, depth, content_type)
+        request = RequestContext(kind, path, headers, told, body, look, caller, depth, content_type)
         if notice:
-            asked.notice = notice
-        return asked
+            request.notice = notice
+        return request
 
     def _stable(
         self, body: bytes, look: Look, told: Heard, caller: Caller, notice: str
@@ -144,15 +145,6 @@ class Entrance:
         else:
             choose_named(model, having(model, self.instances), NO_NEEDS, self.instances)
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
-        """A body that comes in pieces."""
-        seconds = self.settings.body_seconds
-        try:
-            async with asyncio.timeout(seconds):
-                return await read_body(scope["headers"], receive, self.settings.max_body_bytes)
-        except TimeoutError as error:
-            raise too_slow(seconds) from error
-
     def _admit(self, scope: Scope, own: Mapping[bytes, bytes]) -> tuple[Caller, int]:
         """Who calls, or on whose behalf an agent does, and how many agents stand between."""
         caller = self.listeners.caller_of(scope, own)
@@ -177,16 +169,16 @@ class Entrance:
             raise caller_closed(behalf.name)
         return first, behalf.depth
 
-    def _permit(self, asked: Asked) -> None:
+    def _permit(self, request: RequestContext) -> None:
         """Whether its caller may ask this. Raises `Refused`."""
-        look, default = asked.look, self.settings.default_model
-        if default is not None and asked.kind not in SPEECH and look.model != AUTO:
-            asked.by_default = not any(look.model in one.names for one in self.instances)
-            look.model = default if asked.by_default else look.model
-        if asked.depth:
-            self._permit_inside(asked.caller, look.model)
-        elif asked.caller.limits is not UNLIMITED:
-            asked.caller.admit(look.model, self.scope_of(look.model))
+        look, default = request.look, self.settings.default_model
+        if default is not None and request.kind not in SPEECH and look.model != AUTO:
+            request.by_default = not any(look.model in one.names for one in self.instances)
+            look.model = default if request.by_default else look.model
+        if request.depth:
+            self._permit_inside(request.caller, look.model)
+        elif request.caller.limits is not UNLIMITED:
+            request.caller.admit(look.model, self.scope_of(look.model))
 
     def _permit_inside(self, caller: Caller, model: str) -> None:
         """The same for what an agent asks on its caller's behalf; the request that the agent works

@@ -53,7 +53,7 @@ class Attempt:
     """Id of its span in the trace, which was sent to that server."""
 
 
-class Asked:
+class RequestContext:
     """One request. `path` is the path on the server, `depth` the number of agents between the
     request and the first caller.
 
@@ -63,7 +63,7 @@ class Asked:
     by_default = False
     """The requested model does not exist; the default model answers."""
     needs: Needs | None = None
-    passed_over = ""
+    failover_trail = ""
     """The instances that could not answer, as text for the route reason."""
     notice = ""
     """Parts of the request that are ignored, for the route reason."""
@@ -74,16 +74,16 @@ class Asked:
     """The routing decision that admitted it; used once."""
     model = UNKNOWN
     instance = NOWHERE
-    at_home = False
+    affinity_hit = False
     """Its instance was chosen for holding the beginning of its prompt."""
     server: Instance | None = None
     """The instance that answered."""
     meters: Meters | None = None
     """Those of the model on the instance that answered."""
     usage: TokenCount | None = None
-    era = 0
+    breaker_generation = 0
     """How often the circuit of its instance had opened when the request was sent to it."""
-    left_by: tuple[str, ...] = ()
+    removed_instances: tuple[str, ...] = ()
     """Instances that were removed after they had been tried."""
     counted_inside = False
     """The agent calls the gateway on the caller's behalf, so the tokens are counted there."""
@@ -110,7 +110,7 @@ class Asked:
         self.body, self.look, self.caller = body, look, caller
         self.depth, self.content_type = depth, content_type
 
-    def attempted(self, begun: float) -> None:
+    def record_attempt(self, begun: float) -> None:
         """Record the attempt at its current instance, from `begun` until now."""
         failure = str(self.failure.code or self.failure.status) if self.failure else ""
         ended = time.perf_counter()

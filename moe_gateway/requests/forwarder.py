@@ -1,13 +1,13 @@
-"""Streams that pass without waking anybody."""
+"""Forward the chunks of a stream without waking the task of its request."""
 
 from hearth.openai_api.sse import EventTooLong
 from hearth.openai_api.usage import StreamTap
 from moe_gateway.http.server import Line
 
 
-class Pouring:
-    """Passes pieces on in the moment in which they come, up to the last ones: two thirds of what
-    a token costs is waking the task of its request (decision 0023)."""
+class StreamForwarder:
+    """Forwards chunks in the read callback of the connection, up to the last ones: two thirds of
+    the cost of a token is waking the task of its request (decision 0023)."""
 
     __slots__ = ("_error", "_last", "_line", "_tap")
 
@@ -27,7 +27,7 @@ class Pouring:
         return self._line.piece(out) if out else True
 
     def ended(self) -> bytes:
-        """What has not gone out yet. Raises `EventTooLong`."""
+        """Return the data that was not sent yet. Raises `EventTooLong`."""
         if self._error is not None:
             raise self._error
         return self._last

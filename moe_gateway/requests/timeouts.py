@@ -1,4 +1,4 @@
-"""What ends a request that is answered before its end: time, its caller, and who closes its key."""
+"""Cancel a running request on deadline, client disconnect or key revocation."""
 
 import asyncio
 from collections.abc import Callable, Collection
@@ -11,16 +11,16 @@ from moe_gateway.errors import deadline_passed, no_key
 from moe_gateway.http.deadlines import Deadlines
 from moe_gateway.http.server import Line
 from moe_gateway.keys.limits import Caller
-from moe_gateway.requests.relay import Reply
+from moe_gateway.requests.reply import STREAMING, Cut, Reply
 
 
-class Clock:
-    """What time does to one request: signs of life to who waits for a stream, and its deadline.
+class RequestTimeouts:
+    """The timeouts of one request: keep-alive comments until its stream starts, and its deadline.
 
-    It stands in for the request where those under way are looked through (see `end_closed`).
+    It represents the request in the list of those in progress (see `end_closed`).
     """
 
-    __slots__ = ("_deadlines", "_ends", "_every", "_reply", "_task", "_telling", "caller", "due")
+    __slots__ = ("_deadlines", "_ends", "_every", "_reply", "_sending", "_task", "caller", "due")
 
     due: float
 
@@ -34,10 +34,10 @@ class Clock:
         deadline: float,
         every: float = inf,
     ) -> None:
-        """`deadline` in seconds from now; `every` so many seconds a sign."""
+        """`deadline` in seconds from now; `every`: seconds between two keep-alive comments."""
         self.caller = caller
         self._reply, self._task, self._deadlines, self._every = reply, task, deadlines, every
-        self._telling: asyncio.Task[None] | None = None
+        self._sending: asyncio.Task[None] | None = None
         deadlines.add(self)
         self._ends = deadlines.within(self, deadline)
         if every < deadline:
@@ -46,64 +46,62 @@ class Clock:
     def stop(self) -> None:
         self._deadlines.remove(self)
 
-    def shut(self) -> None:
-        """The key of its caller is closed."""
-        if not self._reply.ended:
-            self._reply.shut = True
-            self._task.cancel()
+    def revoke(self) -> None:
+        """Cancel the request: the key of its caller was revoked."""
+        _cut(self._reply, self._task, Cut.REVOKED)
 
     def late(self) -> None:
-        """It is time for a sign of life, or for the end."""
+        """Send a keep-alive comment, or cancel the request if its deadline has passed."""
         left = self._ends - asyncio.get_running_loop().time()
         if left > 0:
-            self._tell(left)
-        elif not self._reply.ended:
-            self._reply.late = True
-            self._task.cancel()
+            self._keep_alive(left)
+        else:
+            _cut(self._reply, self._task, Cut.TIMED_OUT)
 
-    def _tell(self, left: float) -> None:
-        if self._reply.begun or self._reply.ended:
+    def _keep_alive(self, left: float) -> None:
+        if self._reply.phase >= STREAMING:
             self._deadlines.within(self, left)
         else:
-            self._telling = asyncio.create_task(self._reply.sign_of_life())
+            self._sending = asyncio.create_task(self._reply.keep_alive())
             self._deadlines.within(self, min(self._every, left))
 
 
 def end_closed(deadlines: Deadlines, closed: Collection[Caller]) -> None:
-    """End what is under way for callers whose keys are closed."""
+    """Cancel the requests of callers whose keys were revoked."""
     for one in deadlines.known():
-        if isinstance(one, Clock) and one.caller in closed:
-            one.shut()
+        if isinstance(one, RequestTimeouts) and one.caller in closed:
+            one.revoke()
 
 
-async def told_why(reply: Reply, deadline: float) -> str:
-    """Tell the caller, if it is still there, why its answer is cut off; gives the event of that."""
-    if reply.gone:
-        return "caller_gone"
-    refused = no_key() if reply.shut else deadline_passed(deadline)
-    if not reply.ended:
-        await reply.refuse(refused)
-    return "key_closed" if reply.shut else "deadline_passed"
+async def send_cut(reply: Reply, cut: Cut, deadline: float) -> None:
+    """Tell the caller, unless it has disconnected, why its answer is cut off."""
+    if cut is not Cut.DISCONNECTED and not reply.ended:
+        await reply.refuse(no_key() if cut is Cut.REVOKED else deadline_passed(deadline))
 
 
 def watched(
     line: Line | None, receive: Receive, reply: Reply, task: "asyncio.Task[object]"
 ) -> Callable[[], object]:
-    """End the task when the caller hangs up, in every phase; gives what ends the watching. Where
-    the line cannot tell it, one waiter for each request notices it."""
-    gone = partial(_gone, reply, task)
+    """Cancel the task when the caller disconnects; returns a function that ends the watching.
+
+    Without a line, a task for each request waits for the disconnect.
+    """
+    disconnected = partial(_cut, reply, task, Cut.DISCONNECTED)
     if line is None:
-        return asyncio.create_task(_wait(receive, gone)).cancel
-    return line.watch(gone)
+        return asyncio.create_task(_wait(receive, disconnected)).cancel
+    return line.watch(disconnected)
 
 
-def _gone(reply: Reply, task: "asyncio.Task[object]") -> None:
+def _cut(reply: Reply, task: "asyncio.Task[object]", cut: Cut) -> None:
+    """Cancel the task of a reply that has not ended. The first reason counts, except that nothing
+    can be sent to a caller that has disconnected."""
     if not reply.ended:
-        reply.gone = True
+        if reply.cut is None or cut is Cut.DISCONNECTED:
+            reply.cut = cut
         task.cancel()
 
 
-async def _wait(receive: Receive, gone: Callable[[], None]) -> None:
+async def _wait(receive: Receive, disconnected: Callable[[], None]) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-    gone()
+    disconnected()

@@ -33,8 +33,9 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from hearth.service.names import MOE_GATEWAY
 from hearth.service.version import hearth_version
 from moe_gateway.endpoints import Kind
-from moe_gateway.requests.context import Asked
-from moe_gateway.requests.relay import TRACEPARENT, Reply
+from moe_gateway.http.headers import TRACEPARENT
+from moe_gateway.requests.context import RequestContext
+from moe_gateway.requests.reply import Cut, Reply
 
 SEND_SECONDS: Final = 3.0
 """How long the collector may take; also the most that a stop waits for it."""
@@ -54,6 +55,7 @@ FROM_HEAD: Final = {
     b"x-hearth-route": "hearth.route",
     b"x-hearth-model": "gen_ai.response.model",
 }
+ENDINGS: Final[dict[Cut | None, str]] = {Cut.DISCONNECTED: "gone", Cut.TIMED_OUT: "late"}
 PARENT: Final = frozenset((TRACEPARENT, b"tracestate"))
 """How a caller names the trace that its request belongs to (W3C Trace Context)."""
 
@@ -105,41 +107,41 @@ class Traces:
         """Send what is left; returns after `SEND_SECONDS` at the latest."""
         self._provider.shutdown()
 
-    def asking(self, asked: Asked) -> bytes:
+    def asking(self, request: RequestContext) -> bytes:
         """Return the header with the span of a request to a server, so that the server's own
         spans become its children."""
-        parent = get_current_span(self._parent(asked)).get_span_context()
-        asked.trace = asked.trace or parent.trace_id or self._ids.generate_trace_id()
-        asked.span = self._ids.generate_span_id()
+        parent = get_current_span(self._parent(request)).get_span_context()
+        request.trace = request.trace or parent.trace_id or self._ids.generate_trace_id()
+        request.span = self._ids.generate_span_id()
         flags = parent.trace_flags if parent.is_valid else TraceFlags.SAMPLED
-        return b"traceparent: 00-%032x-%016x-%02x\r\n" % (asked.trace, asked.span, flags)
+        return b"traceparent: 00-%032x-%016x-%02x\r\n" % (request.trace, request.span, flags)
 
-    def over(self, asked: Asked, reply: Reply) -> None:
-        """Send the span of a completed request. The times of `asked` and `reply` are those of
+    def over(self, request: RequestContext, reply: Reply) -> None:
+        """Send the span of a completed request. The times of `request` and `reply` are those of
         `time.perf_counter`."""
         clock = time.time_ns() - time.perf_counter_ns()
-        operation = OPERATIONS[asked.kind]
-        parent = self._parent(asked)
+        operation = OPERATIONS[request.kind]
+        parent = self._parent(request)
         if not get_current_span(parent).get_span_context().is_valid:
-            self._ids.trace = asked.trace
+            self._ids.trace = request.trace
         span = self._tracer.start_span(
-            f"{operation} {asked.model}",
+            f"{operation} {request.model}",
             parent,
             SpanKind.SERVER,
-            {"gen_ai.operation.name": operation, **dict(_facts(asked, reply))},
+            {"gen_ai.operation.name": operation, **dict(_facts(request, reply))},
             start_time=clock + _ns(reply.started_at),
         )
         if span.is_recording():
-            self._attempts(asked, span, clock)
+            self._attempts(request, span, clock)
             if reply.first_byte_at:
                 span.add_event("first_byte", timestamp=clock + _ns(reply.first_byte_at))
             if reply.status >= 500:
                 span.set_status(StatusCode.ERROR)
         span.end(clock + time.perf_counter_ns())
 
-    def _attempts(self, asked: Asked, span: Span, clock: int) -> None:
+    def _attempts(self, request: RequestContext, span: Span, clock: int) -> None:
         inside = set_span_in_context(span)
-        for one in asked.attempts:
+        for one in request.attempts:
             self._ids.span = one.span
             asking = self._tracer.start_span(
                 f"ask {one.instance}",
@@ -153,27 +155,27 @@ class Traces:
                 asking.set_status(StatusCode.ERROR)
             asking.end(clock + _ns(one.ended))
 
-    def _parent(self, asked: Asked) -> Context:
-        told = {n.decode(): v.decode("latin-1") for n, v in asked.headers if n in PARENT}
+    def _parent(self, request: RequestContext) -> Context:
+        told = {n.decode(): v.decode("latin-1") for n, v in request.headers if n in PARENT}
         return self._parents.extract(told)
 
 
-def _facts(asked: Asked, reply: Reply) -> Iterator[tuple[str, Any]]:
+def _facts(request: RequestContext, reply: Reply) -> Iterator[tuple[str, Any]]:
     yield "gen_ai.provider.name", "hearth"
-    yield "gen_ai.request.model", asked.model
+    yield "gen_ai.request.model", request.model
     yield "http.request.method", "POST"
     yield "http.response.status_code", reply.status
     yield "hearth.request_id", reply.request_id.decode()
-    yield "hearth.key", asked.caller.name
-    yield "hearth.stream", bool(asked.look.stream)
-    yield "hearth.queue_seconds", asked.queued
-    yield "hearth.ended", "gone" if reply.gone else "late" if reply.late else "answered"
+    yield "hearth.key", request.caller.name
+    yield "hearth.stream", bool(request.look.stream)
+    yield "hearth.queue_seconds", request.queued
+    yield "hearth.ended", ENDINGS.get(reply.cut, "answered")
     for name, value in reply.facts:
         if name in FROM_HEAD:
             yield FROM_HEAD[name], value.decode("latin-1")
-    if asked.usage is not None:
-        yield "gen_ai.usage.input_tokens", asked.usage.prompt
-        yield "gen_ai.usage.output_tokens", asked.usage.completion
+    if request.usage is not None:
+        yield "gen_ai.usage.input_tokens", request.usage.prompt
+        yield "gen_ai.usage.output_tokens", request.usage.completion
 
 
 def _ns(seconds: float) -> int:

@@ -14,7 +14,7 @@ from moe_gateway.errors import Headers, nested_too_deeply
 from moe_gateway.http.connection import Lost
 from moe_gateway.http.server import Line
 from moe_gateway.keys.limits import Caller
-from moe_gateway.requests.relay import JSON, Reply
+from moe_gateway.requests.reply import JSON, Reply
 
 Json = dict[str, Any]
 

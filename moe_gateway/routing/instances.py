@@ -41,7 +41,7 @@ NOT_ASKED: Final = "not asked yet"
 class Instance:
     """One server, with what is known of it now. Routing sees it as a `Candidate`."""
 
-    era = before = 0
+    breaker_generation = before = 0
     """How often its circuit has opened, and how many requests in flight are older than that."""
 
     token_seconds = 0.0
@@ -121,11 +121,11 @@ class Instance:
         known = self.token_seconds
         self.token_seconds = known + SMOOTHING * (pause - known) if known else pause
 
-    def failed(self, reason: str, era: int) -> None:
+    def failed(self, reason: str, breaker_generation: int) -> None:
         """Record a failed request. Failures of requests sent before the breaker opened are
         ignored. Logs when the breaker opens."""
-        if era == self.era and self.circuit.failed():
-            self.era, self.before = self.era + 1, self.in_flight
+        if breaker_generation == self.breaker_generation and self.circuit.failed():
+            self.breaker_generation, self.before = self.breaker_generation + 1, self.in_flight
             log.warning("circuit_open", instance=self.label, reason=reason)
 
     @property

@@ -11,7 +11,7 @@ from moe_gateway.endpoints import CHAT
 from moe_gateway.errors import Headers
 from moe_gateway.http.server import Line
 from moe_gateway.keys.limits import Caller
-from moe_gateway.requests.relay import JSON
+from moe_gateway.requests.reply import JSON
 from moe_gateway.requests.translated import (
     TranslatedReply,
     Translation,

@@ -12,7 +12,7 @@ from moe_gateway.api.ollama.request import Request, read_request
 from moe_gateway.errors import Headers
 from moe_gateway.http.server import Line
 from moe_gateway.keys.limits import Caller
-from moe_gateway.requests.relay import EVENT_STREAM
+from moe_gateway.requests.reply import EVENT_STREAM
 from moe_gateway.requests.translated import (
     TranslatedReply,
     Translation,
@@ -77,8 +77,8 @@ class OllamaReply(TranslatedReply):
         """Return one line of the stream."""
         return orjson.dumps(event) + b"\n"
 
-    def sign(self) -> bytes:
-        """Return what keeps a connection open that has to wait."""
+    def keep_alive_comment(self) -> bytes:
+        """Return data that keeps the connection of a waiting caller open."""
         return BLANK
 
     def _head(self, status: int, content_type: bytes, headers: Headers, facts: Headers) -> Headers:
@@ -87,7 +87,6 @@ class OllamaReply(TranslatedReply):
 
     def _certain(self) -> bytes:
         """Return nothing: lines of JSON have no comments for facts that were not known earlier."""
-        self._early = False
         return b""
 
     def _answer(self) -> Answer:

@@ -69,7 +69,7 @@ class Lab:
         each, so many slots are `taken` for as long as the gateway runs."""
         health = Health("moe-gateway", version="test")
         app = build_app(self.settings(*instances, **fields), health)
-        for instance in app.hot.instances:
+        for instance in app.fast.authorizer.instances:
             instance.in_flight = taken
         url = self._stack.enter_context(served(app, CorkedProtocol))
         client = self._stack.enter_context(caller(url))
