@@ -1,4 +1,4 @@
-"""`GET /openapi.json`: the API as a document (OpenAPI 3.1), the hot routes too.
+"""`GET /openapi.json`: the API as a document (OpenAPI 3.1), with the paths of the fast path.
 
 FastAPI describes its own routes; the others are described here, as far as the gateway reads them.
 Fields that it passes on unread are open (`additionalProperties`).

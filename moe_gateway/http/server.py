@@ -1,9 +1,9 @@
-"""uvicorn's side of the callers, but the head of an answer leaves with what follows it.
+"""The server protocol: uvicorn's, with coalesced writes and direct access for the fast path.
 
-uvicorn writes a head and the first bytes of its body one after the other, and uvloop hands each to
-the kernel at once: two packets, and a caller that wakes up twice. Half of what a small answer costs
-is such writes (decision 0023). The hot routes also know the line on which a request came, and need
-no messages of ASGI to read, to watch and to answer on it (decision 0023).
+uvicorn writes the headers and the first bytes of a body separately, and uvloop passes each write to
+the kernel at once: two packets, and a client that wakes up twice. Such writes are half of the cost
+of a small answer. Requests of the fast path are also read, watched and answered on their connection
+without ASGI messages (decision 0023).
 """
 
 import asyncio
@@ -30,14 +30,14 @@ _IDLE: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, Deadlines]] = WeakKeyD
 """How long connections may be silent between two requests, by their loop."""
 
 _PATHS: Final = {path.encode(): path for path in FAST_PATHS}
-"""The hot routes, as they stand in a request."""
+"""The paths of the fast path, as a request line has them."""
 
 NO_HEAD: Final = bytes((*range(9), *range(10, 32), 127))
-"""What may stand in no name and no value of a header."""
+"""Characters that the names and values of headers must not contain."""
 
 
 class Cork:
-    """A transport that holds a head back until its body comes, or until the loop is free."""
+    """A transport that holds headers back until the body is written, or until the loop is free."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport, self._write = transport, transport.write
@@ -69,7 +69,7 @@ class Cork:
 
 
 class Cycle(RequestResponseCycle):
-    """uvicorn's request and answer, made with less: how each of them begins stands here once."""
+    """uvicorn's request and response; values that nearly all share are class attributes."""
 
     disconnected = response_started = response_complete = False
     more_body = True
@@ -88,7 +88,7 @@ class Cycle(RequestResponseCycle):
 
     @property
     def message_event(self) -> asyncio.Event:  # type: ignore[override]
-        """Set when something has come that nobody has taken; made when somebody asks for it."""
+        """Set when there is data or a disconnect to receive; created when it is first used."""
         if self._event is None:
             self._event = asyncio.Event()
             if self.body or not self.more_body or self.disconnected or self.response_complete:
@@ -96,7 +96,7 @@ class Cycle(RequestResponseCycle):
         return self._event
 
     def happened(self) -> None:
-        """Something has come."""
+        """Wake the receiver: there is new data, or the end."""
         if self._event is not None:
             self._event.set()
 
@@ -113,32 +113,32 @@ class Line:
         """Answers it."""
 
     def watch(self, hung_up: Callable[[], None]) -> Callable[[], None]:
-        """Call `hung_up` when the caller leaves, at once if it has left; gives what ends that."""
+        """Call `hung_up` when the client disconnects, or now if it has; returns what ends that."""
         if self._cycle.disconnected:
             hung_up()
         else:
             self._watching = hung_up
-            # A large body has paused the reading, and who does not read learns of no hang-up.
+            # A large body has paused reading, and a disconnect is noticed only while reading.
             self._cycle.flow.resume_reading()
         return self.leave_alone
 
     def leave_alone(self) -> None:
-        """Nobody has to know any more whether the caller leaves."""
+        """End the watching."""
         self._watching = None
 
     def lost(self) -> None:
-        """The caller has left."""
+        """The client has disconnected."""
         self.forget()
         if self._watching is not None:
             self._watching()
 
     def forget(self) -> None:
-        """No request can be asked for its line any more: else each of them would lie about until
-        the collector of reference cycles finds it."""
+        """Drop the line from the scope: it would form a reference cycle that only the garbage
+        collector frees."""
         self._cycle.scope.pop("extensions", None)
 
     def body(self) -> bytes | None:
-        """The body of the request when all of it has come, as small ones have; else None."""
+        """Return the body of the request if it is complete, as small ones are; else None."""
         cycle = self._cycle
         if cycle.more_body or cycle.disconnected:
             return None
@@ -147,33 +147,33 @@ class Line:
 
     @property
     def quick(self) -> bool:
-        """Whether an answer can go out now: none has begun, none waits, and chunks are known."""
+        """Whether an answer can be sent now: none has begun, and the client reads."""
         cycle = self._cycle
         if cycle.chunked_encoding is False:
             return False
         return not (cycle.response_started or cycle.disconnected or cycle.flow.write_paused)
 
     def answer(self, status: int, headers: Headers, data: bytes) -> None:
-        """A whole answer, as uvicorn would write it: its head is checked, its length is told.
+        """Send a complete answer as uvicorn would, with its length.
 
-        Raises `RuntimeError` for a header that would be another line.
+        Raises `RuntimeError` for a header that contains a line break.
         """
         head = self._head(status, headers, b"content-length: %d\r\n\r\n" % len(data))
         self._cork.write_whole(head + data)
         self._over()
 
     def begin(self, status: int, headers: Headers) -> None:
-        """The head of an answer whose length nobody knows, as uvicorn would write it; it leaves
-        with the first piece. Raises like `answer`."""
+        """Send the headers of an answer of unknown length, together with its first chunk.
+        Raises like `answer`."""
         self._cork.write(self._head(status, headers, b"transfer-encoding: chunked\r\n\r\n"))
         self._cycle.chunked_encoding = True
 
     def _head(self, status: int, headers: Headers, last: bytes) -> bytes:
         cycle = self._cycle
         lines = [b": ".join(header) for header in cycle.default_headers + headers]
-        told = b"".join(lines)
-        if len(told.translate(None, NO_HEAD)) != len(told):
-            raise RuntimeError("A header holds what no header may hold.")
+        head = b"".join(lines)
+        if len(head.translate(None, NO_HEAD)) != len(head):
+            raise RuntimeError("A header contains a character that is not permitted.")
         if not cycle.keep_alive:
             lines.append(b"connection: close")
         lines.append(last)
@@ -190,20 +190,20 @@ class Line:
 
     @property
     def streams(self) -> bool:
-        """Whether a piece of an answer of unknown length can go out now."""
+        """Whether a chunk of an answer of unknown length can be sent now."""
         cycle = self._cycle
         begun = cycle.response_started and not cycle.response_complete
         return begun and bool(cycle.chunked_encoding) and not cycle.flow.write_paused
 
     def piece(self, data: bytes) -> bool:
-        """A piece of a streamed answer, as uvicorn would write it; whether more can go out now."""
+        """Send a chunk of a stream as uvicorn would; returns whether more can be sent now."""
         cycle = self._cycle
         if data and not cycle.disconnected:
             self._cork.write(b"%x\r\n%s\r\n" % (len(data), data))
         return not cycle.flow.write_paused
 
     def end(self, data: bytes) -> None:
-        """The last piece, which may be empty, and the end."""
+        """Send the last chunk, which may be empty, and the end."""
         if not self._cycle.disconnected:
             last = b"%x\r\n%s\r\n0\r\n\r\n" % (len(data), data) if data else b"0\r\n\r\n"
             self._cork.write(last)
@@ -211,7 +211,7 @@ class Line:
 
 
 def line_of(scope: Scope) -> Line | None:
-    """The line of a request; None where another server than ours has taken it."""
+    """Return the line of a request; None if another server accepted it."""
     found: Line | None = scope.get("extensions", {}).get(EXTENSION)
     return found
 
@@ -222,7 +222,7 @@ class CorkedProtocol(BoundedHttp):
     _cork: Cork
     _idle: Deadlines
     _begin: dict[str, Any]
-    """What the scopes of its requests have in common."""
+    """The values that the scopes of its requests share."""
     _line: Line | None = None
     due = inf
 
@@ -247,8 +247,8 @@ class CorkedProtocol(BoundedHttp):
         self._in_head = True
 
     def on_headers_complete(self) -> None:
-        """As uvicorn's, whose own begins what is no hot route: what that looks for in a request,
-        the address of a hot one does not have."""
+        """As uvicorn's, which still begins all other requests: the URL of a request of the fast
+        path has no query or escape that uvicorn would parse."""
         path, parser = _PATHS.get(self.url), self.parser
         plain = parser.get_http_version() == "1.1" and not parser.should_upgrade()
         if path is None or not plain or self.root_path or self.limit_concurrency is not None:
@@ -311,14 +311,14 @@ class CorkedProtocol(BoundedHttp):
         return [*known, (b"x-hearth-expert", b"none"), (b"x-hearth-route", told)]
 
     def late(self) -> None:
-        """It was silent for too long after an answer."""
+        """Close the connection: it was idle for too long after an answer."""
         self.timeout_keep_alive_handler()
 
     def _unset_keepalive_if_required(self) -> None:
         self.due = inf
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        """As uvicorn's; the line of a hot request knows its task."""
+        """As uvicorn's; the line of a request of the fast path knows its task."""
         line = self._line = Line(cycle, self._cork) if isinstance(cycle, Cycle) else None
         if line is not None:
             cycle.scope["extensions"] = {EXTENSION: line}  # type: ignore[dict-item]

@@ -1,1 +1,1 @@
-"""Who may call, what they may ask, and what they have used."""
+"""The keys of callers: what they permit, and how much was used."""

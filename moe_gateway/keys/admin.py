@@ -21,25 +21,25 @@ class GatewayRefused(KeyProblem):
     """The sentence is the gateway's own."""
 
 
-class Desk(Protocol):
-    """What can be done with keys. Each raises `KeyProblem` with a sentence for people."""
+class KeyAdmin(Protocol):
+    """Operations on keys. Each raises `KeyProblem` with a message for the user."""
 
     def add(self, name: str, limits: Limits) -> str:
-        """Make a key and give it away, this once."""
+        """Create a key; it is returned only once."""
 
     def rows(self) -> list[Json]:
-        """The keys, as `row_of` tells them."""
+        """Return the keys as rows (see `row_of`)."""
 
     def limit(self, name: str, limits: Limits) -> None:
-        """Give a key other limits."""
+        """Change the limits of a key."""
 
     def revoke(self, name: str) -> None:
-        """Close a key for good."""
+        """Revoke a key permanently."""
 
 
 @dataclass(frozen=True)
-class LocalDesk:
-    """The file of an instance; its gateway looks at it every second."""
+class LocalKeyAdmin:
+    """The key store of an instance; its gateway reads it every second."""
 
     store: KeyStore
 
@@ -58,7 +58,7 @@ class LocalDesk:
 
 
 @dataclass(frozen=True)
-class RemoteDesk:
+class RemoteKeyAdmin:
     """`/api/keys` of a gateway; `http` has its address and a key with the scope `admin`."""
 
     http: httpx2.Client
@@ -87,7 +87,7 @@ class RemoteDesk:
             found: Json = answer.json()
         except ValueError as error:
             where = self.http.base_url
-            message = f"What answers at {where} is no gateway (HTTP {answer.status_code})."
+            message = f"The server at {where} is not a gateway (HTTP {answer.status_code})."
             raise GatewayAway(message) from error
         if not answer.is_success:
             raise GatewayRefused(message_of(found))

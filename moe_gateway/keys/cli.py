@@ -14,7 +14,7 @@ from rich.table import Table
 from hearth.service.settings import SettingsError, read_key, trusting
 from hearth.service.state import StateDir, ensure_state_dir
 from hearth.settings import Settings
-from moe_gateway.keys.admin import Desk, LocalDesk, RemoteDesk
+from moe_gateway.keys.admin import KeyAdmin, LocalKeyAdmin, RemoteKeyAdmin
 from moe_gateway.keys.store import KeyProblem, KeyStore, Limits, Scope
 
 Name = Annotated[str, typer.Argument(help="Name of the key, such as `kitchen-tablet`.")]
@@ -169,14 +169,14 @@ def _limits(
 @contextmanager
 def _desk(
     state_dir: Path | None, gateway: str | None, key_file: Path | None, ca_file: Path | None
-) -> Iterator[Desk]:
+) -> Iterator[KeyAdmin]:
     """Where to work; a problem in the block is one sentence and exit code 1."""
     with said_in_one_line():
         settings = Settings.load()
         if gateway is None:
             if key_file or ca_file:
                 raise KeyProblem("--key-file and --ca-file are for a gateway: add --gateway URL.")
-            yield LocalDesk(_store(state_dir or settings.state_dir))
+            yield LocalKeyAdmin(_store(state_dir or settings.state_dir))
             return
         key_file = key_file or settings.cluster_key_file
         if state_dir is not None or key_file is None:
@@ -189,7 +189,7 @@ def _desk(
             verify=trusting(ca_file or settings.cluster_ca_file),
             trust_env=False,
         ) as http:
-            yield RemoteDesk(http)
+            yield RemoteKeyAdmin(http)
 
 
 def _store(root: Path) -> KeyStore:

@@ -1,8 +1,8 @@
-"""On whose behalf an agent asks back: the gateway tells it, signed, and it passes that on.
+"""The caller that an agent acts for: a signed header that the agent passes on in its own requests.
 
-So budgets, fairness and the guard against endless recursion hold for the person who asked first.
-The agent's key, which the gateway shows it, is the secret of the signature (HMAC, RFC 2104): who
-has it may ask anything anyway, and who has not can claim to be nobody else.
+Budgets, fairness and the limit of recursion thus apply to the first caller. The key with which the
+gateway calls the agent is the secret of the signature (HMAC, RFC 2104): only its owners, which may
+send any request anyway, can name another caller.
 """
 
 import hmac
@@ -12,29 +12,29 @@ from typing import Final
 from urllib.parse import quote, unquote
 
 PURPOSE: Final = b"hearth caller 1:"
-"""So that what the same secret signs elsewhere is no caller here."""
+"""Separates these signatures from others with the same secret."""
 
 
 @dataclass(frozen=True, slots=True)
-class Behalf:
-    """`name` is that of the key that asked first; `depth` how many agents stand between."""
+class Delegation:
+    """`name`: the key of the first caller; `depth`: the number of agents between."""
 
     name: str
     depth: int
 
     def signed(self, secret: bytes) -> bytes:
-        """The header's value: `name;depth;signature`."""
-        told = b"%s;%d" % (quote(self.name, safe="").encode(), self.depth)
-        return b"%s;%s" % (told, _signature(told, secret))
+        """Return the value of the header: `name;depth;signature`."""
+        value = b"%s;%d" % (quote(self.name, safe="").encode(), self.depth)
+        return b"%s;%s" % (value, _signature(value, secret))
 
 
-def read(value: bytes, secrets: Iterable[bytes]) -> Behalf | None:
-    """What a header says; None when none of the secrets has signed it."""
+def read(value: bytes, secrets: Iterable[bytes]) -> Delegation | None:
+    """Parse a header; returns None if none of the secrets has signed it."""
     told, _, signature = value.rpartition(b";")
     if not any(hmac.compare_digest(_signature(told, one), signature) for one in secrets):
         return None
     name, _, depth = told.rpartition(b";")
-    return Behalf(unquote(name.decode("ascii")), int(depth))
+    return Delegation(unquote(name.decode("ascii")), int(depth))
 
 
 def _signature(told: bytes, secret: bytes) -> bytes:

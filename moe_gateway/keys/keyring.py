@@ -1,4 +1,4 @@
-"""Who may call: the keys of the files that the settings name, and those that people made."""
+"""The valid keys: those of the files that the settings name, and those issued by users."""
 
 import asyncio
 import hmac
@@ -19,7 +19,7 @@ from moe_gateway.keys.store import KeyStore, StoredKey, Usage, digest, today
 log = structlog.get_logger()
 
 LOOK_SECONDS: Final = 1.0
-"""A key that was made or revoked counts after this time."""
+"""An issued or revoked key takes effect after this time."""
 INDEX_BYTES: Final = 16
 """Of a digest: enough that no two keys have the same ones."""
 NOBODY: Final = (b"", None)
@@ -34,45 +34,45 @@ class Keyring:
     """
 
     def __init__(self, keys: Iterable[tuple[str, str]], store: KeyStore | None = None) -> None:
-        """`keys` are pairs of name and key, without limits; `store` has those of people."""
+        """`keys` are pairs of name and key, without limits; `store` has the issued keys."""
         fixed = tuple(keys)
         self._fixed = {digest(key.encode()): Caller(name) for name, key in fixed}
         self.of_house: Final = BUILT_IN_KEYS | {name for name, _ in fixed}
-        """Names that no made key may have: the agent would ask as the house for its owner."""
+        """Names that an issued key must not have: the agent would act as a built-in key."""
         self._left_out: set[str] = set()
-        """Names of made keys that open nothing; it was told of them."""
+        """Names of issued keys that are not valid; each was logged once."""
         self._store = store
         self._read: object = None
-        """The state of the store that was read last."""
+        """The state of the store when it was last read."""
         self._day = today()
-        """The day of which it was read what everybody has used."""
+        """The day whose usage was read."""
         self._made: dict[bytes, Caller] = {}
         self._names: dict[str, Caller] = {}
         self._opens: dict[bytes, tuple[bytes, Caller | None]] = {}
         self._used: dict[tuple[str, str, str], Usage] = {}
         self.as_of = datetime.now(UTC)
-        """What people changed before this moment counts."""
+        """All changes of keys before this time have taken effect."""
         self._looking = asyncio.Lock()
         self.closed: Callable[[Collection[Caller]], None] = lambda callers: None
-        """Is told whose keys are closed, each time when some are."""
+        """Called with the callers whose keys were revoked."""
         self._learn_names()
         if store is not None:
             self._take(store.all(), store.usage(today()))
 
     @classmethod
     def from_files(cls, paths: Iterable[Path], store: KeyStore | None = None) -> Self:
-        """One key a file, named like the file; `SettingsError` when one cannot be read."""
+        """Read one key from each file; its name is that of the file. Raises `SettingsError`."""
         return cls(((path.name, read_key(path)) for path in paths), store)
 
     def caller_with(self, headers: Mapping[bytes, bytes]) -> Caller | None:
-        """Who has the key in the headers of a request: a Bearer key, else Anthropic's header."""
+        """Return the caller with the key in the headers: a Bearer key, else Anthropic's header."""
         authorization = headers.get(b"authorization")
         if authorization is None:
             authorization = b"Bearer " + headers.get(b"x-api-key", b"")
         return self.caller_of(authorization)
 
     def caller_of(self, authorization: bytes) -> Caller | None:
-        """Who has the key in an `Authorization` header; None when it is none of ours."""
+        """Return the caller with the key in an `Authorization` header; None if it is not valid."""
         key = bearer_key(authorization)
         if key is None:
             return None
@@ -81,19 +81,19 @@ class Keyring:
         return caller if hmac.compare_digest(kept, told) else None
 
     def named(self, name: str) -> Caller | None:
-        """Who has the key of this name; None when it is closed or never was."""
+        """Return the caller with the key of this name; None if it is revoked or unknown."""
         return self._names.get(name)
 
     def callers(self) -> list[Caller]:
-        """All whose keys open something."""
+        """Return the callers with a valid key."""
         return list(self._names.values())
 
     def is_of_house(self, caller: Caller) -> bool:
-        """Whether its key is one of the settings: only these may ask on another one's behalf."""
+        """Return whether its key is one of the settings: only these may delegate."""
         return any(caller is one for one in self._fixed.values())
 
     def used(self, caller: Caller, model: str, count: TokenCount | None) -> None:
-        """One request of this caller was answered, and cost so much."""
+        """Count an answered request of this caller, with its tokens."""
         where = (caller.name, caller.used(count), model)
         used = self._used.get(where)
         if used is None:
@@ -104,14 +104,14 @@ class Keyring:
             used.completion += count.completion
 
     async def run(self) -> None:
-        """Keep up with the store for ever; write down the rest when cancelled."""
+        """Follow the store until cancelled; then write the remaining usage."""
         if self._store is None:
             return
         away = False
         try:
             while True:
                 await asyncio.sleep(LOOK_SECONDS)
-                # What is being written when the service stops must not be written twice.
+                # A write in progress when the service stops must not be repeated.
                 failure = await asyncio.shield(self._keep_up(self._store))
                 if failure and not away:
                     log.error("keys_unreadable", reason=failure)
@@ -126,18 +126,18 @@ class Keyring:
                 log.error("usage_not_written", requests=lost, reason=str(error))
 
     async def look(self) -> None:
-        """Take over now what was changed; what cannot be read now is read when it can be."""
+        """Apply changes now; if the store cannot be read, they are applied later."""
         if self._store is not None:
             await self._keep_up(self._store)
 
     async def _keep_up(self, store: KeyStore) -> str:
-        """Write what was used, read what was changed; why not, when it cannot be done. One at a
-        time: an older state must not come after a newer one."""
+        """Write the usage and read changes; returns the reason if that fails. One at a time: an
+        older state must not be applied after a newer one."""
         async with self._looking:
             return await self._taken_in(store) or await self._kept_up(store)
 
     async def _taken_in(self, store: KeyStore) -> str:
-        """Take in what a restore has brought; why not, when it cannot be done."""
+        """Import restored keys; returns the reason if that fails."""
         if not store.has_restored:
             return ""
         try:
@@ -172,7 +172,7 @@ class Keyring:
         return ""
 
     def _take(self, keys: Iterable[StoredKey], usage: Mapping[str, Usage]) -> None:
-        """Take over what the store says; who is known already keeps its state."""
+        """Apply the keys of the store; existing callers keep their state."""
         known = {caller.name: caller for caller in self._made.values()}
         made = {}
         for key in keys:
@@ -188,8 +188,8 @@ class Keyring:
             self.closed(gone)
 
     def _may_open(self, name: str) -> bool:
-        """Whether a made key has a name of its own. One with a name of the house was made before
-        those were refused, or comes out of a backup; that is told once, not with each change."""
+        """Return whether an issued key has a permitted name. A key with the name of a built-in one
+        is older than this check, or comes from a backup; that is logged once."""
         if name in self.of_house and name not in self._left_out:
             self._left_out.add(name)
             reason = "The house's own key has this name: make another one with another name."
@@ -197,7 +197,7 @@ class Keyring:
         return name not in self.of_house
 
     def _learn_names(self) -> None:
-        """The settings' own keys count where a made one is the same."""
+        """Index all keys; a key of the settings precedes an equal issued one."""
         several = (*self._made.items(), *self._fixed.items())
         self._names = {caller.name: caller for _, caller in several}
         self._opens = {one[:INDEX_BYTES]: (one, caller) for one, caller in several}

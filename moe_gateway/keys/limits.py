@@ -1,4 +1,4 @@
-"""What one caller may do: which models, how many requests and tokens a minute, how many a day."""
+"""The limits of a caller: models, requests and tokens per minute, tokens per day."""
 
 import time
 from fnmatch import fnmatchcase
@@ -12,14 +12,14 @@ from moe_gateway.keys.store import SCOPES, Limits, today
 MINUTE: Final = 60.0
 UNLIMITED: Final = Limits(scopes=SCOPES)
 NO_TIME: Final = 1e-6
-"""Seconds: less is what sums of times are rounded by."""
+"""Seconds; smaller values are rounding errors."""
 
 
 class Bucket:
-    """A token bucket: `per_minute` at most at once, filled evenly. It may be overdrawn, because
-    what an answer costs is known only afterwards; then it has to fill up again first.
+    """A token bucket of `per_minute` tokens, filled evenly. It may be overdrawn, because the cost
+    of an answer is known only afterwards; then it has to fill up again first.
 
-    All that is kept is when it will be full (the virtual scheduling of ITU-T I.371).
+    Its only state is the time at which it will be full (the virtual scheduling of ITU-T I.371).
     """
 
     __slots__ = ("_full_at", "_per_second", "per_minute")
@@ -29,7 +29,7 @@ class Bucket:
         self._full_at = time.monotonic()
 
     def wait(self, amount: float) -> float:
-        """Seconds until it holds so much; 0 when it does now."""
+        """Return the seconds until it holds this amount; 0 if it does now."""
         left = self._full_at - time.monotonic()
         seconds = (left if left > 0 else 0.0) - (self.per_minute - amount) / self._per_second
         return seconds if seconds > NO_TIME else 0.0
@@ -40,7 +40,7 @@ class Bucket:
 
 
 class Caller:
-    """One key's owner, with what is left of its limits. `used_today` is in tokens."""
+    """The owner of one key, with its remaining limits. `used_today` is in tokens."""
 
     def __init__(self, name: str, *, used_today: int = 0) -> None:
         self.name, self.limits = name, UNLIMITED
@@ -51,7 +51,7 @@ class Caller:
         self._day, self._used_today = today(), used_today
 
     def limit(self, limits: Limits) -> None:
-        """From now on these limits hold; what they leave as it is goes on as it was."""
+        """Set the limits; buckets of unchanged limits keep their state."""
         if limits == self.limits:
             return
         if limits.requests_per_minute != self.limits.requests_per_minute:
@@ -68,7 +68,7 @@ class Caller:
         return scope in self.limits.scopes or "admin" in self.limits.scopes
 
     def check(self, model: str, scope: str | None) -> None:
-        """Raises `Refused` (403): this model is not for this key. `scope` is what it needs."""
+        """Check that the key permits this model, which needs `scope`. Raises `Refused` (403)."""
         if not self.may_use(model):
             raise model_not_allowed(model, self.limits.models)
         if scope is not None and not self.may_do(scope):
@@ -89,7 +89,7 @@ class Caller:
             self._requests.take(1)
 
     def afford(self) -> None:
-        """Raises `Refused` (429) when its tokens are spent."""
+        """Check that tokens are left. Raises `Refused` (429)."""
         budget = self.limits.tokens_per_day
         if budget is not None and self.used_today >= budget:
             raise budget_spent(budget)
@@ -97,7 +97,7 @@ class Caller:
             raise too_fast("tokens", self._tokens.per_minute, ceil(seconds))
 
     def used(self, count: TokenCount | None) -> str:
-        """A request was answered, and cost so much; gives the day that it counts for."""
+        """Count an answered request with its tokens; returns the day that it counts for."""
         day = self._today()
         self.requests += 1
         if count is None:
@@ -111,8 +111,8 @@ class Caller:
         return day
 
     def has_used(self, tokens: int) -> None:
-        """The store says what it has used on this day: more than what was counted here where the
-        clock has jumped, as it does on machines that begin with a wrong one."""
+        """Set the usage of this day from the store. It is larger than the own count after the clock
+        was corrected."""
         self._today()
         self._used_today = max(self._used_today, tokens)
 
@@ -123,7 +123,7 @@ class Caller:
         return self._used_today
 
     def _today(self) -> str:
-        """The day; a new one begins with nothing used."""
+        """Return the day; the usage of a new day is 0."""
         day = today()
         if day != self._day:
             self._day, self._used_today = day, 0

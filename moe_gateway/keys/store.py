@@ -43,7 +43,7 @@ PRAGMA user_version = 2;
 
 
 class Scope(StrEnum):
-    """What a key opens; see `Limits`."""
+    """The kinds of models and routes that a key permits; see `Limits`."""
 
     CHAT = "chat"
     WORKFLOWS = "workflows"
@@ -68,7 +68,7 @@ class NameTaken(KeyProblem):
 
 @dataclass(frozen=True)
 class Limits:
-    """What one key may do. None: no limit. `models` are names, or patterns such as `workflow/*`.
+    """The limits of one key. None: no limit. `models` are names, or patterns such as `workflow/*`.
 
     `scopes`: `chat` opens experts and what has no effects but words; `workflows` opens those that
     read and write files, ask the web or people; `exec` those that run programs; `admin` opens all
@@ -96,7 +96,7 @@ class StoredKey:
 
 @dataclass(slots=True)
 class Usage:
-    """What one key used of one model on one day (UTC); it grows."""
+    """The usage of one model with one key on one day (UTC); it only grows."""
 
     requests: int = 0
     prompt: int = 0
@@ -121,8 +121,8 @@ class KeyStore:
     path: Path
 
     def state(self) -> object:
-        """Of the file, told by the file system: equal to what it was when nobody has changed it
-        since. What was changed a moment ago may not be all in it yet, so that is equal to nothing.
+        """Return the state of the file; it is equal to an earlier one if nothing has changed. A
+        state right after a change is equal to no other one, as it may be incomplete.
 
         Opening the file every second took a millisecond of a processor each time.
         """
@@ -185,7 +185,7 @@ class KeyStore:
             )
 
     def usage(self, day: str) -> dict[str, Usage]:
-        """What each key used on that day, over all models."""
+        """Return the usage of each key on that day, over all models."""
         with self._open() as db:
             rows = db.execute(
                 "SELECT name, SUM(requests), SUM(prompt), SUM(completion) FROM usage"
@@ -196,7 +196,7 @@ class KeyStore:
 
     @property
     def restored(self) -> Path:
-        """What a restored backup knows of keys; there until it is taken in."""
+        """The keys of a restored backup; the file exists until it is imported."""
         return Path(f"{self.path}{RESTORED}")
 
     @property
@@ -253,7 +253,7 @@ class KeyStore:
 
 
 def row_of(key: StoredKey, used: Usage) -> dict[str, Any]:
-    """What is told of a key."""
+    """Return the public properties of a key."""
     return {
         "name": key.name,
         "key": f"…{key.ending}",
@@ -265,7 +265,7 @@ def row_of(key: StoredKey, used: Usage) -> dict[str, Any]:
 
 
 def digest(key: bytes) -> bytes:
-    """What is kept of a key. It has 192 random bits, so a fast hash is as good as a slow one."""
+    """Return the digest of a key. A key has 192 random bits, so a fast hash is sufficient."""
     return sha256(key).digest()
 
 

@@ -39,7 +39,7 @@ log = structlog.get_logger()
 
 
 class AtOnce(Exception):
-    """Nobody has to be request: `answer` is the body of the answer."""
+    """No server is needed: `answer` is the body of the answer."""
 
     def __init__(self, answer: bytes) -> None:
         super().__init__()
@@ -65,12 +65,12 @@ class Authorizer:
         self.draining = False
 
     async def read(
-        self, scope: Scope, receive: Receive, reply: Reply, told: Heard, line: Line | None
+        self, scope: Scope, receive: Receive, reply: Reply, parsed: Heard, line: Line | None
     ) -> RequestContext:
-        """The whole request, of somebody who may ask it. Raises `Refused`, `CallerGone`
+        """Receive a request, and return it if it is permitted. Raises `Refused`, `CallerGone`
         or `AtOnce`."""
         try:
-            caller, depth = self._admit(scope, told.own)
+            caller, depth = self._admit(scope, parsed.own)
             body = await read_request_body(
                 scope["headers"],
                 receive,
@@ -78,7 +78,7 @@ class Authorizer:
                 limit=self.settings.max_body_bytes,
                 seconds=self.settings.body_seconds,
             )
-            request = self._asked(scope, reply, told, body, caller, depth)
+            request = self._parse(scope, reply, parsed, body, caller, depth)
             self._permit(request)
         except RecursionError as error:
             raise nested_too_deeply() from error
@@ -91,12 +91,12 @@ class Authorizer:
             raise internal_error() from error
         return request
 
-    def _asked(
-        self, scope: Scope, reply: Reply, told: Heard, body: bytes, caller: Caller, depth: int
+    def _parse(
+        self, scope: Scope, reply: Reply, parsed: Heard, body: bytes, caller: Caller, depth: int
     ) -> RequestContext:
-        """What the body asks for. Raises `Refused`."""
+        """Parse the body. Raises `Refused`."""
         path, headers, notice = scope["path"], scope["headers"], ""
-        kind, content_type = FAST_PATHS[path], told.own.get(b"content-type", JSON)
+        kind, content_type = FAST_PATHS[path], parsed.own.get(b"content-type", JSON)
         if kind != "stt":
             content_type = _checked(content_type)
         if isinstance(reply, TranslatedReply):
@@ -106,20 +106,23 @@ class Authorizer:
         if kind != "stt" and not self.settings.allow_addresses:
             refuse_addresses(body)
         if kind == "chat" and len(body) >= WORTH_KEEPING and self.settings.stable_prefixes:
-            body, notice = self._stable(body, look, told, caller, notice)
-        request = RequestContext(kind, path, headers, told, body, look, caller, depth, content_type)
+            body, notice = self._stable(body, look, parsed, caller, notice)
+        request = RequestContext(
+            kind, path, headers, parsed, body, look, caller, depth, content_type
+        )
         if notice:
             request.notice = notice
         return request
 
     def _stable(
-        self, body: bytes, look: Look, told: Heard, caller: Caller, notice: str
+        self, body: bytes, look: Look, parsed: Heard, caller: Caller, notice: str
     ) -> tuple[bytes, str]:
-        """The body without volatile lines at the beginning of its prompt, and the notice with what
-        was moved. An agent reads the last turn itself, so nothing is moved there."""
+        """Return the body without volatile lines at the beginning of its prompt, and the notice
+        that names the moved lines. An agent reads the last turn itself, so its requests are not
+        changed."""
         if any(one.settings.lists_models for one in having(look.model, self.instances)):
             return body, notice
-        stable = self.prefixes.stable(caller.name, session_of(told.own), body, look)
+        stable = self.prefixes.stable(caller.name, session_of(parsed.own), body, look)
         return stable.body, notice + stable.notice
 
     def _translated(
@@ -134,7 +137,7 @@ class Authorizer:
         return found.kind, found.path, found.body, found.notice
 
     def _check_ready(self, model: str, caller: Caller) -> None:
-        """Check that this caller could ask this model now. Raises `Refused`."""
+        """Check that this caller could use this model now. Raises `Refused`."""
         default = self.settings.default_model
         if default is not None and model not in known_models(self.instances):
             model = default
@@ -146,7 +149,7 @@ class Authorizer:
             choose_named(model, having(model, self.instances), NO_NEEDS, self.instances)
 
     def _admit(self, scope: Scope, own: Mapping[bytes, bytes]) -> tuple[Caller, int]:
-        """Who calls, or on whose behalf an agent does, and how many agents stand between."""
+        """Return the caller, or that for which an agent acts, and the number of agents between."""
         caller = self.listeners.caller_of(scope, own)
         if caller is None:
             raise no_key()
@@ -156,12 +159,12 @@ class Authorizer:
         if self.draining:
             raise stopping()
         if behalf := own.get(CALLER_HEADER):
-            return self._who_asked_first(caller, behalf)
+            return self._first_caller(caller, behalf)
         return caller, 0
 
-    def _who_asked_first(self, caller: Caller, told: bytes) -> tuple[Caller, int]:
+    def _first_caller(self, caller: Caller, header: bytes) -> tuple[Caller, int]:
         secrets = {one.key for one in self.instances if one.settings.lists_models}
-        behalf = read(told, secrets) if self.keys.is_of_house(caller) else None
+        behalf = read(header, secrets) if self.keys.is_of_house(caller) else None
         if behalf is None:
             raise forged_caller()
         first = self.keys.named(behalf.name)
@@ -170,7 +173,7 @@ class Authorizer:
         return first, behalf.depth
 
     def _permit(self, request: RequestContext) -> None:
-        """Whether its caller may ask this. Raises `Refused`."""
+        """Check that the key of the caller permits this request. Raises `Refused`."""
         look, default = request.look, self.settings.default_model
         if default is not None and request.kind not in SPEECH and look.model != AUTO:
             request.by_default = not any(look.model in one.names for one in self.instances)
@@ -181,10 +184,10 @@ class Authorizer:
             request.caller.admit(look.model, self.scope_of(look.model))
 
     def _permit_inside(self, caller: Caller, model: str) -> None:
-        """The same for what an agent asks on its caller's behalf; the request that the agent works
-        for was counted already. Who may ask `auto` may have it resolved by the agent, which knows
-        what it needs; words are what every agent is for, so no key needs the scope `chat` for
-        them. Raises `Refused`, which names the key: others than its owner read it."""
+        """Check a request that an agent sends on its caller's behalf; the request that the agent
+        answers was counted already. A key that permits `auto` permits the experts that the agent
+        selects instead, and every agent may chat, so no key needs the scope `chat` here. Raises
+        `Refused`, which names the key, because the message is read by others than its owner."""
         if caller.limits is UNLIMITED:
             return
         chosen = caller.may_use(AUTO) and any(
@@ -205,7 +208,7 @@ class Authorizer:
             ) from refused
 
     def scope_of(self, model: str) -> str:
-        """What a key needs to ask this model."""
+        """Return the scope that a key needs to use this model."""
         for one in self.instances:
             if one.settings.lists_models and model in one.names:
                 return one.needs_scope.get(model, "workflows")
@@ -220,7 +223,7 @@ def _check(kind: Kind, body: bytes, look: Look) -> None:
     if kind == "rerank":
         check_documents(body)
     if kind in ("tts", "rerank"):
-        look.stream = False  # Signs of life would be a part of the sound or of the document.
+        look.stream = False  # Keep-alive comments would be a part of the audio or the document.
 
 
 def _checked(content_type: bytes) -> bytes:
@@ -231,8 +234,8 @@ def _checked(content_type: bytes) -> bytes:
 
 
 def _encoded(refused: Refused, headers: Headers) -> Refused:
-    """Why a body could not be read, when its caller says that it is compressed."""
-    told = next((value for name, value in headers if name == b"content-encoding"), b"identity")
-    if refused.status != 400 or told.lower() == b"identity":
+    """Return the reason why a body could not be read, if its headers say that it is compressed."""
+    encoding = next((value for name, value in headers if name == b"content-encoding"), b"identity")
+    if refused.status != 400 or encoding.lower() == b"identity":
         return refused
-    return compressed(told.decode("latin-1"))
+    return compressed(encoding.decode("latin-1"))

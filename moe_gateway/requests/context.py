@@ -17,7 +17,7 @@ from moe_gateway.http.headers import (
     Heard,
     session_of,
 )
-from moe_gateway.keys.delegation import Behalf
+from moe_gateway.keys.delegation import Delegation
 from moe_gateway.keys.limits import Caller
 from moe_gateway.requests.metrics import NOWHERE, UNKNOWN, Meters
 from moe_gateway.routing.audio import with_model
@@ -171,8 +171,8 @@ class RequestContext:
         caller."""
         if not instance.settings.lists_models:
             return instance.fixed_head
-        told = Behalf(self.caller.name, self.depth + 1).signed(instance.key)
-        return instance.fixed_head + b"%s: %s\r\n" % (CALLER_HEADER, told)
+        caller = Delegation(self.caller.name, self.depth + 1).signed(instance.key)
+        return instance.fixed_head + b"%s: %s\r\n" % (CALLER_HEADER, caller)
 
 
 def _hints(own: Mapping[bytes, bytes]) -> Hints:

@@ -20,7 +20,7 @@ NOWHERE: Final = "none"
 """The `instance` of a request that was refused before one was chosen."""
 
 GONE: Final = "gone"
-"""The `status` of a request whose caller hung up."""
+"""The `status` of a request whose caller disconnected."""
 
 STATUSES: Final = ("2xx", "4xx", "5xx", GONE)
 
@@ -55,7 +55,7 @@ class Meters:
 
 
 class GatewayMetrics:
-    """The metrics of the hot routes."""
+    """The metrics of the fast path."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class GatewayMetrics:
         )
 
     def count(self, model: str, instance: str, status: str) -> None:
-        """One request is over."""
+        """Count a completed request."""
         where = (model, instance, status)
         counter = self._counts.get(where)
         if counter is None:

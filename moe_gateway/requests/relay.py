@@ -103,17 +103,17 @@ async def _pass_bytes(reply: Reply, connection: Connection, idle: float) -> None
     response has events; otherwise the caller's connection is closed without the end of the body, so
     that a partial recording is not mistaken for a complete one (uvicorn closes it).
     """
-    told = connection.content_type.startswith(EVENT_STREAM)
+    has_events = connection.content_type.startswith(EVENT_STREAM)
     try:
         while data := await connection.piece(idle):
             await _begun(reply, connection)
-            reply.binary = not told
+            reply.binary = not has_events
             await reply.piece(data)
     except UpstreamError as error:
         if not reply.begun:
             raise
         _broken(reply, error)
-        if told:
+        if has_events:
             await reply.end(error_event(str(error), type="server_error", code=error.code))
         reply.close()
         return
@@ -127,8 +127,8 @@ async def _begun(reply: Reply, connection: Connection) -> None:
         headers = passed_back(connection)
         await reply.start(connection.status, connection.content_type, headers)
     elif reply.phase is EARLY:
-        told = passed_back(connection)
-        reply.facts += [one for one in told if one[0].startswith(b"x-hearth-")]
+        headers = passed_back(connection)
+        reply.facts += [one for one in headers if one[0].startswith(b"x-hearth-")]
 
 
 async def _pass_stream(
@@ -155,7 +155,7 @@ async def _pass_stream(
 
 
 def _broken(reply: Reply, error: UpstreamError) -> None:
-    """Its caller has words of it, and the status before them; what is counted is a failure."""
+    """Log that an answer broke off. The caller has its status already; a failure is counted."""
     log.warning("answer_broken", request_id=reply.request_id.decode(), reason=str(error))
     reply.status = 504 if isinstance(error, TimedOut) else 502
 

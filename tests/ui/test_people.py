@@ -9,14 +9,14 @@ from hearth.service.health import Health
 from moe_gateway.app import build_app
 from moe_gateway.http.headers import CALLER_HEADER
 from moe_gateway.http.server import CorkedProtocol
-from moe_gateway.keys.delegation import Behalf
+from moe_gateway.keys.delegation import Delegation
 from moe_gateway.settings import Settings
 from tests.conftest import served
 from tests.integration.gateway.conftest import CHAT, caller, chat
 from tests.ui.conftest import Visitor, faults
 
 BEHALF = {
-    CALLER_HEADER.decode(): Behalf("kitchen-tablet", 1).signed(b"sk-hearth-services").decode()
+    CALLER_HEADER.decode(): Delegation("kitchen-tablet", 1).signed(b"sk-hearth-services").decode()
 }
 """The gateway states with it whose request it forwards to the agent."""
 
