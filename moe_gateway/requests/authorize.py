@@ -24,7 +24,7 @@ from moe_gateway.keys.keyring import Keyring
 from moe_gateway.keys.limits import UNLIMITED, Caller
 from moe_gateway.keys.listeners import Listeners
 from moe_gateway.requests.context import NO_NEEDS, RequestContext
-from moe_gateway.requests.receive import CallerGone, read_request_body
+from moe_gateway.requests.receive import CallerGone, complete_body, read_body
 from moe_gateway.requests.reply import JSON, Reply
 from moe_gateway.requests.translated import TranslatedReply
 from moe_gateway.routing.addresses import refuse_addresses
@@ -71,13 +71,14 @@ class Authorizer:
         or `AtOnce`."""
         try:
             caller, depth = self._admit(scope, parsed.own)
-            body = await read_request_body(
-                scope["headers"],
-                receive,
-                line,
-                limit=self.settings.max_body_bytes,
-                seconds=self.settings.body_seconds,
-            )
+            body = complete_body(line, self.settings.max_body_bytes)
+            if body is None:
+                body = await read_body(
+                    scope["headers"],
+                    receive,
+                    limit=self.settings.max_body_bytes,
+                    seconds=self.settings.body_seconds,
+                )
             request = self._parse(scope, reply, parsed, body, caller, depth)
             self._permit(request)
         except RecursionError as error:

@@ -14,6 +14,7 @@ from starlette.types import Receive, Scope, Send
 
 from hearth.service.http_errors import Refused, internal_error
 from moe_gateway.errors import stopping
+from moe_gateway.http.connection import UpstreamError
 from moe_gateway.http.headers import heard, request_id
 from moe_gateway.http.pool import Pool
 from moe_gateway.http.server import Line, line_of
@@ -132,10 +133,15 @@ class FastPath:
     async def _attempt(self, request: RequestContext, reply: Reply) -> bool:
         """Queue, send and relay; returns False if another instance is to be tried."""
         instance = self.queue.take(request, reply) or await self.queue.wait(request, reply)
-        sent_at = time.perf_counter()
+        sender, sent_at = self.sender, time.perf_counter()
+        sender.begin(request, instance)
         try:
-            return await self.sender.attempt(request, reply, instance)
+            return await sender.send(request, reply, instance)
+        except UpstreamError as error:
+            sender.fail(request, instance, error)
+            return False
         finally:
+            sender.end(request, instance)
             self.queue.leave(instance)
             if self.traces is not None:
                 request.record_attempt(sent_at)

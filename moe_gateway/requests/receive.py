@@ -14,24 +14,27 @@ class CallerGone(Exception):
     """The client disconnected before the request was complete, so no response is possible."""
 
 
-async def read_request_body(
-    headers: Headers, receive: Receive, line: Line | None, *, limit: int, seconds: float
-) -> bytes:
-    """Return the body: at most `limit` bytes, complete within `seconds`.
+def complete_body(line: Line | None, limit: int) -> bytes | None:
+    """Return the body if all of it has arrived with the headers, as small ones do; else None.
 
-    A small body is complete when the request is dispatched; the `line` has it then. Raises
-    `Refused` (408, 413) or `CallerGone`.
+    Raises `Refused` (413) for more than `limit` bytes.
     """
     body = None if line is None else line.body()
-    if body is None:
-        try:
-            async with asyncio.timeout(seconds):
-                return await _read_chunks(headers, receive, limit)
-        except TimeoutError as error:
-            raise too_slow(seconds) from error
-    if len(body) > limit:
+    if body is not None and len(body) > limit:
         raise too_large(limit)
     return body
+
+
+async def read_body(headers: Headers, receive: Receive, *, limit: int, seconds: float) -> bytes:
+    """Receive a body of at most `limit` bytes within `seconds`.
+
+    Raises `Refused` (408, 413) or `CallerGone`.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            return await _read_chunks(headers, receive, limit)
+    except TimeoutError as error:
+        raise too_slow(seconds) from error
 
 
 async def _read_chunks(headers: Headers, receive: Receive, limit: int) -> bytes:

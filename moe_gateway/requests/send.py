@@ -46,33 +46,31 @@ class Sender:
         self.settings, self.pool, self.router = settings, pool, router
         self.metrics, self.traces = metrics, traces
 
-    async def attempt(self, request: RequestContext, reply: Reply, instance: Instance) -> bool:
-        """Send the request to this instance; returns False if another one is to be tried.
-
-        Raises `Refused`.
-        """
+    def begin(self, request: RequestContext, instance: Instance) -> None:
+        """Record that this instance is tried now."""
         request.instance, request.tried = instance.label, request.tried | {instance.label}
         request.failure, request.breaker_generation = None, instance.breaker_generation
-        try:
-            return await self._send(request, reply, instance)
-        except UpstreamError as error:
-            request.failure, sent = _refusal(error), not isinstance(error, Unreachable)
-            if sent:
-                instance.failed(str(error), request.breaker_generation)
-            else:
-                instance.ill(str(error))
-            # Silence may be work, and so may be what broke where asking has effects.
-            again = not sent or (isinstance(error, Lost) and instance.repeatable)
-            if again and self.router.may_fail_over(request, instance, sent=sent):
-                return False
-            raise request.failure from error
-        finally:
-            if request.breaker_generation != instance.breaker_generation:
-                instance.before -= 1
-            if instance.gone:
-                request.removed_instances += (instance.label,)
 
-    async def _send(self, request: RequestContext, reply: Reply, instance: Instance) -> bool:
+    def end(self, request: RequestContext, instance: Instance) -> None:
+        """Record that the attempt is over, whatever its result."""
+        if request.breaker_generation != instance.breaker_generation:
+            instance.before -= 1
+        if instance.gone:
+            request.removed_instances += (instance.label,)
+
+    def fail(self, request: RequestContext, instance: Instance, error: UpstreamError) -> None:
+        """Record a failed attempt. Raises `Refused` unless another instance is to be tried."""
+        request.failure, sent = _refusal(error), not isinstance(error, Unreachable)
+        if sent:
+            instance.failed(str(error), request.breaker_generation)
+        else:
+            instance.ill(str(error))
+        # After a timeout the instance may still work, and an agent may have caused effects.
+        again = not sent or (isinstance(error, Lost) and instance.repeatable)
+        if not again or not self.router.may_fail_over(request, instance, sent=sent):
+            raise request.failure from error
+
+    async def send(self, request: RequestContext, reply: Reply, instance: Instance) -> bool:
         """Send it; returns False if the instance is too busy and another one can be tried."""
         body, path = request.body_for(instance), (instance.address.path + request.path).encode()
         fixed, lines = request.fixed_head_for(instance), request.heard.lines
