@@ -36,6 +36,7 @@ from moe_gateway.messages.routes import count_routes
 from moe_gateway.metrics import ConsulCollector, GatewayMetrics
 from moe_gateway.ollama.routes import PATHS as OLLAMA_PATHS
 from moe_gateway.ollama.routes import ollama_routes
+from moe_gateway.realtime import Realtime
 from moe_gateway.relay import BY_ITSELF, Reply
 from moe_gateway.responses.routes import response_routes
 from moe_gateway.responses.store import ResponseStore
@@ -67,13 +68,21 @@ class Gateway:
     """The ASGI application: the hot routes go past FastAPI, everything else through it."""
 
     def __init__(
-        self, hot: HotRoutes, rest: FastAPI, keys: Keyring, origins: Collection[str] = ()
+        self,
+        hot: HotRoutes,
+        rest: FastAPI,
+        keys: Keyring,
+        realtime: Realtime,
+        origins: Collection[str] = (),
     ) -> None:
         """`origins`: web origins that may call; empty: none."""
-        self.hot, self.rest, self.keys = hot, rest, keys
+        self.hot, self.rest, self.keys, self.realtime = hot, rest, keys, realtime
         self._cors = Cors(origins) if origins else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self.realtime(scope, receive, send)
+            return
         if scope["type"] != "http":
             await self.rest(scope, receive, send)
             return
@@ -139,9 +148,7 @@ def build_app(settings: Settings, health: Health) -> Gateway:
 
     Raises `SettingsError` when a key file or the CA cannot be read.
     """
-    for path in (settings.expert_key_file, settings.agent_key_file, settings.speech_key_file):
-        if path is not None:
-            read_key(path)
+    _check_key_files(settings)
     store = KeyStore(settings.key_store) if settings.key_store else None
     keys = Keyring.from_files(settings.key_files, store)
     admission: Admission[Instance] = Admission(settings.queue_per_key, settings.queue_total)
@@ -151,8 +158,9 @@ def build_app(settings: Settings, health: Health) -> Gateway:
     pool = Pool(settings.connect_timeout, tls)
     metrics = GatewayMetrics(registry, instances, admission, keys)
     responses = _responses(settings)
-    keys.closed = partial(_close, pool.deadlines, responses)
     entrance = Entrance(settings, keys, instances, responses)
+    realtime = Realtime(settings, entrance, metrics, tls)
+    keys.closed = partial(_close, pool.deadlines, responses, realtime)
     classifier = _classifier(settings, instances, pool, admission)
     traces = _traces(settings)
     hot = HotRoutes(settings, entrance, pool, metrics, admission, classifier, traces)
@@ -178,7 +186,14 @@ def build_app(settings: Settings, health: Health) -> Gateway:
     rest.include_router(ollama_routes(instances, entrance.scope_of))
     rest.router.routes.extend(service_routes(health, registry))
     rest.add_route("/openapi.json", _shown(rest, health.version), include_in_schema=False)
-    return Gateway(hot, rest, keys, settings.cors_origins)
+    return Gateway(hot, rest, keys, realtime, settings.cors_origins)
+
+
+def _check_key_files(settings: Settings) -> None:
+    """Raises `SettingsError` when a key file of the servers cannot be read."""
+    for path in (settings.expert_key_file, settings.agent_key_file, settings.speech_key_file):
+        if path is not None:
+            read_key(path)
 
 
 def _responses(settings: Settings) -> ResponseStore:
@@ -190,9 +205,15 @@ def _responses(settings: Settings) -> ResponseStore:
     )
 
 
-def _close(deadlines: Deadlines, responses: ResponseStore, closed: Collection[Caller]) -> None:
+def _close(
+    deadlines: Deadlines,
+    responses: ResponseStore,
+    realtime: Realtime,
+    closed: Collection[Caller],
+) -> None:
     """Keys are closed: end what is under way for them, and forget their responses."""
     end_closed(deadlines, closed)
+    realtime.end(closed)
     responses.forget(closed)
 
 

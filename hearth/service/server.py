@@ -6,8 +6,10 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import structlog
 import uvicorn
@@ -123,7 +125,7 @@ def serve(
 
     With a `certificate`, TLS is spoken. `on_stop` is called at the signal, so that endless answers
     (event streams) can end themselves. `http` speaks HTTP on each connection in the place of
-    `BoundedHttp`; then nothing is made of `X-Forwarded-For` either, and WebSockets are not spoken.
+    `BoundedHttp`; then nothing is made of `X-Forwarded-For` either.
     `more` are further addresses, on which plain HTTP is spoken.
     Raises `SystemExit` with another code than 0 when the address cannot be bound.
     """
@@ -132,7 +134,7 @@ def serve(
         host=host,
         port=port,
         http=http or BoundedHttp,
-        ws="auto" if http is None else "none",
+        ws=websocket if find_spec("websockets") else "none",  # type: ignore[arg-type]
         proxy_headers=http is None,
         log_config=None,
         access_log=False,
@@ -157,6 +159,14 @@ def serve(
         runner.run(server.serve(sockets))
     if not server.started:
         raise SystemExit(1)
+
+
+def websocket(**options: Any) -> asyncio.Protocol:
+    """Return uvicorn's protocol of one WebSocket, which is imported with the first one: 3 MB."""
+    module = import_module("uvicorn.protocols.websockets.websockets_sansio_impl")
+    made = module.WebSocketsSansIOProtocol(**options)
+    assert isinstance(made, asyncio.Protocol)
+    return made
 
 
 def begin_anew() -> NoReturn:
