@@ -11,6 +11,7 @@ from openai import AsyncOpenAI
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from hearth.openai_api.scripts import Break
 from tests.integration.gateway.callers.conftest import House
 from tests.integration.gateway.callers.realtime import talk
 from tests.integration.gateway.conftest import KEY, SERVICE_KEY, caller, wait_until
@@ -248,6 +249,21 @@ async def test_failed_response_has_the_words_of_the_gateway(house: House) -> Non
     assert failed["status"] == "failed"
     assert failed["status_details"]["error"]["code"] == "context_length_exceeded"
     assert "Too long." in failed["status_details"]["error"]["message"]
+    assert answer["status"] == "completed"
+
+
+@pytest.mark.parametrize("after", [0, 2])
+@pytest.mark.parametrize("how", ["reset", "close", "error", "malformed", "half-closed"])
+async def test_fault_of_a_server_fails_the_response(house: House, how: Break, after: int) -> None:
+    """The faults of the other families: none looks like a whole answer, and the session goes on."""
+    house.small.when(f"{how} {after}").lose("one two three", after=after, how=how)
+    house.small.when("hello").say("Good day.")
+    async with talk(url_of(house)) as session:
+        failed = await session.asks(f"{how} {after}")
+        answer = await session.asks("hello")
+
+    assert failed["status"] == "failed"
+    assert failed["status_details"]["error"]["message"]
     assert answer["status"] == "completed"
 
 
