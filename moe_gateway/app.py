@@ -23,6 +23,7 @@ from moe_gateway.api.models import model_routes
 from moe_gateway.api.ollama.routes import PATHS as OLLAMA_PATHS
 from moe_gateway.api.ollama.routes import ollama_routes
 from moe_gateway.api.openapi import document
+from moe_gateway.api.realtime import Realtime
 from moe_gateway.api.replies import refusal_of, replies_of
 from moe_gateway.endpoints import FAST_PATHS
 from moe_gateway.errors import MAX_BODY, keys_unreadable, no_key
@@ -68,13 +69,21 @@ class Gateway:
     """The ASGI application: the fast path bypasses FastAPI, everything else through it."""
 
     def __init__(
-        self, fast: FastPath, rest: FastAPI, keys: Keyring, origins: Collection[str] = ()
+        self,
+        fast: FastPath,
+        rest: FastAPI,
+        keys: Keyring,
+        realtime: Realtime,
+        origins: Collection[str] = (),
     ) -> None:
         """`origins`: web origins that may call; empty: none."""
-        self.fast, self.rest, self.keys = fast, rest, keys
+        self.fast, self.rest, self.keys, self.realtime = fast, rest, keys, realtime
         self._cors = Cors(origins) if origins else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "websocket":
+            await self.realtime(scope, receive, send)
+            return
         if scope["type"] != "http":
             await self.rest(scope, receive, send)
             return
@@ -133,9 +142,7 @@ def build_app(settings: Settings, health: Health) -> Gateway:
 
     Raises `SettingsError` when a key file or the CA cannot be read.
     """
-    for path in (settings.expert_key_file, settings.agent_key_file, settings.speech_key_file):
-        if path is not None:
-            read_key(path)
+    _check_key_files(settings)
     store = KeyStore(settings.key_store) if settings.key_store else None
     keys = Keyring.from_files(settings.key_files, store)
     admission: Admission[Instance] = Admission(settings.queue_per_key, settings.queue_total)
@@ -145,8 +152,9 @@ def build_app(settings: Settings, health: Health) -> Gateway:
     pool = Pool(settings.connect_timeout, tls)
     metrics = GatewayMetrics(registry, instances, admission, keys)
     responses = _responses(settings)
-    keys.closed = partial(_close, pool.deadlines, responses)
     authorizer = Authorizer(settings, keys, instances)
+    realtime = Realtime(settings, authorizer, metrics, tls)
+    keys.closed = partial(_close, pool.deadlines, responses, realtime)
     classifier = _classifier(settings, instances, pool, admission)
     traces = _traces(settings)
     fast = FastPath(
@@ -181,7 +189,14 @@ def build_app(settings: Settings, health: Health) -> Gateway:
     rest.include_router(ollama_routes(instances, authorizer.scope_of))
     rest.router.routes.extend(service_routes(health, registry))
     rest.add_route("/openapi.json", _shown(rest, health.version), include_in_schema=False)
-    return Gateway(fast, rest, keys, settings.cors_origins)
+    return Gateway(fast, rest, keys, realtime, settings.cors_origins)
+
+
+def _check_key_files(settings: Settings) -> None:
+    """Raises `SettingsError` when a key file of the servers cannot be read."""
+    for path in (settings.expert_key_file, settings.agent_key_file, settings.speech_key_file):
+        if path is not None:
+            read_key(path)
 
 
 def _responses(settings: Settings) -> ResponseStore:
@@ -193,9 +208,15 @@ def _responses(settings: Settings) -> ResponseStore:
     )
 
 
-def _close(deadlines: Deadlines, responses: ResponseStore, closed: Collection[Caller]) -> None:
+def _close(
+    deadlines: Deadlines,
+    responses: ResponseStore,
+    realtime: Realtime,
+    closed: Collection[Caller],
+) -> None:
     """Keys are closed: end what is under way for them, and forget their responses."""
     end_closed(deadlines, closed)
+    realtime.end(closed)
     responses.forget(closed)
 
 

@@ -22,6 +22,7 @@ FAST_PATHS: Final[dict[str, Kind]] = {
 CHAT: Final = "/v1/chat/completions"
 RESPONSES: Final = "/v1/responses"
 MESSAGES: Final = "/v1/messages"
+REALTIME: Final = "/v1/realtime"
 OLLAMA: Final = ("/api/chat", "/api/generate", "/api/embed", "/api/embeddings")
 """Ollama's paths that an expert answers."""
 

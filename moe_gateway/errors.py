@@ -88,6 +88,29 @@ def queue_full(own: int, seconds: int) -> Refused:
     return Refused(429, "queue_full", message, headers={"retry-after": str(seconds)})
 
 
+def missing_model() -> Refused:
+    message = "Name the model of the session in the address: `?model=agent`."
+    return Refused(400, "missing_required_parameter", message, param="model")
+
+
+def no_realtime() -> Refused:
+    message = "Realtime sessions need an agent, and this gateway has none."
+    return Refused(404, "not_found", message)
+
+
+def no_websocket(path: str) -> Refused:
+    message = f"{path[:100]} is not a WebSocket; /v1/realtime is one."
+    return Refused(404, "not_found", message)
+
+
+def too_many_open(limit: int) -> Refused:
+    message = (
+        f"This key has {limit} realtime sessions open (setting MOE_GATEWAY_REALTIME_PER_KEY);"
+        " close one first."
+    )
+    return Refused(429, "too_many_sessions", message, headers={"retry-after": "5"})
+
+
 def busy(label: str, status: int) -> Refused:
     message = f"{label} is busy (HTTP {status})."
     return Refused(503, "busy", message, headers={"retry-after": "1"})

@@ -201,6 +201,9 @@ class Settings(TlsSettings):
     queue_total: int = Field(
         512, ge=0, description="Requests of all keys that may wait for a slot; above it, 429."
     )
+    realtime_per_key: int = Field(
+        8, ge=0, description="Realtime sessions that one key may have open; above it, 429."
+    )
     circuit_failures: int = Field(
         3,
         ge=1,

@@ -47,7 +47,7 @@ from pipecatapp.api.parts import Parts, Stop
 from pipecatapp.api.state import backup, errands, keys, logs, machines
 from pipecatapp.api.state import models as local_models
 from pipecatapp.api.static import static_routes
-from pipecatapp.api.voice import choices, speech
+from pipecatapp.api.voice import choices, realtime, speech
 from pipecatapp.api.voice import socket as voice
 from pipecatapp.api.voice.runner import forget_left
 from pipecatapp.api.voice.satellites import open_satellites
@@ -94,6 +94,7 @@ ROUTERS: Final = (
     projects.router,
     backup.router,
     voice.router,
+    realtime.router,
     choices.router,
     speech.router,
     errands.router,
@@ -136,6 +137,7 @@ def build_app(
             container.runs.engine.ledger.on_full = report_full_disk(health, settings.state)
             parts.spawn(resume(parts))
             parts.spawn(lasting(parts.starter.run))
+            app.state.model_client = container.client
             app.state.studio = studio = studio_of(settings, container.directory, voice_metrics)
             async with talking(settings, studio, parts), mcp.serving():
                 health.started()

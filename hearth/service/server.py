@@ -6,8 +6,10 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from importlib import import_module
+from importlib.util import find_spec
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import structlog
 import uvicorn
@@ -129,8 +131,7 @@ def serve(
         drain_seconds: Time limit for active requests after the signal.
         on_stop: Called at the signal, for example to end event streams.
         certificate: With it, the service uses TLS.
-        http: HTTP protocol that replaces `TimeoutHttpProtocol`; without WebSockets and without
-            `X-Forwarded-For`.
+        http: HTTP protocol that replaces `TimeoutHttpProtocol`, without `X-Forwarded-For`.
         more: Further addresses (host, port) for plain HTTP.
 
     Raises:
@@ -141,7 +142,7 @@ def serve(
         host=host,
         port=port,
         http=http or TimeoutHttpProtocol,
-        ws="auto" if http is None else "none",
+        ws=websocket if find_spec("websockets") else "none",  # type: ignore[arg-type]
         proxy_headers=http is None,
         log_config=None,
         access_log=False,
@@ -166,6 +167,14 @@ def serve(
         runner.run(server.serve(sockets))
     if not server.started:
         raise SystemExit(1)
+
+
+def websocket(**options: Any) -> asyncio.Protocol:
+    """Return uvicorn's protocol of one WebSocket, which is imported with the first one: 3 MB."""
+    module = import_module("uvicorn.protocols.websockets.websockets_sansio_impl")
+    made = module.WebSocketsSansIOProtocol(**options)
+    assert isinstance(made, asyncio.Protocol)
+    return made
 
 
 def begin_anew() -> NoReturn:

@@ -241,6 +241,11 @@ class CorkedProtocol(TimeoutHttpProtocol):
         if self._line is not None:
             self._line.lost()
 
+    def handle_websocket_upgrade(self) -> None:
+        """Let another protocol take the connection over, which then gets its events."""
+        self._idle.remove(self)
+        super().handle_websocket_upgrade()
+
     def on_message_begin(self) -> None:
         """As uvicorn's, which makes a scope for it before it knows its path."""
         self.url, self.headers, self.expect_100_continue = b"", [], False

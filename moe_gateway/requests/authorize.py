@@ -12,6 +12,7 @@ from moe_gateway.errors import (
     caller_closed,
     compressed,
     forged_caller,
+    missing_model,
     nested_too_deeply,
     no_key,
     no_messages,
@@ -137,11 +138,34 @@ class Authorizer:
             raise AtOnce(found.answer)
         return found.kind, found.path, found.body, found.notice
 
+    def admit_session(
+        self, scope: Scope, own: Mapping[bytes, bytes], model: str
+    ) -> tuple[Caller, str]:
+        """Admit a realtime session, which counts as one request.
+
+        Returns its caller and its model, which is the default for a name that no server has.
+        Raises `Refused`.
+        """
+        caller = self.listeners.caller_of(scope, own)
+        if caller is None:
+            raise no_key()
+        if self.draining:
+            raise stopping()
+        if not model:
+            raise missing_model()
+        model = self._known(model)
+        self._check_ready(model, caller)
+        caller.admit(model, self.scope_of(model))
+        return caller, model
+
+    def _known(self, model: str) -> str:
+        """Return the model, or the default model for a name that no server has."""
+        default = self.settings.default_model
+        return default if default and model not in known_models(self.instances) else model
+
     def _check_ready(self, model: str, caller: Caller) -> None:
         """Check that this caller could use this model now. Raises `Refused`."""
-        default = self.settings.default_model
-        if default is not None and model not in known_models(self.instances):
-            model = default
+        model = self._known(model)
         if caller.limits is not UNLIMITED:
             caller.check(model, self.scope_of(model))
         if model == AUTO:

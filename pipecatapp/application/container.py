@@ -72,6 +72,8 @@ class Container:
     facts: ExpertFacts
     schedules: Schedules
     library: LibraryService
+    client: ModelClient
+    """The client of the gateway."""
 
 
 def library_of(settings: Settings) -> Library:
@@ -149,7 +151,7 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
         runs = RunService(engine, library.documents, secrets)
         prompts_and_tasks = LibraryService(runs, settings.state_dir)
         engine.provide({Tasks: Tasks(prompts_and_tasks), Author: Author(AuthoringService(runs))})
-        yield Container(runs, directory, facts, schedules, prompts_and_tasks)
+        yield Container(runs, directory, facts, schedules, prompts_and_tasks, client)
 
 
 def secrets_of(settings: Settings) -> Secrets:

@@ -215,11 +215,13 @@ def test_fault_has_an_end_and_a_name(
 
 
 FAMILIES: dict[str, Json] = {
+    "/v1/completions": {"prompt": "{}"},
     "/v1/responses": {"input": "{}"},
     "/v1/messages": {"messages": [{"role": "user", "content": "{}"}], "max_tokens": 99},
     "/api/chat": {"messages": [{"role": "user", "content": "{}"}]},
 }
 ENDS = {
+    "/v1/completions": ("[DONE]", '"error":'),
     "/v1/responses": ('"type":"response.completed"', '"type":"error"'),
     "/v1/messages": ('"type":"message_stop"', '"type":"error"'),
     "/api/chat": ('"done":true', '"error":'),

@@ -1,0 +1,1 @@
+"""OpenAI's Realtime API: a conversation as events on a WebSocket, by voice or by text."""
