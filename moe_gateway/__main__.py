@@ -10,7 +10,7 @@ from hearth.service.server import serve
 from hearth.service.settings import SettingsError
 from hearth.service.version import hearth_version
 from moe_gateway.app import build_app
-from moe_gateway.callers.corked import CorkedProtocol
+from moe_gateway.http.server import CorkedProtocol
 from moe_gateway.settings import Settings
 
 

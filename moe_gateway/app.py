@@ -17,33 +17,34 @@ from hearth.service.http_errors import BodyLimit, add_error_handlers
 from hearth.service.metrics import new_registry
 from hearth.service.server import service_routes
 from hearth.service.settings import SettingsError, read_key, trusting
-from moe_gateway.admission import Admission, Circuit
-from moe_gateway.asked import HOT, MESSAGES
-from moe_gateway.callers.clock import end_closed
-from moe_gateway.callers.cors import Cors
-from moe_gateway.callers.entrance import Entrance
-from moe_gateway.callers.keyring import Keyring
-from moe_gateway.callers.limits import Caller
-from moe_gateway.callers.store import KeyStore
-from moe_gateway.catalogue.keys import key_routes
-from moe_gateway.catalogue.models import model_routes
-from moe_gateway.catalogue.openapi import document
-from moe_gateway.chat import HotRoutes, Traces, ollama_reply
+from moe_gateway.api.anthropic.routes import count_routes
+from moe_gateway.api.keys import key_routes
+from moe_gateway.api.models import model_routes
+from moe_gateway.api.ollama.routes import PATHS as OLLAMA_PATHS
+from moe_gateway.api.ollama.routes import ollama_routes
+from moe_gateway.api.openapi import document
+from moe_gateway.api.replies import refusal_of, replies_of
+from moe_gateway.endpoints import FAST_PATHS
 from moe_gateway.errors import MAX_BODY, keys_unreadable, no_key
-from moe_gateway.instances import Instance, Watch
-from moe_gateway.messages.reply import MessagesReply
-from moe_gateway.messages.routes import count_routes
-from moe_gateway.metrics import ConsulCollector, GatewayMetrics
-from moe_gateway.ollama.routes import PATHS as OLLAMA_PATHS
-from moe_gateway.ollama.routes import ollama_routes
-from moe_gateway.relay import BY_ITSELF, Reply
+from moe_gateway.http.cors import Cors
+from moe_gateway.http.deadlines import Deadlines
+from moe_gateway.http.headers import request_id
+from moe_gateway.http.pool import Pool
+from moe_gateway.keys.keyring import Keyring
+from moe_gateway.keys.limits import Caller
+from moe_gateway.keys.store import KeyStore
+from moe_gateway.requests.account import Traces
+from moe_gateway.requests.authorize import Authorizer
+from moe_gateway.requests.metrics import ConsulCollector, GatewayMetrics
+from moe_gateway.requests.pipeline import FastPath
+from moe_gateway.requests.reply import BY_ITSELF, Reply
+from moe_gateway.requests.timeouts import end_closed
 from moe_gateway.responses.routes import response_routes
 from moe_gateway.responses.store import ResponseStore
+from moe_gateway.routing.admission import Admission, Circuit
 from moe_gateway.routing.classifier import Classifier
+from moe_gateway.routing.instances import Instance, Watch
 from moe_gateway.settings import Settings
-from moe_gateway.upstream.deadlines import Deadlines
-from moe_gateway.upstream.headers import request_id
-from moe_gateway.upstream.pool import Pool
 
 OPEN: Final = frozenset(("/health", "/health/live", "/metrics"))
 """Paths that need no key; all other paths need one, even if they do not exist."""
@@ -55,7 +56,7 @@ WHERE: Final = (
 
 TIDIED: Final = frozenset(
     (
-        *(*HOT, *OPEN, *OLLAMA_PATHS),
+        *(*FAST_PATHS, *OPEN, *OLLAMA_PATHS),
         *("/v1/models", "/api/experts", "/api/keys", "/openapi.json"),
     )
 )
@@ -64,13 +65,13 @@ path that begins with one give `//v1/…`."""
 
 
 class Gateway:
-    """The ASGI application: the hot routes go past FastAPI, everything else through it."""
+    """The ASGI application: the fast path bypasses FastAPI, everything else through it."""
 
     def __init__(
-        self, hot: HotRoutes, rest: FastAPI, keys: Keyring, origins: Collection[str] = ()
+        self, fast: FastPath, rest: FastAPI, keys: Keyring, origins: Collection[str] = ()
     ) -> None:
         """`origins`: web origins that may call; empty: none."""
-        self.hot, self.rest, self.keys = hot, rest, keys
+        self.fast, self.rest, self.keys = fast, rest, keys
         self._cors = Cors(origins) if origins else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -82,33 +83,26 @@ class Gateway:
             if await self._cors.answered(scope, _with_id(reply, send)):
                 return
             send = self._cors.sender(scope, send)
-        if scope["path"] not in HOT:
+        if scope["path"] not in FAST_PATHS:
             scope = _tidy(scope)
-        if scope["path"] in HOT:
-            await self.hot(scope, receive, send)
+        if scope["path"] in FAST_PATHS:
+            await self.fast(scope, receive, send)
         else:
             await self._through_fastapi(scope, receive, send)
 
     def drain(self) -> None:
         """From now on new requests are refused; those under way are answered."""
-        self.hot.entrance.draining = True
+        self.fast.authorizer.draining = True
 
     async def _through_fastapi(self, scope: Scope, receive: Receive, send: Send) -> None:
         told = dict(scope["headers"])
-        reply = _reply_of(scope["path"])(request_id(told), send)
-        caller = self.hot.entrance.listeners.caller_of(scope, told)
+        reply = refusal_of(scope["path"])(request_id(told), send)
+        caller = self.fast.authorizer.listeners.caller_of(scope, told)
         if scope["path"] not in OPEN and caller is None:
             await reply.refuse(no_key())
             return
         scope.setdefault("state", {})["caller"] = caller
         await self.rest(scope, receive, _with_id(reply, send))
-
-
-def _reply_of(path: str) -> Callable[[bytes, Send], Reply]:
-    """Return the class of replies whose format fits the API of this path, for a refusal."""
-    if path in OLLAMA_PATHS:
-        return ollama_reply
-    return MessagesReply if path.startswith(f"{MESSAGES}/") else Reply
 
 
 def _tidy(scope: Scope) -> Scope:
@@ -152,10 +146,19 @@ def build_app(settings: Settings, health: Health) -> Gateway:
     metrics = GatewayMetrics(registry, instances, admission, keys)
     responses = _responses(settings)
     keys.closed = partial(_close, pool.deadlines, responses)
-    entrance = Entrance(settings, keys, instances, responses)
+    authorizer = Authorizer(settings, keys, instances)
     classifier = _classifier(settings, instances, pool, admission)
     traces = _traces(settings)
-    hot = HotRoutes(settings, entrance, pool, metrics, admission, classifier, traces)
+    fast = FastPath(
+        settings,
+        authorizer,
+        replies_of(responses, instances),
+        pool,
+        metrics,
+        admission,
+        classifier,
+        traces,
+    )
     watch = Watch(instances, pool, settings, health, left=metrics.forget, told=admission.changed)
     if (consul := watch.consul) is not None:
         registry.register(ConsulCollector(lambda: consul.away))
@@ -171,14 +174,14 @@ def build_app(settings: Settings, health: Health) -> Gateway:
         unknown_path_hint=WHERE,
     )
     rest.add_middleware(BodyLimit, limit=settings.max_body_bytes, setting=MAX_BODY)
-    rest.include_router(model_routes(watch, entrance.scope_of))
+    rest.include_router(model_routes(watch, authorizer.scope_of))
     rest.include_router(key_routes(store, keys))
     rest.include_router(response_routes(responses))
     rest.include_router(count_routes())
-    rest.include_router(ollama_routes(instances, entrance.scope_of))
+    rest.include_router(ollama_routes(instances, authorizer.scope_of))
     rest.router.routes.extend(service_routes(health, registry))
     rest.add_route("/openapi.json", _shown(rest, health.version), include_in_schema=False)
-    return Gateway(hot, rest, keys, settings.cors_origins)
+    return Gateway(fast, rest, keys, settings.cors_origins)
 
 
 def _responses(settings: Settings) -> ResponseStore:
@@ -211,7 +214,7 @@ def _traces(settings: Settings) -> Traces | None:
     if settings.traces_url is None:
         return None
     try:
-        module = import_module("moe_gateway.traces")
+        module = import_module("moe_gateway.requests.traces")
     except ModuleNotFoundError as error:
         message = f"MOE_GATEWAY_TRACES_URL needs hearth[tracing] ({error})."
         raise SettingsError(message) from error

@@ -2,14 +2,16 @@
 
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 
 from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from hearth.service.names import BUILT_IN_KEYS
 from hearth.service.settings import TlsSettings
-from moe_gateway.routing.choice import AUTO
+
+AUTO: Final = "auto"
+"""The name of the model that stands for the best fitting expert."""
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:-]*$", max_length=100)]
 """A name that is valid in an HTTP header and in a metric's label."""

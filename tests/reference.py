@@ -13,8 +13,8 @@ from hearth.service.settings import StrictSettings
 from hearth.settings import Settings as HearthSettings
 from llama_expert.metrics import ExpertMetrics
 from llama_expert.settings import Settings as ExpertSettings
-from moe_gateway.admission import Admission
-from moe_gateway.metrics import ConsulCollector, GatewayMetrics
+from moe_gateway.requests.metrics import ConsulCollector, GatewayMetrics
+from moe_gateway.routing.admission import Admission
 from moe_gateway.settings import Settings as GatewaySettings
 from pipecatapp.metrics import RunMetrics
 from pipecatapp.settings import Settings as AgentSettings

@@ -21,7 +21,7 @@ from hearth.models.pull import pull
 from hearth.models.store import ModelStore
 from hearth.service.health import Health
 from moe_gateway.app import build_app
-from moe_gateway.callers.corked import CorkedProtocol
+from moe_gateway.http.server import CorkedProtocol
 from moe_gateway.settings import Settings
 from tests.conftest import served
 from tests.integration.agent.conftest import House, ScriptedGateway

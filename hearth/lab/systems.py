@@ -27,7 +27,7 @@ class System:
         title: Its name for people.
         origin: The project that apt names as the origin of its packages.
         components: Parts of its archive that hosts use.
-        packages: What its installer leaves besides `PACKAGES`.
+        packages: Packages of its installer besides `PACKAGES`.
     """
 
     suite: str
@@ -78,7 +78,7 @@ FILES = {
     "etc/resolv.conf": f"nameserver {BRIDGE_ADDRESS}\n",
     "etc/systemd/system/writable-cgroups.service": WRITABLE_CGROUPS,
 }
-"""What the installer would have asked for: a proxy, the router's name server."""
+"""Files that the installer would have asked for: a proxy, the router's name server."""
 
 
 def named(name: str) -> System:
@@ -89,13 +89,13 @@ def named(name: str) -> System:
 
 
 def mirrors(system: System, targets: str) -> dict[str, str]:
-    """Return suite -> mirror for a system: a home may have a mirror of its own.
+    """Return suite -> mirror for a system: a home may have its own mirror.
 
     A mirror has all suites of its archive, so those of another release name the mirror, too.
 
     Args:
         system: The system.
-        targets: What apt of this machine uses: lines of origin, suite and address.
+        targets: Sources that apt of this machine uses: lines of origin, suite and address.
     """
     lines = [line.split() for line in targets.splitlines()]
     pairs = {suite: url for origin, suite, url in lines if origin == system.origin}
@@ -132,13 +132,13 @@ def _kind(suite: str) -> str:
 
 @cache
 def _targets() -> str:
-    """Return what the apt of this machine knows, which takes half a second."""
+    """Return the sources of the apt of this machine, which takes half a second."""
     form = "$(ORIGIN) $(CODENAME) $(REPO_URI)"
     return run("apt-get", "indextargets", "--format", form, "Created-By: Packages")
 
 
 def recipe(system: System, mirrors: Mapping[str, str]) -> str:
-    """Return what the tree of a system is made of; its digest changes when any of it does."""
+    """Return the parts of the tree of a system; its digest changes when any of them does."""
     parts = [
         system.suite,
         system.components,
@@ -182,7 +182,7 @@ def make(
     for other in set(old) - set(keep):
         remove(other)
     begun, found = bases / f".{tree.name}", mirrors_used(system)
-    # debootstrap mounts /proc in there: in a mount namespace of its own none is left over.
+    # debootstrap mounts /proc in there: in a separate mount namespace none is left over.
     run(
         "unshare", "--mount", "--",
         "debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES + system.packages)}",
@@ -239,7 +239,7 @@ def _set_up(tree: Path, system: System, mirrors: Mapping[str, str]) -> None:
         (tree / name).write_text(content, encoding="utf-8")
     run("chroot", tree, "systemctl", "enable", "writable-cgroups.service")
     run("chroot", tree, "systemctl", "mask", *MASKED)
-    # What must differ from host to host is made when a host is.
+    # Identities that must differ from host to host are made when a host is.
     for identity in [*tree.glob("etc/ssh/ssh_host_*"), tree / "etc/machine-id"]:
         identity.unlink(missing_ok=True)
     for archive in tree.glob("var/cache/apt/archives/*.deb"):

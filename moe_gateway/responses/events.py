@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from secrets import token_hex
 from typing import Any, Final
 
+from moe_gateway.http.connection import Lost
 from moe_gateway.responses.answer import (
     Response,
     call_item,
@@ -15,7 +16,6 @@ from moe_gateway.responses.answer import (
     refusal_part,
     text_part,
 )
-from moe_gateway.upstream.connection import Lost
 
 Json = dict[str, Any]
 

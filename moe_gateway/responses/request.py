@@ -5,12 +5,12 @@ from typing import Any, Final
 
 import orjson
 
-from hearth.service.http_errors import Refused, invalid_json
-from moe_gateway.errors import nested_too_deeply, unsupported_field
+from hearth.service.http_errors import Refused
+from moe_gateway.errors import unsupported_field
 from moe_gateway.responses.items import Conversation, wrong
 from moe_gateway.responses.store import KeyResponses
 from moe_gateway.responses.tools import chat_tools, functions_of
-from moe_gateway.turns import strict
+from moe_gateway.routing.turns import strict
 
 Json = dict[str, Any]
 
@@ -95,25 +95,6 @@ def read_request(fields: Json, stored: KeyResponses) -> Request:
     if fields.get("stream"):
         body["stream_options"] = {"include_usage": True}
     return Request(fields, body, items, turns, functions, dropped)
-
-
-def encoded(body: Json | list[Json]) -> bytes:
-    """A body, or its items, as bytes. Raises `Refused` (400)."""
-    try:
-        return orjson.dumps(body)
-    except TypeError as error:  # orjson reads more levels than it writes.
-        raise nested_too_deeply() from error
-
-
-def decoded(data: bytes) -> Json:
-    """The request as an object; `Refused` (400) when it is none."""
-    try:
-        found = orjson.loads(data)
-    except orjson.JSONDecodeError as error:
-        raise invalid_json(str(error).rstrip(".")) from error
-    if not isinstance(found, dict):
-        raise Refused(400, "invalid_type", "The request does not fit: it is no JSON object.")
-    return found
 
 
 def _before(fields: Json, stored: KeyResponses) -> tuple[bytes, ...]:

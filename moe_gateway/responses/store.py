@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import orjson
 
-from moe_gateway.callers.limits import Caller
+from moe_gateway.keys.limits import Caller
 
 Json = dict[str, Any]
 

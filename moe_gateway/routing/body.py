@@ -3,16 +3,15 @@
 import re
 from dataclasses import dataclass
 from hashlib import blake2b
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import msgspec
 import orjson
 
 from hearth.service.http_errors import Refused, invalid_json
+from moe_gateway.endpoints import Kind
 from moe_gateway.errors import nested_too_deeply, unsupported_field
 from moe_gateway.routing.language import languages_of, primary
-
-Kind = Literal["chat", "text", "embeddings", "rerank", "stt", "tts"]
 
 BYTES_PER_TOKEN: Final = 3
 """Intentionally low: an overestimate only selects an expert with a larger context."""

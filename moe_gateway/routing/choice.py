@@ -17,8 +17,8 @@ from moe_gateway.errors import (
 )
 from moe_gateway.routing.body import Needs
 from moe_gateway.routing.language import primary
+from moe_gateway.settings import AUTO
 
-AUTO: Final = "auto"
 ROOM_FOR_ANSWER: Final = 128
 """Tokens."""
 KEPT: Final = "; holds the beginning of the prompt"

@@ -10,12 +10,12 @@ from typing import Any, Final
 import orjson
 import structlog
 
-from moe_gateway.admission import Admission, Circuit
-from moe_gateway.instances import Instance
+from moe_gateway.http.connection import Lost, UpstreamError
+from moe_gateway.http.pool import Pool
+from moe_gateway.routing.admission import Admission, Circuit
 from moe_gateway.routing.body import Needs
 from moe_gateway.routing.choice import undecided
-from moe_gateway.upstream.connection import Lost, UpstreamError
-from moe_gateway.upstream.pool import Pool
+from moe_gateway.routing.instances import Instance
 
 log = structlog.get_logger()
 

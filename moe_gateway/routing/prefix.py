@@ -19,7 +19,7 @@ import msgspec
 import orjson
 
 from moe_gateway.routing.body import WORTH_KEEPING, Look, changed
-from moe_gateway.turns import SYSTEM_TEXT
+from moe_gateway.routing.turns import SYSTEM_TEXT
 
 Json = dict[str, Any]
 Lines = tuple[str, ...]

@@ -25,7 +25,7 @@ MOVERS = {
     "hearth/local/process/logfile.py": "rotates logs",
     "hearth/local/state/migrations.py": "a folder, and logs",
     "hearth/release/environment.py": "an archive that is built again if it is missing",
-    "moe_gateway/callers/store.py": "moves a damaged file aside",
+    "moe_gateway/keys/store.py": "moves a damaged file aside",
     "pipecatapp/application/backup.py": "folders, and what a restore moves aside",
     "pipecatapp/tools/code/elsewhere/errands.py": "folders, and a bundle of a remote job",
     "pipecatapp/tools/code/packages.py": "a folder",

@@ -7,14 +7,17 @@ from playwright.sync_api import Locator, Page, expect
 
 from hearth.service.health import Health
 from moe_gateway.app import build_app
-from moe_gateway.callers.behalf import HEADER, Behalf
-from moe_gateway.callers.corked import CorkedProtocol
+from moe_gateway.http.headers import CALLER_HEADER
+from moe_gateway.http.server import CorkedProtocol
+from moe_gateway.keys.delegation import Delegation
 from moe_gateway.settings import Settings
 from tests.conftest import served
 from tests.integration.gateway.conftest import CHAT, caller, chat
 from tests.ui.conftest import Visitor, faults
 
-BEHALF = {HEADER.decode(): Behalf("kitchen-tablet", 1).signed(b"sk-hearth-services").decode()}
+BEHALF = {
+    CALLER_HEADER.decode(): Delegation("kitchen-tablet", 1).signed(b"sk-hearth-services").decode()
+}
 """The gateway states with it whose request it forwards to the agent."""
 
 

@@ -24,7 +24,7 @@ from typing import Any, Final
 import httpx2
 import psutil
 
-from moe_gateway.callers.store import KeyStore, Limits
+from moe_gateway.keys.store import KeyStore, Limits
 from tests.clients.environments import ROOT, made
 from tests.ports import free_port
 

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp
 from hearth.openai_api.testing import ScriptedModel
 from hearth.service.health import Health
 from moe_gateway.app import build_app
-from moe_gateway.callers.corked import CorkedProtocol
+from moe_gateway.http.server import CorkedProtocol
 from moe_gateway.settings import Settings
 from tests.conftest import served
 
@@ -69,7 +69,7 @@ class Lab:
         each, so many slots are `taken` for as long as the gateway runs."""
         health = Health("moe-gateway", version="test")
         app = build_app(self.settings(*instances, **fields), health)
-        for instance in app.hot.instances:
+        for instance in app.fast.authorizer.instances:
             instance.in_flight = taken
         url = self._stack.enter_context(served(app, CorkedProtocol))
         client = self._stack.enter_context(caller(url))

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from hearth.cluster.certificates import issue, make_authority
 from hearth.openai_api.testing import ScriptedModel
-from moe_gateway.callers.cli import commands
+from moe_gateway.keys.cli import commands
 from tests.integration.gateway.conftest import (
     CHAT,
     KEY,

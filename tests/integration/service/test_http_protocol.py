@@ -17,7 +17,7 @@ from starlette.routing import Route, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from hearth.service.http_protocol import TimeoutHttpProtocol
-from moe_gateway.callers.corked import CorkedProtocol
+from moe_gateway.http.server import CorkedProtocol
 from tests.conftest import served
 
 DRIP_SECONDS = 0.1

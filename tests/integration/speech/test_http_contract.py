@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from hearth.openai_api.testing import ScriptedModel
-from moe_gateway.callers.store import KeyStore, Limits
+from moe_gateway.keys.store import KeyStore, Limits
 from tests.integration.agent.conftest import House, ScriptedGateway
 from tests.integration.gateway.conftest import CHAT, KEY, SERVICE_KEY, Lab, caller, chat, wait_until
 from tests.integration.speech.conftest import KEY as SPEECH_KEY

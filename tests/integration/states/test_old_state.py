@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from hearth.service.state import StateDir
-from moe_gateway.callers.store import KeyStore
+from moe_gateway.keys.store import KeyStore
 from pipecatapp.workflow.ledger.schema import MIGRATIONS, connect
 from tests.integration.agent.conftest import House, ScriptedGateway, Serve
 from tests.integration.gateway.conftest import Lab, caller, chat

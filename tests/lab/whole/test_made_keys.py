@@ -16,7 +16,7 @@ pytestmark = [
     pytest.mark.timeout(1500),
 ]
 EXTENDED_INPUTS = [
-    "ansible/roles/moe_gateway/**", "moe_gateway/callers/**",
+    "ansible/roles/moe_gateway/**", "moe_gateway/keys/**",
     "nomad_jobs/moe-gateway.nomad.hcl", "pipecatapp/cli/backup.py",
 ]  # fmt: skip
 

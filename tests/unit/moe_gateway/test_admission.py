@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import pytest
 
 from hearth.service.http_errors import Refused
-from moe_gateway.admission import Admission, Circuit, RetryBudget
-from moe_gateway.instances import Instance
+from moe_gateway.routing.admission import Admission, Circuit, RetryBudget
+from moe_gateway.routing.instances import Instance
 from moe_gateway.settings import InstanceSettings
 
 
@@ -215,14 +215,14 @@ def test_what_was_under_way_when_the_circuit_opened_is_no_try(
     monkeypatch.setattr(time, "monotonic", lambda: now)
     settings = InstanceSettings.model_validate({"url": "http://a", "expert": "small", "slots": 16})
     instance = Instance(settings, circuit=Circuit(failures=3, seconds=2.0))
-    begun = instance.era
+    begun = instance.breaker_generation
 
     for _ in range(16):
         instance.failed("It was killed.", begun)
         now += 0.5
 
     assert instance.circuit.state == "half-open"
-    instance.failed("It is no better.", instance.era)
+    instance.failed("It is no better.", instance.breaker_generation)
     assert instance.circuit.open_until == now + 4.0
 
 

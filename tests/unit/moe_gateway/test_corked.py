@@ -10,8 +10,8 @@ from uvicorn.protocols.http.flow_control import FlowControl
 
 from hearth.openai_api.sse import MAX_EVENT_BYTES, EventTooLong
 from hearth.openai_api.usage import StreamTap
-from moe_gateway.callers.corked import Cork, Cycle, Line
-from moe_gateway.callers.pouring import Pouring
+from moe_gateway.http.server import Cork, Cycle, Line
+from moe_gateway.requests.forwarder import StreamForwarder
 
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
 
@@ -116,28 +116,28 @@ async def test_stream_is_poured_up_to_its_last_events_and_while_the_caller_reads
     kernel = Kernel()
     there = line(kernel)
     there._cycle.response_started = there._cycle.chunked_encoding = True
-    pouring = Pouring(there, StreamTap(strip=False))
+    forwarder = StreamForwarder(there, StreamTap(strip=False))
 
-    more = pouring(b"data: 1\n\n")
+    more = forwarder(b"data: 1\n\n")
     there._cycle.flow.pause_writing()
-    slow = (pouring(b"data: 2\n\n"), there.streams)
+    slow = (forwarder(b"data: 2\n\n"), there.streams)
     there._cycle.flow.resume_writing()
-    last = pouring(b"data: 3\n\ndata: [DONE]\n\n")
+    last = forwarder(b"data: 3\n\ndata: [DONE]\n\n")
 
     assert (more, slow, last) == (True, (False, False), False)
     assert kernel.packets == [b"9\r\ndata: 1\n\n\r\n", b"9\r\ndata: 2\n\n\r\n"]
-    assert pouring.ended() == b"data: 3\n\ndata: [DONE]\n\n"
+    assert forwarder.ended() == b"data: 3\n\ndata: [DONE]\n\n"
 
 
-async def test_event_without_end_is_told_when_the_pouring_is_over() -> None:
+async def test_event_without_end_is_told_when_the_forwarder_is_over() -> None:
     """Nothing may be raised into the event loop's read."""
-    pouring = Pouring(line(Kernel()), StreamTap(strip=False))
+    forwarder = StreamForwarder(line(Kernel()), StreamTap(strip=False))
 
-    more = pouring(b"data: " + b"x" * (MAX_EVENT_BYTES + 1))
+    more = forwarder(b"data: " + b"x" * (MAX_EVENT_BYTES + 1))
 
     assert not more
     with pytest.raises(EventTooLong):
-        pouring.ended()
+        forwarder.ended()
 
 
 async def test_who_left_before_it_was_watched_has_left() -> None:

@@ -3,7 +3,7 @@
 from prometheus_client import CollectorRegistry, Histogram
 
 from hearth.service.metrics import render
-from moe_gateway.counts import Counts, Spreads
+from moe_gateway.requests.counts import Counts, Spreads
 
 BOUNDS = (0.005, 1, 2.5)
 VALUES = (0.001, 0.005, 0.7, 1, 2, 3)

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from math import inf
 
-from moe_gateway.upstream.deadlines import Deadlines
+from moe_gateway.http.deadlines import Deadlines
 
 
 class Waiting:

@@ -8,7 +8,7 @@ import pytest
 
 from hearth.service.http_errors import Refused
 from moe_gateway.errors import waits
-from moe_gateway.upstream.complaints import relayed
+from moe_gateway.requests.error_mapping import relayed
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from moe_gateway.upstream.headers import heard, request_head, request_id
+from moe_gateway.http.headers import heard, request_head, request_id
 
 
 def test_servers_get_the_callers_headers_without_what_is_not_for_them() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from structlog.testing import capture_logs
 
-from moe_gateway.instances_file import InstancesFile
+from moe_gateway.routing.instances_file import InstancesFile
 
 
 def test_log_of_an_unusable_file_names_the_fields_and_no_value(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from moe_gateway.admission import Admission
-from moe_gateway.metrics import GatewayMetrics
+from moe_gateway.requests.metrics import GatewayMetrics
+from moe_gateway.routing.admission import Admission
 
 PAGE = Path(__file__).parents[3] / "docs" / "howto" / "routing.md"
 METRIC = re.compile(r"moe_gateway_[a-z_]+\b(?!:)")

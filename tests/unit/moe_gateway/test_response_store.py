@@ -1,6 +1,6 @@
 """The store of responses, where a gateway cannot show it."""
 
-from moe_gateway.callers.limits import Caller
+from moe_gateway.keys.limits import Caller
 from moe_gateway.responses.store import ResponseStore
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from hearth.service.http_errors import Refused
-from moe_gateway.instances import Instance
 from moe_gateway.routing.body import Hints, Needs, changed, look_at, needs_of
 from moe_gateway.routing.choice import choose, choose_speech, known_models, undecided
+from moe_gateway.routing.instances import Instance
 from moe_gateway.settings import InstanceSettings
 
 

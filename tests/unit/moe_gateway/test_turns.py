@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from moe_gateway.turns import strict
+from moe_gateway.routing.turns import strict
 
 Json = dict[str, Any]
 PICTURE: Json = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}

@@ -10,7 +10,7 @@ import pytest
 
 from hearth.service.health import Health
 from moe_gateway.app import build_app
-from moe_gateway.callers.corked import CorkedProtocol
+from moe_gateway.http.server import CorkedProtocol
 from moe_gateway.settings import Settings
 from tests.conftest import served
 from tests.integration.agent.conftest import House

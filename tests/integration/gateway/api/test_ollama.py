@@ -407,7 +407,7 @@ def test_package_is_imported_with_its_first_request() -> None:
         [sys.executable, "-c", told], capture_output=True, text=True, check=True
     ).stdout.split()
 
-    assert "moe_gateway.chat" in found
-    assert [name for name in found if name.startswith("moe_gateway.ollama.")] == [
-        "moe_gateway.ollama.routes"
+    assert "moe_gateway.requests.pipeline" in found
+    assert [name for name in found if name.startswith("moe_gateway.api.ollama.")] == [
+        "moe_gateway.api.ollama.routes"
     ]

@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from hearth.openai_api.testing import ScriptedModel
-from moe_gateway.callers.store import KeyStore, Limits
+from moe_gateway.keys.store import KeyStore, Limits
 from tests.integration.gateway.conftest import Json, Lab, caller, gauge, wait_until
 
 PATH = "/v1/rerank"

@@ -131,7 +131,7 @@ def test_setting_without_the_library_stops_the_start(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Traces that nobody gets, in silence, would be missed when they are needed."""
-    monkeypatch.setitem(sys.modules, "moe_gateway.traces", None)
+    monkeypatch.setitem(sys.modules, "moe_gateway.requests.traces", None)
 
     with pytest.raises(SettingsError, match=r"MOE_GATEWAY_TRACES_URL needs hearth\[tracing\]"):
         lab.gateway(ready=False, traces_url="http://127.0.0.1:9/v1/traces")

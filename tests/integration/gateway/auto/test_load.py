@@ -8,7 +8,7 @@ import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hearth.openai_api.testing import ScriptedModel
-from moe_gateway.admission import SMOOTHING
+from moe_gateway.routing.admission import SMOOTHING
 from tests.integration.gateway.conftest import CHAT, Lab, chat, instances_of, wait_until
 
 

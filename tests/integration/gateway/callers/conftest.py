@@ -12,7 +12,7 @@ import pytest
 import structlog
 
 from hearth.openai_api.testing import ScriptedModel
-from moe_gateway.callers.store import KeyStore, Limits
+from moe_gateway.keys.store import KeyStore, Limits
 from pipecatapp.app import build_app
 from pipecatapp.settings import Settings
 from tests.conftest import served

@@ -9,7 +9,7 @@ import openai
 import pytest
 
 from hearth.openai_api.testing import ScriptedModel
-from moe_gateway.callers.store import KeyStore, Limits
+from moe_gateway.keys.store import KeyStore, Limits
 from tests.integration.gateway.api.speech import SOUND, Speech
 from tests.integration.gateway.conftest import CHAT, Lab, caller, chat, events, gauge, wait_until
 

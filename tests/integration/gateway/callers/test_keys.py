@@ -15,9 +15,9 @@ from typer.testing import CliRunner, Result
 
 from hearth.openai_api.testing import ScriptedModel
 from hearth.service.state import StateDir
-from moe_gateway.callers.cli import commands
-from moe_gateway.callers.keyring import LOOK_SECONDS
-from moe_gateway.callers.store import KeyStore, Limits
+from moe_gateway.keys.cli import commands
+from moe_gateway.keys.keyring import LOOK_SECONDS
+from moe_gateway.keys.store import KeyStore, Limits
 from tests.integration.gateway.conftest import CHAT, KEY, Lab, caller, chat, send_raw, wait_until
 
 Hearth = Callable[..., Result]

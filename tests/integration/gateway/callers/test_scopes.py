@@ -10,8 +10,8 @@ import httpx2
 import pytest
 
 from hearth.openai_api.testing import ScriptedModel
-from moe_gateway.callers.behalf import Behalf, read
-from moe_gateway.callers.store import KeyStore, Limits, today
+from moe_gateway.keys.delegation import Delegation, read
+from moe_gateway.keys.store import KeyStore, Limits, today
 from tests.integration.gateway.conftest import (
     CHAT,
     SERVICE_KEY,
@@ -143,9 +143,9 @@ def test_agent_is_told_who_asks_and_can_ask_on(
 
     assert "x-hearth-caller" not in answer.headers
     assert inner.status_code == 200
-    assert read(told.encode(), [SECRET]) == Behalf("Anna's tablet; 1", 1)
+    assert read(told.encode(), [SECRET]) == Delegation("Anna's tablet; 1", 1)
     deeper = agent.requests[1].headers["x-hearth-caller"]
-    assert read(deeper.encode(), [SECRET]) == Behalf("Anna's tablet; 1", 2)
+    assert read(deeper.encode(), [SECRET]) == Delegation("Anna's tablet; 1", 2)
     assert "x-hearth-caller" not in model.requests[0].headers
     assert 'moe_gateway_key_tokens_total{key="Anna\'s tablet; 1",kind="completion"} 3.0' in used
     assert 'moe_gateway_key_requests_total{key="Anna\'s tablet; 1"} 3.0' in used
@@ -157,7 +157,7 @@ def test_budget_holds_for_what_an_agent_asks(
     """A run of somebody whose budget is spent, or whose key is closed, gets no more tokens."""
     with with_key(gateway, store, "child", tokens_per_day=3):
         pass
-    told = {"x-hearth-caller": Behalf("child", 1).signed(SECRET).decode()}
+    told = {"x-hearth-caller": Delegation("child", 1).signed(SECRET).decode()}
     with caller(str(gateway.base_url), SERVICE_KEY) as service:
         first = service.post(CHAT, json=chat("inner"), headers=told)
         second = service.post(CHAT, json=chat("inner"), headers=told)
@@ -173,7 +173,7 @@ def test_budget_holds_for_what_an_agent_asks(
 
 def test_agent_that_asks_itself_for_ever_is_stopped(gateway: httpx2.Client, agent: Agent) -> None:
     """400, so that nobody sends it again; an expert may still be asked at that depth."""
-    told = {"x-hearth-caller": Behalf("key", 3).signed(SECRET).decode()}
+    told = {"x-hearth-caller": Delegation("key", 3).signed(SECRET).decode()}
     with caller(str(gateway.base_url), SERVICE_KEY) as service:
         refused = service.post(CHAT, json=chat("x", "agent"), headers=told)
         expert = service.post(CHAT, json=chat("x"), headers=told)
@@ -187,9 +187,9 @@ def test_agent_that_asks_itself_for_ever_is_stopped(gateway: httpx2.Client, agen
     "told",
     [
         "key;1;" + "0" * 64,
-        Behalf("key", 1).signed(b"another secret").decode(),
-        Behalf("key", 1).signed(SECRET).decode().replace("key;1", "key;0"),
-        Behalf("nobody", 1).signed(SECRET).decode() + "x",
+        Delegation("key", 1).signed(b"another secret").decode(),
+        Delegation("key", 1).signed(SECRET).decode().replace("key;1", "key;0"),
+        Delegation("nobody", 1).signed(SECRET).decode() + "x",
         "x", ";;", ";", "%00;1;",
     ],
 )  # fmt: skip
@@ -203,7 +203,7 @@ def test_forged_caller_is_refused(gateway: httpx2.Client, told: str) -> None:
 
 def test_only_the_house_asks_on_others_behalf(gateway: httpx2.Client, store: KeyStore) -> None:
     """A header that leaked is worth nothing with another key."""
-    told = {"x-hearth-caller": Behalf("key", 1).signed(SECRET).decode()}
+    told = {"x-hearth-caller": Delegation("key", 1).signed(SECRET).decode()}
     with with_key(gateway, store, "tablet") as tablet:
         answer = tablet.post(CHAT, json=chat("x"), headers=told)
 

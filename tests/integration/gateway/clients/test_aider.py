@@ -14,7 +14,7 @@ EXTENDED_INPUTS = [
     "tests/clients/aider/*",
     "docs/howto/connect-programs.md",
     "tests/integration/gateway/clients/conftest.py",
-    "moe_gateway/chat.py",
+    "moe_gateway/requests/pipeline.py",
     "moe_gateway/errors.py",
     "moe_gateway/responses/*",
     "hearth/openai_api/*",

@@ -19,11 +19,11 @@ EXTENDED_INPUTS = [
     "tests/integration/gateway/clients/programs.py",
     "tests/integration/gateway/clients/real.py",
     "tests/support/shallow_model.py",
-    "moe_gateway/chat.py",
+    "moe_gateway/requests/pipeline.py",
     "moe_gateway/errors.py",
-    "moe_gateway/translated.py",
-    "moe_gateway/turns.py",
-    "moe_gateway/messages/*",
+    "moe_gateway/requests/translated.py",
+    "moe_gateway/routing/turns.py",
+    "moe_gateway/api/anthropic/*",
     "hearth/openai_api/*",
 ]
 pytestmark = pytest.mark.extended

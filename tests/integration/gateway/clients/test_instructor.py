@@ -12,10 +12,10 @@ EXTENDED_INPUTS = [
     "tests/clients/instructor/*",
     "docs/howto/connect-programs.md",
     "tests/integration/gateway/clients/conftest.py",
-    "moe_gateway/chat.py",
+    "moe_gateway/requests/pipeline.py",
     "moe_gateway/errors.py",
-    "moe_gateway/translated.py",
-    "moe_gateway/turns.py",
+    "moe_gateway/requests/translated.py",
+    "moe_gateway/routing/turns.py",
     "moe_gateway/responses/*",
     "hearth/openai_api/*",
 ]

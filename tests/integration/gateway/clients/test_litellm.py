@@ -12,7 +12,7 @@ EXTENDED_INPUTS = [
     "tests/clients/litellm/*",
     "docs/howto/connect-programs.md",
     "tests/integration/gateway/clients/conftest.py",
-    "moe_gateway/chat.py",
+    "moe_gateway/requests/pipeline.py",
     "moe_gateway/errors.py",
     "moe_gateway/responses/*",
     "hearth/openai_api/*",

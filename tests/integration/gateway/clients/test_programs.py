@@ -22,7 +22,7 @@ from tests.integration.gateway.conftest import CHAT, KEY, Json, Lab, caller, eve
 EXTENDED_INPUTS = [
     "tests/integration/gateway/api/speech.py",
     "tests/integration/gateway/clients/conftest.py",
-    "moe_gateway/chat.py",
+    "moe_gateway/requests/pipeline.py",
     "moe_gateway/errors.py",
     "moe_gateway/responses/*",
     "hearth/openai_api/*",

@@ -11,9 +11,9 @@ from tests.integration.gateway.conftest import Json, Lab
 
 EXTENDED_INPUTS = [
     "tests/integration/gateway/clients/real.py",
-    "moe_gateway/chat.py",
+    "moe_gateway/requests/pipeline.py",
     "moe_gateway/routing/*",
-    "moe_gateway/upstream/*",
+    "moe_gateway/http/*",
 ]
 pytestmark = pytest.mark.extended
 

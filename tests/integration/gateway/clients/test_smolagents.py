@@ -12,7 +12,7 @@ EXTENDED_INPUTS = [
     "tests/clients/smolagents/*",
     "docs/howto/connect-programs.md",
     "tests/integration/gateway/clients/conftest.py",
-    "moe_gateway/chat.py",
+    "moe_gateway/requests/pipeline.py",
     "moe_gateway/errors.py",
     "hearth/openai_api/*",
 ]

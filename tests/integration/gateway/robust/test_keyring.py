@@ -19,10 +19,10 @@ import pytest
 from hearth.openai_api.usage import TokenCount
 from hearth.service.http_errors import Refused
 from hearth.service.settings import SettingsError
-from moe_gateway.callers import keyring
-from moe_gateway.callers.keyring import Keyring
-from moe_gateway.callers.limits import Bucket, Caller
-from moe_gateway.callers.store import (
+from moe_gateway.keys import keyring
+from moe_gateway.keys.keyring import Keyring
+from moe_gateway.keys.limits import Bucket, Caller
+from moe_gateway.keys.store import (
     KeyStore,
     Limits,
     NameTaken,

@@ -10,7 +10,7 @@ import httpx2
 import pytest
 
 from hearth.openai_api.testing import ScriptedModel
-from moe_gateway.callers.store import KeyStore, Limits
+from moe_gateway.keys.store import KeyStore, Limits
 from tests.integration.gateway.conftest import CHAT, KEY, Json, chat, gauge, wait_until
 from tests.integration.gateway.conftest import Lab as GatewayLab
 from tests.integration.gateway.robust.process import Gateway

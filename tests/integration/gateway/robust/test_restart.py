@@ -9,7 +9,7 @@ from pathlib import Path
 import openai
 
 from hearth.openai_api.testing import ScriptedModel
-from moe_gateway.callers.store import KeyStore, Limits, today
+from moe_gateway.keys.store import KeyStore, Limits, today
 from tests.integration.gateway.conftest import CHAT, KEY, Lab, caller, chat, wait_until
 from tests.integration.gateway.robust.process import Gateway
 from tests.ports import free_port

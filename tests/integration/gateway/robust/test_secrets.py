@@ -12,8 +12,8 @@ import pytest
 
 import moe_gateway
 from hearth.openai_api.testing import ScriptedModel
-from moe_gateway.callers.behalf import Behalf
-from moe_gateway.callers.store import KeyStore, Limits
+from moe_gateway.keys.delegation import Delegation
+from moe_gateway.keys.store import KeyStore, Limits
 from tests.integration.gateway.api.speech import Speech
 from tests.integration.gateway.conftest import (
     CHAT,
@@ -171,7 +171,7 @@ def _come_in_wrongly(gateway: Gateway) -> None:
     client.post(CHAT, json=chat(PROMPT), headers={"x-request-id": f"{PROMPT} {PROMPT}"})
     client.post(CHAT, json=chat(PROMPT), headers={"authorization": "Bearer sk-hearth-guessed"})
     with caller(str(client.base_url), SERVICE_KEY) as agent:
-        for told in (Behalf("key", 1).signed(SERVICE_KEY.encode()).decode(), PROMPT, "key;1;0"):
+        for told in (Delegation("key", 1).signed(SERVICE_KEY.encode()).decode(), PROMPT, "key;1;0"):
             agent.post(CHAT, json=chat(PROMPT), headers={"x-hearth-caller": told})
     half = f"POST {CHAT} HTTP/1.1\r\nAuthorization: Bearer {KEY}\r\nContent-Length: 999\r\n\r\n"
     with gateway.connect() as connection:

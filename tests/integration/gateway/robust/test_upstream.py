@@ -8,7 +8,7 @@ from contextlib import ExitStack, asynccontextmanager
 
 import pytest
 
-from moe_gateway.upstream.connection import (
+from moe_gateway.http.connection import (
     Address,
     Connection,
     ConnectTimedOut,
@@ -17,9 +17,9 @@ from moe_gateway.upstream.connection import (
     Lost,
     Unreachable,
 )
-from moe_gateway.upstream.headers import passed_back
-from moe_gateway.upstream.pool import Pool
-from moe_gateway.upstream.told import busy_slots
+from moe_gateway.http.headers import passed_back
+from moe_gateway.http.pool import Pool
+from moe_gateway.routing.discovery import busy_slots
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 HEAD = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
@@ -147,7 +147,7 @@ async def test_connection_that_nobody_needs_any_more_is_closed(
     pool: Pool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a rush of hundreds, the house would keep all of them open."""
-    monkeypatch.setattr("moe_gateway.upstream.pool.MAX_IDLE_SECONDS", 0.01)
+    monkeypatch.setattr("moe_gateway.http.pool.MAX_IDLE_SECONDS", 0.01)
     async with serving(always(OK)) as server:
         connection = await ask(pool, server)
         await connection.body(60, 1000)

@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from starlette.types import Message
 
-from moe_gateway.callers.clock import Clock
-from moe_gateway.callers.limits import Caller
-from moe_gateway.relay import Reply
-from moe_gateway.upstream.deadlines import Deadlines
+from moe_gateway.http.deadlines import Deadlines
+from moe_gateway.keys.limits import Caller
+from moe_gateway.requests.reply import Cut, Reply
+from moe_gateway.requests.timeouts import RequestTimeouts
 
 
 async def test_deadline_ends_who_does_not_take_the_last_piece() -> None:
@@ -21,10 +21,10 @@ async def test_deadline_ends_who_does_not_take_the_last_piece() -> None:
     reply = Reply(b"req_1", send)
     await reply.start(200, b"audio/wav", [])
     ending = asyncio.create_task(reply.end(b"the last of it"))
-    clock = Clock(reply, ending, Deadlines(), Caller("phone"), deadline=0.01)
+    timeouts = RequestTimeouts(reply, ending, Deadlines(), Caller("phone"), deadline=0.01)
 
     with pytest.raises(asyncio.CancelledError):
         await asyncio.wait_for(ending, 30)
-    clock.stop()
+    timeouts.stop()
 
-    assert (reply.late, reply.ended) == (True, False)
+    assert (reply.cut, reply.ended) == (Cut.TIMED_OUT, False)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from hearth.service.settings import SettingsError
-from moe_gateway.callers.keyring import Keyring
-from moe_gateway.callers.store import KeyStore, Limits, Usage
+from moe_gateway.keys.keyring import Keyring
+from moe_gateway.keys.store import KeyStore, Limits, Usage
 
 DAY = "2026-11-23"
 

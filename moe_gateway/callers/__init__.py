@@ -1,1 +1,0 @@
-"""Who may call, what they may ask, and what they have used."""

@@ -1,0 +1,1 @@
+"""The keys of callers: what they permit, and how much was used."""

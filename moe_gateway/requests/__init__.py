@@ -1,0 +1,1 @@
+"""One request: context, authorization, the pipeline, the reply, the relay and the account."""
