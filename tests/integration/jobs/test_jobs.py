@@ -122,7 +122,7 @@ def test_one_click_of_the_job_writes_a_backup_and_another_shows_the_status(
     status = cluster.command(*action, "status", given="", codes=(0, 1))
 
     [file] = (cluster.state / "backups").glob("by-hand-*.tar.gz")
-    assert f"Written: {file}" in " ".join(told.split())
+    assert f"The backup is in {file}" in " ".join(told.split())
     assert file.stat().st_mode & 0o077 == 0
     assert "scripted-135m" in status
 

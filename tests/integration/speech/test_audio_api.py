@@ -154,7 +154,7 @@ def test_refusals_say_what_is_wrong(ears: OpenAI, mouth: OpenAI, speech: Speech)
         ears.audio.transcriptions.create(model="m", file=("a.wav", b"a text"))
     with pytest.raises(openai.BadRequestError, match=r"supports only 'en'\. .*: whisper-base"):
         ears.audio.transcriptions.create(model="m", file=("a.wav", b"-"), language="de")
-    with pytest.raises(openai.BadRequestError, match="times of words"):
+    with pytest.raises(openai.BadRequestError, match="times of segments only"):
         ears.audio.transcriptions.create(
             model="m", file=("a.wav", b"-"), timestamp_granularities=["word"],
             response_format="verbose_json",

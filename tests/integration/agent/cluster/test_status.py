@@ -132,7 +132,7 @@ def test_page_about_a_cluster_works_as_written(
 
     assert "scripted" in told[0]
     assert "scripted" in told[1]
-    assert "Written: monday.tar.gz" in told[2]
+    assert "The backup is in monday.tar.gz" in told[2]
     assert "Restored the state of " in told[2]
 
 
