@@ -33,7 +33,7 @@ from pipecatapp.tools.people import note as people_note
 from pipecatapp.tools.plain import value
 from pipecatapp.tools.plan import expand, revise, todo
 from pipecatapp.tools.ports import delivery, message, tracker
-from pipecatapp.tools.project import entry, facts
+from pipecatapp.tools.project import docs, entry, facts
 from pipecatapp.tools.project import tree as project_tree
 from pipecatapp.tools.speech import hear, say
 from pipecatapp.tools.tasks import find as task_find
@@ -92,6 +92,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             task_save.save,
             facts.facts,
             entry.entry,
+            docs.docs,
             project_tree.tree,
             structure.structure,
             syntax.syntax,

@@ -82,6 +82,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "task.save": {"title": "x", "base": "x", "layers": []},
     "project.facts": {},
     "project.entry": {"files": ["main.py"]},
+    "project.docs": {},
     "project.tree": {},
     "speech.say": {"text": "x", "path": "x.wav"},
     "speech.hear": {"path": "x.wav"},
