@@ -35,6 +35,7 @@ from pipecatapp.tools.plan import expand, revise, todo
 from pipecatapp.tools.ports import delivery, message, tracker
 from pipecatapp.tools.project import docs, entry, facts
 from pipecatapp.tools.project import tree as project_tree
+from pipecatapp.tools.prompts import find as prompt_find
 from pipecatapp.tools.speech import hear, say
 from pipecatapp.tools.tasks import find as task_find
 from pipecatapp.tools.tasks import save as task_save
@@ -94,6 +95,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             entry.entry,
             docs.docs,
             project_tree.tree,
+            prompt_find.find,
             structure.structure,
             syntax.syntax,
             run.run,

@@ -182,6 +182,7 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
     "project.facts": {},
     "project.entry": {"files": M, "command": M},
     "project.docs": {"text": M, "budget": M},
+    "prompt.find": {"text": M, "tags": M, "limit": M},
     "project.tree": {"depth": M, "limit": M},
     "speech.say": {"text": M, "path": M, "voice": M},
     "speech.hear": {"path": M, "language": M},

@@ -84,6 +84,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "project.entry": {"files": ["main.py"]},
     "project.docs": {},
     "project.tree": {},
+    "prompt.find": {},
     "speech.say": {"text": "x", "path": "x.wav"},
     "speech.hear": {"path": "x.wav"},
     "cluster.status": {},
