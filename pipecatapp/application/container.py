@@ -45,6 +45,7 @@ from pipecatapp.tools.memory.conversation import Conversations
 from pipecatapp.tools.model.facts import ExpertFacts
 from pipecatapp.tools.plugins import plugins
 from pipecatapp.tools.ports.opening import Ports
+from pipecatapp.tools.prompts.find import Prompts
 from pipecatapp.tools.tasks.save import Tasks
 from pipecatapp.workflow import (
     Documents,
@@ -150,7 +151,13 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
         _last(facts.keep_fresh, stack)
         runs = RunService(engine, library.documents, secrets)
         prompts_and_tasks = LibraryService(runs, settings.state_dir)
-        engine.provide({Tasks: Tasks(prompts_and_tasks), Author: Author(AuthoringService(runs))})
+        engine.provide(
+            {
+                Tasks: Tasks(prompts_and_tasks),
+                Author: Author(AuthoringService(runs)),
+                Prompts: Prompts(prompts_and_tasks.prompts),
+            }
+        )
         yield Container(runs, directory, facts, schedules, prompts_and_tasks, client)
 
 

@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO, Final, Self
 
 from pipecatapp.sandbox import bundle
@@ -17,13 +18,24 @@ from pipecatapp.sandbox.output import Text
 from pipecatapp.sandbox.sandbox import Outcome, Sandbox
 
 SOURCE: Final = "/code/main"
-"""Path of the program's source inside the sandbox."""
+"""Path of the program's source inside the sandbox, without the ending that its runner needs."""
+ENDINGS: Final[Mapping[str, str]] = MappingProxyType({"javascript": ".js", "sql": ".sql"})
+RUNNERS: Final[Mapping[str, Sequence[str]]] = MappingProxyType(
+    {
+        "sh": ("/bin/sh", "{}"),
+        "bash": ("/bin/bash", "{}"),
+        "javascript": ("node", "{}"),
+        "sql": ("sqlite3", "-batch", "-bail", ":memory:", ".read {}"),
+    }
+)
+"""The command lines of source code; Python's depends on the packages that it needs."""
 REFUSED: Final = "refused"
 
 
 @dataclass(frozen=True)
 class Errand:
-    """A program to run: a `command`, or the source `code` in a `language` (python or sh)."""
+    """A program to run: a `command`, or the source `code` in a `language` (python, or a key of
+    `RUNNERS`)."""
 
     command: Sequence[str]
     limits: Limits
@@ -46,7 +58,13 @@ class Errand:
         """The command line, where Python is at `interpreter`."""
         if not self.code:
             return list(self.command)
-        return [interpreter if self.language == "python" else "/bin/sh", SOURCE]
+        runner = RUNNERS.get(self.language, (interpreter, "{}"))
+        return [word.format(self.source) for word in runner]
+
+    @property
+    def source(self) -> str:
+        """The path of the source code inside the sandbox."""
+        return SOURCE + ENDINGS.get(self.language, "")
 
     def variables(self, path: str = PATH) -> dict[str, str]:
         """Return the environment variables of the program, without those of every program."""
@@ -80,7 +98,7 @@ async def carry_out(
     interpreter = interpreter or python()
     path = f"{os.path.dirname(interpreter)}:{PATH}"  # noqa: PTH120 (a venv's link stays one)
     with source_of(errand.code) as source:
-        shown = [] if source is None else [Mount(source, SOURCE)]
+        shown = [] if source is None else [Mount(source, errand.source)]
         return await sandbox.run(
             errand.words(interpreter),
             folder,

@@ -7,7 +7,7 @@ from typing import Final
 from pipecatapp.tools.autonomy import check as workflow_check
 from pipecatapp.tools.autonomy import digest, guide, recent
 from pipecatapp.tools.autonomy import start as run_start
-from pipecatapp.tools.check import alignment, progress, structure
+from pipecatapp.tools.check import alignment, progress, structure, syntax
 from pipecatapp.tools.clock import time, wait
 from pipecatapp.tools.cluster import status
 from pipecatapp.tools.code import install, run
@@ -15,6 +15,7 @@ from pipecatapp.tools.code.approach import approach, outcome
 from pipecatapp.tools.code.context import context
 from pipecatapp.tools.code.edit import edit
 from pipecatapp.tools.code.fix import fix
+from pipecatapp.tools.code.language import language
 from pipecatapp.tools.code.localise import localise
 from pipecatapp.tools.code.map import map as code_map
 from pipecatapp.tools.code.memory import project as project_memory
@@ -32,8 +33,9 @@ from pipecatapp.tools.people import note as people_note
 from pipecatapp.tools.plain import value
 from pipecatapp.tools.plan import expand, revise, todo
 from pipecatapp.tools.ports import delivery, message, tracker
-from pipecatapp.tools.project import facts
+from pipecatapp.tools.project import docs, entry, facts
 from pipecatapp.tools.project import tree as project_tree
+from pipecatapp.tools.prompts import find as prompt_find
 from pipecatapp.tools.speech import hear, say
 from pipecatapp.tools.tasks import find as task_find
 from pipecatapp.tools.tasks import save as task_save
@@ -90,8 +92,12 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             task_find.find,
             task_save.save,
             facts.facts,
+            entry.entry,
+            docs.docs,
             project_tree.tree,
+            prompt_find.find,
             structure.structure,
+            syntax.syntax,
             run.run,
             install.install,
             run_tests.run_tests,
@@ -99,6 +105,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             fix.fix,
             edit.edit,
             context.context,
+            language.language,
             symbols.symbols,
             code_map.code_map,
             approach.approach,

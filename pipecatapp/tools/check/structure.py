@@ -13,8 +13,9 @@ from pydantic import BaseModel, Field
 from pipecatapp.sandbox.tree import TooLarge, open_plain, walk
 from pipecatapp.tools.check.imports import Import, imports_of
 from pipecatapp.tools.code.edit.paths import fits
+from pipecatapp.tools.code.language.languages import SOURCE_NAMES
 from pipecatapp.tools.files.place import workspace
-from pipecatapp.tools.project.facts import DEPTH, LANGUAGES, SKIPPED
+from pipecatapp.tools.project.facts import DEPTH, SKIPPED
 from pipecatapp.workflow import BY_AUTHOR, Context, ToolFailed, tool
 
 LARGEST: Final = 1 << 20
@@ -94,7 +95,7 @@ def _texts(root: Path, ignored: Sequence[str]) -> dict[str, str]:
     texts: dict[str, str] = {}
     for entry in walk(root, depth=DEPTH, skip=SKIPPED):
         path = entry.path
-        known = PurePosixPath(path).suffix.lower() in LANGUAGES
+        known = PurePosixPath(path).suffix.lower() in SOURCE_NAMES
         if not entry.is_file or not known or any(fits(path, one) for one in ignored):
             continue
         if len(texts) == FILES:

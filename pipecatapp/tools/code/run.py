@@ -1,24 +1,29 @@
 """A program in the sandbox, on the run's workspace."""
 
 import contextlib
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
 from hearth.service.ephemeral import scratch
 from pipecatapp.sandbox import Outcome, Stopped
-from pipecatapp.sandbox.errand import Errand
+from pipecatapp.sandbox.bubblewrap import PATH
+from pipecatapp.sandbox.errand import RUNNERS, Errand
 from pipecatapp.sandbox.leftovers import guard
 from pipecatapp.sandbox.tree import remove
 from pipecatapp.tools.code.errors import ProgramError, error_of
+from pipecatapp.tools.code.language.identify import identify
 from pipecatapp.tools.code.program import ProgramInputs, checked, execute
 from pipecatapp.tools.code.secrets import hidden, values_of
 from pipecatapp.workflow import BY_AUTHOR, Context, ToolFailed, tool
 
 LISTED = 200
 """Changed files that are named; more are counted."""
+PACKAGES: Final = {"node": "nodejs", "sqlite3": "sqlite3", "/bin/bash": "bash"}
+"""Debian's packages of the programs that run source code."""
 
 Change = Literal["added", "changed", "removed"]
 
@@ -50,12 +55,16 @@ class Ran(BaseModel):
     files_left_out: int = Field(description="Number of changed files that are not listed.")
 
 
-@tool("code.run", effect="exec", version=2)
+@tool("code.run", effect="exec", version=3)
 async def run(
     ctx: Context,
     code: Annotated[str, Field(description="Source of the program, instead of `command`.")] = "",
     language: Annotated[
-        Literal["python", "sh"], Field(description="Language of `code`.")
+        Literal["python", "sh", "bash", "javascript", "sql", "auto"],
+        Field(
+            description="Language of `code`. JavaScript runs in Node.js, SQL in an empty SQLite"
+            " database; `auto` identifies it by `#!`, the fence around the code, or the code itself."
+        ),
     ] = "python",
     command: Annotated[
         list[str], Field(description="A program of the system with its arguments.")
@@ -94,6 +103,10 @@ async def run(
         program = program.model_copy(update={"seconds": min(program.seconds, alive)})
     values = values_of(ctx, secrets)
     variables = program.variables() | checked(values)
+    if code and language == "auto":
+        language, code = identified(code)
+    if code and ctx.where == "local":
+        check_runner(language)
     errand = Errand(command, program.limits(ctx), code, language, stdin, variables, image)
     with folder_of(ctx) as folder:
         ended = await execute(ctx, errand, folder, program.packages)
@@ -101,6 +114,27 @@ async def run(
     if alive is not None and result.stopped == "time":
         return result.model_copy(update={"ok": True, "error": None})
     return result
+
+
+def identified(code: str) -> tuple[Any, str]:
+    """Return the language of a program and the program without a fence around it.
+
+    Raises `ToolFailed` where no language that can be run is identified.
+    """
+    found = identify("", code)
+    if found.language is None or not found.language.run:
+        named = found.language.name if found.language else "not identified"
+        raise ToolFailed(f"The language of the program is {named}: run a `command` instead.")
+    first = found.code.partition("\n")[0]
+    is_sh = found.language.run == "bash" and first.startswith("#!") and "bash" not in first
+    return "sh" if is_sh else found.language.run, found.code
+
+
+def check_runner(language: str) -> None:
+    """Raise `ToolFailed` if this machine does not have the program that runs a language."""
+    program = RUNNERS.get(language, ("",))[0]
+    if program in PACKAGES and shutil.which(program, path=PATH) is None:
+        raise ToolFailed(f"{program} is not installed: run `apt-get install {PACKAGES[program]}`.")
 
 
 @contextlib.contextmanager

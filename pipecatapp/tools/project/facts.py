@@ -5,30 +5,17 @@ import os
 import platform
 from collections import Counter
 from pathlib import Path, PurePosixPath
-from types import MappingProxyType
 from typing import Final
 
 from pydantic import BaseModel, Field
 
 from pipecatapp.sandbox.bubblewrap import WORK
 from pipecatapp.sandbox.tree import TooLarge, open_plain, walk
+from pipecatapp.tools.code.language.identify import READ, identify
 from pipecatapp.tools.files.place import workspace
 from pipecatapp.tools.project.requirements import requirements_of
 from pipecatapp.workflow import Context, ToolFailed, tool
 
-LANGUAGES: Final = MappingProxyType(
-    {
-        ".py": "Python", ".pyi": "Python", ".c": "C", ".h": "C", ".cc": "C++", ".cpp": "C++",
-        ".cxx": "C++", ".hpp": "C++", ".cs": "C#", ".js": "JavaScript", ".mjs": "JavaScript",
-        ".cjs": "JavaScript", ".jsx": "JavaScript", ".ts": "TypeScript", ".tsx": "TypeScript",
-        ".go": "Go", ".rs": "Rust", ".java": "Java", ".sql": "SQL", ".sh": "Shell",
-        ".bash": "Shell", ".rb": "Ruby", ".php": "PHP", ".kt": "Kotlin", ".swift": "Swift",
-        ".html": "HTML", ".css": "CSS",
-    }
-)  # fmt: skip
-SHEBANGS: Final = MappingProxyType(
-    {"python": "Python", "bash": "Shell", "sh": "Shell", "node": "JavaScript", "ruby": "Ruby"}
-)
 MANIFESTS: Final = frozenset(
     {
         "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "tox.ini", "package.json",
@@ -54,7 +41,7 @@ class ProjectFacts(BaseModel):
     import_path: list[str] = Field(description="Folders from which its Python code imports.")
 
 
-@tool("project.facts", effect="read", version=1, workspace=True)
+@tool("project.facts", effect="read", version=2, workspace=True)
 async def facts(ctx: Context) -> ProjectFacts:
     """Describe the project in the workspace: languages, manifests, and what its tests need."""
     root = workspace(ctx)
@@ -81,14 +68,14 @@ def _facts(root: Path) -> ProjectFacts:
 
 
 def _language(root: Path, path: str) -> str | None:
-    """By the extension; a file without one may name its program in the first line."""
-    suffix = PurePosixPath(path).suffix.lower()
-    if suffix:
-        return LANGUAGES.get(suffix)
+    """By the name; a file without an extension is read."""
+    named = PurePosixPath(path)
+    text = "" if named.suffix else _beginning(root, path)
+    found = identify(path, text).language
+    return found.name if found is not None and found.source else None
+
+
+def _beginning(root: Path, path: str) -> str:
     with os.fdopen(open_plain(root, path), "rb") as stream:
-        first = stream.readline(200)
-    if not first.startswith(b"#!"):
-        return None
-    words = first[2:].decode(errors="replace").split()
-    programs = [PurePosixPath(word).name.rstrip("0123456789.") for word in words]
-    return next((SHEBANGS[one] for one in programs if one in SHEBANGS), None)
+        data = stream.read(READ)
+    return "" if b"\0" in data else data.decode(errors="replace")

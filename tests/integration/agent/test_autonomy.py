@@ -277,3 +277,18 @@ def test_chat_request_with_self_autonomy_ends_with_the_question(house: House) ->
     assert top[:2] == ["start", "autonomy"]
     assert refused.status_code == 400
     assert refused.json()["error"]["param"] == "self_autonomy"
+
+
+@pytest.mark.proves("003-22")
+def test_stored_prompts_that_fit_the_request_are_shown_to_the_author(house: House) -> None:
+    """Also one that a person has just stored."""
+    house.model.when("").say(said(VALID))
+    text = "---\ntags: [capitals]\n---\nWrite the text in capitals."
+
+    with house.client() as client:
+        stored = client.put("/api/prompts/in-capitals", json={"document": text})
+        assert stored.is_success, stored.text
+        run = begin(client)
+        waiting(client, run, "autonomy/confirm")
+
+    assert "* prompt: [capitals]: Write the text in capitals." in prompts(house)[0]

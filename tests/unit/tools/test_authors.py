@@ -153,6 +153,7 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
         "disk_mb": A,
     },
     "code.edit": {"answer": M, "path": M, "may_touch": A, "protected": A},
+    "code.language": {"text": M, "path": M},
     "code.symbols": {"path": M, "limit": M},
     "code.map": {"symbols": M, "text": M, "budget": M},
     "code.context": {
@@ -168,6 +169,7 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
     "code.approach": {"model": A, "format": A, "patches": A},
     "code.outcome": {"model": M, "format": M, "applied": M, "green": M},
     "code.memory": {"path": M, "name": M, "text": M, "limit": M},
+    "check.syntax": {"files": M},
     "check.structure": {"lines": A, "files": A, "rules": A, "ignored": A},
     "code.recall": {"error": M, "suspects": M, "limit": M},
     "code.remember": {
@@ -178,6 +180,9 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
         "fix": M,
     },
     "project.facts": {},
+    "project.entry": {"files": M, "command": M},
+    "project.docs": {"text": M, "budget": M},
+    "prompt.find": {"text": M, "tags": M, "limit": M},
     "project.tree": {"depth": M, "limit": M},
     "speech.say": {"text": M, "path": M, "voice": M},
     "speech.hear": {"path": M, "language": M},

@@ -33,6 +33,12 @@ def check_syntax(path: str, old: str | None, new: str, at: int) -> None:
         raise Refused("does_not_parse", f"The changed {path} does not parse: {errors[0]}.", at=at)
 
 
+def data_error(path: str, text: str) -> str | None:
+    """The message of the parser of a JSON, TOML or YAML file; None if it parses."""
+    (parse,) = PARSERS[PurePosixPath(path).suffix.lower()]
+    return _error(parse, text)
+
+
 def _error(parse: Parser, text: str) -> str | None:
     try:
         parse(text)

@@ -20,7 +20,7 @@ import httpx2
 
 from pipecatapp.sandbox import Limits, Outcome, Stopped, bundle
 from pipecatapp.sandbox.bubblewrap import ENVIRONMENT, HOME, WORK
-from pipecatapp.sandbox.errand import SOURCE, Errand, pack_outcome
+from pipecatapp.sandbox.errand import Errand, pack_outcome
 from pipecatapp.sandbox.output import Stream
 from pipecatapp.sandbox.tree import Entry, TooLarge
 from pipecatapp.sandbox.watch import Folder
@@ -197,7 +197,7 @@ def _container(offered: Offered, work: Path) -> dict[str, Any]:
     words = errand.words("python3")
     shown = [(work, WORK, False)]
     if errand.code:
-        shown.append((place / "source", SOURCE, True))
+        shown.append((place / "source", errand.source, True))
     if errand.stdin:
         shown.append((place / "stdin", STDIN, True))
         words = [*WITH_STDIN, *words]

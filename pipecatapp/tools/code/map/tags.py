@@ -98,7 +98,7 @@ async def _parse(ctx: Context, root: Path, hashes: Mapping[str, str]) -> None:
     A file may exploit a grammar, so only tags of the files asked for, with the hashes that were
     computed outside the sandbox, are cached.
     """
-    mounts = [Mount(root, "/source"), Mount(TAGGER, "/hearth/tagger.py"), *_grammars()]
+    mounts = [Mount(root, "/source"), Mount(TAGGER, "/hearth/tagger.py"), *grammar_mounts()]
     command = [python(), "-I", "/hearth/tagger.py", "/source", "/grammars"]
     guard.watch()
     with scratch(f"{guard.mark}-map", remove) as folder:
@@ -117,7 +117,7 @@ async def _parse(ctx: Context, root: Path, hashes: Mapping[str, str]) -> None:
             CACHE.put(_key(path, digest), tags)
 
 
-def _grammars() -> Iterator[Mount]:
+def grammar_mounts() -> Iterator[Mount]:
     """The packages of the grammars, found without loading their native code."""
     for name in GRAMMARS:
         spec = importlib.util.find_spec(name)

@@ -10,13 +10,13 @@ from pydantic import BaseModel, Field, ValidationError
 from pipecatapp.records import fixes
 from pipecatapp.records.fixes import Attempt, Fix, SymbolChange
 from pipecatapp.tools.code.context.candidates import Sources
+from pipecatapp.tools.code.language.languages import SOURCE_NAMES
 from pipecatapp.tools.code.memory.changes import NotKept, symbol_changes
 from pipecatapp.tools.code.memory.recall import pattern_of
 from pipecatapp.tools.code.testing.comparing import why_broken, why_not_fixed
 from pipecatapp.tools.code.testing.outcome import Tested
 from pipecatapp.tools.files.place import workspace
 from pipecatapp.tools.model.behalf import owner_of_run
-from pipecatapp.tools.project.facts import LANGUAGES
 from pipecatapp.tools.workspace.state import worktree_of
 from pipecatapp.workflow import Context, Ledger, tool
 
@@ -101,5 +101,5 @@ async def _stored(
 def _language(changes: Iterable[SymbolChange]) -> str:
     """The language of most changes; empty if it is not known."""
     suffixes = (PurePosixPath(change.path).suffix.lower() for change in changes)
-    counts = Counter(filter(None, map(LANGUAGES.get, suffixes)))
+    counts = Counter(filter(None, map(SOURCE_NAMES.get, suffixes)))
     return next((name for name, _ in counts.most_common(1)), "")

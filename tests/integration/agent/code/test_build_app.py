@@ -253,3 +253,63 @@ def test_package_that_does_not_exist_is_an_error_to_repair(
     assert "The packages that requirements.txt names cannot be installed." in repair
     assert "```\nlampp\n" in repair
     assert git(folder, "show", "main:requirements.txt") == "lamp\n"
+
+
+IN_LANGUAGES: dict[str, tuple[str, str, str, str]] = {
+    "main.py": ("print('Hello'\n", "print('Hello')\n", "python3 main.py", "1"),
+    "main.js": ("console.log('Hello';\n", "console.log('Hello');\n", "node main.js", "1"),
+    "main.sh": ("if true; then\n  echo Hello\n", "echo Hello\n", "bash main.sh", "3"),
+    "main.sql": (
+        "-- Greets.\nSELEC 'Hello';\n", "SELECT 'Hello';\n",
+        'sqlite3 -bail :memory: ".read main.sql"', "2",
+    ),
+}  # fmt: skip
+"""By file: the program with a syntax error and without, the command line that fits, the line."""
+
+
+@pytest.mark.proves("002-08", "002-34")
+@pytest.mark.parametrize("name", IN_LANGUAGES)
+def test_program_of_any_language_is_checked_started_and_explained(
+    hearth: Hearth, empty_house: House, tmp_path: Path, name: str
+) -> None:
+    """The plan leaves out the command, the README how it is started, and the code a bracket."""
+    broken, good, command, line = IN_LANGUAGES[name]
+    plan = PLAN | {"files": [{"path": name, "purpose": "Greets."}], "command": "", "stdin": ""}
+    text = f"So:\n\n{name}\n```\n{{}}```\n"
+    script(empty_house, plan, text.format(broken))
+    empty_house.model.when("does not parse").say(text.format(good))
+    empty_house.model.when(asked_to("Write the README")).say("# Greeter\n")
+    folder = tmp_path / "greeter"
+
+    done = hearth("code", "build", "Greet.", "--into", str(folder))
+
+    assert done.exit_code == 0, done.output
+    lines = done.output.splitlines()
+    assert f"Command: {command}" in lines
+    assert lines[-2].endswith(f"wrote {name}; the program runs.")
+    if name != "main.py":  # Such an answer is refused before it is a file.
+        assert f"Attempt 1: wrote {name}; {name} does not parse: " in done.output
+        assert any(f"{name} does not parse, line {line}: " in one for one in prompts(empty_house))
+    assert git(folder, "show", f"main:{name}") == good
+    readme = git(folder, "show", "main:README.md")
+    assert readme.startswith("# Greeter\n")
+    assert command in readme
+    committed = git(folder, "ls-tree", "-r", "--name-only", "main").split()
+    ignored = {"main.py": "__pycache__/\n.venv/\n", "main.js": "node_modules/\n"}.get(name)
+    assert set(committed) == {name, "README.md", *([".gitignore"] if ignored else [])}
+    assert ignored is None or git(folder, "show", "main:.gitignore") == ignored
+
+
+@pytest.mark.proves("002-34")
+def test_plan_that_starts_none_of_its_files_is_made_again(
+    hearth: Hearth, empty_house: House, tmp_path: Path
+) -> None:
+    """The planner is told why before a person is asked."""
+    empty_house.model.when("It cannot be used.").say(json.dumps(PLAN))
+    script(empty_house, PLAN | {"command": "python3 app.py"}, BROKEN.replace("name_)", "name)"))
+
+    done = hearth("code", "build", "Greet.", "--into", str(tmp_path / "greeter"))
+
+    assert done.exit_code == 0, done.output
+    second = prompts(empty_house)[1]
+    assert "The command 'python3 app.py' starts none of the planned files (main.py)" in second

@@ -427,3 +427,20 @@ def test_similar_failures_become_one_context_that_a_person_accepts(
         assert "+    return a / b if b else 0" in prompt
         assert "KeyError" not in prompt
     assert view["outputs"]["done"] is True
+
+
+@pytest.mark.proves("003-44")
+def test_documentation_that_belongs_to_the_task_is_in_the_prompts_of_planner_and_coder(
+    house: House, tmp_path: Path
+) -> None:
+    """A rule of the project is of no use to a model that does not read it."""
+    rules = "# Rules\n\n## Greeting\n\nIt ends with a mark.\n\n## Boats\n\nA boat is blue.\n"
+    files = {"words/__init__.py": "", "check.py": CHECK, "docs/style.md": rules}
+    script(house.model)
+
+    run_of(house, repository(tmp_path / "documented", files))
+
+    for asked in ("Name the steps", f"Do this step: {GREETING_GOAL}"):
+        prompt = asked_for(house, asked)[0]
+        assert "docs/style.md:\n## Greeting\n\nIt ends with a mark." in prompt
+        assert "A boat is blue." not in prompt

@@ -91,6 +91,55 @@ async def test_program_may_be_shell_or_any_command(
     assert (told["stdout"], told["ok"], told["files"]) == (printed, True, [])
 
 
+PROGRAMS = {
+    "python": "import sys\nprint(sys.stdin.read())\nraise ValueError('no')\n",
+    "javascript": "const text = require('fs').readFileSync(0, 'utf8');\nconsole.log(text);\n"
+    "throw new RangeError('no');\n",
+    "bash": "names=(a)\nfor name in $(cat); do\n  echo $name\ndone\nmissing_program\n",
+    "sql": "create table t (a);\ninsert into t values ('in');\nselect a from t;\n"
+    "select no from t;\n",
+}
+
+
+@pytest.mark.proves("002-08")
+@pytest.mark.parametrize(
+    ("language", "type", "line"),
+    [
+        ("python", "ValueError", 3), ("javascript", "RangeError", 3), ("bash", "exit", 5),
+        ("sql", "Parse error", 4),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("named", [True, False])
+async def test_each_language_has_a_runner_and_its_errors_are_read(
+    ctx: Context, language: str, type: str, line: int, *, named: bool
+) -> None:
+    """Also if a model gives the program in a fence without its language."""
+    code = PROGRAMS[language]
+    given = {"code": code, "language": language} if named else {
+        "code": f"So:\n```\n{code}```\n", "language": "auto"
+    }  # fmt: skip
+
+    told = await RUN.check(ctx, {**given, "stdin": "in"})
+
+    assert told["stdout"].startswith("in\n"), told
+    assert (told["ok"], told["error"]["line"]) == (False, line)
+    assert type == "exit" or told["error"]["type"] == type
+
+
+@pytest.mark.proves("002-09")
+async def test_language_that_is_not_identified_or_has_no_runner_is_refused(
+    ctx: Context, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Prose is not started as a program, and a missing runner is named with its package."""
+    with pytest.raises(ToolFailed, match="not identified"):
+        await RUN.check(ctx, {"code": "I cannot do that.", "language": "auto"})
+    with pytest.raises(ToolFailed, match="is Go: run a `command`"):
+        await RUN.check(ctx, {"code": "```go\npackage main\n```", "language": "auto"})
+    monkeypatch.setattr("pipecatapp.tools.code.run.PATH", "/none")
+    with pytest.raises(ToolFailed, match="node is not installed: run `apt-get install nodejs`"):
+        await RUN.check(ctx, {"code": "1", "language": "javascript"})
+
+
 @pytest.mark.parametrize(
     ("given", "kind"),
     [

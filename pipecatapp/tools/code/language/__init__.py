@@ -1,0 +1,1 @@
+"""Identify the language of texts and files."""
