@@ -66,7 +66,7 @@ def test_page_about_the_lab_works_as_written(elsewhere: Shell, shown: Shown) -> 
         said.append(ended.stdout)
 
     table = [line.split() for line in said[0].splitlines()]
-    assert ["node3", "10.231.7.13", "on"] in table
+    assert ["node3", "10.231.7.13", "on", "Debian", "12"] in table
     assert said[1].count("SUCCESS") == 3
     assert traces(elsewhere.environment["HEARTH_LAB_NAME"]) == nothing()
 
@@ -81,7 +81,13 @@ def test_command_inside_knows_its_lab(shell: Shell, boot: Boot) -> None:
 
     status, _, key = ended.stdout.rpartition("}\n")
     assert json.loads(f"{status}}}")["nodes"] == [
-        {"name": "node1", "address": "10.231.7.11", "state": "on", "connected": True}
+        {
+            "name": "node1",
+            "address": "10.231.7.11",
+            "state": "on",
+            "connected": True,
+            "system": "Debian 12",
+        }  # fmt: skip
     ]
     assert key.strip() == str(lab.key)
     lab.down()

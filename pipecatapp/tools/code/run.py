@@ -63,7 +63,7 @@ async def run(
         Literal["python", "sh", "bash", "javascript", "sql", "auto"],
         Field(
             description="Language of `code`. JavaScript runs in Node.js, SQL in an empty SQLite"
-            " database; `auto` identifies it by `#!`, the fence around the code, or the code itself."
+            " database; `auto` identifies it by `#!`, the fence around the code, or its content."
         ),
     ] = "python",
     command: Annotated[
