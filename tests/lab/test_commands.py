@@ -87,7 +87,7 @@ def test_command_inside_knows_its_lab(shell: Shell, boot: Boot) -> None:
             "state": "on",
             "connected": True,
             "system": "Debian 12",
-        }  # fmt: skip
+        }
     ]
     assert key.strip() == str(lab.key)
     lab.down()
