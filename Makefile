@@ -24,7 +24,7 @@ check:  ## run the rules and the unit tests, without processes and connections (
 test-extended:  ## run and record the heavy tests that CI runs in rotation; with NAME: those that match it
 	./bootstrap.sh --test --extended all $(addprefix -k ,$(NAME))
 
-test-backends:  ## compile and record the engines for graphics cards, in roots of Debian; takes hours
+test-backends:  ## compile and record the engine for graphics cards in a root of Debian (20 minutes)
 	./bootstrap.sh --test --extended all tests/integration/expert/test_backends.py
 
 test-engines:  ## compile the other two engines and run the contract tests of all three

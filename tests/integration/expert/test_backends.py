@@ -2,8 +2,8 @@
 
 No machine of the tests has a graphics card, so what is shown is that the packages of the role
 suffice to configure, compile and link each backend, and that the packages for run time suffice to
-start the result on a machine that has neither compilers nor a driver. One generation of cards is
-compiled for, and one variant for processors: more of them are more of the same.
+start the result on a machine that has neither compilers nor a driver. The part for processors is
+compiled in one variant: more of them are more of the same.
 """
 
 import json
@@ -30,19 +30,7 @@ pytestmark = [
 ]  # fmt: skip
 
 ROLE = build_engines.LLAMA
-BUILT_ON: Final = {
-    "vulkan": System("trixie", "Debian 13"),
-    "rocm": System("forky", "Debian testing"),
-    "cuda": System("trixie", "Debian 13", components=("main", "contrib", "non-free")),
-}
-ONE_CARD: Final = {
-    "vulkan": [],
-    "rocm": ["-DGPU_TARGETS=gfx1100"],
-    "cuda": ["-DCMAKE_CUDA_ARCHITECTURES=75"],
-}
-LIBRARY: Final = {"vulkan": "vulkan", "rocm": "hip", "cuda": "cuda"}
-OF_THE_DRIVER: Final = {"libcuda.so.1"}
-"""Libraries that the driver of a card brings, so no package of the role may."""
+BUILT_ON: Final = {"vulkan": System("trixie", "Debian 13")}
 
 
 class Root:
@@ -54,7 +42,7 @@ class Root:
     def run(self, command: str) -> str:
         """Run a shell command inside; return what it prints, or fail with the end of it."""
         shutil.copy("/etc/resolv.conf", self.folder / "etc" / "resolv.conf")
-        # A device of its own for /dev: installing CUDA makes nodes there.
+        # Packages may make nodes in /dev, which must not be this machine's.
         script = (
             'mount -t proc proc "$0/proc" && mount -t tmpfs tmpfs "$0/dev" &&'
             " for node in null zero full random urandom tty; do"
@@ -72,13 +60,9 @@ class Root:
 
     def install(self, packages: list[str]) -> None:
         """Install packages of the system, from its own mirror."""
-        # Releases in preparation are signed for a few weeks.
-        valid = "-o Acquire::Check-Valid-Until=false"
         (self.folder / "etc/apt/apt.conf.d/90lab").unlink(missing_ok=True)
         words = " ".join(packages)
-        self.run(
-            f"apt-get {valid} -q update && apt-get -qy install --no-install-recommends {words}"
-        )
+        self.run(f"apt-get -q update && apt-get -qy install --no-install-recommends {words}")
 
 
 def folder_of(backend: str) -> Path:
@@ -96,8 +80,7 @@ ROLE_TARGETS: list[str] = ROLE["__llama_cpp_targets"]
 def flags(backend: str) -> list[str]:
     """Return the flags of the role, with the processor's part as one library to load."""
     role = ROLE["__llama_cpp_flags_all"] + ROLE["__llama_cpp_flags_own"]
-    return [*role, *ROLE["__llama_cpp_flags_backend"][backend], "-DGGML_BACKEND_DL=ON",
-            *ONE_CARD[backend]]  # fmt: skip
+    return [*role, *ROLE["__llama_cpp_flags_backend"][backend], "-DGGML_BACKEND_DL=ON"]
 
 
 def packages(backend: str) -> list[str]:
@@ -107,8 +90,6 @@ def packages(backend: str) -> list[str]:
 
 def runtime_packages(backend: str) -> list[str]:
     """Return the packages that the role installs on each machine that gets the engine."""
-    if backend == "cuda":
-        return ["libgomp1", *ROLE["__llama_cpp_cuda_packages"]["debian13"]]
     found: list[str] = ROLE["__llama_cpp_runtime_packages_backend"][backend]
     return found
 
@@ -148,7 +129,7 @@ def source_into(folder: Path) -> None:
     (package / "vendor" / "llama.cpp").rename(folder)
 
 
-@pytest.mark.parametrize("backend", ["vulkan", "rocm", "cuda"])
+@pytest.mark.parametrize("backend", list(BUILT_ON))
 def test_engine_of_a_backend_compiles_links_and_starts_without_a_card(backend: str) -> None:
     """A home's first machine with a card must not be the first to compile this."""
     builder = copy_of(backend, "builder")
@@ -163,9 +144,8 @@ def test_engine_of_a_backend_compiles_links_and_starts_without_a_card(backend: s
     subprocess.run(
         ["cp", "--archive", builder.folder / "build/bin", machine.folder / "opt/"], check=True
     )
-    linked = machine.run(f"ldd /opt/bin/libggml-{LIBRARY[backend]}.so")
-    missing = {line.split()[0] for line in linked.splitlines() if "not found" in line}
-    assert missing <= OF_THE_DRIVER
+    linked = machine.run(f"ldd /opt/bin/libggml-{backend}.so")
+    assert "not found" not in linked, linked
     # Without a card the server starts all the same, and computes on the processor.
     assert "--gpu-layers" in machine.run("/opt/bin/llama-server --help")
     devices = machine.run("/opt/bin/llama-server --list-devices")
