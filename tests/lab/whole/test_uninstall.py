@@ -10,7 +10,8 @@ from tests.lab.playbooks import play
 pytestmark = [pytest.mark.hosts, pytest.mark.nomad, pytest.mark.timeout(1500)]
 
 LEFT = [
-    "dev/*", "run/*", "etc/.updated", "var/.updated", "etc/machine-id", "etc/ssh/ssh_host_*", "root/.ssh/authorized_keys",
+    "dev/*", "run/*", "etc/.updated", "var/.updated", "etc/machine-id", "etc/ssh/ssh_host_*",
+    "root/.ssh/authorized_keys",
     "var/cache/apt/*", "var/lib/apt/*", "var/lib/dpkg/*", "var/lib/systemd/*", "var/log/*",
     "usr/lib/python3.*/*", "usr/lib/x86_64-linux-gnu/libgomp.*", "usr/share/doc/*",
     "usr/share/lintian/*", "usr/share/python-wheels/*",
