@@ -104,9 +104,9 @@ class Gateway:
         self.fast.authorizer.draining = True
 
     async def _through_fastapi(self, scope: Scope, receive: Receive, send: Send) -> None:
-        told = dict(scope["headers"])
-        reply = refusal_of(scope["path"])(request_id(told), send)
-        caller = self.fast.authorizer.listeners.caller_of(scope, told)
+        headers = dict(scope["headers"])
+        reply = refusal_of(scope["path"])(request_id(headers), send)
+        caller = self.fast.authorizer.listeners.caller_of(scope, headers)
         if scope["path"] not in OPEN and caller is None:
             await reply.refuse(no_key())
             return

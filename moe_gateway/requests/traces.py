@@ -156,8 +156,8 @@ class Traces:
             asking.end(clock + _ns(one.ended))
 
     def _parent(self, request: RequestContext) -> Context:
-        told = {n.decode(): v.decode("latin-1") for n, v in request.headers if n in PARENT}
-        return self._parents.extract(told)
+        headers = {n.decode(): v.decode("latin-1") for n, v in request.headers if n in PARENT}
+        return self._parents.extract(headers)
 
 
 def _facts(request: RequestContext, reply: Reply) -> Iterator[tuple[str, Any]]:

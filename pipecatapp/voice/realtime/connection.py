@@ -255,19 +255,19 @@ class Connection:
 
     # Turns that the voice worker has found
 
-    async def _report(self, told: Json) -> None:
-        report = self._reports.get(told["type"])
+    async def _report(self, event: Json) -> None:
+        report = self._reports.get(event["type"])
         if report is not None:
-            await report(told)
+            await report(event)
 
     @property
     def _milliseconds(self) -> int:
         """The length of the audio received so far."""
         return self._heard_bytes * 1000 // RATE
 
-    async def _voice(self, told: Json) -> None:
+    async def _voice(self, event: Json) -> None:
         now, id = self._milliseconds, self._speech
-        if not told["speaking"]:
+        if not event["speaking"]:
             await self._events.send(
                 "input_audio_buffer.speech_stopped", audio_end_ms=now, item_id=id
             )
@@ -279,25 +279,25 @@ class Connection:
         if detection is not None and detection.interrupt_response and self._stop("turn_detected"):
             self._house.studio.metrics.interruptions.inc()
 
-    async def _turn(self, told: Json) -> None:
+    async def _turn(self, event: Json) -> None:
         self._house.studio.metrics.turns.labels("spoken").inc()
-        item = await self._add_speech(self._speech, told["text"])
+        item = await self._add_speech(self._speech, event["text"])
         seconds = (self._milliseconds - self._began) / 1000
-        await self._show_transcript(item, told["text"], seconds)
+        await self._show_transcript(item, event["text"], seconds)
         self._speech = new_id("item")
         detection = self._session.audio.input.turn_detection
         if detection is None or detection.create_response:
             self._start(ResponseSettings.of(self._session, {}))
 
-    async def _trouble(self, told: Json) -> None:
-        log.warning("voice_trouble", part=told["part"], reason=told["reason"])
-        self._house.studio.metrics.errors.labels(told["part"]).inc()
-        if told["part"] == "hearing":
+    async def _trouble(self, event: Json) -> None:
+        log.warning("voice_trouble", part=event["part"], reason=event["reason"])
+        self._house.studio.metrics.errors.labels(event["part"]).inc()
+        if event["part"] == "hearing":
             await self._refuse(
                 EventRefused("transcription_failed", "Speech-to-text does not respond.")
             )
 
-    async def _idle(self, told: Json) -> None:
+    async def _idle(self, event: Json) -> None:
         message = "Nobody has spoken for a long time; the next audio begins again."
         await self._refuse(EventRefused("voice_idle", message))
         self._stop_listening()

@@ -76,13 +76,13 @@ class Hearing:
             async for message in worker:
                 if isinstance(message, bytes):
                     continue  # An apology, for clients that the worker speaks to.
-                told: Json = json.loads(message)
-                if told["type"] == "ready" and sending is None:
+                event: Json = json.loads(message)
+                if event["type"] == "ready" and sending is None:
                     sending = asyncio.create_task(self._send(worker))
-                if told["type"] == "ask":  # The answer is written and spoken elsewhere.
-                    done = {"type": "answered", "turn": told["turn"]}
+                if event["type"] == "ask":  # The answer is written and spoken elsewhere.
+                    done = {"type": "answered", "turn": event["turn"]}
                     await worker.send(json.dumps(done))
-                await self._report(told)
+                await self._report(event)
         finally:
             if sending is not None:
                 sending.cancel()
