@@ -224,9 +224,9 @@ def _chunk(data: str) -> dict[str, Any]:
     try:
         chunk = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise Lost("The server sent an event that is not valid JSON.") from error
+        raise Lost("The server sent an event that is no JSON.") from error
     if not isinstance(chunk, dict):
-        raise Lost("The server sent an event that is not a chunk.")
+        raise Lost("The server sent an event that is no chunk.")
     return chunk
 
 

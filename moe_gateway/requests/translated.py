@@ -152,7 +152,7 @@ def request_object(data: bytes) -> Json:
     except orjson.JSONDecodeError as error:
         raise invalid_json(str(error).rstrip(".")) from error
     if not isinstance(found, dict):
-        raise Refused(400, "invalid_type", "The request does not fit: it is not a JSON object.")
+        raise Refused(400, "invalid_type", "The request does not fit: it is no JSON object.")
     return found
 
 
@@ -169,7 +169,7 @@ def answer_object(data: str | bytes) -> Json:
     try:
         found = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise Lost("The server sent a response that is not valid JSON.") from error
+        raise Lost("The server sent what is no JSON.") from error
     if not isinstance(found, dict):
-        raise Lost("The server sent a response that is not a chat completion.")
+        raise Lost("The server sent what is no answer of a chat.")
     return found
