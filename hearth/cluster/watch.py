@@ -241,7 +241,7 @@ class ServiceWatch:
 
     def _lost(self, path: str, reason: str) -> None:
         self._unanswered[path] = reason
-        now = next(iter(self._unanswered.values()))
+        now = self._reason()
         if self.away is None:
             log.warning("consul_away", url=self.agent.url, reason=now, kept=len(self.services))
         elif self.away != now and not self.services:
@@ -250,10 +250,15 @@ class ServiceWatch:
 
     def _back(self, path: str) -> None:
         self._unanswered.pop(path, None)
-        now = next(iter(self._unanswered.values()), None)
+        now = self._reason()
         if self.away is not None and now is None:
             log.info("consul_answers", url=self.agent.url)
         self._say(now)
+
+    def _reason(self) -> str | None:
+        """Return why Consul is unavailable, None if all queries are answered. The reason of the
+        catalogue explains those of the services, in whatever order the queries failed."""
+        return self._unanswered.get(CATALOGUE) or next(iter(self._unanswered.values()), None)
 
     def _say(self, away: str | None) -> None:
         if away != self.away:
