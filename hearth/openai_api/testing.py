@@ -85,6 +85,11 @@ class ScriptedModel:
         self._rules.append(rule)
         return rule
 
+    def reset(self) -> None:
+        """Remove all rules and recorded requests, so that several tests can share a server."""
+        self._rules.clear()
+        self.requests.clear()
+
     @property
     def words_sent(self) -> int:
         return sum(request.words for request in self.requests)

@@ -65,7 +65,7 @@ def test_service_is_restarted_through_hearth_up(tiny: Tiny, empty_house: House) 
     after = {one.name: one.pid for one in instance.services}
     assert [name for name in after if after[name] != before[name]] == ["moe-gateway"]
     assert unknown.status_code == 409
-    assert "No service 'oven' runs here" in unknown.json()["error"]["message"]
+    assert "There is no service 'oven': choose one of" in unknown.json()["error"]["message"]
     assert {one["name"] for one in listed} == set(after), "the services are those that run now"
 
 

@@ -127,7 +127,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 @pytest.fixture
 def house(whole: House) -> House:
-    """The same, with what its models were asked forgotten."""
-    whole.small.requests.clear()
-    whole.big.requests.clear()
+    """The shared house; its models have no rules and no recorded requests."""
+    whole.small.reset()
+    whole.big.reset()
     return whole

@@ -293,15 +293,15 @@ async def test_session_is_refused_with_a_status(
 async def test_key_has_its_models_scopes_and_budget(house: House) -> None:
     """A session counts as one request, and the tokens of its responses count for its key."""
     house.small.when("hello").say("Good day.")
-    with house.key("guest", models=("small",), scopes=("chat",), tokens_per_day=1) as guest:
-        key = guest.headers["authorization"].removeprefix("Bearer ")
+    with house.key("orator", models=("small",), scopes=("chat",), tokens_per_day=1) as orator:
+        key = orator.headers["authorization"].removeprefix("Bearer ")
         for model in ("big", "agent"):
             with pytest.raises(InvalidStatus, match="403"):
                 async with talk(url_of(house), model, key=key):
                     pass
         async with talk(url_of(house), key=key) as session:
             first = await session.asks("hello")
-            await asyncio.to_thread(wait_until, lambda: house.used("guest") > 0)
+            await asyncio.to_thread(wait_until, lambda: house.used("orator") > 0)
             second = await session.asks("hello")
         with pytest.raises(InvalidStatus, match="429"):
             async with talk(url_of(house), key=key):
@@ -309,7 +309,7 @@ async def test_key_has_its_models_scopes_and_budget(house: House) -> None:
 
     assert first["status"] == "completed"
     assert second["status_details"]["error"]["code"] == "insufficient_quota"
-    assert "guest" in second["status_details"]["error"]["message"]
+    assert "orator" in second["status_details"]["error"]["message"]
     assert len(house.small.requests) == 1
 
 

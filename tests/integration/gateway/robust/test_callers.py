@@ -191,15 +191,16 @@ def test_malformed_request_is_refused_and_forgotten(house: House, data: bytes) -
     assert house.is_well()
 
 
-def test_upgrade_is_answered_as_if_it_were_not_asked_for(house: House) -> None:
-    """The gateway speaks HTTP alone; what would speak WebSocket is not even loaded."""
+def test_websocket_is_refused_where_there_is_none(house: House) -> None:
+    """The refusal is an ordinary HTTP response that names the path with a WebSocket, and the next
+    request is answered."""
     lines = b"Host: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n"
     key = b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
     answer = answer_to(house, b"GET /health HTTP/1.1\r\n%s%s\r\n" % (lines, key), half_close=True)
 
-    assert answer.startswith(b"HTTP/1.1 200")
-    assert b'"ready":true' in answer
-    assert "/websockets/" not in Path(f"/proc/{house.gateway.child.pid}/maps").read_text()
+    assert answer.startswith(b"HTTP/1.1 404")
+    assert b"/health is not a WebSocket; /v1/realtime is one." in answer
+    assert house.is_well()
 
 
 @pytest.mark.parametrize("stream", [False, True])

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from starlette.types import Receive, Scope, Send
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
 
 import moe_gateway
 from hearth.openai_api.testing import ScriptedModel
@@ -45,6 +48,20 @@ FAULTS = (
 )  # fmt: skip
 
 
+class FailingAgent(ScriptedModel):
+    """An agent that breaks off each Realtime session at its first event."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve a request, or one session."""
+        if scope["type"] != "websocket":
+            await super().__call__(scope, receive, send)
+            return
+        await receive()
+        await send({"type": "websocket.accept"})
+        await receive()
+        await send({"type": "websocket.close", "code": 1011, "reason": PROMPT})
+
+
 @pytest.fixture
 def driven(tmp_path: Path) -> Iterator[tuple[Gateway, str]]:
     """The gateway after all that happened to it, and the key that was made meanwhile."""
@@ -66,7 +83,7 @@ def driven(tmp_path: Path) -> Iterator[tuple[Gateway, str]]:
                 *(lab.expert(model, "pair") for _ in range(2)),
                 lab.expert(wise, "wise", auto=False),
                 lab.expert(ScriptedModel(), "coder", cost=9, domains=["code"]),
-                lab.agent(ScriptedModel("agent")),
+                lab.agent(FailingAgent("agent")),
                 lab.at(lab.serve(Speech("stt")), speech="stt"),
                 lab.at(lab.serve(Speech("tts", breaks=True)), speech="tts"),
                 KEY_STORE=str(tmp_path / "keys.db"),
@@ -83,6 +100,7 @@ def driven(tmp_path: Path) -> Iterator[tuple[Gateway, str]]:
         _talk(gateway.client)
         _end_early(gateway)
         _speak(gateway.client)
+        _talk_in_a_session(gateway.client)
         made = _manage_keys(gateway.client)
         _close_a_key(gateway)
         _restore_keys(gateway, tmp_path / "keys.db.restored")
@@ -125,6 +143,16 @@ def _speak(client: httpx2.Client) -> None:
     client.post("/v1/audio/transcriptions", content=PROMPT.encode())
     with pytest.raises(httpx2.TransportError):
         client.post("/v1/audio/speech", json={"model": "tts-1", "input": PROMPT})
+
+
+def _talk_in_a_session(client: httpx2.Client) -> None:
+    """Realtime, with an agent that breaks off."""
+    url = f"{client.base_url}".replace("http", "ws", 1).rstrip("/")
+    key = {"authorization": f"Bearer {KEY}"}
+    with connect(f"{url}/v1/realtime?model=agent", additional_headers=key) as session:
+        session.send(json.dumps({"type": "response.create", "event_id": PROMPT}))
+        with pytest.raises(ConnectionClosed):
+            session.recv(60)
 
 
 def _manage_keys(client: httpx2.Client) -> str:
