@@ -165,6 +165,9 @@ def _gateway(options: Options, models: Sequence[Model]) -> Service:
         environment=child_environment(environment),
         # It is ready when the expert is.
         start_seconds=LOAD_SECONDS * len(models) + 30,
+        # Until the gateway has asked the agent for its models, a request to it would get a 404.
+        ready_path="/v1/models/agent",
+        key_file=state.key_file,
     )
 
 

@@ -1,9 +1,13 @@
-"""Asking a service how it is."""
+"""Check whether a service is healthy."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import httpx2
+
+from hearth.local.process.service import Service
+from hearth.service.settings import read_key
 
 ANSWER_SECONDS = 5.0
 """A service on a machine that does much else is slow, and still not ill."""
@@ -22,10 +26,26 @@ def health_client() -> httpx2.AsyncClient:
     return httpx2.AsyncClient(timeout=ANSWER_SECONDS, trust_env=False)
 
 
-async def ask(client: httpx2.AsyncClient, url: str) -> Condition:
-    """`GET /health` of the service at `url`; no answer is an answer, too."""
+async def started(client: httpx2.AsyncClient, service: Service) -> Condition:
+    """Check the health of a service, then its `ready_path`, if it has one."""
+    condition = await ask(client, service.url)
+    if not condition.healthy or service.ready_path is None:
+        return condition
+    headers = {}
+    if service.key_file is not None:
+        headers["Authorization"] = f"Bearer {read_key(service.key_file)}"
+    return await ask(client, service.url, service.ready_path, headers)
+
+
+async def ask(
+    client: httpx2.AsyncClient,
+    url: str,
+    path: str = "/health",
+    headers: Mapping[str, str] | None = None,
+) -> Condition:
+    """Request `path` of the service at `url`; a missing answer is a condition, too."""
     try:
-        response = await client.get(f"{url}/health")
+        response = await client.get(f"{url}{path}", headers=headers)
     except httpx2.TimeoutException:
         return Condition(healthy=False, detail="does not answer in time")
     except httpx2.TransportError:

@@ -11,7 +11,7 @@ import httpx2
 
 from hearth.local.errors import NotReplaced, ServiceGaveUp, StartFailed
 from hearth.local.process.child import ServiceProcess
-from hearth.local.process.health import ask
+from hearth.local.process.health import started
 from hearth.local.process.logfile import LogFile
 from hearth.local.process.service import Service
 from hearth.local.process.warden import Warden
@@ -75,7 +75,7 @@ class Keeper:
         detail = "starting"
         try:
             while not ended.done():
-                condition = await ask(client, self.service.url)
+                condition = await started(client, self.service)
                 if condition.healthy:
                     self._audience.condition(self.service.name, "ready")
                     return None

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,6 +18,10 @@ class Service:
     """How long it may take until it is healthy for the first time."""
     stop_seconds: float = 15
     """How long it may take to finish what is under way after SIGTERM."""
+    ready_path: str | None = None
+    """Path that must answer 200, like `/health`, before the service counts as started."""
+    key_file: Path | None = None
+    """File of the key for `ready_path`."""
 
     @property
     def url(self) -> str:

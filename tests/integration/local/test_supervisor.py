@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,32 @@ def supervisor(tmp_path: Path, listener: Listener) -> Supervisor:
 
 def pid_of(supervisor: Supervisor, name: str) -> int:
     return next(service.pid for service in supervisor.running() if service.name == name)
+
+
+async def test_services_are_ready_when_the_path_of_each_answers(
+    tmp_path: Path, listener: Listener
+) -> None:
+    """A healthy gateway that has not yet asked the agent for its models answers 404 for it."""
+    key, listed = tmp_path / "key", tmp_path / "listed"
+    key.write_text("sk-1")
+    tiny = tiny_service("gateway", free_port_base(), "--lists-when", str(listed), "--key", "sk-1")
+    service = replace(tiny, ready_path="/v1/models/agent", key_file=key)
+    supervisor = Supervisor(
+        [service], folder=tmp_path, logs=tmp_path / "logs", audience=listener, policy=SHORT
+    )
+    stop, ready_after = StopRequest(), list[bool]()
+
+    def on_ready() -> None:
+        ready_after.append(listed.exists())
+        stop.ask()
+
+    running = asyncio.create_task(supervisor.run(stop, on_ready=on_ready, on_restart=lambda: None))
+    not_listed = ("gateway", "The model is not known.")
+    await asyncio.to_thread(wait_for, lambda: not_listed in listener.conditions, "it is asked")
+    listed.touch()
+
+    assert await running
+    assert ready_after == [True]
 
 
 async def test_service_that_ends_again_and_again_ends_the_instance(

@@ -24,7 +24,7 @@ def main() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     else:
         signal.signal(signal.SIGTERM, _stop)
-    server = ThreadingHTTPServer(("127.0.0.1", given.port), _handler(given.ready_when))
+    server = ThreadingHTTPServer(("127.0.0.1", given.port), _handler(given))
     server.serve_forever()
 
 
@@ -32,6 +32,8 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("port", type=int)
     parser.add_argument("--ready-when", type=Path, help="healthy once this file exists")
+    parser.add_argument("--lists-when", type=Path, help="what is not /health: 404 until it exists")
+    parser.add_argument("--key", help="the key that /v1 requires")
     parser.add_argument("--fails", action="store_true", help="end at once with an error")
     parser.add_argument("--with-child", action="store_true", help="start a process of its own")
     parser.add_argument("--ignores-term", action="store_true", help="do not end on SIGTERM")
@@ -43,12 +45,18 @@ def _stop(number: int, frame: object) -> None:
     os._exit(0)
 
 
-def _handler(ready_when: Path | None) -> type[BaseHTTPRequestHandler]:
+def _handler(given: argparse.Namespace) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            ready = ready_when is None or ready_when.exists()
-            body = b"{}" if ready else b'{"reasons": ["start: loading"]}'
-            self.send_response(200 if ready else 503)
+            status, body = 200, b"{}"
+            if self.path == "/health":
+                if given.ready_when is not None and not given.ready_when.exists():
+                    status, body = 503, b'{"reasons": ["start: loading"]}'
+            elif given.key and self.headers["Authorization"] != f"Bearer {given.key}":
+                status = 401
+            elif given.lists_when is not None and not given.lists_when.exists():
+                status, body = 404, b'{"error": {"message": "The model is not known."}}'
+            self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)

@@ -54,6 +54,8 @@ def test_gateway_knows_the_expert_and_asks_the_agent_for_its_models(
         services["llama-expert-smollm2"].environment["LLAMA_EXPERT_SLOTS"]
     )
     assert expert["stops_unary"] is False
+    assert services["moe-gateway"].ready_path == "/v1/models/agent"
+    assert services["moe-gateway"].key_file == options.state.key_file
     assert agent == {
         "url": "http://127.0.0.1:9000", "key_file": str(options.state.service_key_file),
         "lists_models": True, "stops_unary": True,
