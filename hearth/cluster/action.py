@@ -1,7 +1,7 @@
-"""Tasks of ours that work on the controller, inside Ansible itself.
+"""Action plugins: tasks that run on the controller, within the process of Ansible.
 
-A module is a program of its own: for each task Ansible packs it, starts Python, and our clients are
-imported anew, which takes longer than what it asks the agents. An action plugin is imported once.
+For each task with a module, Ansible packs the module, starts Python and imports the clients again,
+which takes longer than the requests to the agents. An action plugin is imported once.
 """
 
 import json
@@ -14,23 +14,23 @@ from hearth.cluster.errors import ClusterError
 
 @dataclass
 class Asked:
-    """What a task asks for: its arguments, and whether it only looks."""
+    """The arguments of a task, and whether it runs in check mode."""
 
     params: dict[str, Any]
     check_mode: bool
     warnings: list[str] = field(default_factory=list)
 
     def warn(self, sentence: str) -> None:
-        """Shown beside the result."""
+        """Add a warning that is shown with the result."""
         self.warnings.append(sentence)
 
 
 class ControllerAction:
-    """Stands before Ansible's `ActionBase` among the bases of an action plugin. `spec` says which
-    arguments there are, as `AnsibleModule` takes them; `work` does it.
+    """The base class of action plugins, listed before Ansible's `ActionBase`. `spec` declares the
+    arguments like `AnsibleModule`; `work` runs the task.
 
-    The module of the same name holds the documentation. Check mode is `work`'s to heed. Ansible is
-    not imported here: that alone makes folders and starts programs.
+    The module of the same name has the documentation. `work` must respect check mode. Ansible is
+    not imported here, because the import creates folders and starts programs.
     """
 
     spec: ClassVar[dict[str, Any]]

@@ -34,7 +34,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Facts:
-    """What a certificate says: names and addresses it is good for, and until when."""
+    """The contents of a certificate: its subject, its names and addresses, and when it expires."""
 
     subject: str
     names: frozenset[str]
@@ -82,7 +82,7 @@ def issue(authority: Pair, name: str, names: Sequence[str], *, days: int = HOST_
 
 
 def read(certificate: str) -> Facts:
-    """What the certificate says; raises `CertificateUnusable`."""
+    """Parse a certificate. Raises `CertificateUnusable`."""
     found = _certificate(certificate)
     try:
         extension = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -101,7 +101,7 @@ def read(certificate: str) -> Facts:
 def why_renew(
     pair: Pair, authority: str, names: Sequence[str], *, renew_before: timedelta
 ) -> str | None:
-    """Why this certificate has to be made anew; None while it is good.
+    """Return why this certificate must be replaced; None if it is still valid.
 
     `renew_before`: how long before its end a certificate is replaced.
     """

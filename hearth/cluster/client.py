@@ -1,4 +1,4 @@
-"""What the clients of Consul and of Nomad have in common: both are quorums that answer HTTP."""
+"""The common base of the clients of Consul and Nomad: both are quorums with an HTTP API."""
 
 from types import TracebackType
 from typing import Self
@@ -25,7 +25,7 @@ class Peer(Model):
 
 
 class Client:
-    """A client with a session of its own, which ends with the block that it is opened for.
+    """A client with one HTTP session, which is closed at the end of its `with` block.
 
     Every method raises `ClusterError`.
     """

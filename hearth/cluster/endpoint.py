@@ -84,7 +84,7 @@ def endpoint_of(arguments: Mapping[str, Any]) -> Endpoint:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a blocking query brought: pass `index` to the next one to wait for a change."""
+    """The result of a blocking query: pass `index` to the next one to wait for a change."""
 
     index: int
     value: Any
@@ -152,7 +152,7 @@ class Session(requests.Session):
         return _json(answer) if answer.content.strip() else None
 
     def text(self, path: str, params: dict[str, Any] | None = None) -> str:
-        """What `/v1/<path>` answers, as it is."""
+        """Return the body of `/v1/<path>` as text."""
         return self.request("GET", self._url(path), params=params).text
 
     def block(
@@ -193,12 +193,12 @@ def _is_temporary(method: str, answer: str) -> bool:
 
 
 def _json(answer: requests.Response) -> Any:
-    """Raises `Unreachable`: a proxy's page is no answer of an agent."""
+    """Parse a JSON body. Raises `Unreachable` for anything else, which a proxy may send."""
     try:
         return answer.json()
     except requests.exceptions.JSONDecodeError as error:
         where = answer.url.partition("?")[0]
-        raise Unreachable(where, "what answers there speaks no JSON") from error
+        raise Unreachable(where, "its response is not JSON") from error
 
 
 def _reason(error: Exception) -> str:

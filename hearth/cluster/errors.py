@@ -1,4 +1,4 @@
-"""What can go wrong with the cluster.
+"""Errors of the cluster.
 
 ClusterError
 ├── Unreachable           nobody answers at the address
@@ -100,11 +100,11 @@ class JobInvalid(ClusterError):
 
     def __init__(self, source: str, reason: str) -> None:
         self.source, self.reason = source, reason
-        super().__init__(f"{source} is no valid job: {reason}")
+        super().__init__(f"{source} is not a valid job: {reason}")
 
 
 class JobFailed(ClusterError):
-    """Mend what the named task says on the named machine, then run this again."""
+    """Correct the cause that the message names, then run this again."""
 
     def __init__(self, job: str, fact: str, causes: Sequence[str]) -> None:
         self.job, self.fact, self.causes = job, fact, list(causes)

@@ -31,7 +31,7 @@ class JobRow(Model):
 
 
 class Event(Row):
-    """What happened to a task; `details` has the parts of the message by name."""
+    """An event of a task; `details` has the parts of the message by name."""
 
     type: str = Field(alias="Type")
     message: str = Field("", alias="DisplayMessage")
@@ -86,7 +86,7 @@ class Deployment(Model):
 
 
 class Evaluation(Row):
-    """What the scheduler decided; `failed_groups`: group -> why it found no machine."""
+    """A decision of the scheduler; `failed_groups`: group -> why it found no machine."""
 
     id: str = Field(alias="ID")
     status: str = Field(alias="Status")
@@ -162,7 +162,7 @@ class Nomad(Client):
         return Evaluation.model_validate(self._library.evaluation.get_evaluation(evaluation))
 
     def evaluations(self, job: str) -> list[Evaluation]:
-        """What the scheduler decided about a job, newest first."""
+        """Return the decisions of the scheduler about a job, newest first."""
         rows = self._library.job.get_evaluations(job)
         found = [Evaluation.model_validate(row) for row in rows]
         return sorted(found, key=lambda e: e.modify_index, reverse=True)
@@ -173,10 +173,10 @@ class Nomad(Client):
         return Deployment.model_validate(found) if found else None
 
     def evaluate(self, job: str, *, force_reschedule: bool = False) -> str:
-        """Let the scheduler look at a job again; the id of the evaluation.
+        """Let the scheduler evaluate a job again, and return the id of the evaluation.
 
-        `force_reschedule` also places failed allocations anew that have used up their attempts;
-        python-nomad cannot ask for that.
+        `force_reschedule` also replaces failed allocations that have used up their attempts;
+        python-nomad has no method for that.
         """
         body = {"JobID": job, "EvalOptions": {"ForceReschedule": force_reschedule}}
         return str(self.session.call("POST", f"job/{job}/evaluate", body)["EvalID"])

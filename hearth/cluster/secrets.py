@@ -1,8 +1,8 @@
 """The secrets of a cluster: made on the controller, written to a vault, and only then used.
 
 The file is YAML inside Ansible's vault, so `ansible-vault view` shows it and a play reads it as
-variables. What a person wrote into it by hand, comments too, stays as it is: new secrets are
-appended. It appears whole or not at all, and only its owner can read it.
+variables. Manual changes and comments in it are preserved: new secrets are
+appended. It is replaced atomically, and only its owner can read it.
 """
 
 import base64
@@ -72,9 +72,9 @@ class SecretFile:
         return self._parse(self._open())
 
     def ensure(self, wanted: Mapping[str, str], *, write: bool = True) -> Ensured:
-        """Make the secrets of name -> kind that are missing, and write them before they are told.
+        """Create the missing secrets of name -> kind, and write them before they are returned.
 
-        A secret that is there is never replaced. `write=False` tells what would be made.
+        An existing secret is never replaced. `write=False` only states which would be created.
         """
         text = self._open()
         known = self._parse(text)
@@ -139,13 +139,13 @@ class SecretFile:
         try:
             found = YAML(typ="safe").load(text or "") or {}
         except YAMLError as error:
-            raise SecretsUnusable(self.path, "its content is no YAML") from error
+            raise SecretsUnusable(self.path, "its content is not valid YAML") from error
         if not isinstance(found, dict):
-            raise SecretsUnusable(self.path, "its content is no list of names and values")
+            raise SecretsUnusable(self.path, "its content is not a mapping of names to values")
         return found
 
     def _extended(self, text: str | None, known: dict[str, Any], made: dict[str, Secret]) -> str:
-        """The text with the new secrets below; raises `SecretsUnusable` where that is no YAML."""
+        """Append the new secrets to the text. Raises `SecretsUnusable` for invalid YAML."""
         whole = _with_newline(text or HEAD) + _dump(made)
         try:
             fits = YAML(typ="safe").load(whole) == known | made

@@ -1,6 +1,6 @@
-"""Ansible's vault format, 1.1 and 1.2: files that we keep and Ansible reads.
+"""Ansible's vault format, 1.1 and 1.2, for files that Hearth writes and Ansible reads.
 
-Importing Ansible for this would make folders in the home of whoever imports it, and read Ansible's
+Importing Ansible for this would create folders in the user's home and read Ansible's
 configuration. The format is three hexadecimal lines, made hexadecimal once more: salt, HMAC-SHA256
 and ciphertext. PBKDF2 (HMAC-SHA256, 10,000 rounds) gives two keys of 32 bytes and the first counter
 block; AES-256 runs in counter mode over the text, padded by PKCS #7 (Ansible's guide,
@@ -25,7 +25,7 @@ ROUNDS: Final = 10_000
 
 
 class VaultError(Exception):
-    """The text is no vault of ours, is damaged, or another password closed it."""
+    """The text is not a valid vault, or its password is different."""
 
 
 def is_vault(text: bytes) -> bool:

@@ -1,4 +1,4 @@
-"""What Consul knows of the services, followed as it changes, by blocking queries.
+"""Watch the services in Consul with blocking queries.
 
 How an index is to be treated: https://developer.hashicorp.com/consul/api-docs/features/blocking.
 """
@@ -36,8 +36,8 @@ QUICK_SECONDS: Final = 10.0
 CATALOGUE: Final = "/v1/catalog/services"
 
 LEFT_OUT: Final = "x-consul-results-filtered-by-acls"
-"""Consul says so of an answer that lacks what the token may not read; not of one that was waited
-for, which may come from its streams, nor to who has no token."""
+"""Consul sets this header if the token may not read all of the result, but not in the results of
+blocking queries, which may come from its streams, and not without a token."""
 
 RIGHTS: Final = "it needs a policy with service:read and node:read"
 
@@ -95,7 +95,7 @@ class ServiceInstance:
     meta: Mapping[str, str]
     state: State
     reason: str
-    """What the checks say that do not pass; empty when all do."""
+    """The output of the checks that do not pass; empty if all pass."""
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> Self:
@@ -178,8 +178,8 @@ class ServiceWatch:
             self._changed(self.services)
 
     async def _follow(self, http: httpx2.AsyncClient, path: str) -> AsyncIterator[Any]:
-        """What Consul answers at `path`: now, then whenever it differs, because its index has moved
-        or the token may read something else."""
+        """Yield the response at `path`, then each different one: its index has changed, or the
+        rights of the token have."""
         index, pause, loop = 0, FIRST_PAUSE, asyncio.get_running_loop()
         before: Any = None
         while True:
@@ -200,8 +200,8 @@ class ServiceWatch:
             await asyncio.sleep(asked_at + CALM_SECONDS - loop.time())
 
     async def _ask(self, http: httpx2.AsyncClient, path: str, index: int) -> tuple[Any, str]:
-        """The answer and its index. Raises `ConsulAway`, also for an empty answer to a token that
-        may not read more: that is no error to Consul."""
+        """Return the response and its index. Raises `ConsulAway`, also if it is empty because the
+        token may not read more, which Consul does not report as an error."""
         found, told = await self._get(http, path, index)
         if index and not found:
             found, told = await self._get(http, path, 0)
@@ -223,7 +223,7 @@ class ServiceWatch:
     async def _get(
         self, http: httpx2.AsyncClient, path: str, index: int
     ) -> tuple[Any, Mapping[str, str]]:
-        """What Consul says, and its headers. Raises `ConsulAway`."""
+        """Return the parsed response and its headers. Raises `ConsulAway`."""
         query = {"index": str(index), "wait": f"{WAIT_SECONDS:g}s"} if index else {}
         seconds = WAIT_SECONDS * 17 / 16 + GRACE_SECONDS if index else QUICK_SECONDS
         limit = httpx2.Timeout(seconds, connect=CONNECT_SECONDS)
@@ -236,7 +236,7 @@ class ServiceWatch:
             unknown = f" (it does not know the token, or {RIGHTS})"
             raise ConsulAway(said + unknown * (answer.status_code == 403))
         if "x-consul-index" not in answer.headers:
-            raise ConsulAway(f"what answers at {self.agent.url} is no Consul")
+            raise ConsulAway(f"what answers at {self.agent.url} is not Consul")
         return told_by(path, answer), answer.headers
 
     def _lost(self, path: str, reason: str) -> None:
@@ -281,7 +281,7 @@ def told_by(path: str, answer: httpx2.Response) -> Any:
         else:
             list(map(ServiceInstance.of, found))
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise ConsulAway(f"what answers is no Consul: {answer.text.strip()[:50]!r}") from error
+        raise ConsulAway(f"the response is not Consul's: {answer.text.strip()[:50]!r}") from error
     return found
 
 

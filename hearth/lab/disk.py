@@ -1,8 +1,8 @@
-"""What a host's disk is made of: what it has changed, above layers that are never written.
+"""The parts of a host's disk: its changes, above layers that are never written.
 
 upper    all that the host has changed, while it runs
 lower…   golden layers, newest first, then the base tree
-docker   /var/lib/docker, which cannot lie on such a disk and so is a folder of its own
+docker   /var/lib/docker, a separate folder, because such a disk cannot hold it
 """
 
 import json
@@ -31,7 +31,7 @@ class Disk:
 
     @property
     def lower(self) -> list[Path]:
-        """What lies below `upper`, top first."""
+        """The layers below `upper`, top first."""
         return [Path(path) for path in json.loads(self._record.read_text(encoding="utf-8"))]
 
     @property
@@ -59,10 +59,10 @@ class Disk:
         self.make_from(golden)
 
     def prepare(self) -> None:
-        """Have it ready to be mounted.
+        """Prepare the disk for mounting.
 
-        It is mounted volatile, which leaves a mark that forbids to mount it again: whoever mounts
-        it must know that nothing is lost. Nothing is, as long as this machine runs on.
+        A volatile mount leaves a mark that prevents the next one, because data may have been lost.
+        As long as this machine keeps running, nothing is lost, so the mark is removed.
         """
         work = self.folder / "work"
         shutil.rmtree(work, ignore_errors=True)
@@ -114,12 +114,12 @@ def _copy_docker(origin: Path, copy: Path) -> None:
             run("cp", "--archive", "--reflink=auto", path, copy)
     if layers.is_dir():
         run("cp", "--archive", "--link", layers, copy)
-        # What Docker notes of a layer, it writes again into the same file.
+        # Docker writes its notes about a layer into the same file again, so each host needs a copy.
         for note in (path for path in layers.glob("*/*") if path.is_file()):
             own = copy / "overlay2" / note.relative_to(layers)
             own.unlink()
             shutil.copy2(note, own)
-        # The layer of a container, which it writes into, stands beside one that prepared it.
+        # A container writes into its own layer, which has a `-init` layer beside it.
         for prepared in layers.glob("*-init"):
             layer = prepared.name.removesuffix("-init")
             remove(copy / "overlay2" / layer)

@@ -5,6 +5,7 @@ LabError
 ├── NoNamespaces       root cannot create namespaces here
 ├── PackagesMissing    a program that the lab needs is not installed
 ├── NoMirror           apt of this machine has no source of Debian
+├── NoEmulator         this machine cannot run programs of another architecture
 ├── SystemUnknown      there is no system of that name for hosts
 ├── InvalidName        an invalid name, address or number of hosts
 ├── NoLab              no lab of that name is up
@@ -42,6 +43,16 @@ class NoMirror(LabError):
         super().__init__(
             f"The apt of this machine has no source of Debian, which hosts with {title} need: set"
             " HEARTH_LAB_MIRROR to the address of a mirror."
+        )
+
+
+class NoEmulator(LabError):
+    """Install qemu-user-static; systemd registers it with the kernel."""
+
+    def __init__(self, title: str) -> None:
+        super().__init__(
+            f"This machine cannot run the programs of {title}: run `apt-get install"
+            " qemu-user-static`, then `systemctl restart systemd-binfmt`."
         )
 
 

@@ -124,7 +124,7 @@ def serve_in(namespace: str, proxy: Proxy) -> None:
 
 
 def _proxy_of_controller() -> str:
-    """The proxy that the controller's own apt is told to use; nothing where there is none."""
+    """Return the proxy that the controller's own apt uses; empty if there is none."""
     said = run("apt-config", "shell", "proxy", "Acquire::http::Proxy")
     return said.partition("'")[2].rpartition("'")[0]
 

@@ -1,7 +1,7 @@
 """The operating systems that hosts begin with: a small tree of files of each.
 
 A tree is what the installer of the system leaves. It is made once, from a recipe whose digest names
-it, and never changed: hosts write into layers of their own.
+it, and never changed: hosts write into separate layers.
 """
 
 import json
@@ -12,7 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
-from hearth.lab.errors import NoMirror, SystemUnknown
+from hearth.lab.errors import NoEmulator, NoMirror, SystemUnknown
 from hearth.lab.network import BRIDGE_ADDRESS
 from hearth.lab.programs import remove, run
 from hearth.settings import Settings
@@ -28,6 +28,7 @@ class System:
         origin: The project that apt names as the origin of its packages.
         components: Parts of its archive that hosts use.
         packages: Packages of its installer besides `PACKAGES`.
+        architecture: Debian's name of its architecture; empty is the architecture of this machine.
     """
 
     suite: str
@@ -35,6 +36,7 @@ class System:
     origin: str = "Debian"
     components: tuple[str, ...] = ("main",)
     packages: tuple[str, ...] = ()
+    architecture: str = ""
 
 
 DEFAULT: Final = "debian-12"
@@ -42,13 +44,16 @@ SYSTEMS: Final = {
     DEFAULT: System("bookworm", "Debian 12"),
     "debian-13": System("trixie", "Debian 13"),
     "ubuntu-24.04": System("noble", "Ubuntu 24.04", "Ubuntu", ("main", "universe"), ("apparmor",)),
+    "debian-12-arm64": System("bookworm", "Debian 12 for arm64", architecture="arm64"),
 }
+EMULATORS: Final = {"arm64": Path("/proc/sys/fs/binfmt_misc/qemu-aarch64")}
+"""Architecture -> the kernel's entry that has its programs run by qemu on any other machine."""
 SCRIPTS: Final = {"Debian": "sid", "Ubuntu": "gutsy"}
 """Origin -> debootstrap's script for suites that are newer than debootstrap."""
 UBUNTU_KEYS: Final = Path("usr/share/keyrings/ubuntu-archive-keyring.gpg")
 """Where Debian's package `ubuntu-keyring` has the keys of Ubuntu's archive, below the root."""
 ARCHIVES: Final = ("", "-updates", "-security")
-"""What is added to the code name of a system for each archive of its packages."""
+"""Suffixes of the code name of a system: one for each archive of its packages."""
 PROXY_PORT = 3142
 PACKAGES = (
     "ca-certificates", "dbus", "iproute2", "iputils-ping", "libpam-systemd", "netbase",
@@ -152,15 +157,26 @@ def recipe(system: System, mirrors: Mapping[str, str]) -> str:
 
 def tree_in(bases: Path, system: System) -> Path:
     """Return where the tree of a system lies that this recipe makes on this machine."""
-    arch = run("dpkg", "--print-architecture").strip()
     digest = sha256(recipe(system, mirrors_used(system)).encode()).hexdigest()[:12]
-    return bases / f"{system.suite}-{arch}-{digest}"
+    return bases / f"{system.suite}-{_architecture(system)}-{digest}"
+
+
+@cache
+def _own_architecture() -> str:
+    return run("dpkg", "--print-architecture").strip()
+
+
+def _architecture(system: System) -> str:
+    return system.architecture or _own_architecture()
 
 
 def title_of(tree: Path) -> str:
     """Return the name of the system that a tree in the folder of trees belongs to."""
-    suite = tree.name.partition("-")[0]
-    return next((one.title for one in SYSTEMS.values() if one.suite == suite), suite)
+    suite, architecture, _ = tree.name.split("-")
+    for system in SYSTEMS.values():
+        if (system.suite, _architecture(system)) == (suite, architecture):
+            return system.title
+    return suite
 
 
 def make(
@@ -169,23 +185,28 @@ def make(
     """Return the tree of a system below `bases`, which is made unless it exists.
 
     Making it takes a minute or two, and a network. A tree that was begun and not finished does not
-    count. Older trees of the same system are removed unless they are in `keep`. Raises `NoMirror`
-    and `ProgramFailed`.
+    count. Older trees of the same system are removed unless they are in `keep`. Raises
+    `NoEmulator`, `NoMirror` and `ProgramFailed`.
     """
     tree = tree_in(bases, system)
     if tree.is_dir():
         return tree
+    architecture = _architecture(system)
+    if architecture != _own_architecture() and not EMULATORS[architecture].exists():
+        raise NoEmulator(system.title)
     report(f"Making the disk of hosts with {system.title}: this takes a minute or two, once …")
     packages = bases / "packages" / system.suite
     packages.mkdir(parents=True, exist_ok=True)
-    old = [*bases.glob(f"{system.suite}-*-*"), *bases.glob(f".{system.suite}-*-*")]
+    name = f"{system.suite}-{architecture}-*"
+    old = [*bases.glob(name), *bases.glob(f".{name}")]
     for other in set(old) - set(keep):
         remove(other)
     begun, found = bases / f".{tree.name}", mirrors_used(system)
     # debootstrap mounts /proc in there: in a separate mount namespace none is left over.
     run(
         "unshare", "--mount", "--",
-        "debootstrap", "--variant=minbase", f"--include={','.join(PACKAGES + system.packages)}",
+        "debootstrap", f"--arch={architecture}", "--variant=minbase",
+        f"--include={','.join(PACKAGES + system.packages)}",
         f"--components={','.join(system.components)}", f"--cache-dir={packages}",
         *([f"--keyring={_ubuntu_keys(bases)}"] if system.origin == "Ubuntu" else []),
         system.suite, begun, found.get(system.suite, ""), *_script(system),

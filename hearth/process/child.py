@@ -45,7 +45,7 @@ KILL: Final = StopOrder()
 
 @dataclass(frozen=True, kw_only=True)
 class Streams:
-    """What a process gets as its standard streams, in the terms of `subprocess`.
+    """The standard streams of a process, in the terms of `subprocess`.
 
     Attributes:
         limit: The longest line in bytes that a stream reader of a pipe accepts.

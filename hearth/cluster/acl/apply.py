@@ -1,4 +1,4 @@
-"""What the tasks `consul_acl` and `nomad_acl` do: set access control up, keep it as declared."""
+"""Set up access control and keep it as declared, for the tasks `consul_acl` and `nomad_acl`."""
 
 from collections.abc import Callable
 from typing import TypeVar

@@ -47,7 +47,7 @@ def _bootstrap_consul(nobody: Consul, endpoint: Endpoint, secret: str) -> None:
     except Refused as error:
         raise _lost("Consul", nobody.endpoint.url, nobody.leader, error) from error
     if made["SecretID"] != secret:
-        # Consul before 1.14 chooses a secret of its own: ours replaces it at once.
+        # Consul before 1.14 ignores the requested secret, so it is replaced immediately.
         with Consul(replace(endpoint, token=made["SecretID"])) as chosen:
             ours = {
                 "SecretID": secret,

@@ -1,4 +1,4 @@
-"""What was, or would be, written: a `Change` for each object that differs from its declaration."""
+"""Describe the writes of a task: a `Change` for each object that differs from its declaration."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -11,7 +11,7 @@ from hearth.cluster.errors import Denied, NotFound
 
 @dataclass(frozen=True)
 class ConsulAcl:
-    """What there shall be; each entry has the field names of the module `consul_acl`."""
+    """The declared objects of Consul; each entry has the field names of the module `consul_acl`."""
 
     policies: Sequence[Declared] = ()
     roles: Sequence[Declared] = ()
@@ -166,7 +166,7 @@ def _merged(found: Declared, wanted: Declared) -> dict[str, Any]:
 
 
 def everything_new(wanted: ConsulAcl) -> list[Change]:
-    """What `ensure` would write on a Consul that holds nothing."""
+    """Return the changes that `ensure` would make to an empty Consul."""
     kinds = [
         ("policy", wanted.policies, "name"),
         ("role", wanted.roles, "name"),

@@ -11,7 +11,7 @@ from hearth.cluster.nomad import Nomad
 
 @dataclass(frozen=True)
 class NomadAcl:
-    """What there shall be; each entry has the field names of the module `nomad_acl`."""
+    """The declared objects of Nomad; each entry has the field names of the module `nomad_acl`."""
 
     policies: Sequence[Declared] = ()
     tokens: Sequence[Declared] = ()
@@ -19,7 +19,7 @@ class NomadAcl:
 
 @dataclass
 class Ensured:
-    """`tokens`: name -> `accessor` and `secret`. Nomad chooses them; it has no way to be told."""
+    """The changes made. `tokens`: name -> `accessor` and `secret`, which only Nomad can choose."""
 
     changes: list[Change] = field(default_factory=list)
     tokens: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -76,7 +76,7 @@ def _token(nomad: Nomad, token: Declared, rows: list[Any], done: Ensured, *, wri
 
 
 def everything_new(wanted: NomadAcl) -> Ensured:
-    """What `ensure` would write on a Nomad that holds nothing."""
+    """Return the changes that `ensure` would make to an empty Nomad."""
     return Ensured(
         [Change("policy", entry["name"], None, entry) for entry in wanted.policies]
         + [Change("token", entry["name"], None, entry) for entry in wanted.tokens]

@@ -1,7 +1,7 @@
 """Other secrets for a running cluster: written down, taken by its agents, then the old ones end.
 
-From `begin` to `end` the file of secrets holds both values of each, so that a run that was cut
-short goes on with the same new ones. What machines and jobs are told of them is the playbook's.
+From `begin` to `end` the file of secrets holds both values of each, so that an
+interrupted run continues with the same new ones. The playbook distributes them.
 """
 
 from collections.abc import Callable, Mapping
@@ -89,7 +89,7 @@ def _usable(opens: Opens, at: Endpoint, known: Known, name: str) -> Endpoint:
 
 
 def _itself(opens: Opens, at: Endpoint) -> dict[str, Any] | None:
-    """What the agents know of a token; None where they do not know it."""
+    """Return the token of the endpoint as the agents have it; None if it is unknown to them."""
     with opens(at) as client, suppress(Denied):
         found: dict[str, Any] = client.session.call("GET", "acl/token/self")
         return found

@@ -1,1 +1,1 @@
-"""Drift: how the live cluster differs from what was declared, and what would mend it."""
+"""Drift: how the live cluster differs from its declaration, and the repairs."""

@@ -1,4 +1,4 @@
-"""What a probe found: evidence, risk, and the one step that mends it."""
+"""A finding of a probe: its evidence, its risk, and the one step that repairs it."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

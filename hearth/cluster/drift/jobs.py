@@ -46,7 +46,7 @@ class _Submitted(Source):
 
 
 def _last_variables(nomad: Nomad, job: str) -> str:
-    """What a person changes by hand has no submission of ours, so older versions are looked at."""
+    """Return the variables of the newest version with a submission: a manual change has none."""
     versions: list[Any] = nomad.session.call("GET", f"job/{job}/versions")["Versions"]
     for version in sorted((v["Version"] for v in versions), reverse=True):
         try:
@@ -68,7 +68,7 @@ def _job(nomad: Nomad, job: str, file: Path) -> Iterator[Finding]:
         yield Finding(f"job:{job}", f"Nomad does not know the job {job}", "safe", fix)
         return
     except (JobInvalid, OSError) as error:
-        fix = Fix("by_hand", job, f"mend {file}, or run playbook.yaml with its new variables")
+        fix = Fix("by_hand", job, f"correct {file}, or run playbook.yaml with its new variables")
         yield Finding(f"job:{job}", f"{file} cannot be planned: {error}", "data", fix)
         return
     if plan.changed:

@@ -1,4 +1,4 @@
-"""What was found and done, one JSON object a line, on the controller."""
+"""A log of findings and repairs on the controller, one JSON object per line."""
 
 import json
 from collections.abc import Mapping

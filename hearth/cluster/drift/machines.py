@@ -1,4 +1,4 @@
-"""What machines themselves report: units, programs, settings, certificates, disk, clock."""
+"""Probe the reports of the machines: units, programs, settings, certificates, disk, clock."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ class Disk(BaseModel):
 
 
 class Report(BaseModel):
-    """What the module `machine_report` answers.
+    """The result of the module `machine_report`.
 
     `binaries`: path -> sha256, empty when the file is not there. `certificates`: path -> end in
     seconds since 1970, 0 when it cannot be read. `settings`: path -> whether it differs from what
@@ -176,7 +176,7 @@ def _certificates(
                 f"certificate:{machine.name}:{path}",
                 f"{path} on {machine.name} {when}",
                 "disruptive",
-                Fix("run_role", role, f"make it anew (role {role})", machine.name, role),
+                Fix("run_role", role, f"create it again (role {role})", machine.name, role),
             )
 
 

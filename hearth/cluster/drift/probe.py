@@ -15,7 +15,7 @@ from hearth.cluster.nomad import Nomad
 
 @dataclass(frozen=True)
 class Declared:
-    """What there should be. `asked`: when the machines were asked for their reports, epoch seconds.
+    """The declared state. `asked`: when the reports of the machines were requested, epoch seconds.
 
     `acl`: whether access control is on. `jobs`: job -> its file.
     """
@@ -61,7 +61,7 @@ def _peers_of_nomad(nomad: Nomad, there: list[Machine]) -> Iterator[Finding]:
 
 
 def _told_once(found: list[Finding]) -> list[Finding]:
-    """Without the checks of entries that nothing stands behind."""
+    """Remove findings of checks whose services are stale: they are reported once."""
     stale = {f.fix.target for f in found if f.fix.action == "forget_service"}
     return [f for f in found if f.fix.action != "deregister_check" or f.fix.target not in stale]
 
@@ -70,5 +70,5 @@ def _watched(product: str, part: Callable[[], Iterator[Finding]]) -> list[Findin
     try:
         return list(part())
     except ClusterError as error:
-        fix = Fix("by_hand", product, "mend the machines first, then probe again")
+        fix = Fix("by_hand", product, "repair the machines first, then probe again")
         return [Finding(f"agent:{product}", str(error), "data", fix)]

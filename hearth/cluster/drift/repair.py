@@ -14,7 +14,7 @@ Repair = Callable[[Consul, Nomad, str, Mapping[str, Path]], None]
 
 
 def repair(finding: Finding, consul: Consul, nomad: Nomad, files: Mapping[str, Path]) -> bool:
-    """Mend it; False when it is not one of ours but of heal_cluster.yaml or a person."""
+    """Repair a finding; return False if heal_cluster.yaml or a person has to do it."""
     step = REPAIRS.get(finding.fix.action)
     if step is None:
         return False
@@ -48,8 +48,8 @@ def _make_eligible(_c: Consul, nomad: Nomad, target: str, _: Mapping[str, Path])
 
 
 def _deregister_check(consul: Consul, nomad: Nomad, target: str, _f: Mapping[str, Path]) -> None:
-    """A service that Nomad registered belongs to an allocation: while that runs it is restarted,
-    and only an instance that nothing stands behind is forgotten."""
+    """Restart the allocation that a service belongs to; if it no longer runs, remove the service
+    from the catalogue."""
     service = target.partition(":")[2]
     allocation = _allocation_of(nomad, service)
     if allocation:

@@ -1,4 +1,4 @@
-"""What the servers know: peers of both quorums, clients, tokens, checks."""
+"""Probe the servers: peers of both quorums, clients, tokens, checks."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ Product = Literal["consul", "nomad"]
 def peers(
     product: Product, found: Sequence[Peer], machines: list[Machine], serving: set[str]
 ) -> Iterator[Finding]:
-    """Peers that no server of the inventory stands for, and servers that are no peer.
+    """Find peers that are not servers of the inventory, and servers that are not peers.
 
     `serving`: the addresses at which a server runs.
     """
@@ -85,7 +85,7 @@ def nodes(nomad: Nomad, machines: list[Machine]) -> Iterator[Finding]:
 
 def token(product: Product, session: Session, *, days: float) -> Iterator[Finding]:
     """Whether our management token still works, and how long."""
-    role_fix = Fix("by_hand", product, "run playbook.yaml: it says how to set the token anew")
+    role_fix = Fix("by_hand", product, "run playbook.yaml: it states how to set the token again")
     try:
         itself: dict[str, Any] = session.call("GET", "acl/token/self")
     except Denied:
@@ -116,6 +116,6 @@ def checks(consul: Consul, machines: list[Machine]) -> Iterator[Finding]:
         elif check.service_id:
             fix = Fix(
                 "deregister_check", f"{check.node}:{check.service_id}",
-                "restart its allocation, or forget the instance if nothing stands behind it",
+                "restart its allocation, or remove the instance if no allocation runs it",
             )  # fmt: skip
             yield Finding(f"check:{check.node}:{check.check_id}", evidence, "disruptive", fix)

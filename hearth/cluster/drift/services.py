@@ -1,9 +1,9 @@
-"""Entries of Consul's catalogue that nothing stands behind any more.
+"""Find stale entries of Consul's catalogue: entries whose services no longer run.
 
-Nomad and the launchers of experts take away what they registered. Where a machine died, or got
-another address, an entry may stay: Consul before 1.15 (its change 16097) deregisters with the token
-that registered, and Nomad has ended that one with the allocation. Its last check may be a good one.
-Nomad's agents, too, leave entries behind when their address changes.
+Nomad and the launchers of experts deregister their services. If a machine failed or got
+another address, an entry can remain, even with a passing check: Consul before 1.15 (its change
+16097) deregisters with the token that registered, which Nomad has revoked with the allocation.
+Nomad's agents leave entries behind, too, when their address changes.
 """
 
 import re
@@ -28,7 +28,7 @@ def judge(consul: Consul, nomad: Nomad) -> Iterator[Finding]:
     What is registered on a machine that is away is left as it is: what runs there is not known.
     """
     there = [one for service in consul.services() for one in consul.instances(service)]
-    # After the entries: who has one by now, is known to Nomad by now.
+    # Requested after the entries, so that Nomad already knows each service that has an entry.
     ready = {node.name: node.address for node in nomad.nodes() if node.status == "ready"}
     rows = nomad.session.call("GET", "allocations", params={"resources": "true"})
     live = [row for row in rows if row["ClientStatus"] in LIVE]

@@ -46,7 +46,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Plan:
-    """What registering would do. `before`, `after`: both sides of the change.
+    """The effect of registering a job. `before`, `after`: both sides of the change.
 
     `index`: the state of the job that was planned against; 0 when there is none.
     `unplaced`: group -> why no machine would take it now.

@@ -50,7 +50,7 @@ def explain(nomad: Nomad, allocation: Allocation) -> list[str]:
 
 
 def explain_unproved(nomad: Nomad, allocation: Allocation) -> list[str]:
-    """What an allocation that runs has done so far, while its checks have not passed."""
+    """Describe the events of a running allocation whose checks have not passed yet."""
     lines = [
         f"{allocation.node}: allocation {allocation.id[:8]} runs, but its checks have not passed"
         " for as long as its job asks."

@@ -205,4 +205,4 @@ def test_invalid_job_names_file_and_reason(
     with pytest.raises(JobInvalid, match=words) as caught:
         Jobs(nomad).plan(Source("nomad_jobs/x.nomad.hcl", hcl, variables))
 
-    assert str(caught.value).startswith("nomad_jobs/x.nomad.hcl is no valid job")
+    assert str(caught.value).startswith("nomad_jobs/x.nomad.hcl is not a valid job")

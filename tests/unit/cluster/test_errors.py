@@ -29,7 +29,7 @@ PAGE = tree.text(Path("docs/troubleshooting.md"))
         (Conflict("https://x", 409, "no"), Conflict.remedy),
         (BootstrapLost("Consul", "https://x", ""), "was set up before, and the token in the"),
         (SecretsUnusable(Path("x"), "no"), "cannot be used: "),
-        (JobInvalid("x", "no"), "is no valid job: "),
+        (JobInvalid("x", "no"), "is not a valid job: "),
         (JobFailed("x", "was not deployed (why)", []), "was not deployed ("),
     ],
 )

@@ -101,8 +101,8 @@ def test_replaced_authority_is_trusted_beside_the_one_before_until_the_end(tmp_p
         (b"plain: text\n", "not encrypted: run `ansible-vault encrypt"),
         (vault.close(b"a: b\n", b"other"), "the vault password does not open it"),
         (vault.close(b"a: b\n", b"pw")[:-40], "damaged|does not open"),
-        (vault.close(b"a: [\n", b"pw"), "no YAML"),
-        (vault.close(b"just text\n", b"pw"), "no list of names and values"),
+        (vault.close(b"a: [\n", b"pw"), "not valid YAML"),
+        (vault.close(b"just text\n", b"pw"), "not a mapping of names to values"),
     ],
 )
 def test_unusable_file_is_named_and_left_alone(tmp_path: Path, content: bytes, words: str) -> None:

@@ -170,7 +170,7 @@ def test_page_of_another_server_is_no_answer_of_an_agent() -> None:
         agent.answer("GET", "/v1/acl/token/self", b"<html>Log in</html>")
 
         with (
-            pytest.raises(Unreachable, match="speaks no JSON"),
+            pytest.raises(Unreachable, match="its response is not JSON"),
             Consul(Endpoint(agent.url)) as consul,
         ):
             consul.session.call("GET", "acl/token/self")

@@ -262,10 +262,10 @@ INDEX = "X-Consul-Index: 7"
 NONSENSE = {
     "500": (page("500 Oops", "rpc error: No cluster leader"), "HTTP 500: rpc error"),
     "403": (page("403 Forbidden", "Permission denied"), NEEDS),
-    "page": (page("200 OK", "<html>Log in</html>", "Content-Type: text/html"), "is no Consul"),
-    "JSON of another": (page("200 OK", '{"error": "no such thing"}'), "is no Consul"),
-    "entries of another": (page("200 OK", '[{"Node": 1}]', INDEX), "is no Consul"),
-    "words of another": (page("200 OK", '"hello"', INDEX), "is no Consul"),
+    "page": (page("200 OK", "<html>Log in</html>", "Content-Type: text/html"), "not Consul"),
+    "JSON of another": (page("200 OK", '{"error": "no such thing"}'), "not Consul"),
+    "entries of another": (page("200 OK", '[{"Node": 1}]', INDEX), "not Consul"),
+    "words of another": (page("200 OK", '"hello"', INDEX), "not Consul"),
     "no HTTP": (b"SSH-2.0-dropbear\r\n", ""),
     "half an answer": (page("200 OK", "{" * 99)[:-50], ""),
 }
