@@ -1,7 +1,16 @@
-"""Hosts with another system than Debian 12: what the roles do there, up to Hearth's own code."""
+"""Hosts with another system or architecture: what the roles do there, up to Hearth's own code."""
+
+import subprocess
+import zipfile
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
 
 import pytest
 
+from hearth.lab.systems import EMULATORS
+from tests.binaries.consul.build import build, version
 from tests.lab.conftest import Boot
 from tests.lab.playbooks import MACHINE_TAGS, play, release
 
@@ -9,6 +18,8 @@ EXTENDED_INPUTS = [
     "ansible/roles/preflight_checks/**", "ansible/roles/host/**", "ansible/roles/docker/**",
     "ansible/roles/consul/**", "ansible/roles/hearth_release/**", "hearth/lab/systems.py",
 ]  # fmt: skip
+REGISTRATION: Final = Path("/usr/lib/binfmt.d/qemu-aarch64.conf")
+"""Debian's registration of qemu with the kernel; systemd makes it when a machine boots."""
 pytestmark = [pytest.mark.extended, pytest.mark.hosts, pytest.mark.timeout(1800)]
 
 
@@ -29,4 +40,54 @@ def test_host_with_ubuntu_becomes_a_server_of_a_cluster(boot: Boot) -> None:
     assert node.ssh("docker info --format '{{.ServerVersion}}'").strip()
     assert node.ssh("systemctl is-active consul docker").split() == ["active", "active"]
     assert "userns" in node.ssh("cat /etc/apparmor.d/hearth-bwrap")
+    lab.down()
+
+
+@pytest.fixture
+def emulator() -> Iterator[None]:
+    """Let the kernel run programs for arm64 with qemu."""
+    entry = EMULATORS["arm64"]
+    if not (entry.parent / "register").exists():
+        subprocess.run(["mount", "-t", "binfmt_misc", "binfmt_misc", entry.parent], check=True)
+    registered = entry.exists()
+    if not registered:
+        (entry.parent / "register").write_bytes(REGISTRATION.read_bytes().strip())
+    yield
+    if not registered:
+        entry.write_text("-1", encoding="ascii")
+
+
+def archive_of_consul(folder: Path) -> dict[str, object]:
+    """Return the variable of an archive for arm64, as the project of Consul publishes them."""
+    archive = folder / f"consul_{version()}_linux_arm64.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.write(build("arm64"), "consul")
+    digest = sha256(archive.read_bytes()).hexdigest()
+    published = {"url": f"file://{archive}", "sha256": digest}
+    other = {"url": "file:///nonexistent", "sha256": "0" * 64}
+    return {
+        "version": version(), "member": "consul", "archives": {"amd64": other, "arm64": published},
+    }  # fmt: skip
+
+
+def test_host_with_arm64_becomes_a_server_of_a_cluster(
+    boot: Boot, emulator: None, tmp_path: Path
+) -> None:
+    """Boards and small servers of homes are arm64: each gets the archive of its architecture. The
+    host is emulated program by program, so Docker and the engines are left out."""
+    lab = boot("arm64", 1, system="debian-12-arm64")
+    node = lab.node("node1")
+    own = {"node1": {"consul_artifact": archive_of_consul(tmp_path), "consul_binary_file": ""}}
+    tags = "preflight_checks,host,consul"
+
+    ran = play(lab, "--tags", tags, nodes=1, of_hosts=own)
+    again = play(lab, "--tags", tags, nodes=1, of_hosts=own)
+
+    assert node.ssh("uname -m").strip() == "aarch64"
+    assert again.changed == {"node1": 0}, again.changes
+    # ELF: 64 bit, for machine 183 (AArch64).
+    header = node.ssh("head -c 20 $(readlink -f /usr/local/bin/consul) | od -An -t u2 -j 18")
+    assert header.split() == ["183"]
+    assert node.ssh("systemctl is-active consul").strip() == "active"
+    assert "architecture" in ran.output
     lab.down()

@@ -5,6 +5,7 @@ newest version that builds from published modules alone is pinned in `go.mod`. T
 entry of the test cache, and `.cache/consul/<version>` of the checkout links to it.
 """
 
+import os
 import re
 import shutil
 import subprocess
@@ -33,26 +34,35 @@ def version() -> str:
     return found[1]
 
 
-def build() -> Path:
+def build(architecture: str = "") -> Path:
     """Return the path of the compiled program; compile it if needed (5 minutes of CPU).
 
-    Raises `BuildError` when Go is missing or the build fails.
+    Args:
+        architecture: Go's name of another architecture, such as `arm64`; the cache alone has its
+            program.
+
+    Raises:
+        BuildError: Go is missing or the build fails.
     """
     go = shutil.which("go")
     if go is None:
         raise BuildError(f"There is no Go on PATH; Consul {version()} is compiled with it.")
     compiler = subprocess.run([go, "version"], capture_output=True, check=True).stdout
     sources = [PINNED / name for name in ("go.mod", "go.sum", "build.py")]
-    folder = cache.entry("consul", [*sources, compiler], lambda place: _compile(go, place))
+    name = f"consul-{architecture}" if architecture else "consul"
+    environment = {"GOARCH": architecture} if architecture else {}
+    folder = cache.entry(name, [*sources, compiler], lambda place: _compile(go, place, environment))
+    if architecture:
+        return folder / "consul"
     return cache.link(CONSUL_BUILDS / version(), folder) / "consul"
 
 
-def _compile(go: str, folder: Path) -> None:
+def _compile(go: str, folder: Path, environment: dict[str, str]) -> None:
     stamp = f"-X {MODULE}/version.GitCommit=v{version()}"
     options = ["-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", f"-s -w {stamp}"]
     ended = subprocess.run(
         [go, "build", *options, "-o", str(folder / "consul"), MODULE],
-        cwd=PINNED, capture_output=True, text=True, check=False,
+        cwd=PINNED, env=os.environ | environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
     if ended.returncode != 0:
         raise BuildError(f"Consul {version()} did not compile:\n{ended.stderr}")
