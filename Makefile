@@ -24,6 +24,9 @@ check:  ## run the rules and the unit tests, without processes and connections (
 test-extended:  ## run and record the heavy tests that CI runs in rotation; with NAME: those that match it
 	./bootstrap.sh --test --extended all $(addprefix -k ,$(NAME))
 
+test-live:  ## test a gateway that runs: HEARTH_TEST_LIVE_URL and HEARTH_TEST_LIVE_KEY_FILE
+	./bootstrap.sh --test tests/live
+
 test-backends:  ## compile and record the engine for graphics cards in a root of Debian (20 minutes)
 	./bootstrap.sh --test --extended all tests/integration/expert/test_backends.py
 

