@@ -36,6 +36,7 @@ SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = {
         "tools": "List the tools for workflow nodes with their effects.",
         "plan": "Show the graph of a workflow without running it.",
         "validate": "Check workflows as `plan` and `run` do.",
+        "test": "Run the tests of workflows with a scripted model.",
         "explain": "Show the value that each layer, variant and document sets for a field.",
         "flatten": (
             "Print the workflow that results from a document, its variants and its layers."
