@@ -8,7 +8,7 @@ transport would hold a stream back until its end.
 import asyncio
 import json
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib import import_module
 from pathlib import Path
@@ -18,7 +18,6 @@ from urllib.parse import quote
 
 import httpx2
 from pydantic import AnyHttpUrl
-from starlette.types import ASGIApp
 
 from hearth.openai_api.errors import message_of
 from hearth.openai_api.sse import SseReader
@@ -141,11 +140,12 @@ async def connect(state_dir: Path | None) -> AsyncIterator[Client]:
 
 @asynccontextmanager
 async def connect_scripted(
-    state_dir: Path | None, model: ASGIApp, roles: Json
+    state_dir: Path | None, model: Callable[..., Any], roles: Json
 ) -> AsyncIterator[Client]:
     """Serve the application on a copy of the documents of a state directory, for tests.
 
-    `model` answers at the address of the gateway. Runs, notes and secrets are not copied.
+    The ASGI application `model` answers at the address of the gateway. Runs, notes and secrets
+    are not copied.
     """
     state = StateDir(state_dir or HearthSettings.load().state_dir)
     server = import_module("pipecatapp.command_server")

@@ -1,4 +1,4 @@
-"""Tests of workflows, as documents: a scripted model, and what a run must give."""
+"""Documents with tests of workflows: the answers of a scripted model and the expected results."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -8,12 +8,9 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
-from starlette.responses import JSONResponse
-from starlette.types import Receive, Scope, Send
 
 from hearth.openai_api.chat import ChatRequest
 from hearth.openai_api.scripts import Rule
-from hearth.openai_api.testing import ScriptedModel
 from pipecatapp.workflow.expressions import ExpressionError, render
 
 Json = dict[str, Any]
@@ -63,7 +60,7 @@ class Answer(Part):
 
 
 class Expected(Part):
-    """What a run must give. Only what is named is compared."""
+    """The expected result of a run. Only the parts that are named are compared."""
 
     status: Literal["done", "failed"] = Field("done", description="How the run ends.")
     outputs: Json = Field(default_factory=dict, description="Values of outputs of the workflow.")
@@ -81,7 +78,7 @@ class Expected(Part):
 
 
 class WorkflowTest(Part):
-    """A run of the workflow, and what it must give."""
+    """A run of the workflow and its expected result."""
 
     name: str
     inputs: Json = Field(default_factory=dict)
@@ -115,35 +112,6 @@ def read_tests(path: Path) -> WorkflowTests:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"])) or "the document"
         raise InvalidTests(f"{path}: {place}: {first['msg']}.") from error
-
-
-class ScriptedGateway(ScriptedModel):
-    """A scripted model at the address of the gateway, with a list of its models."""
-
-    def __init__(self, names: list[str]) -> None:
-        super().__init__(*names)
-
-    def follow(self, answers: list[Answer]) -> None:
-        """Forget the last test, and give these answers."""
-        self.reset()
-        rules: dict[tuple[str, str], Rule] = {}
-        for answer in answers:
-            key = (answer.when, answer.model)
-            if key not in rules:
-                rules[key] = self.when(answer.fits)
-            answer.add_to(rules[key])
-
-    def asked(self) -> list[str]:
-        """Return the models that were asked, in their order."""
-        return [str(one.body["model"]) for one in self.requests if isinstance(one.body, dict)]
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] == "/api/experts":
-            experts = [{"name": name, "model": name, "healthy": True, "tools": "native"}
-                       for name in self.names]  # fmt: skip
-            await JSONResponse({"experts": experts})(scope, receive, send)
-        else:
-            await super().__call__(scope, receive, send)
 
 
 def failures(expected: Expected, run: Json, asked: list[str]) -> list[str]:

@@ -57,13 +57,14 @@ class _Result:
 
 async def _test(files: list[str], name: str, state_dir: Path | None, *, as_json: bool) -> int:
     testing = import_module("pipecatapp.application.workflow_tests")
+    scripted = import_module("pipecatapp.scripted_gateway")
     try:
         found = [(file, testing.read_tests(Path(file))) for file in files]
     except testing.InvalidTests as error:
         raise CommandFailed(str(error), code=INVALID) from error
     results: list[_Result] = []
     for file, tests in found:
-        gateway = testing.ScriptedGateway(tests.models)
+        gateway = scripted.ScriptedGateway(*tests.models)
         roles = {"default": tests.models[0]} | tests.roles
         chosen = [test for test in tests.tests if name in test.name]
         document = _document(tests.workflow, Path(file).parent)

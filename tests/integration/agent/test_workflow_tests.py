@@ -46,6 +46,14 @@ def test_example_passes_and_leaves_no_trace(
     assert json.loads(hearth("runs", "list", "--json").stdout)["runs"] == []
 
 
+@pytest.mark.proves("001-29")
+def test_repairs_without_a_model_and_by_the_small_model(hearth: Hearth) -> None:
+    """A real run repairs what is clear itself, lists it, and asks a model for the rest only."""
+    ended = hearth("test", str(EXAMPLE / "tags.tests.yaml"))
+
+    assert (ended.exit_code, ended.output.splitlines()[-1]) == (0, "4 passed, 0 failed."), ended
+
+
 @pytest.mark.proves("001-42")
 @pytest.mark.parametrize(
     ("old", "new", "failed", "reason"),

@@ -1,6 +1,7 @@
 """Repairs of texts that models write wrongly."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -161,7 +162,7 @@ async def test_valid_json_is_returned_unchanged(document: Any, indent: int | Non
 async def test_damage_of_any_json_is_repaired(document: Any, draw: st.DataObject) -> None:
     """Several kinds of damage at once."""
     text = json.dumps(document, indent=2, ensure_ascii=False)
-    damages = {
+    damages: dict[str, Callable[[str], str]] = {
         "python": lambda _: repr(document),
         "commas": lambda text: text.replace("\n}", ",\n}"),
         "comment": lambda text: text.replace("\n", " // a comment\n", 1),
