@@ -14,6 +14,11 @@ from pipecatapp.tools.fix.edits import LARGEST, Edits
 from pipecatapp.workflow import Context, ToolFailed
 
 pytestmark = pytest.mark.anyio
+BY_KIND = {
+    "json": TOOLS["fix.json"],
+    "yaml": TOOLS["fix.yaml"],
+    "markdown": TOOLS["fix.markdown"],
+}
 RIGHT = '{"name": "tea shop", "rates": [1, 2.5], "open": true, "more": {"a": null}}'
 DATA = json.loads(RIGHT)
 WORD = st.text("abcXYZ é", min_size=1, max_size=8)
@@ -28,7 +33,7 @@ DOCUMENT = st.dictionaries(
 
 async def repaired(kind: str, text: str, **more: Any) -> dict[str, Any]:
     """Call a tool, and check that its changes lead from the text to the result."""
-    result = await TOOLS[f"fix.{kind}"].check(Context(), {"text": text, **more})
+    result = await BY_KIND[kind].check(Context(), {"text": text, **more})
     assert (result["text"] == text) is (result["changes"] == [])
     assert result["ok"] is (result["error"] is None)
     removed = sum(len(change["before"]) for change in result["changes"])
