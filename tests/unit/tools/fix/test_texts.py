@@ -250,6 +250,7 @@ async def test_yaml_list_in_prose_is_taken_out_of_its_fence() -> None:
     ("text", "line"),
     [
         ("a: [1, {2]", 1),
+        ("a:\n  b: 1\n c: 2\nd: 3\n", 3),
         ("```yaml\na: 1\n```\n```yaml\nb: 2\n```", 4),
     ],
 )
