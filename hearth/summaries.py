@@ -28,7 +28,7 @@ SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = {
         "listen": "Transcribe a recording.",
     },
     "Write workflows": {
-        "workflows": "Manage workflows: list, show, edit, compare, save and remove.",
+        "workflows": "Manage workflows: list, show, edit, compare, test, save and remove.",
         "layers": "Manage layers, which change workflows: list, show, save and remove.",
         "prompts": "Manage system prompts: list, show, add and remove.",
         "projects": "List and show projects.",
@@ -36,7 +36,6 @@ SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = {
         "tools": "List the tools for workflow nodes with their effects.",
         "plan": "Show the graph of a workflow without running it.",
         "validate": "Check workflows as `plan` and `run` do.",
-        "test": "Run the tests of workflows with a scripted model.",
         "explain": "Show the value that each layer, variant and document sets for a field.",
         "flatten": (
             "Print the workflow that results from a document, its variants and its layers."

@@ -1,4 +1,4 @@
-"""A scripted model in the place of the gateway, for `hearth test`."""
+"""A scripted model in the place of the gateway, for `hearth workflows test`."""
 
 from collections.abc import Sequence
 

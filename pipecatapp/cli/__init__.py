@@ -21,14 +21,12 @@ from pipecatapp.cli.runs import (
     show_run,
     todo_run,
 )
-from pipecatapp.cli.testing import run_tests
 
 
 def commands(app: typer.Typer) -> None:
     """Add the commands of the workflow engine."""
     app.command("run")(run_workflow)
     app.command("plan")(plan_workflow)
-    app.command("test")(run_tests)
     app.command("explain")(explain_field)
     app.command("flatten")(flatten_workflow)
     app.command("backup")(back_up)

@@ -1,4 +1,4 @@
-"""`hearth test`: a workflow's function, output quality, errors and fallbacks."""
+"""`hearth workflows test`: a workflow's function, output quality, errors and fallbacks."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_example_passes_and_leaves_no_trace(
     hearth: Hearth, empty_house: House, tmp_path: Path
 ) -> None:
     """Its runs are not those of the person, and the models of the person are not asked."""
-    ended = hearth("test", copied(tmp_path))
+    ended = hearth("workflows", "test", copied(tmp_path))
 
     assert ended.exit_code == 0, ended.output
     assert ended.output.splitlines()[-1] == "6 passed, 0 failed."
@@ -49,7 +49,7 @@ def test_example_passes_and_leaves_no_trace(
 @pytest.mark.proves("001-29")
 def test_repairs_without_a_model_and_by_the_small_model(hearth: Hearth) -> None:
     """A real run repairs what is clear itself, lists it, and asks a model for the rest only."""
-    ended = hearth("test", str(EXAMPLE / "tags.tests.yaml"))
+    ended = hearth("workflows", "test", str(EXAMPLE / "tags.tests.yaml"))
 
     assert (ended.exit_code, ended.output.splitlines()[-1]) == (0, "4 passed, 0 failed."), ended
 
@@ -82,7 +82,7 @@ def test_what_a_workflow_loses_fails_its_test(
     old: str, new: str, failed: str, reason: str, *, hearth: Hearth, tmp_path: Path
 ) -> None:
     """Without its function, quality, error or fallback, the test of it fails with the reason."""
-    ended = hearth("test", copied(tmp_path, old, new), "--json")
+    ended = hearth("workflows", "test", copied(tmp_path, old, new), "--json")
 
     results = {test["name"]: test for test in json.loads(ended.stdout)["tests"]}
     assert ended.exit_code == 1
@@ -116,7 +116,7 @@ tests:
         (empty_house.state / name).write_text(text, encoding="utf-8")
     with empty_house.running():
         announce(empty_house)
-        ended = hearth("test", str(tests))
+        ended = hearth("workflows", "test", str(tests))
 
     assert (ended.exit_code, ended.output.splitlines()[-1]) == (0, "1 passed, 0 failed."), ended
 
@@ -139,7 +139,7 @@ def test_invalid_file_ends_with_2_and_the_reason(
 ) -> None:
     """Nothing is run then."""
     (tmp_path / "a.tests.yaml").write_text(text, encoding="utf-8")
-    ended = hearth("test", str(tmp_path / "a.tests.yaml"))
+    ended = hearth("workflows", "test", str(tmp_path / "a.tests.yaml"))
 
     assert ended.exit_code == 2
     assert reason in ended.output
@@ -147,8 +147,8 @@ def test_invalid_file_ends_with_2_and_the_reason(
 
 def test_name_selects_tests(hearth: Hearth, tmp_path: Path) -> None:
     """One that nothing has is a mistake of the command line."""
-    one = hearth("test", copied(tmp_path), "--name", "empty text")
-    none = hearth("test", copied(tmp_path), "--name", "no such test")
+    one = hearth("workflows", "test", copied(tmp_path), "--name", "empty text")
+    none = hearth("workflows", "test", copied(tmp_path), "--name", "no such test")
 
     assert one.output.splitlines()[-1] == "1 passed, 0 failed."
     assert (none.exit_code, none.output.strip()) == (2, "No test has this name.")

@@ -1,4 +1,4 @@
-"""`hearth test`: run the tests of workflows with a scripted model."""
+"""`hearth workflows test`: run the tests of workflows with a scripted model."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
