@@ -28,7 +28,7 @@ SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = {
         "listen": "Transcribe a recording.",
     },
     "Write workflows": {
-        "workflows": "Manage workflows: list, show, edit, compare, save and remove.",
+        "workflows": "Manage workflows: list, show, edit, compare, test, save and remove.",
         "layers": "Manage layers, which change workflows: list, show, save and remove.",
         "prompts": "Manage system prompts: list, show, add and remove.",
         "projects": "List and show projects.",

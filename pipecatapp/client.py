@@ -7,14 +7,17 @@ transport would hold a stream back until its end.
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+import shutil
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 from urllib.parse import quote
 
 import httpx2
+from pydantic import AnyHttpUrl
 
 from hearth.openai_api.errors import message_of
 from hearth.openai_api.sse import SseReader
@@ -27,6 +30,8 @@ Json = dict[str, Any]
 
 CLIENT: Final = "x-hearth-client"
 """The header with the name of the command, which the ledger records as the run's client."""
+DOCUMENTS: Final = ("evolution/promoted", "layers", "projects", "prompts", "tools", "workflows")
+"""Folders of a state directory with documents."""
 CONNECT_AGAIN_SECONDS: Final = 0.5
 CONNECT_AGAIN_TIMES: Final = 240
 ANSWER_SECONDS: Final = 30.0
@@ -129,10 +134,44 @@ async def connect(state_dir: Path | None) -> AsyncIterator[Client]:
         raise RequestFailed(
             f"The instance on {state.root} is starting or stopping. Try again in a moment."
         )
+    async with _serve_here(state) as client:
+        yield client
+
+
+@asynccontextmanager
+async def connect_scripted(
+    state_dir: Path | None, model: Callable[..., Any], roles: Json
+) -> AsyncIterator[Client]:
+    """Serve the application on a copy of the documents of a state directory, for tests.
+
+    The ASGI application `model` answers at the address of the gateway. Runs, notes and secrets
+    are not copied.
+    """
+    state = StateDir(state_dir or HearthSettings.load().state_dir)
+    server = import_module("pipecatapp.command_server")
+    with TemporaryDirectory(prefix="hearth-test-") as folder:
+        copy = StateDir(Path(folder) / "state")
+        ensure_state_dir(copy)
+        copy.service_key_file.write_text("sk-scripted", encoding="utf-8")
+        for name in DOCUMENTS:
+            if (state.root / name).is_dir():
+                shutil.copytree(state.root / name, copy.root / name, dirs_exist_ok=True)
+        async with server.serve_scripted(model) as address:
+            changes = {
+                "gateway_url": AnyHttpUrl(f"{address}/v1"), "gateway_key_file": None,
+                "services": {"moe-gateway": AnyHttpUrl(address)}, "consul_url": None,
+                "model_roles": roles, "mcp_file": None,
+            }  # fmt: skip
+            async with _serve_here(copy, **changes) as client:
+                yield client
+
+
+@asynccontextmanager
+async def _serve_here(state: StateDir, **changes: Any) -> AsyncIterator[Client]:
     ensure_state_dir(state)
     configure_logs("hearth", level="error")
     serve_command = import_module("pipecatapp.command_server").serve_command
-    async with serve_command(state) as (socket, key):
+    async with serve_command(state, **changes) as (socket, key):
         transport = httpx2.AsyncHTTPTransport(uds=str(socket))
         async with _http("http://localhost", key, timeout=None, transport=transport) as http:
             yield Client(http, str(socket), here=True)

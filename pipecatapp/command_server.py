@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
-from typing import Final
+from typing import Any, Final
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -22,11 +22,11 @@ LONGEST_FOLDER: Final = 80
 class CommandServer(uvicorn.Server):
     """Serves until `stop`, and leaves the signals to the command."""
 
-    def __init__(self, app: ASGIApp, socket: Path) -> None:
+    def __init__(self, app: ASGIApp, **where: Any) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
-                uds=str(socket),
+                **where,
                 ws="none",
                 lifespan="off",
                 log_config=None,
@@ -56,28 +56,38 @@ class CommandServer(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serve_command(state: StateDir) -> AsyncIterator[tuple[Path, str]]:
+async def serve_command(state: StateDir, **changes: Any) -> AsyncIterator[tuple[Path, str]]:
     """Open the application on a state directory; yield its socket and the key that opens it.
 
+    `changes` are settings that replace those of the environment.
     At the end it waits for runs that the command has started. After an error they are left for
     the next start. Raises `SettingsError`, `LedgerBusy`, `LedgerFailed`, `LedgerTooNew`.
     """
-    settings = Settings.load().model_copy(update={"state_dir": state.root})
+    settings = Settings.load().model_copy(update={"state_dir": state.root, **changes})
     key = secrets.token_urlsafe(32)
     app = build_command_app(settings, key)
     folder = gettempdir() if len(gettempdir()) < LONGEST_FOLDER else "/tmp"
     with TemporaryDirectory(prefix="hearth-", dir=folder) as private:
-        async with app.router.lifespan_context(app), _serving(app, Path(private) / "http") as path:
+        path = Path(private) / "http"
+        async with app.router.lifespan_context(app), _serving(app, uds=str(path)):
             yield path, key
 
 
 @asynccontextmanager
-async def _serving(app: ASGIApp, socket: Path) -> AsyncIterator[Path]:
-    server = CommandServer(app, socket)
+async def serve_scripted(app: ASGIApp) -> AsyncIterator[str]:
+    """Serve a scripted model on a free port of the loopback interface; yield its address."""
+    async with _serving(app, host="127.0.0.1", port=0) as server:
+        port = server.servers[0].sockets[0].getsockname()[1]
+        yield f"http://127.0.0.1:{port}"
+
+
+@asynccontextmanager
+async def _serving(app: ASGIApp, **where: Any) -> AsyncIterator[CommandServer]:
+    server = CommandServer(app, **where)
     serving = asyncio.create_task(server.serve())
     try:
         await server.ready.wait()
-        yield socket
+        yield server
     finally:
         server.stop()
         await serving

@@ -24,6 +24,7 @@ from pipecatapp.tools.code.symbols import symbols
 from pipecatapp.tools.code.testing import run_tests
 from pipecatapp.tools.contexts import merge, propose
 from pipecatapp.tools.files import delete, listing, read, write
+from pipecatapp.tools.fix import texts
 from pipecatapp.tools.git import branches, history
 from pipecatapp.tools.memory import conversation, items, note
 from pipecatapp.tools.model import llm, typed
@@ -50,6 +51,9 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             typed.typed,
             evaluate.evaluate,
             value.value,
+            texts.fix_json,
+            texts.fix_yaml,
+            texts.fix_markdown,
             time.now,
             wait.wait,
             ask.ask,

@@ -2,7 +2,7 @@
 
 import typer
 
-from pipecatapp.cli.documents import layers, tools, validate, workflows
+from pipecatapp.cli.documents import layers, testing, tools, validate, workflows
 
 
 def document_commands(app: typer.Typer) -> None:
@@ -10,13 +10,14 @@ def document_commands(app: typer.Typer) -> None:
     app.command("validate")(validate.validate_documents)
     app.command("tools")(tools.list_tools)
     group = typer.Typer(
-        help="Manage workflows: list, show, edit, compare, save and remove.",
+        help="Manage workflows: list, show, edit, compare, test, save and remove.",
         invoke_without_command=True,
     )
     group.callback()(workflows.list_workflows)
     group.command("show")(workflows.show_workflow)
     group.command("edit")(workflows.edit_workflow)
     group.command("diff")(workflows.compare_workflows)
+    group.command("test")(testing.run_tests)
     group.command("save")(workflows.save_workflow)
     group.command("remove")(workflows.remove_workflow)
     app.add_typer(group, name="workflows")

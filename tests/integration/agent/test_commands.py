@@ -178,8 +178,8 @@ CASES: list[tuple[str, int]] = [
     ("fixes forget nosuch", FAILED),
 ]
 """In this order: some commands use what an earlier one has saved."""
-ALONE = {"backup", "restore", "secrets set"}
-"""They take a whole state directory or standard input, and are tested elsewhere."""
+ALONE = {"backup", "restore", "secrets set", "workflows test"}
+"""They take a whole state directory, a copy of it or standard input, and are tested elsewhere."""
 
 VARIES = re.compile(
     r"\b01[0-9A-Z]{24}\b|\d{4}-\d\d-\d\dT[\d:.]+Z|\d{4}-\d\d-\d\d \d\d:\d\d"

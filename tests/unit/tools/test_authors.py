@@ -32,6 +32,9 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
     },
     "model.evaluate": {"model": A, "seconds": A},
     "value": {"value": M},
+    "fix.json": {"text": M, "returns": M},
+    "fix.yaml": {"text": M},
+    "fix.markdown": {"text": M},
     "time.now": {"zone": M},
     "wait": {"seconds": M, "until": M},
     "human.ask": {

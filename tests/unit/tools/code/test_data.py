@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
-from pipecatapp.tools.code.fix.data import data, repaired_json, repaired_yaml
+from pipecatapp.tools.code.fix.data import data
+from pipecatapp.tools.fix.json_text import repaired_json
+from pipecatapp.tools.fix.yaml_text import repaired_yaml
 
 RIGHT_JSON = """{
   "name": "shop",
