@@ -1,5 +1,6 @@
 """Hosts with another system or architecture: what the roles do there, up to Hearth's own code."""
 
+import json
 import subprocess
 import zipfile
 from collections.abc import Iterator
@@ -57,8 +58,20 @@ def emulator() -> Iterator[None]:
         entry.write_text("-1", encoding="ascii")
 
 
+def playbook_of_binary(folder: Path) -> str:
+    """Write a playbook that installs Consul from an archive, and return its path."""
+    role = {
+        "role": "binary", "binary_name": "consul", "binary_artifact": archive_of_consul(folder),
+        "binary_root": "/opt/hearth/binaries", "binary_cache": str(folder / "cache"),
+    }  # fmt: skip
+    file = folder / "binary.yaml"
+    play = {"hosts": "cluster", "become": True, "gather_subset": ["min"], "roles": [role]}
+    file.write_text(json.dumps([play]), encoding="utf-8")
+    return str(file)
+
+
 def archive_of_consul(folder: Path) -> dict[str, object]:
-    """Return the variable of an archive for arm64, as the project of Consul publishes them."""
+    """Return the variable of archives for arm64, as the project of Consul publishes them."""
     archive = folder / f"consul_{version()}_linux_arm64.zip"
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
         packed.write(build("arm64"), "consul")
@@ -80,12 +93,13 @@ def test_host_with_arm64_gets_the_programs_of_its_architecture(
     """
     lab = boot("arm64", 1, system="debian-12-arm64")
     node = lab.node("node1")
-    own = {"node1": {"consul_artifact": archive_of_consul(tmp_path), "consul_binary_file": ""}}
-    tags = "preflight_checks,host_users,consul_install"
+    binary = playbook_of_binary(tmp_path)
 
-    ran = play(lab, "--tags", tags, nodes=1, of_hosts=own)
-    again = play(lab, "--tags", tags, nodes=1, of_hosts=own)
+    ran = play(lab, "--tags", "preflight_checks,host_users", nodes=1)
+    installed = play(lab, nodes=1, playbook=binary)
+    again = play(lab, nodes=1, playbook=binary)
 
+    assert installed.changed["node1"] > 0
     assert node.ssh("uname -m").strip() == "aarch64"
     assert again.changed == {"node1": 0}, again.changes
     # ELF: 64 bit, for machine 183 (AArch64).
