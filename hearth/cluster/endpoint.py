@@ -11,19 +11,15 @@ from urllib.parse import quote
 import requests
 
 from hearth.cluster.errors import (
-    Conflict,
-    Denied,
     NoLeader,
-    NotFound,
-    Refused,
     Unreachable,
     Untrusted,
+    refusal,
 )
 
 Method = Literal["GET", "PUT", "POST", "DELETE"]
 Json = dict[str, Any]
 
-REFUSALS: dict[int, type[Refused]] = {403: Denied, 404: NotFound, 409: Conflict}
 NO_LEADER: Final = re.compile(
     r"no cluster leader|not ready to serve|is not the leader|failed to get conn"
     r"|inserting bootstrap token: No such policy",
@@ -131,11 +127,10 @@ class Session(requests.Session):
         except (requests.RequestException, OSError) as error:
             raise Unreachable(self.endpoint.url, _reason(error)) from error
         if answer.status_code >= 300:
-            said = answer.text.strip()
-            kind = REFUSALS.get(answer.status_code, Refused)
-            if answer.status_code >= 500 and _is_temporary(method, said):
-                kind = NoLeader
-            raise kind(answer.url.partition("?")[0], answer.status_code, said)
+            reason, place = answer.text.strip(), answer.url.partition("?")[0]
+            if answer.status_code >= 500 and _is_temporary(method, reason):
+                raise NoLeader(place, answer.status_code, reason)
+            raise refusal(place, answer.status_code, reason)
         return answer
 
     def call(

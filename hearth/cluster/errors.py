@@ -17,8 +17,9 @@ ClusterError
 A message is a fact and its remedy: it is all that a person sees of a failed task.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 
 class ClusterError(Exception):
@@ -82,6 +83,14 @@ class NoLeader(Refused):
         "the servers elect a leader, or a majority of them is missing: see `systemctl status nomad "
         "consul` on each, then run this again"
     )
+
+
+REFUSALS: Final[Mapping[int, type[Refused]]] = {403: Denied, 404: NotFound, 409: Conflict}
+
+
+def refusal(url: str, status: int, answer: str) -> Refused:
+    """Return the error for an HTTP error status."""
+    return REFUSALS.get(status, Refused)(url, status, answer)
 
 
 class BootstrapLost(ClusterError):
