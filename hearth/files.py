@@ -3,6 +3,7 @@
 import os
 from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 
 
 def write_atomic(path: Path, content: str | bytes, *, mode: int = 0o666) -> None:
@@ -27,6 +28,32 @@ def write_atomic(path: Path, content: str | bytes, *, mode: int = 0o666) -> None
         with suppress(FileNotFoundError):
             draft.unlink()
         raise
+
+
+def write_atomic_in(folder: int, name: str, content: bytes, *, permissions: int) -> None:
+    """Replace the file `name` in an open folder, completely or not at all.
+
+    For folders in which other programs work: no link is followed, and several writers may write the
+    same name at the same time. `permissions` are exact: no umask is subtracted. Both the file and
+    the folder are synced. Raises `OSError`; the old content is then unchanged.
+    """
+    draft = f".{token_hex(8)}.part"
+    opened = os.open(
+        draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600,
+        dir_fd=folder,
+    )  # fmt: skip
+    try:
+        with os.fdopen(opened, "wb") as stream:
+            stream.write(content)
+            os.fchmod(stream.fileno(), permissions)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(draft, dir_fd=folder)
+        raise
+    os.fsync(folder)
 
 
 def move_atomic(draft: Path, path: Path) -> Path:

@@ -13,7 +13,7 @@ from hearth.cluster.errors import ClusterError
 
 
 @dataclass
-class Asked:
+class TaskArgs:
     """The arguments of a task, and whether it runs in check mode."""
 
     params: dict[str, Any]
@@ -38,17 +38,17 @@ class ControllerAction:
     _supports_check_mode = True
 
     def run(self, tmp: Any = None, task_vars: Any = None) -> dict[str, Any]:
-        """The answer of `work`; what is wrong with agents or files fails the task."""
+        """Return the result of `work`; errors of agents and files fail the task."""
         result: dict[str, Any] = super().run(tmp, task_vars)  # type: ignore[misc]
-        _, given = self.validate_argument_spec(**self.spec)  # type: ignore[attr-defined]
-        # Ansible's own kinds of text and of lists end here.
-        asked = Asked(json.loads(json.dumps(given)), bool(self._task.check_mode))  # type: ignore[attr-defined]
+        _, arguments = self.validate_argument_spec(**self.spec)  # type: ignore[attr-defined]
+        # Converts the text and list types of Ansible to plain ones.
+        task = TaskArgs(json.loads(json.dumps(arguments)), bool(self._task.check_mode))  # type: ignore[attr-defined]
         try:
-            answer = self.work(asked)
+            answer = self.work(task)
         except (ClusterError, OSError) as error:
             return result | {"failed": True, "msg": str(error)}
-        return result | answer | ({"warnings": asked.warnings} if asked.warnings else {})
+        return result | answer | ({"warnings": task.warnings} if task.warnings else {})
 
     @abstractmethod
-    def work(self, asked: Asked) -> dict[str, Any]:
-        """Do it; what the task answers. Raises `ClusterError` or `OSError`."""
+    def work(self, task: TaskArgs) -> dict[str, Any]:
+        """Run the task and return its result. Raises `ClusterError` or `OSError`."""

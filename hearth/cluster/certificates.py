@@ -83,18 +83,18 @@ def issue(authority: Pair, name: str, names: Sequence[str], *, days: int = HOST_
 
 def read(certificate: str) -> Facts:
     """Parse a certificate. Raises `CertificateUnusable`."""
-    found = _certificate(certificate)
+    parsed = _certificate(certificate)
     try:
-        extension = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        extension = parsed.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         names = [str(entry.value) for entry in extension]
     except x509.ExtensionNotFound:
         names = []
-    common = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+    common = parsed.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     return Facts(
         subject=str(common[0].value) if common else "",
         names=frozenset(names),
-        not_after=found.not_valid_after_utc,
-        serial=found.serial_number,
+        not_after=parsed.not_valid_after_utc,
+        serial=parsed.serial_number,
     )
 
 

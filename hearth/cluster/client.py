@@ -9,7 +9,7 @@ from hearth.cluster.endpoint import Answer, Endpoint, Session
 
 
 class Model(BaseModel):
-    """A part of an answer; what we do not use is left out."""
+    """A part of a response, with the fields that are used here."""
 
     model_config = ConfigDict(frozen=True, populate_by_name=True)
 
@@ -46,10 +46,10 @@ class Client:
         self.session.close()
 
     def peers(self) -> list[Peer]:
-        """The servers of the quorum, as raft has them."""
-        found = self.session.call("GET", "operator/raft/configuration")
-        return [Peer.model_validate(row) for row in found["Servers"]]
+        """Return the servers of the quorum, from raft's configuration."""
+        configuration = self.session.call("GET", "operator/raft/configuration")
+        return [Peer.model_validate(row) for row in configuration["Servers"]]
 
     def block(self, path: str, index: int, *, wait: float) -> Answer:
-        """A blocking query of any path below `/v1/`."""
+        """Send a blocking query to a path below `/v1/`."""
         return self.session.block(path, index, wait=wait)

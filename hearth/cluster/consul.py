@@ -84,8 +84,8 @@ class Consul(Client):
 
     def services(self) -> dict[str, list[str]]:
         """Service name -> its tags."""
-        found: dict[str, list[str]] = self._library.catalog.services()[1]
-        return found
+        services: dict[str, list[str]] = self._library.catalog.services()[1]
+        return services
 
     def instances(self, service: str, *, passing: bool = False) -> list[Instance]:
         """The instances of a service; `passing` leaves out those that are not."""

@@ -1,4 +1,4 @@
-"""Where an agent of Consul or Nomad answers, and requests to it that end and cannot be misled."""
+"""Endpoints of Consul and Nomad, and an HTTP session with time limits and verified certificates."""
 
 import re
 import time
@@ -11,19 +11,15 @@ from urllib.parse import quote
 import requests
 
 from hearth.cluster.errors import (
-    Conflict,
-    Denied,
     NoLeader,
-    NotFound,
-    Refused,
     Unreachable,
     Untrusted,
+    refusal,
 )
 
 Method = Literal["GET", "PUT", "POST", "DELETE"]
 Json = dict[str, Any]
 
-REFUSALS: dict[int, type[Refused]] = {403: Denied, 404: NotFound, 409: Conflict}
 NO_LEADER: Final = re.compile(
     r"no cluster leader|not ready to serve|is not the leader|failed to get conn"
     r"|inserting bootstrap token: No such policy",
@@ -36,15 +32,14 @@ CONNECTION_LOST: Final = re.compile(r"rpc error.*\bEOF\b", re.IGNORECASE)
 """The connection from the server to the leader was closed, as by a reload of its certificate. The
 leader may have done what it was sent, so only reads are repeated."""
 PAUSE: Final = 0.5
-"""Seconds between two such questions."""
+"""Seconds between two attempts."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
     """`Endpoint("https://10.0.0.11:4646", token=…, ca_file=…)`; `timeout` in seconds.
 
-    `leader_timeout`: seconds to ask again while the servers have no leader; 0: that is an error at
-    once.
+    `leader_timeout`: seconds to retry while the servers have no leader; 0: fail immediately.
     `ca_file`: the only authority whose certificates are trusted; without it, those of the system.
     `cert_file`, `key_file`: shown to an agent that asks for a certificate.
     """
@@ -67,11 +62,11 @@ ARGUMENTS: Final[Mapping[str, Json]] = {
     "timeout": {"type": "float", "default": 10.0},
     "leader_timeout": {"type": "float", "default": 120.0},
 }
-"""The arguments with which our Ansible modules name an endpoint."""
+"""The arguments of our Ansible modules that describe an endpoint."""
 
 
 def endpoint_of(arguments: Mapping[str, Any]) -> Endpoint:
-    """The endpoint that a module was given by `ARGUMENTS`."""
+    """Return the endpoint from a module's arguments, see `ARGUMENTS`."""
     files = {
         name: Path(arguments[name]) if arguments[name] else None
         for name in ("ca_file", "cert_file", "key_file")
@@ -91,11 +86,11 @@ class Answer:
 
 
 class Session(requests.Session):
-    """A session that takes token, trust and time-out from its endpoint alone.
+    """A session that uses the token, the authority and the timeout of its endpoint only.
 
-    The libraries of Nomad and Consul send through it, too, which closes what they leave open:
-    certificates are verified, no variable of the environment (token, proxy, authority, netrc)
-    changes a request, every request ends, and an answer that says no is a `ClusterError`.
+    The libraries of Nomad and Consul send through it as well: certificates are verified, no
+    variable of the environment (token, proxy, authority, netrc) changes a request, every request
+    has a time limit, and an error status raises a `ClusterError`.
     """
 
     def __init__(self, endpoint: Endpoint, *, header: str, index_header: str) -> None:
@@ -104,38 +99,37 @@ class Session(requests.Session):
         self.trust_env = False
         self._header, self._index_header = header, index_header
 
-    def request(self, method: str, url: Any, *args: Any, **given: Any) -> requests.Response:
-        """Send it; raises `Unreachable`, `Untrusted` or `Refused`."""
-        given |= {
-            "headers": self._headers(given.get("headers")),
+    def request(self, method: str, url: Any, *args: Any, **options: Any) -> requests.Response:
+        """Send a request. Raises `Unreachable`, `Untrusted` or `Refused`."""
+        options |= {
+            "headers": self._headers(options.get("headers")),
             "verify": str(self.endpoint.ca_file) if self.endpoint.ca_file else True,
             "cert": self._certificate(),
             "allow_redirects": False,
         }
-        if given.get("timeout") is None:
-            given["timeout"] = self.endpoint.timeout
+        if options.get("timeout") is None:
+            options["timeout"] = self.endpoint.timeout
         end = time.monotonic() + self.endpoint.leader_timeout
         while True:
             try:
-                return self._request(method, url, *args, **given)
+                return self._request(method, url, *args, **options)
             except NoLeader:
                 if time.monotonic() > end:
                     raise
             time.sleep(PAUSE)
 
-    def _request(self, method: str, url: Any, *args: Any, **given: Any) -> requests.Response:
+    def _request(self, method: str, url: Any, *args: Any, **options: Any) -> requests.Response:
         try:
-            answer = super().request(method, url, *args, **given)
+            answer = super().request(method, url, *args, **options)
         except requests.exceptions.SSLError as error:
             raise Untrusted(self.endpoint.url, _reason(error)) from error
         except (requests.RequestException, OSError) as error:
             raise Unreachable(self.endpoint.url, _reason(error)) from error
         if answer.status_code >= 300:
-            said = answer.text.strip()
-            kind = REFUSALS.get(answer.status_code, Refused)
-            if answer.status_code >= 500 and _is_temporary(method, said):
-                kind = NoLeader
-            raise kind(answer.url.partition("?")[0], answer.status_code, said)
+            reason, place = answer.text.strip(), answer.url.partition("?")[0]
+            if answer.status_code >= 500 and _is_temporary(method, reason):
+                raise NoLeader(place, answer.status_code, reason)
+            raise refusal(place, answer.status_code, reason)
         return answer
 
     def call(
@@ -147,7 +141,7 @@ class Session(requests.Session):
         params: dict[str, Any] | None = None,
         timeout: float | None = None,
     ) -> Any:
-        """Send one request of our own to `/v1/<path>`; the answer's JSON, None without a body."""
+        """Send a request to `/v1/<path>`; return the JSON of the response, None without a body."""
         answer = self.request(method, self._url(path), params=params, json=body, timeout=timeout)
         return _json(answer) if answer.content.strip() else None
 
@@ -161,23 +155,23 @@ class Session(requests.Session):
         """Wait until `/v1/<path>` differs from what it was at `index`, at most `wait` seconds.
 
         An agent adds up to a sixteenth of `wait` (HashiCorp's "Blocking Queries"), so the request
-        is given that and its usual time. An index that went backwards is answered as 0, which
-        makes the next call return at once: after a restore the old one would be waited for in vain.
+        has that limit and its usual time. A decreased index is returned as 0, so that the next
+        call returns immediately: after a restore, a call with the old index could wait forever.
         """
-        asked = {**(params or {}), "index": index, "wait": f"{max(1, round(wait * 1000))}ms"}
+        query = {**(params or {}), "index": index, "wait": f"{max(1, round(wait * 1000))}ms"}
         answer = self.request(
-            "GET", self._url(path), params=asked,
+            "GET", self._url(path), params=query,
             timeout=self.endpoint.timeout + wait * 17 / 16,
         )  # fmt: skip
-        found = int(answer.headers.get(self._index_header, 0))
-        return Answer(index=found if found >= index else 0, value=_json(answer))
+        new_index = int(answer.headers.get(self._index_header, 0))
+        return Answer(index=new_index if new_index >= index else 0, value=_json(answer))
 
     def _url(self, path: str) -> str:
         return f"{self.endpoint.url.rstrip('/')}/v1/{quote(path, safe='/')}"
 
-    def _headers(self, given: Any) -> dict[str, str]:
-        mine = {k: v for k, v in (given or {}).items() if k.lower() != self._header.lower()}
-        return mine | ({self._header: self.endpoint.token} if self.endpoint.token else {})
+    def _headers(self, options: Any) -> dict[str, str]:
+        headers = {k: v for k, v in (options or {}).items() if k.lower() != self._header.lower()}
+        return headers | ({self._header: self.endpoint.token} if self.endpoint.token else {})
 
     def _certificate(self) -> tuple[str, str] | None:
         if self.endpoint.cert_file is None or self.endpoint.key_file is None:

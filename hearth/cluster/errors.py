@@ -1,24 +1,25 @@
 """Errors of the cluster.
 
 ClusterError
-├── Unreachable           nobody answers at the address
-│   └── Untrusted         somebody does, but the certificate is not one of our authority
-├── Refused               it answers no; `status` is HTTP's
+├── Unreachable           no agent answers at the address
+│   └── Untrusted         its certificate is not of our authority
+├── Refused               the agent refuses; `status` is HTTP's
 │   ├── Denied            the token may not do that
 │   ├── NotFound          there is no such thing
-│   ├── Conflict          somebody else changed it in between
-│   └── NoLeader          the servers have none, for longer than was to be waited
+│   ├── Conflict          it was changed since it was read
+│   └── NoLeader          the servers have none, for longer than the time limit
 ├── BootstrapLost         the access control was set up with a token that we do not have
 ├── JobInvalid            the job's file or its variables are wrong
 ├── JobFailed             the job was accepted, but does not run; `causes` tell why
 ├── SecretsUnusable       the file of secrets cannot be read, opened or written
 └── CertificateUnusable   a certificate or key is not what it should be
 
-A message is a fact and its remedy: it is all that a person sees of a failed task.
+A message states the error and its remedy: a failed task shows nothing else.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 
 class ClusterError(Exception):
@@ -82,6 +83,14 @@ class NoLeader(Refused):
         "the servers elect a leader, or a majority of them is missing: see `systemctl status nomad "
         "consul` on each, then run this again"
     )
+
+
+REFUSALS: Final[Mapping[int, type[Refused]]] = {403: Denied, 404: NotFound, 409: Conflict}
+
+
+def refusal(url: str, status: int, answer: str) -> Refused:
+    """Return the error for an HTTP error status."""
+    return REFUSALS.get(status, Refused)(url, status, answer)
 
 
 class BootstrapLost(ClusterError):

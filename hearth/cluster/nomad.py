@@ -12,16 +12,16 @@ from hearth.cluster.errors import NoLeader
 
 
 class Row(Model):
-    """Nomad writes null for what is empty; the field has its default then."""
+    """A row in which Nomad writes null for empty fields, which then have their defaults."""
 
     @model_validator(mode="before")
     @classmethod
     def _without_nulls(cls, value: dict[str, Any]) -> dict[str, Any]:
-        return {name: said for name, said in value.items() if said is not None}
+        return {name: field for name, field in value.items() if field is not None}
 
 
 class JobRow(Model):
-    """One job: `status` is pending, running or dead; `stop` says that a person stopped it."""
+    """One job: `status` is pending, running or dead; `stop`: a user stopped it."""
 
     id: str = Field(alias="ID")
     type: str = Field(alias="Type")
@@ -39,7 +39,7 @@ class Event(Row):
 
 
 class Task(Row):
-    """`state` is pending, running or dead."""
+    """A task of an allocation: `state` is pending, running or dead."""
 
     state: str = Field(alias="State")
     failed: bool = Field(alias="Failed")
@@ -129,36 +129,36 @@ class Nomad(Client):
         )
 
     def leader(self) -> str:
-        """host:port of the leader; empty while there is none."""
+        """Return host:port of the leader; empty while there is none."""
         try:
             return str(self.session.call("GET", "status/leader") or "")
         except NoLeader:
             return ""
 
     def nodes(self) -> list[Node]:
-        """Every machine that is, or was, a client."""
+        """Return every machine that is, or was, a client."""
         return [Node.model_validate(row) for row in self._library.nodes.get_nodes()]
 
     def jobs(self, prefix: str | None = None) -> list[JobRow]:
-        """Every job, or those whose id begins with `prefix`."""
+        """Return all jobs, or those whose id begins with `prefix`."""
         return [JobRow.model_validate(row) for row in self._library.jobs.get_jobs(prefix=prefix)]
 
     def job(self, job: str) -> Json:
-        """The whole specification of a job, as Nomad has it."""
+        """Return the whole specification of a job."""
         found: Json = self._library.job.get_job(job)
         return found
 
     def allocations(self, job: str) -> list[Allocation]:
-        """The allocations of a job, newest first."""
+        """Return the allocations of a job, newest first."""
         rows = self._library.job.get_allocations(job)
         return sorted((_allocation(r) for r in rows), key=lambda a: a.create_index, reverse=True)
 
     def allocation(self, allocation: str) -> Allocation:
-        """One allocation with the events of its tasks."""
+        """Return one allocation with the events of its tasks."""
         return _allocation(self._library.allocation.get_allocation(allocation))
 
     def evaluation(self, evaluation: str) -> Evaluation:
-        """One decision of the scheduler."""
+        """Return one decision of the scheduler."""
         return Evaluation.model_validate(self._library.evaluation.get_evaluation(evaluation))
 
     def evaluations(self, job: str) -> list[Evaluation]:
@@ -168,7 +168,7 @@ class Nomad(Client):
         return sorted(found, key=lambda e: e.modify_index, reverse=True)
 
     def last_deployment(self, job: str) -> Deployment | None:
-        """The newest deployment of a job; None for a job that never had one."""
+        """Return the newest deployment of a job, None if it never had one."""
         found = self._library.job.get_deployment(job)
         return Deployment.model_validate(found) if found else None
 
@@ -189,9 +189,9 @@ class Nomad(Client):
         meta: dict[str, str] | None = None,
         idempotency_token: str | None = None,
     ) -> str:
-        """Start an instance of a parameterized job; the id of the instance.
+        """Start an instance of a parameterized job; return the id of the instance.
 
-        With an `idempotency_token`, a second call answers the first one's instance. Nomad reads it
+        With an `idempotency_token`, a second call returns the first instance. Nomad reads it
         from the query string only; python-nomad puts it into the body.
         """
         body: Json = {"Meta": meta or {}}
@@ -202,26 +202,26 @@ class Nomad(Client):
         return str(answer["DispatchedJobID"])
 
     def stop(self, job: str, *, purge: bool = False) -> None:
-        """Stop a job; `purge` also forgets it."""
+        """Stop a job; `purge` also removes it."""
         self._library.job.deregister_job(job, purge=purge or None)
 
     def log_tail(self, allocation: str, task: str, kind: str, *, size: int = 2000) -> str:
-        """The last `size` bytes that a task wrote to `kind`: stdout or stderr."""
+        """Return the last `size` bytes that a task wrote to `kind`: stdout or stderr."""
         params = {"task": task, "type": kind, "origin": "end", "offset": size, "plain": "true"}
         return self.session.text(f"client/fs/logs/{allocation}", params)
 
     def variable(self, path: str) -> tuple[int, dict[str, str]]:
-        """The items of a Nomad variable with its index; raises `NotFound`."""
+        """Return the index and the items of a Nomad variable. Raises `NotFound`."""
         found = self.session.call("GET", f"var/{path}")
         return int(found["ModifyIndex"]), dict(found["Items"])
 
     def put_variable(self, path: str, items: dict[str, str], *, index: int = 0) -> None:
-        """Write a variable if it is still as it was at `index` (0: there is none)."""
+        """Write a variable unless it has changed since `index` (0: it does not exist)."""
         body = {"Path": path, "Items": items}
         self.session.call("PUT", f"var/{path}", body, params={"cas": index})
 
     def delete_variable(self, path: str, *, index: int) -> None:
-        """Remove a variable if it is still as it was at `index`."""
+        """Remove a variable unless it has changed since `index`."""
         self.session.call("DELETE", f"var/{path}", params={"cas": index})
 
 

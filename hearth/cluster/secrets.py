@@ -1,4 +1,4 @@
-"""The secrets of a cluster: made on the controller, written to a vault, and only then used.
+"""The secrets of a cluster: created on the controller and stored in a vault before their use.
 
 The file is YAML inside Ansible's vault, so `ansible-vault view` shows it and a play reads it as
 variables. Manual changes and comments in it are preserved: new secrets are
@@ -29,7 +29,7 @@ HEAD: Final = (
 )
 
 BEFORE: Final = "_before"
-"""Ends the names of values that are replaced, and needed until the agents know the new ones."""
+"""Suffix of the names of replaced values, which are kept until the agents use the new ones."""
 
 Secret = str | dict[str, str]
 
@@ -47,12 +47,12 @@ KINDS: Final[Mapping[str, Callable[[], Secret]]] = {
     "token": lambda: str(uuid.UUID(bytes=secrets.token_bytes(16), version=4)),
 }
 """Kind -> how one is made. `authority` is a mapping of `certificate` and `key`, both PEM;
-`gossip_key` fits `encrypt` of Consul and Nomad; `token` is what their access control takes."""
+`gossip_key` fits `encrypt` of Consul and Nomad; `token` is an id for their access control."""
 
 
 @dataclass(frozen=True)
 class Ensured:
-    """`made`: the names that were missing. `values`: every secret that was asked for."""
+    """`made`: the names of created secrets. `values`: every requested secret."""
 
     made: list[str]
     values: dict[str, Any]
@@ -77,8 +77,8 @@ class SecretFile:
         An existing secret is never replaced. `write=False` only states which would be created.
         """
         text = self._open()
-        known = self._parse(text)
-        missing = {name: kind for name, kind in wanted.items() if name not in known}
+        existing = self._parse(text)
+        missing = {name: kind for name, kind in wanted.items() if name not in existing}
         for name, kind in missing.items():
             if kind not in KINDS:
                 raise SecretsUnusable(
@@ -86,36 +86,36 @@ class SecretFile:
                 )
         made = {name: KINDS[kind]() for name, kind in missing.items()}
         if made and write:
-            self._write(self._extended(text, known, made))
+            self._write(self._extended(text, existing, made))
         elif text is not None and write:
             self.path.chmod(PRIVATE)
-        return Ensured(sorted(made), {name: (known | made)[name] for name in wanted})
+        return Ensured(sorted(made), {name: (existing | made)[name] for name in wanted})
 
     def renew(self, wanted: Mapping[str, str]) -> dict[str, Any]:
-        """Make new values for secrets of name -> kind; what the file holds then.
+        """Create new values for secrets (name -> kind); return the new content of the file.
 
-        Each value of before stays, as `NAME_before`, until it is forgotten: where there is one
-        already, the new value was made by a call that was cut short, and is kept. The certificate
-        of a new authority is followed by that of the one before: both are trusted for a while.
+        Each old value is kept as `NAME_before` until it is removed. If there is one already, an
+        interrupted call created the new value, which is kept. The certificate of a new authority is
+        followed by the old certificate: both are trusted for a while.
         """
-        known = self.read()
-        due = {name: kind for name, kind in wanted.items() if f"{name}{BEFORE}" not in known}
-        made = {name: _followed_by(KINDS[kind](), known[name]) for name, kind in due.items()}
-        return self.replace(made | {f"{name}{BEFORE}": known[name] for name in due})
+        existing = self.read()
+        due = {name: kind for name, kind in wanted.items() if f"{name}{BEFORE}" not in existing}
+        made = {name: _followed_by(KINDS[kind](), existing[name]) for name, kind in due.items()}
+        return self.replace(made | {f"{name}{BEFORE}": existing[name] for name in due})
 
     def replace(
         self, values: Mapping[str, Secret], *, forgotten: Collection[str] = ()
     ) -> dict[str, Any]:
-        """Write values over those of before, and take names out; what the file holds then."""
+        """Replace values and remove the `forgotten` names; return the new content of the file."""
         yaml = YAML()
         text = self._open()
         self._parse(text)
-        found = yaml.load(text or HEAD) or {}
-        found.update({name: _legible(value) for name, value in values.items()})
+        content = yaml.load(text or HEAD) or {}
+        content.update({name: _legible(value) for name, value in values.items()})
         for name in forgotten:
-            found.pop(name, None)
+            content.pop(name, None)
         stream = StringIO()
-        yaml.dump(found, stream)
+        yaml.dump(content, stream)
         self._write(stream.getvalue())
         return self.read()
 
@@ -137,18 +137,18 @@ class SecretFile:
 
     def _parse(self, text: str | None) -> dict[str, Any]:
         try:
-            found = YAML(typ="safe").load(text or "") or {}
+            content = YAML(typ="safe").load(text or "") or {}
         except YAMLError as error:
             raise SecretsUnusable(self.path, "its content is not valid YAML") from error
-        if not isinstance(found, dict):
+        if not isinstance(content, dict):
             raise SecretsUnusable(self.path, "its content is not a mapping of names to values")
-        return found
+        return content
 
-    def _extended(self, text: str | None, known: dict[str, Any], made: dict[str, Secret]) -> str:
+    def _extended(self, text: str | None, existing: dict[str, Any], made: dict[str, Secret]) -> str:
         """Append the new secrets to the text. Raises `SecretsUnusable` for invalid YAML."""
         whole = _with_newline(text or HEAD) + _dump(made)
         try:
-            fits = YAML(typ="safe").load(whole) == known | made
+            fits = YAML(typ="safe").load(whole) == existing | made
         except YAMLError:
             fits = False
         if not fits:

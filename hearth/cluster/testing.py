@@ -71,7 +71,7 @@ class ScriptedAgent:
         if not isinstance(value, bytes):
             plain = status >= 400 and isinstance(value, str)
             value = (value if plain else json.dumps(value)).encode()
-        named = {name.replace("_", "-"): told for name, told in headers.items()}
+        named = {name.replace("_", "-"): content for name, content in headers.items()}
         row = self._answers.setdefault((method, path), [])
         row.append(_Answer(status, value, named))
 
@@ -99,8 +99,8 @@ class ScriptedAgent:
                 )  # fmt: skip
                 answer = agent._next(self.command, parts.path)
                 self.send_response(answer.status)
-                for name, told in answer.headers.items():
-                    self.send_header(name, told)
+                for name, content in answer.headers.items():
+                    self.send_header(name, content)
                 self.send_header("Content-Length", str(len(answer.body)))
                 self.end_headers()
                 self.wfile.write(answer.body)

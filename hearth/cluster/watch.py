@@ -17,21 +17,21 @@ from hearth.service.settings import trusting
 log = structlog.get_logger()
 
 WAIT_SECONDS: Final = 30.0
-"""How long Consul may hold a question when nothing changes; it adds up to a sixteenth."""
+"""Time for which Consul may hold a request if nothing changes; it adds up to a sixteenth."""
 
 GRACE_SECONDS: Final = 5.0
-"""How much later than that an answer may come before its connection counts as dead."""
+"""Extra time for a response; after it, the connection is considered lost."""
 
 FIRST_PAUSE: Final = 0.25
 LONGEST_PAUSE: Final = 5.0
-"""Seconds between two tries while Consul is away: doubled from the first to the longest."""
+"""Seconds between attempts while Consul is unavailable; doubled up to the longest."""
 
 CALM_SECONDS: Final = 0.1
-"""Two answers on one thing come no faster, however often Consul's index moves."""
+"""Least time between two requests for one path, however often Consul's index changes."""
 
 CONNECT_SECONDS: Final = 3.0
 QUICK_SECONDS: Final = 10.0
-"""How long an answer may take that Consul need not hold."""
+"""Time limit for a response that Consul does not hold."""
 
 CATALOGUE: Final = "/v1/catalog/services"
 
@@ -50,19 +50,22 @@ WORST_FIRST: Final[tuple[State, ...]] = ("critical", "warning", "passing")
 
 
 class ConsulAway(Exception):
-    """Is the Consul agent running, its address right, and may the token read services and nodes?"""
+    """Consul does not answer, or not completely; the message states the reason.
+
+    Check that the agent runs, its address, and that the token may read services and nodes.
+    """
 
 
 @dataclass(frozen=True)
 class ConsulAgent:
-    """How to reach the Consul agent of this machine; the token is read again for each question."""
+    """Address and token of a Consul agent; the token is read again for each request."""
 
     url: str
     token_file: Path | None = None
     ca_file: Path | None = None
 
     def client(self) -> httpx2.AsyncClient:
-        """A client without a limit of connections: each thing that is followed holds one."""
+        """Return a client without a limit of connections: each watched path holds one."""
         return httpx2.AsyncClient(
             base_url=self.url.rstrip("/"),
             timeout=httpx2.Timeout(WAIT_SECONDS * 17 / 16 + GRACE_SECONDS, connect=CONNECT_SECONDS),
@@ -72,7 +75,7 @@ class ConsulAgent:
         )
 
     def headers(self) -> dict[str, str]:
-        """Raises `ConsulAway` when the token's file cannot be read."""
+        """Return the header with the token. Raises `ConsulAway` if its file cannot be read."""
         if self.token_file is None:
             return {}
         try:
@@ -83,7 +86,7 @@ class ConsulAgent:
 
 @dataclass(frozen=True)
 class ServiceInstance:
-    """One instance of a service, and how Consul judges it: by the worst of its checks."""
+    """One instance of a service. `state` is that of its worst check."""
 
     service: str
     id: str
@@ -99,10 +102,10 @@ class ServiceInstance:
 
     @classmethod
     def of(cls, entry: Mapping[str, Any]) -> Self:
-        """From one entry of `/v1/health/service/<name>`."""
+        """Parse one entry of `/v1/health/service/<name>`."""
         node, service, checks = entry["Node"], entry["Service"], entry["Checks"]
         states = {check["Status"] for check in checks}
-        ill = [check for check in checks if check["Status"] != "passing"]
+        failing = [check for check in checks if check["Status"] != "passing"]
         return cls(
             service=service["Service"],
             id=service["ID"],
@@ -113,7 +116,7 @@ class ServiceInstance:
             tags=tuple(service["Tags"] or ()),
             meta=dict(service["Meta"] or {}),
             state=worst(states),
-            reason="; ".join(_words(check) for check in ill),
+            reason="; ".join(_output(check) for check in failing),
         )
 
 
@@ -121,11 +124,11 @@ Services = Mapping[str, Sequence[ServiceInstance]]
 
 
 class ServiceWatch:
-    """Follows every service whose name is wanted; `run` until cancelled.
+    """Watch every service whose name is `wanted`, until `run` is cancelled.
 
-    `changed` is called with all that is known as soon as something differs, `away` included: while
-    Consul is away the last known set stays, `away` says why, and the log has a line for each way.
-    So it is with what the token may not read any more: it is not gone because it is not seen.
+    `changed` is called with all services after each change of a service or of `away`. While Consul
+    is unavailable, the last known services remain, `away` states the reason, and the log has a line
+    for the loss and the return. Services that the token may no longer read remain as well.
     """
 
     def __init__(
@@ -138,18 +141,18 @@ class ServiceWatch:
         self.agent, self._wanted, self._changed = agent, wanted, changed
         self.services: dict[str, tuple[ServiceInstance, ...]] = {}
         self.away: str | None = "Consul has not been asked yet"
-        self._unanswered: dict[str, str] = {}
-        """Why each question has no answer now that has none."""
+        self._failures: dict[str, str] = {}
+        """Path -> why its last request failed; without paths that were answered."""
 
     async def run(self) -> None:
-        """Follow the list of services, and each of them; never returns by itself."""
+        """Watch the list of services and each wanted service. Does not return."""
         following: dict[str, asyncio.Task[None]] = {}
         async with self.agent.client() as http, asyncio.TaskGroup() as group:
             async for listed in self._follow(http, CATALOGUE):
                 names = {name for name in listed if self._wanted(name)}
                 for name in (following.keys() | self.services.keys()) - names:
-                    if gone := following.pop(name, None):
-                        gone.cancel()
+                    if task := following.pop(name, None):
+                        task.cancel()
                     if await self._is_unlisted(http, name):
                         self._forget(name)
                     else:
@@ -158,22 +161,22 @@ class ServiceWatch:
                     following[name] = group.create_task(self._service(http, name))
 
     async def _is_unlisted(self, http: httpx2.AsyncClient, name: str) -> bool:
-        """Whether nobody offers it any more, as far as the token can see."""
+        """Whether a service has no instance any more. False if Consul cannot tell."""
         try:
-            found, _ = await self._ask(http, health_of(name), 0)
+            result, _ = await self._ask(http, health_of(name), 0)
         except ConsulAway:
             return False
-        return not found
+        return not result
 
     async def _service(self, http: httpx2.AsyncClient, name: str) -> None:
         async for entries in self._follow(http, health_of(name)):
-            found = tuple(ServiceInstance.of(entry) for entry in entries)
-            if found != self.services.get(name):
-                self.services[name] = found
+            result = tuple(ServiceInstance.of(entry) for entry in entries)
+            if result != self.services.get(name):
+                self.services[name] = result
                 self._changed(self.services)
 
     def _forget(self, name: str) -> None:
-        self._back(health_of(name))
+        self._answered(health_of(name))
         if self.services.pop(name, None):
             self._changed(self.services)
 
@@ -183,41 +186,43 @@ class ServiceWatch:
         index, pause, loop = 0, FIRST_PAUSE, asyncio.get_running_loop()
         before: Any = None
         while True:
-            asked_at = loop.time()
+            sent_at = loop.time()
             try:
-                found, told = await self._ask(http, path, index)
+                result, reported = await self._ask(http, path, index)
             except ConsulAway as error:
-                self._lost(path, str(error))
+                self._failed(path, str(error))
                 index = 0
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
                 continue
-            self._back(path)
-            pause, index = FIRST_PAUSE, next_index(index, told)
-            if found != before:
-                before = found
-                yield found
-            await asyncio.sleep(asked_at + CALM_SECONDS - loop.time())
+            self._answered(path)
+            pause, index = FIRST_PAUSE, next_index(index, reported)
+            if result != before:
+                before = result
+                yield result
+            await asyncio.sleep(sent_at + CALM_SECONDS - loop.time())
 
     async def _ask(self, http: httpx2.AsyncClient, path: str, index: int) -> tuple[Any, str]:
         """Return the response and its index. Raises `ConsulAway`, also if it is empty because the
         token may not read more, which Consul does not report as an error."""
-        found, told = await self._get(http, path, index)
-        if index and not found:
-            found, told = await self._get(http, path, 0)
-        if not found:
-            await self._doubt(http, path, told)
-        return found, told["x-consul-index"]
+        result, headers = await self._get(http, path, index)
+        if index and not result:
+            result, headers = await self._get(http, path, 0)
+        if not result:
+            await self._require_complete(http, path, headers)
+        return result, headers["x-consul-index"]
 
-    async def _doubt(self, http: httpx2.AsyncClient, path: str, told: Mapping[str, str]) -> None:
-        """Raises `ConsulAway` where an empty answer need not mean that there is nothing."""
-        if path == CATALOGUE:  # Consul itself is in a whole one.
+    async def _require_complete(
+        self, http: httpx2.AsyncClient, path: str, headers: Mapping[str, str]
+    ) -> None:
+        """Raise `ConsulAway` if a result is empty only because the token may not read it."""
+        if path == CATALOGUE:  # A complete list contains Consul itself.
             raise ConsulAway(NOTHING_LISTED)
-        if LEFT_OUT in told:
+        if LEFT_OUT in headers:
             name = path.rpartition("/")[2]
             raise ConsulAway(f"the token may not read {name} or its nodes ({RIGHTS})")
-        listed, told = await self._get(http, CATALOGUE, 0)
-        if not listed and LEFT_OUT not in told:
+        listed, headers = await self._get(http, CATALOGUE, 0)
+        if not listed and LEFT_OUT not in headers:
             raise ConsulAway(NOTHING_LISTED)
 
     async def _get(
@@ -232,78 +237,78 @@ class ServiceWatch:
         except httpx2.TransportError as error:
             raise ConsulAway(str(error) or type(error).__name__) from error
         if not answer.is_success:
-            said = f"HTTP {answer.status_code}: {answer.text.strip()[:200]}"
+            output = f"HTTP {answer.status_code}: {answer.text.strip()[:200]}"
             unknown = f" (it does not know the token, or {RIGHTS})"
-            raise ConsulAway(said + unknown * (answer.status_code == 403))
+            raise ConsulAway(output + unknown * (answer.status_code == 403))
         if "x-consul-index" not in answer.headers:
             raise ConsulAway(f"what answers at {self.agent.url} is not Consul")
-        return told_by(path, answer), answer.headers
+        return parse_response(path, answer), answer.headers
 
-    def _lost(self, path: str, reason: str) -> None:
-        self._unanswered[path] = reason
-        now = self._reason()
+    def _failed(self, path: str, reason: str) -> None:
+        self._failures[path] = reason
+        current = self._reason()
         if self.away is None:
-            log.warning("consul_away", url=self.agent.url, reason=now, kept=len(self.services))
-        elif self.away != now and not self.services:
-            log.warning("consul_not_reached_yet", url=self.agent.url, reason=now)
-        self._say(now)
+            log.warning("consul_away", url=self.agent.url, reason=current, kept=len(self.services))
+        elif self.away != current and not self.services:
+            log.warning("consul_not_reached_yet", url=self.agent.url, reason=current)
+        self._set_away(current)
 
-    def _back(self, path: str) -> None:
-        self._unanswered.pop(path, None)
-        now = self._reason()
-        if self.away is not None and now is None:
+    def _answered(self, path: str) -> None:
+        self._failures.pop(path, None)
+        current = self._reason()
+        if self.away is not None and current is None:
             log.info("consul_answers", url=self.agent.url)
-        self._say(now)
+        self._set_away(current)
 
     def _reason(self) -> str | None:
         """Return why Consul is unavailable, None if all queries are answered. The reason of the
         catalogue explains those of the services, in whatever order the queries failed."""
-        return self._unanswered.get(CATALOGUE) or next(iter(self._unanswered.values()), None)
+        return self._failures.get(CATALOGUE) or next(iter(self._failures.values()), None)
 
-    def _say(self, away: str | None) -> None:
+    def _set_away(self, away: str | None) -> None:
         if away != self.away:
             self.away = away
             self._changed(self.services)
 
 
 def health_of(name: str) -> str:
-    """Where Consul tells of a service's instances and their checks."""
+    """Return the path of the instances of a service and their checks."""
     return f"/v1/health/service/{name}"
 
 
-def told_by(path: str, answer: httpx2.Response) -> Any:
-    """The services with their tags, or the entries of one. Raises `ConsulAway`: a proxy or another
-    program may say anything."""
+def parse_response(path: str, answer: httpx2.Response) -> Any:
+    """Return the services with their tags, or the entries of one service. Raises `ConsulAway` for
+    other content, which a proxy may send."""
     try:
-        found = answer.json()
+        result = answer.json()
         if path == CATALOGUE:
-            found.keys()
+            result.keys()
         else:
-            list(map(ServiceInstance.of, found))
+            list(map(ServiceInstance.of, result))
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise ConsulAway(f"the response is not Consul's: {answer.text.strip()[:50]!r}") from error
-    return found
+    return result
 
 
-def next_index(before: int, told: str) -> int:
-    """The index to ask with next.
+def next_index(before: int, reported: str) -> int:
+    """Return the index for the next request.
 
-    0, which asks without waiting, when the index went back: a server was restored or replaced, and
-    what waits for an index that is far off waits for ever. At least 1 otherwise: waiting for 0
-    would not wait.
+    0, which does not wait, if the index decreased: a server was restored or replaced, and a request
+    with the old index could wait forever. At least 1 otherwise, because a request with 0 does not
+    wait.
     """
-    index = int(told) if told.isdecimal() else 0
+    index = int(reported) if reported.isdecimal() else 0
     return 0 if index < before else max(1, index)
 
 
 def worst(states: Set[str]) -> State:
-    """The worst of these; `passing` when there is none. `maintenance` and what is unknown to us
-    count as critical."""
+    """Return the worst state; `passing` if there is none. `maintenance` and unknown states count as
+    critical."""
     if not states <= set(WORST_FIRST):
         return "critical"
     return next((state for state in WORST_FIRST if state in states), "passing")
 
 
-def _words(check: Mapping[str, Any]) -> str:
-    said = " ".join(str(check["Output"] or check["Status"]).split())
-    return f"{check['Name'] or check['CheckID']}: {said}"[:200]
+def _output(check: Mapping[str, Any]) -> str:
+    output = " ".join(str(check["Output"] or check["Status"]).split())
+    return f"{check['Name'] or check['CheckID']}: {output}"[:200]

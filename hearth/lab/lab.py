@@ -10,9 +10,9 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from hearth.lab import packages, programs, systems
-from hearth.lab.cgroup import nodes_of
 from hearth.lab.errors import InvalidName, NoLab, NoNode, ProgramFailed
 from hearth.lab.folders import Folders
+from hearth.lab.host_group import nodes_of
 from hearth.lab.network import (
     MAX_NODES,
     Network,

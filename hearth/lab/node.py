@@ -13,9 +13,9 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from hearth.lab.cgroup import Group
 from hearth.lab.disk import Disk
 from hearth.lab.errors import BootFailed, NoPower
+from hearth.lab.host_group import HostGroup
 from hearth.lab.network import Network, entered
 from hearth.lab.programs import inside, remove, run, start
 from hearth.lab.systems import title_of
@@ -49,7 +49,7 @@ class Node:
     def __init__(self, name: str, folder: Path, network: Network) -> None:
         self.name, self.folder, self.network = name, folder, network
         self.disk = Disk(folder)
-        self.group = Group(network.lab, name)
+        self.group = HostGroup(network.lab, name)
         self.console = folder / "console.log"
 
     @property

@@ -61,7 +61,7 @@ def sandbox_mode() -> str:
 
     The sandbox belongs to the package of the agent, so it is run as a program, not imported.
     """
-    command = [sys.executable, "-m", "pipecatapp.sandbox.cgroup"]
+    command = [sys.executable, "-m", "pipecatapp.sandbox.program_group"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     return ended.stdout.strip()
 

@@ -10,6 +10,7 @@ from typing import Protocol
 import httpx2
 import structlog
 
+from hearth.cluster.async_nomad import AsyncNomad
 from hearth.cluster.watch import ConsulAgent, ServiceWatch
 from hearth.openai_api.client import ModelClient, Timeouts
 from hearth.service.control import control_of
@@ -34,7 +35,7 @@ from pipecatapp.tools.autonomy.authoring import Author
 from pipecatapp.tools.cluster.consul import ConsulPlaces
 from pipecatapp.tools.cluster.directory import Directory
 from pipecatapp.tools.cluster.fixed import FixedPlaces
-from pipecatapp.tools.cluster.nomad import NomadView, nomad_client
+from pipecatapp.tools.cluster.nomad import NomadView
 from pipecatapp.tools.cluster.places import Places, ServiceHealth
 from pipecatapp.tools.code.elsewhere.errands import Errands
 from pipecatapp.tools.code.elsewhere.opening import open_elsewhere
@@ -218,8 +219,10 @@ async def open_places(
     nomad = None
     if settings.nomad_url is not None:
         tls = trusting(settings.tls_ca_file)
-        client = nomad_client(settings.nomad_url, timeout=ASK_SECONDS, verify=tls)
-        nomad = NomadView(await stack.enter_async_context(client), settings.nomad_token_file)
+        client = AsyncNomad(
+            settings.nomad_url, timeout=ASK_SECONDS, token_file=settings.nomad_token_file, tls=tls
+        )
+        nomad = NomadView(await stack.enter_async_context(client))
     links = {name: str(url) for name, url in settings.links.items()}
     places = ConsulPlaces(nomad, links)
     agent = ConsulAgent(str(settings.consul_url), settings.consul_token_file, settings.tls_ca_file)

@@ -27,6 +27,11 @@ from pathlib import Path
 from secrets import token_hex
 from typing import Final
 
+if __name__ == "__main__":  # The guard's interpreter has only the standard library on its path.
+    sys.path.append(str(Path(__file__).parents[2]))
+
+from hearth import cgroup
+
 NAME: Final = re.compile(rb"hearth-sandbox-\d+-[0-9a-f]{8}-[0-9a-f]{8}")
 """Mark of a service and token of a sandbox; the guard itself has the mark only in its arguments."""
 SCANS: Final = 4
@@ -141,16 +146,7 @@ def end_processes(mark: str) -> None:
 
 def end_group(folder: Path) -> None:
     """End the processes of a cgroup and remove it."""
-    ends = time.monotonic() + GIVE_UP
-    while folder.exists() and time.monotonic() < ends:
-        with contextlib.suppress(OSError):
-            for pid in (folder / "cgroup.procs").read_text(encoding="ascii").split():
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(int(pid), signal.SIGKILL)
-        with contextlib.suppress(OSError):
-            folder.rmdir()
-            return
-        time.sleep(PAUSE / 10)
+    cgroup.kill([folder], GIVE_UP)
 
 
 def _kill(mark: str) -> bool:
@@ -207,7 +203,7 @@ def main(mark: str) -> None:
     folders = {Path(line.rstrip("\n")) for line in sys.stdin}
     _end_sandboxes(mark)
     for left in [path for folder in folders for path in folder.glob(f"{mark}-*")]:
-        if (left / "cgroup.procs").exists():
+        if (left / cgroup.PROCESSES).exists():
             end_group(left)
         else:
             _remove(left)

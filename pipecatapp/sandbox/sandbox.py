@@ -17,10 +17,10 @@ from typing import Self
 
 from pipecatapp.sandbox import bubblewrap, seccomp
 from pipecatapp.sandbox.bubblewrap import Descriptors, Mount, SandboxUnusable
-from pipecatapp.sandbox.cgroup import Cgroup, Mode, mode
 from pipecatapp.sandbox.leftovers import end_processes, guard, new_name
 from pipecatapp.sandbox.limits import Limits, Stopped
 from pipecatapp.sandbox.output import Stream, Text
+from pipecatapp.sandbox.program_group import Mode, ProgramGroup, mode
 from pipecatapp.sandbox.watch import Folder, Processes
 
 TICK = 0.02
@@ -96,7 +96,7 @@ def limited_by() -> Mode:
     bubblewrap.find()
     found = mode()
     if found == "watched" and bubblewrap.is_root():
-        group = Cgroup.make(Limits(), memory=False)
+        group = ProgramGroup.make(Limits(), memory=False)
         if group is None:
             raise SandboxUnusable(bubblewrap.UNLIMITED_ROOT)
         group.remove()
@@ -132,10 +132,10 @@ class _Job:
             if group is not None:
                 group.remove()
 
-    def _group(self) -> Cgroup | None:
-        group = Cgroup.make(self.limits, name=self.name) if self.memory_cgroup else None
+    def _group(self) -> ProgramGroup | None:
+        group = ProgramGroup.make(self.limits, name=self.name) if self.memory_cgroup else None
         if group is None and bubblewrap.is_root():
-            group = Cgroup.make(self.limits, name=self.name, memory=False)
+            group = ProgramGroup.make(self.limits, name=self.name, memory=False)
             if group is None:
                 raise SandboxUnusable(bubblewrap.UNLIMITED_ROOT)
         return group
@@ -147,7 +147,7 @@ class _Running:
 
     job: _Job
     program: str
-    group: Cgroup | None
+    group: ProgramGroup | None
     code: int | None = None
     child: int | None = None
     _said: bytes = b""
@@ -198,7 +198,7 @@ class _Running:
             counted=self.counted,
         )
         if self.group is not None:
-            words = ["/bin/sh", "-c", JOIN, "sh", *self.group.doors, "--", *words]
+            words = ["/bin/sh", "-c", JOIN, "sh", *self.group.process_files, "--", *words]
         pipe = subprocess.PIPE
         return subprocess.Popen(
             words,

@@ -17,8 +17,8 @@ from pathlib import Path
 import psutil
 
 from pipecatapp.sandbox.bubblewrap import HOME
-from pipecatapp.sandbox.cgroup import Cgroup
 from pipecatapp.sandbox.limits import Limits, Stopped
+from pipecatapp.sandbox.program_group import ProgramGroup
 from pipecatapp.sandbox.tree import Entry, TooLarge, walk
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -115,7 +115,7 @@ class Processes:
     """The processes of one sandbox, found from the first one of its namespace."""
 
     limits: Limits
-    group: Cgroup | None
+    group: ProgramGroup | None
 
     def __post_init__(self) -> None:
         self.first: int | None = None

@@ -8,8 +8,8 @@ from contextlib import suppress
 import psutil
 import pytest
 
-from hearth.lab.cgroup import Group
 from hearth.lab.errors import ProgramFailed, SnapshotExists, SnapshotInUse
+from hearth.lab.host_group import HostGroup
 from hearth.lab.lab import Lab
 from hearth.lab.node import Node
 from tests.lab.conftest import Boot
@@ -228,7 +228,7 @@ def _keepers(node: Node) -> set[int]:
 
 def _kill_all(lab: Lab) -> None:
     """Every process of its hosts and in its namespaces."""
-    while processes := Group(lab.name, "node1").processes() | lab.namespace_processes():
+    while processes := HostGroup(lab.name, "node1").processes() | lab.namespace_processes():
         for pid in processes:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)

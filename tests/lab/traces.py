@@ -5,7 +5,7 @@ from pathlib import Path
 
 import psutil
 
-from hearth.lab.cgroup import hierarchies
+from hearth.cgroup import hierarchies
 
 Traces = dict[str, set[str]]
 

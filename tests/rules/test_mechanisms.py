@@ -29,7 +29,6 @@ MOVERS = {
     "pipecatapp/application/backup.py": "folders, and what a restore moves aside",
     "pipecatapp/tools/code/elsewhere/errands.py": "folders, and a bundle of a remote job",
     "pipecatapp/tools/code/packages.py": "a folder",
-    "pipecatapp/tools/files/write.py": "a workspace file, relative to an open folder",
     "pipecatapp/workspace/folders.py": "a folder",
 }
 """Product files that rename files or folders, with the reason why the writer does not fit."""

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 from ansible.plugins.action import ActionBase
-from hearth.cluster.action import Asked, ControllerAction
+from hearth.cluster.action import ControllerAction, TaskArgs
 from hearth.cluster.certificates import Pair, issue, read, why_renew
 
 
@@ -22,18 +22,23 @@ class ActionModule(ControllerAction, ActionBase):  # type: ignore[misc]
         }
     }
 
-    def work(self, asked: Asked) -> dict[str, Any]:
-        given = asked.params
-        authority = Pair(given["authority"]["certificate"], given["authority"]["key"])
-        current = Pair(given["current"].get("certificate", ""), given["current"].get("key", ""))
-        before = timedelta(days=given["renew_before_days"])
+    def work(self, task: TaskArgs) -> dict[str, Any]:
+        arguments = task.params
+        authority = Pair(arguments["authority"]["certificate"], arguments["authority"]["key"])
+        current = Pair(
+            arguments["current"].get("certificate", ""), arguments["current"].get("key", "")
+        )
+        before = timedelta(days=arguments["renew_before_days"])
         reason = "there is none"
         if current.certificate:
             reason = (
-                why_renew(current, authority.certificate, given["names"], renew_before=before) or ""
+                why_renew(current, authority.certificate, arguments["names"], renew_before=before)
+                or ""
             )
         if reason:
-            current = issue(authority, given["name"], given["names"], days=given["days"])
+            current = issue(
+                authority, arguments["name"], arguments["names"], days=arguments["days"]
+            )
         return {
             "changed": bool(reason),
             "reason": reason,

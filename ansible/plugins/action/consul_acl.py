@@ -7,7 +7,7 @@ from hearth.cluster.acl.apply import apply
 from hearth.cluster.acl.bootstrap import bootstrap_consul
 from hearth.cluster.acl.change import Change, shown
 from hearth.cluster.acl.consul import ConsulAcl, ensure, everything_new
-from hearth.cluster.action import Asked, ControllerAction
+from hearth.cluster.action import ControllerAction, TaskArgs
 from hearth.cluster.consul import Consul
 from hearth.cluster.endpoint import ARGUMENTS, Endpoint
 
@@ -56,14 +56,14 @@ class ActionModule(ControllerAction, ActionBase):  # type: ignore[misc]
         "required_if": [("bootstrap", True, ("token",))],
     }
 
-    def work(self, asked: Asked) -> dict[str, Any]:
-        wanted = ConsulAcl(**{kind: asked.params[kind] for kind in KINDS})
+    def work(self, task: TaskArgs) -> dict[str, Any]:
+        wanted = ConsulAcl(**{kind: task.params[kind] for kind in KINDS})
 
         def keep(endpoint: Endpoint, *, write: bool) -> list[Change]:
             with Consul(endpoint) as consul:
                 return ensure(consul, wanted, write=write)
 
-        made, changes = apply(asked, bootstrap_consul, keep, lambda: everything_new(wanted))
+        made, changes = apply(task, bootstrap_consul, keep, lambda: everything_new(wanted))
         return {
             "changed": made or bool(changes),
             "bootstrapped": made,

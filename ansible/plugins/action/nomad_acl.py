@@ -7,7 +7,7 @@ from hearth.cluster.acl.apply import apply
 from hearth.cluster.acl.bootstrap import bootstrap_nomad
 from hearth.cluster.acl.change import shown
 from hearth.cluster.acl.nomad import Ensured, NomadAcl, ensure, everything_new
-from hearth.cluster.action import Asked, ControllerAction
+from hearth.cluster.action import ControllerAction, TaskArgs
 from hearth.cluster.endpoint import ARGUMENTS, Endpoint
 from hearth.cluster.nomad import Nomad
 
@@ -36,14 +36,14 @@ class ActionModule(ControllerAction, ActionBase):  # type: ignore[misc]
         "required_if": [("bootstrap", True, ("token",))],
     }
 
-    def work(self, asked: Asked) -> dict[str, Any]:
-        wanted = NomadAcl(**{kind: asked.params[kind] for kind in KINDS})
+    def work(self, task: TaskArgs) -> dict[str, Any]:
+        wanted = NomadAcl(**{kind: task.params[kind] for kind in KINDS})
 
         def keep(endpoint: Endpoint, *, write: bool) -> Ensured:
             with Nomad(endpoint) as nomad:
                 return ensure(nomad, wanted, write=write)
 
-        made, done = apply(asked, bootstrap_nomad, keep, lambda: everything_new(wanted))
+        made, done = apply(task, bootstrap_nomad, keep, lambda: everything_new(wanted))
         return {
             "changed": made or bool(done.changes),
             "bootstrapped": made,

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ansible.plugins.action import ActionBase
-from hearth.cluster.action import Asked, ControllerAction
+from hearth.cluster.action import ControllerAction, TaskArgs
 from hearth.cluster.endpoint import ARGUMENTS, endpoint_of
 from hearth.cluster.errors import NotFound, Unreachable
 from hearth.cluster.jobs.deploy import Jobs, Source
@@ -35,34 +35,34 @@ class ActionModule(ControllerAction, ActionBase):  # type: ignore[misc]
         ],
     }  # fmt: skip
 
-    def work(self, asked: Asked) -> dict[str, Any]:
-        is_present = asked.params["state"] == "present"
-        if asked.params["state"] == "healthy" and asked.check_mode:
-            return {"changed": False, "job": asked.params["job"]}
+    def work(self, task: TaskArgs) -> dict[str, Any]:
+        is_present = task.params["state"] == "present"
+        if task.params["state"] == "healthy" and task.check_mode:
+            return {"changed": False, "job": task.params["job"]}
         try:
-            with Nomad(endpoint_of(asked.params)) as nomad:
-                match asked.params["state"]:
+            with Nomad(endpoint_of(task.params)) as nomad:
+                match task.params["state"]:
                     case "present":
-                        return present(asked, Jobs(nomad))
+                        return present(task, Jobs(nomad))
                     case "healthy":
-                        return healthy(asked, Jobs(nomad))
+                        return healthy(task, Jobs(nomad))
                     case _:
-                        return absent(asked, nomad)
+                        return absent(task, nomad)
         except Unreachable as error:
-            if not asked.check_mode:
+            if not task.check_mode:
                 raise
             # A Nomad that is not there yet has nothing that could be taken away.
-            nothing = {"changed": False, "job": asked.params["job"]}
-            return unseen(asked, error) if is_present else nothing
+            nothing = {"changed": False, "job": task.params["job"]}
+            return unseen(task, error) if is_present else nothing
 
 
-def present(asked: Asked, jobs: Jobs) -> dict[str, Any]:
+def present(task: TaskArgs, jobs: Jobs) -> dict[str, Any]:
     """Plan, register, wait; what the module answers."""
-    path = Path(asked.params["src"])
-    source = Source(str(path), path.read_text(encoding="utf-8"), asked.params["variables"])
+    path = Path(task.params["src"])
+    source = Source(str(path), path.read_text(encoding="utf-8"), task.params["variables"])
     plan = jobs.plan(source)
     if plan.warnings:
-        asked.warn(f"{path}: {plan.warnings}")
+        task.warn(f"{path}: {plan.warnings}")
     answer: dict[str, Any] = {
         "changed": plan.changed,
         "revived": False,
@@ -70,16 +70,16 @@ def present(asked: Asked, jobs: Jobs) -> dict[str, Any]:
         "unplaced": plan.unplaced,
         "diff": {"before": plan.before, "after": plan.after, "after_header": str(path)},
     }
-    if asked.check_mode:
+    if task.check_mode:
         return answer
     if plan.changed:
         jobs.register(plan)
     elif plan.waits and is_down(state_of(jobs.nomad, plan.id)):
-        jobs.revive(plan.id)
+        jobs.reschedule(plan.id)
         answer["changed"] = answer["revived"] = True
     is_new = plan.index == 0
-    if plan.waits and not (is_new and asked.params["wait"] == "update"):
-        answer["allocations"] = _rows(jobs.wait(plan.id, timeout=asked.params["wait_timeout"]))
+    if plan.waits and not (is_new and task.params["wait"] == "update"):
+        answer["allocations"] = _rows(jobs.wait(plan.id, timeout=task.params["wait_timeout"]))
     return answer
 
 
@@ -88,22 +88,22 @@ def is_down(state: State) -> bool:
     return bool(state.failed or state.abandoned)
 
 
-def healthy(asked: Asked, jobs: Jobs) -> dict[str, Any]:
+def healthy(task: TaskArgs, jobs: Jobs) -> dict[str, Any]:
     """Wait for a job that is registered; what the module answers."""
-    job = asked.params["job"]
-    running = jobs.wait(job, timeout=asked.params["wait_timeout"])
+    job = task.params["job"]
+    running = jobs.wait(job, timeout=task.params["wait_timeout"])
     return {"changed": False, "job": job, "allocations": _rows(running)}
 
 
-def absent(asked: Asked, nomad: Nomad) -> dict[str, Any]:
+def absent(task: TaskArgs, nomad: Nomad) -> dict[str, Any]:
     """Stop what runs; what the module answers."""
-    job, purge = asked.params["job"], asked.params["purge"]
+    job, purge = task.params["job"], task.params["purge"]
     try:
         stopped = bool(nomad.job(job)["Stop"])
     except NotFound:
         return {"changed": False, "job": job}
     changed = purge or not stopped
-    if changed and not asked.check_mode:
+    if changed and not task.check_mode:
         nomad.stop(job, purge=purge)
     after = "" if purge else f'job "{job}", stopped\n'
     return {
@@ -113,10 +113,10 @@ def absent(asked: Asked, nomad: Nomad) -> dict[str, Any]:
     }
 
 
-def unseen(asked: Asked, error: Unreachable) -> dict[str, Any]:
+def unseen(task: TaskArgs, error: Unreachable) -> dict[str, Any]:
     """In check mode before there is a Nomad: the whole file, as new."""
-    asked.warn(f"{error} The whole job is shown as new.")
-    path = Path(asked.params["src"])
+    task.warn(f"{error} The whole job is shown as new.")
+    path = Path(task.params["src"])
     text = path.read_text(encoding="utf-8")
     return {
         "changed": True,

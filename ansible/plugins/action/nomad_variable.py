@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 from ansible.plugins.action import ActionBase
-from hearth.cluster.action import Asked, ControllerAction
+from hearth.cluster.action import ControllerAction, TaskArgs
 from hearth.cluster.endpoint import ARGUMENTS, endpoint_of
 from hearth.cluster.errors import NotFound, Unreachable
 from hearth.cluster.nomad import Nomad
@@ -21,35 +21,35 @@ class ActionModule(ControllerAction, ActionBase):  # type: ignore[misc]
         }
     }
 
-    def work(self, asked: Asked) -> dict[str, Any]:
+    def work(self, task: TaskArgs) -> dict[str, Any]:
         try:
-            with Nomad(endpoint_of(asked.params)) as nomad:
-                differing = keep(asked, nomad)
+            with Nomad(endpoint_of(task.params)) as nomad:
+                differing = keep(task, nomad)
         except Unreachable as error:
-            if not asked.check_mode:
+            if not task.check_mode:
                 raise
-            asked.warn(f"{error} All items are shown as new.")
-            differing = sorted(asked.params["items"])
+            task.warn(f"{error} All items are shown as new.")
+            differing = sorted(task.params["items"])
         lines = "".join(f"{name}: (other than before)\n" for name in differing)
         return {
             "changed": bool(differing),
             "changed_items": differing,
-            "diff": {"before": "", "after": lines, "after_header": asked.params["path"]},
+            "diff": {"before": "", "after": lines, "after_header": task.params["path"]},
         }
 
 
-def keep(asked: Asked, nomad: Nomad) -> list[str]:
+def keep(task: TaskArgs, nomad: Nomad) -> list[str]:
     """Make it so; the names of the items that differ."""
-    path = asked.params["path"]
+    path = task.params["path"]
     is_there = True
     try:
         index, found = nomad.variable(path)
     except NotFound:
         is_there, index, found = False, 0, {}
-    absent = asked.params["state"] == "absent"
-    wanted = {} if absent else _texts(asked.params["items"])
+    absent = task.params["state"] == "absent"
+    wanted = {} if absent else _texts(task.params["items"])
     differing = sorted(k for k in found.keys() | wanted if found.get(k) != wanted.get(k))
-    if not differing or asked.check_mode:
+    if not differing or task.check_mode:
         return differing
     if absent and is_there:
         nomad.delete_variable(path, index=index)

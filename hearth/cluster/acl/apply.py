@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from hearth.cluster.action import Asked
+from hearth.cluster.action import TaskArgs
 from hearth.cluster.endpoint import endpoint_of
 from hearth.cluster.errors import Unreachable
 
@@ -11,20 +11,21 @@ Kept = TypeVar("Kept")
 
 
 def apply(
-    asked: Asked,
+    task: TaskArgs,
     bootstrap: Callable[..., bool],
     keep: Callable[..., Kept],
     everything_new: Callable[[], Kept],
 ) -> tuple[bool, Kept]:
-    """Whether access control was set up, and what `keep` says was written.
+    """Set up access control and write the declared objects.
 
-    `bootstrap`: `bootstrap_consul` or `bootstrap_nomad`. `keep`: makes it so at an endpoint, unless
-    `write` is false. `everything_new`: what a check shows of a cluster that is not there yet.
+    Returns whether access control was set up, and the result of `keep`.
+    `bootstrap`: `bootstrap_consul` or `bootstrap_nomad`. `keep`: writes the objects at an endpoint,
+    unless `write` is false. `everything_new`: the changes that a check shows if no cluster exists.
     """
-    endpoint, write = endpoint_of(asked.params), not asked.check_mode
+    endpoint, write = endpoint_of(task.params), not task.check_mode
     try:
-        made = bool(asked.params["bootstrap"]) and bootstrap(
-            endpoint, asked.params["token"], write=write
+        made = bool(task.params["bootstrap"]) and bootstrap(
+            endpoint, task.params["token"], write=write
         )
         if made and not write:
             return True, everything_new()
@@ -32,5 +33,5 @@ def apply(
     except Unreachable as error:
         if write:
             raise
-        asked.warn(f"{error} All of it is shown as new.")
-        return bool(asked.params["bootstrap"]), everything_new()
+        task.warn(f"{error} All of it is shown as new.")
+        return bool(task.params["bootstrap"]), everything_new()

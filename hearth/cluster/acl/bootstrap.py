@@ -1,7 +1,7 @@
-"""The first token of Consul's and Nomad's access control: ours, written down before it is used.
+"""Set up the access control of Consul and Nomad with a management token from the file of secrets.
 
-A second call with the token that works does nothing. When access control was set up before and the
-token does not work, nothing is tried: the message says how root brings the two together again.
+A second call with a valid token does nothing. If access control was set up with another token,
+nothing is changed: the message states how root can reset it.
 """
 
 import re
@@ -25,27 +25,27 @@ GLOBAL_MANAGEMENT: Final = "00000000-0000-0000-0000-000000000001"
 def bootstrap_consul(
     endpoint: Endpoint, secret: str, *, write: bool = True, wait: float = 120.0
 ) -> bool:
-    """Make `secret` a management token; whether that was still to be done.
+    """Make `secret` a management token; return False if it is one already.
 
-    `wait`: seconds to go on while the servers have no leader. Raises `BootstrapLost`, or what
-    Consul answers when its access control is switched off.
+    `wait`: seconds to retry while the servers have no leader. Raises `BootstrapLost`, or the error
+    of Consul if its access control is switched off.
     """
     endpoint = replace(endpoint, leader_timeout=wait)
-    with Consul(replace(endpoint, token=secret)) as known:
-        if _works(known.session.call, "acl/token/self"):
+    with Consul(replace(endpoint, token=secret)) as client:
+        if _works(client.session.call, "acl/token/self"):
             return False
     if write:
-        with Consul(replace(endpoint, token="")) as nobody:
-            _bootstrap_consul(nobody, endpoint, secret)
+        with Consul(replace(endpoint, token="")) as anonymous:
+            _bootstrap_consul(anonymous, endpoint, secret)
     return True
 
 
-def _bootstrap_consul(nobody: Consul, endpoint: Endpoint, secret: str) -> None:
+def _bootstrap_consul(anonymous: Consul, endpoint: Endpoint, secret: str) -> None:
     body = {"BootstrapSecret": secret}
     try:
-        made = nobody.session.call("PUT", "acl/bootstrap", body)
+        made = anonymous.session.call("PUT", "acl/bootstrap", body)
     except Refused as error:
-        raise _lost("Consul", nobody.endpoint.url, nobody.leader, error) from error
+        raise _lost("Consul", anonymous.endpoint.url, anonymous.leader, error) from error
     if made["SecretID"] != secret:
         # Consul before 1.14 ignores the requested secret, so it is replaced immediately.
         with Consul(replace(endpoint, token=made["SecretID"])) as chosen:
@@ -55,29 +55,29 @@ def _bootstrap_consul(nobody: Consul, endpoint: Endpoint, secret: str) -> None:
                 "Policies": [{"ID": GLOBAL_MANAGEMENT}],
             }
             chosen.session.call("PUT", "acl/token", ours)
-        with Consul(replace(endpoint, token=secret)) as known:
-            known.session.call("DELETE", f"acl/token/{made['AccessorID']}")
+        with Consul(replace(endpoint, token=secret)) as client:
+            client.session.call("DELETE", f"acl/token/{made['AccessorID']}")
 
 
 def bootstrap_nomad(
     endpoint: Endpoint, secret: str, *, write: bool = True, wait: float = 120.0
 ) -> bool:
-    """Make `secret` a management token; whether that was still to be done.
+    """Make `secret` a management token; return False if it is one already.
 
-    `wait`: seconds to go on while the servers have no leader. Raises `BootstrapLost`, or what
-    Nomad answers when its access control is switched off.
+    `wait`: seconds to retry while the servers have no leader. Raises `BootstrapLost`, or the error
+    of Nomad if its access control is switched off.
     """
     endpoint = replace(endpoint, leader_timeout=wait)
-    with Nomad(replace(endpoint, token=secret)) as known:
-        if _works(known.session.call, "acl/token/self"):
+    with Nomad(replace(endpoint, token=secret)) as client:
+        if _works(client.session.call, "acl/token/self"):
             return False
     if write:
-        with Nomad(replace(endpoint, token="")) as nobody:
+        with Nomad(replace(endpoint, token="")) as anonymous:
             body = {"BootstrapSecret": secret}
             try:
-                nobody.session.call("POST", "acl/bootstrap", body)
+                anonymous.session.call("POST", "acl/bootstrap", body)
             except Refused as error:
-                raise _lost("Nomad", endpoint.url, nobody.leader, error) from error
+                raise _lost("Nomad", endpoint.url, anonymous.leader, error) from error
     return True
 
 

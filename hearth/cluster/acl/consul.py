@@ -27,19 +27,19 @@ class _Writer:
     changes: list[Change] = field(default_factory=list)
 
     def keep(
-        self, kind: str, name: str, found: Declared | None, wanted: Declared, path: str
+        self, kind: str, name: str, current: Declared | None, wanted: Declared, path: str
     ) -> None:
-        """Write `wanted` when `found` differs from it."""
-        if not differs(found, wanted):
+        """Write `wanted` if `current` differs from it."""
+        if not differs(current, wanted):
             return
         shown = {k: v for k, v in wanted.items() if k != "SecretID"}
-        self.changes.append(Change(kind, name, only(found, shown), shown))
+        self.changes.append(Change(kind, name, only(current, shown), shown))
         if self.write:
-            body = dict(wanted) if found is None else _merged(found, wanted)
+            body = dict(wanted) if current is None else _merged(current, wanted)
             self.consul.session.call("PUT", path, body)
 
     def read(self, path: str) -> Any:
-        """None for what is not there; Consul says 403 for some things that are not."""
+        """Return an object, None if it is missing; Consul responds 403 for some missing objects."""
         try:
             return self.consul.session.call("GET", path)
         except NotFound:
@@ -51,7 +51,10 @@ class _Writer:
 
 
 def ensure(consul: Consul, wanted: ConsulAcl, *, write: bool = True) -> list[Change]:
-    """Make it so, in the order in which one refers to the other; what was, or would be, written."""
+    """Write the declared objects, referenced ones first; return the changes.
+
+    `write=False` only returns the changes.
+    """
     writer = _Writer(consul, write)
     for policy in wanted.policies:
         _policy(writer, policy)
@@ -67,42 +70,42 @@ def ensure(consul: Consul, wanted: ConsulAcl, *, write: bool = True) -> list[Cha
 
 
 def _policy(writer: _Writer, policy: Declared) -> None:
-    found = writer.read(f"acl/policy/name/{policy['name']}")
+    current = writer.read(f"acl/policy/name/{policy['name']}")
     wanted = {
         "Name": policy["name"],
         "Description": policy.get("description") or "",
         "Rules": policy["rules"],
     }
-    writer.keep("policy", policy["name"], found, wanted, _path("acl/policy", found))
+    writer.keep("policy", policy["name"], current, wanted, _path("acl/policy", current))
 
 
 def _role(writer: _Writer, role: Declared) -> None:
-    found = writer.read(f"acl/role/name/{role['name']}")
+    current = writer.read(f"acl/role/name/{role['name']}")
     wanted = {
         "Name": role["name"],
         "Description": role.get("description") or "",
         "Policies": _links(role.get("policies")),
     }
-    writer.keep("role", role["name"], _sorted(found), wanted, _path("acl/role", found))
+    writer.keep("role", role["name"], _sorted(current), wanted, _path("acl/role", current))
 
 
 def _auth_method(writer: _Writer, method: Declared) -> None:
-    found = writer.read(f"acl/auth-method/{method['name']}")
+    current = writer.read(f"acl/auth-method/{method['name']}")
     wanted = {
         "Name": method["name"],
         "Type": method["type"],
         "Description": method.get("description") or "",
         "Config": method["config"],
     }
-    path = "acl/auth-method" if found is None else f"acl/auth-method/{method['name']}"
-    writer.keep("auth method", method["name"], found, wanted, path)
+    path = "acl/auth-method" if current is None else f"acl/auth-method/{method['name']}"
+    writer.keep("auth method", method["name"], current, wanted, path)
 
 
 def _binding_rule(writer: _Writer, rule: Declared) -> None:
-    """A rule has no name: auth method and description together are taken for it."""
+    """Write a rule. Rules have no name: auth method and description identify them."""
     method, description = rule["auth_method"], rule["description"]
     rules = writer.read("acl/binding-rules") or []
-    found = next(
+    current = next(
         (r for r in rules if (r["AuthMethod"], r["Description"]) == (method, description)), None
     )
     wanted = {
@@ -112,12 +115,12 @@ def _binding_rule(writer: _Writer, rule: Declared) -> None:
         "BindName": rule["bind_name"],
         "Selector": rule.get("selector") or "",
     }
-    writer.keep("binding rule", description, found, wanted, _path("acl/binding-rule", found))
+    writer.keep("binding rule", description, current, wanted, _path("acl/binding-rule", current))
 
 
 def _token(writer: _Writer, token: Declared) -> None:
-    """A token is found by its secret, or, without one, by its accessor."""
-    found = _sorted(_find_token(writer, token))
+    """Write a token, which is identified by its secret or, without one, by its accessor."""
+    current = _sorted(_find_token(writer, token))
     wanted: dict[str, Any] = {
         "Description": token["description"],
         "Policies": _links(token.get("policies")),
@@ -125,44 +128,46 @@ def _token(writer: _Writer, token: Declared) -> None:
         "NodeIdentities": token.get("node_identities") or [],
         "ServiceIdentities": token.get("service_identities") or [],
     }
-    path = "acl/token" if found is None else f"acl/token/{found['AccessorID']}"
+    path = "acl/token" if current is None else f"acl/token/{current['AccessorID']}"
     for key, name in (("secret", "SecretID"), ("accessor", "AccessorID")):
-        if found is None and token.get(key):
+        if current is None and token.get(key):
             wanted[name] = token[key]
-    writer.keep("token", token["description"], found, wanted, path)
+    writer.keep("token", token["description"], current, wanted, path)
 
 
 def _find_token(writer: _Writer, token: Declared) -> Any:
     if not token.get("secret"):
         return writer.read(f"acl/token/{token['accessor']}")
-    with Consul(replace(writer.consul.endpoint, token=token["secret"])) as itself:
-        return _Writer(itself, write=False).read("acl/token/self")
+    with Consul(replace(writer.consul.endpoint, token=token["secret"])) as own:
+        return _Writer(own, write=False).read("acl/token/self")
 
 
-def _path(root: str, found: Declared | None) -> str:
-    return root if found is None else f"{root}/{found['ID']}"
+def _path(root: str, current: Declared | None) -> str:
+    return root if current is None else f"{root}/{current['ID']}"
 
 
 def _links(names: Sequence[str] | None) -> list[dict[str, str]]:
     return [{"Name": name} for name in sorted(names or ())]
 
 
-def _sorted(found: Any) -> Any:
-    """Consul keeps the order of links as they were written; ours are sorted."""
-    if found is None:
+def _sorted(current: Any) -> Any:
+    """Return the object with sorted links: Consul keeps the order in which they were written."""
+    if current is None:
         return None
     links = {
-        key: sorted(found.get(key) or [], key=lambda link: str(link["Name"]))
+        key: sorted(current.get(key) or [], key=lambda link: str(link["Name"]))
         for key in ("Policies", "Roles")
-        if key in found
+        if key in current
     }
-    return found | links
+    return current | links
 
 
-def _merged(found: Declared, wanted: Declared) -> dict[str, Any]:
-    """An update replaces the whole object, so what nobody declared goes along as it was."""
-    kept = {k: v for k, v in found.items() if k not in {"CreateIndex", "ModifyIndex", "Hash"}}
-    return kept | dict(wanted)
+def _merged(current: Declared, wanted: Declared) -> dict[str, Any]:
+    """Return the body of an update, which replaces the whole object: undeclared fields are kept."""
+    unchanged = {
+        k: v for k, v in current.items() if k not in {"CreateIndex", "ModifyIndex", "Hash"}
+    }
+    return unchanged | dict(wanted)
 
 
 def everything_new(wanted: ConsulAcl) -> list[Change]:

@@ -26,22 +26,25 @@ class Ensured:
 
 
 def ensure(nomad: Nomad, wanted: NomadAcl, *, write: bool = True) -> Ensured:
-    """Make it so; what was, or would be, written, and the declared tokens."""
-    done = Ensured()
+    """Write the declared objects; return the changes and the declared tokens.
+
+    `write=False` only returns the changes.
+    """
+    result = Ensured()
     for policy in wanted.policies:
-        _policy(nomad, policy, done, write=write)
+        _policy(nomad, policy, result, write=write)
     rows = nomad.session.call("GET", "acl/tokens") if wanted.tokens else []
     for token in wanted.tokens:
-        _token(nomad, token, rows, done, write=write)
-    return done
+        _token(nomad, token, rows, result, write=write)
+    return result
 
 
-def _policy(nomad: Nomad, policy: Declared, done: Ensured, *, write: bool) -> None:
+def _policy(nomad: Nomad, policy: Declared, result: Ensured, *, write: bool) -> None:
     name = policy["name"]
     try:
-        found = nomad.session.call("GET", f"acl/policy/{name}")
+        current = nomad.session.call("GET", f"acl/policy/{name}")
     except NotFound:
-        found = None
+        current = None
     wanted: dict[str, Any] = {
         "Name": name,
         "Description": policy.get("description") or "",
@@ -49,30 +52,30 @@ def _policy(nomad: Nomad, policy: Declared, done: Ensured, *, write: bool) -> No
     }
     if job := policy.get("job"):
         wanted["JobACL"] = {"Namespace": "default", "JobID": job}
-    if differs(found, wanted):
-        done.changes.append(Change("policy", name, only(found, wanted), wanted))
+    if differs(current, wanted):
+        result.changes.append(Change("policy", name, only(current, wanted), wanted))
         if write:
             nomad.session.call("POST", f"acl/policy/{name}", wanted)
 
 
-def _token(nomad: Nomad, token: Declared, rows: list[Any], done: Ensured, *, write: bool) -> None:
+def _token(nomad: Nomad, token: Declared, rows: list[Any], result: Ensured, *, write: bool) -> None:
     name = token["name"]
     row = next((row for row in rows if row["Name"] == name), None)
-    found = nomad.session.call("GET", f"acl/token/{row['AccessorID']}") if row else None
+    current = nomad.session.call("GET", f"acl/token/{row['AccessorID']}") if row else None
     wanted: dict[str, Any] = {
         "Name": name,
         "Type": token.get("type") or "client",
         "Policies": sorted(token.get("policies") or []),
     }
-    if differs(found and found | {"Policies": sorted(found["Policies"] or [])}, wanted):
-        done.changes.append(Change("token", name, only(found, wanted), wanted))
+    if differs(current and current | {"Policies": sorted(current["Policies"] or [])}, wanted):
+        result.changes.append(Change("token", name, only(current, wanted), wanted))
         if not write:
             return
-        path = f"acl/token/{found['AccessorID']}" if found else "acl/token"
-        body = wanted | ({"AccessorID": found["AccessorID"]} if found else {})
-        found = nomad.session.call("POST", path, body)
-    if found:
-        done.tokens[name] = {"accessor": found["AccessorID"], "secret": found["SecretID"]}
+        path = f"acl/token/{current['AccessorID']}" if current else "acl/token"
+        body = wanted | ({"AccessorID": current["AccessorID"]} if current else {})
+        current = nomad.session.call("POST", path, body)
+    if current:
+        result.tokens[name] = {"accessor": current["AccessorID"], "secret": current["SecretID"]}
 
 
 def everything_new(wanted: NomadAcl) -> Ensured:

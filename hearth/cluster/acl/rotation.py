@@ -1,4 +1,4 @@
-"""Other secrets for a running cluster: written down, taken by its agents, then the old ones end.
+"""Replace the secrets of a running cluster: write new ones, let its agents use them, end the old.
 
 From `begin` to `end` the file of secrets holds both values of each, so that an
 interrupted run continues with the same new ones. The playbook distributes them.
@@ -23,82 +23,82 @@ NOMAD: Final = "nomad_management_token"
 CONSUL_GOSSIP: Final = "consul_gossip_key"
 NOMAD_GOSSIP: Final = "nomad_gossip_key"
 
-Known = Mapping[str, Any]
+Secrets = Mapping[str, Any]
 Opens = Callable[[Endpoint], Client]
 
 
 @dataclass(frozen=True)
 class Agents:
-    """Where they answer; their tokens are in the file of secrets."""
+    """The endpoints of both agents; their tokens are in the file of secrets."""
 
     consul: Endpoint
     nomad: Endpoint
 
 
 def begin(file: SecretFile, kinds: Mapping[str, str], agents: Agents | None) -> None:
-    """Make new values for secrets of name -> kind, and have the agents take those that only they
-    can exchange: the tokens that may do everything, and the keys of gossip.
+    """Create new values for secrets (name -> kind). Management tokens and gossip keys are also
+    exchanged in the agents.
 
-    `agents`: None where they have no access control. Raises `ClusterError`; called again, it goes
-    on where it was.
+    `agents`: None without access control. Raises `ClusterError`; a second call continues an
+    interrupted one.
     """
     # Nomad chooses the secrets of its tokens.
-    known = file.renew({name: kind for name, kind in kinds.items() if name != NOMAD})
+    secrets = file.renew({name: kind for name, kind in kinds.items() if name != NOMAD})
     if agents is None:
         return
-    with Consul(_usable(Consul, agents.consul, known, CONSUL)) as consul:
+    with Consul(_usable(Consul, agents.consul, secrets, CONSUL)) as consul:
         if CONSUL in kinds:
-            _admit(consul, known[CONSUL])
+            _admit(consul, secrets[CONSUL])
         if CONSUL_GOSSIP in kinds:
-            _exchange_in_consul(consul.session, known[CONSUL_GOSSIP])
-    with Nomad(_usable(Nomad, agents.nomad, known, NOMAD)) as nomad:
-        if NOMAD in kinds and f"{NOMAD}{BEFORE}" not in known:
-            file.replace({NOMAD: _successor(nomad), f"{NOMAD}{BEFORE}": known[NOMAD]})
+            _exchange_in_consul(consul.session, secrets[CONSUL_GOSSIP])
+    with Nomad(_usable(Nomad, agents.nomad, secrets, NOMAD)) as nomad:
+        if NOMAD in kinds and f"{NOMAD}{BEFORE}" not in secrets:
+            file.replace({NOMAD: _successor(nomad), f"{NOMAD}{BEFORE}": secrets[NOMAD]})
         if NOMAD_GOSSIP in kinds:
-            _exchange_in_nomad(nomad.session, known[NOMAD_GOSSIP])
+            _exchange_in_nomad(nomad.session, secrets[NOMAD_GOSSIP])
 
 
 def end(file: SecretFile, agents: Agents | None) -> list[str]:
-    """End what was replaced: nobody is let in with it any more. The names that were."""
-    known = file.read()
-    names = [name for name in known if f"{name}{BEFORE}" in known]
+    """Revoke and remove the replaced secrets; return their names."""
+    secrets = file.read()
+    names = [name for name in secrets if f"{name}{BEFORE}" in secrets]
     if agents is not None:
         for name in names:
             if name == NOMAD:
-                _revoke(Nomad, agents.nomad, known[NOMAD], known[f"{name}{BEFORE}"])
+                _revoke(Nomad, agents.nomad, secrets[NOMAD], secrets[f"{name}{BEFORE}"])
             elif name.endswith("_token"):
-                _revoke(Consul, agents.consul, known[CONSUL], known[f"{name}{BEFORE}"])
+                _revoke(Consul, agents.consul, secrets[CONSUL], secrets[f"{name}{BEFORE}"])
     if names:
-        alone = {name: _alone(known[name]) for name in names if isinstance(known[name], dict)}
+        alone = {name: _alone(secrets[name]) for name in names if isinstance(secrets[name], dict)}
         file.replace(alone, forgotten=[f"{name}{BEFORE}" for name in names])
     return names
 
 
 def _alone(authority: dict[str, str]) -> dict[str, str]:
-    """Without the certificate of the authority before."""
+    """Return an authority without the certificate of its predecessor."""
     first, end, _ = authority["certificate"].partition("-----END CERTIFICATE-----\n")
     return authority | {"certificate": first + end}
 
 
-def _usable(opens: Opens, at: Endpoint, known: Known, name: str) -> Endpoint:
-    """With that one of both tokens that works; a cluster that knows neither says so later."""
-    before = known.get(f"{name}{BEFORE}")
-    if before and _itself(opens, replace(at, token=before)):
+def _usable(opens: Opens, at: Endpoint, secrets: Secrets, name: str) -> Endpoint:
+    """Return the endpoint with the old token if it still works, else with the new one."""
+    before = secrets.get(f"{name}{BEFORE}")
+    if before and _own_token(opens, replace(at, token=before)):
         return replace(at, token=before)
-    return replace(at, token=known[name])
+    return replace(at, token=secrets[name])
 
 
-def _itself(opens: Opens, at: Endpoint) -> dict[str, Any] | None:
+def _own_token(opens: Opens, at: Endpoint) -> dict[str, Any] | None:
     """Return the token of the endpoint as the agents have it; None if it is unknown to them."""
     with opens(at) as client, suppress(Denied):
-        found: dict[str, Any] = client.session.call("GET", "acl/token/self")
-        return found
+        own_token: dict[str, Any] = client.session.call("GET", "acl/token/self")
+        return own_token
     return None
 
 
 def _admit(consul: Consul, secret: str) -> None:
-    """A second token that may do everything."""
-    if _itself(Consul, replace(consul.endpoint, token=secret)) is None:
+    """Create a second management token, unless it exists."""
+    if _own_token(Consul, replace(consul.endpoint, token=secret)) is None:
         ours = {
             "SecretID": secret,
             "Description": "Management",
@@ -108,7 +108,7 @@ def _admit(consul: Consul, secret: str) -> None:
 
 
 def _successor(nomad: Nomad) -> str:
-    """The secret of a token that may do everything, too; the same, however often this is asked."""
+    """Return the secret of a second management token; the same one in every call."""
     name = f"Management after {nomad.session.call('GET', 'acl/token/self')['AccessorID']}"
     return ensure(nomad, NomadAcl(tokens=[{"name": name, "type": "management"}])).tokens[name][
         "secret"
@@ -116,29 +116,29 @@ def _successor(nomad: Nomad) -> str:
 
 
 def _revoke(opens: Opens, at: Endpoint, management: str, secret: str) -> None:
-    found = _itself(opens, replace(at, token=secret))
-    if found is not None:
+    own_token = _own_token(opens, replace(at, token=secret))
+    if own_token is not None:
         with opens(replace(at, token=management)) as client:
-            client.session.call("DELETE", f"acl/token/{found['AccessorID']}")
+            client.session.call("DELETE", f"acl/token/{own_token['AccessorID']}")
 
 
 def _exchange_in_consul(session: Session, key: str) -> None:
-    """Agents ignore the key of their settings once they have kept one."""
+    """Replace the gossip key. Agents ignore the key in their settings once they have stored one."""
     pools = session.call("GET", "operator/keyring")
-    there = {found for pool in pools for found in pool["Keys"]}
-    if there == {key}:
+    keys = {installed for pool in pools for installed in pool["Keys"]}
+    if keys == {key}:
         return
     session.call("POST", "operator/keyring", {"Key": key})
     session.call("PUT", "operator/keyring", {"Key": key})
-    for old in there - {key}:
+    for old in keys - {key}:
         session.call("DELETE", "operator/keyring", {"Key": old})
 
 
 def _exchange_in_nomad(session: Session, key: str) -> None:
-    there = set(session.call("GET", "agent/keyring/list")["Keys"])
-    if there == {key}:
+    keys = set(session.call("GET", "agent/keyring/list")["Keys"])
+    if keys == {key}:
         return
     session.call("PUT", "agent/keyring/install", {"Key": key})
     session.call("PUT", "agent/keyring/use", {"Key": key})
-    for old in there - {key}:
+    for old in keys - {key}:
         session.call("PUT", "agent/keyring/remove", {"Key": old})

@@ -5,8 +5,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 Risk = Literal["safe", "disruptive", "data"]
-"""safe: nothing that runs is touched. disruptive: something restarts or moves. data: something may
-be lost, or a person has to decide."""
+"""safe: no running service is affected. disruptive: a service restarts or moves. data: data may be
+lost, or the user has to decide."""
 
 Action = Literal[
     "start_unit",
@@ -29,9 +29,9 @@ machine; `by_hand` by a person; the others by `hearth.cluster.drift.repair` thro
 
 @dataclass(frozen=True)
 class Fix:
-    """`words`: what will be done. `target`: the unit, role, path, job, peer or check to do it to.
+    """A repair. `words` describes it. `target`: its unit, role, path, job, peer or check.
 
-    `machine`: where; empty for all of the cluster. `role`: the role that does it.
+    `machine`: empty for the whole cluster. `role`: the role that does the repair.
     """
 
     action: Action
@@ -43,7 +43,7 @@ class Fix:
 
 @dataclass(frozen=True)
 class Finding:
-    """`id` is the same in every probe, such as `unit:node1:consul`; one names a finding by it."""
+    """`id` is the same in every probe, such as `unit:node1:consul`; users name findings by it."""
 
     id: str
     evidence: str
@@ -51,14 +51,14 @@ class Finding:
     fix: Fix
 
     def as_dict(self) -> dict[str, Any]:
-        """For a module's answer and for the journal."""
+        """Return the finding for a module's result and for the journal."""
         return asdict(self)
 
 
 def chosen(findings: list[Finding], named: list[str], kinds: Sequence[str] = ()) -> list[Finding]:
-    """Those that are repaired: the safe ones, and the others that a person named.
+    """Return the findings to repair: the safe ones, and those that the user named.
 
-    `kinds`: only findings whose id begins so, such as `stale`; without any, all.
+    `kinds`: only findings whose id begins with one of them, such as `stale`; empty: all.
     """
     return [
         f

@@ -1,4 +1,4 @@
-"""Jobs against their files, and what runs against what should."""
+"""Compare jobs with their files, and running allocations with the declared ones."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,8 +11,8 @@ from hearth.cluster.jobs.state import State, state_of
 from hearth.cluster.nomad import Nomad
 
 
-def judge(nomad: Nomad, files: Mapping[str, Path]) -> Iterator[Finding]:
-    """Findings about the jobs that should run; `files`: job -> its file in nomad_jobs/."""
+def diagnose(nomad: Nomad, files: Mapping[str, Path]) -> Iterator[Finding]:
+    """Find differences of the declared jobs; `files`: job -> its file in nomad_jobs/."""
     for job, file in sorted(files.items()):
         yield from _job(nomad, job, file)
     for row in nomad.jobs():
@@ -26,16 +26,16 @@ def judge(nomad: Nomad, files: Mapping[str, Path]) -> Iterator[Finding]:
 
 
 def plan_of(nomad: Nomad, job: str, file: Path) -> Plan:
-    """The plan of a job's file with the variables that we registered it with last.
+    """Plan a job's file with the variables of its last registration.
 
-    Raises `NotFound` for a job that Nomad does not know.
+    Raises `NotFound` for an unknown job.
     """
     variables = _last_variables(nomad, job)
     return Jobs(nomad).plan(_Submitted(str(file), file.read_text(encoding="utf-8"), variables))
 
 
 class _Submitted(Source):
-    """A source whose variables are the text that Nomad kept."""
+    """A source whose variables are the text that Nomad stored."""
 
     def __init__(self, name: str, hcl: str, text: str) -> None:
         super().__init__(name, hcl)
@@ -50,11 +50,13 @@ def _last_variables(nomad: Nomad, job: str) -> str:
     versions: list[Any] = nomad.session.call("GET", f"job/{job}/versions")["Versions"]
     for version in sorted((v["Version"] for v in versions), reverse=True):
         try:
-            found = nomad.session.call("GET", f"job/{job}/submission", params={"version": version})
+            submission = nomad.session.call(
+                "GET", f"job/{job}/submission", params={"version": version}
+            )
         except NotFound:
             continue
-        if found["Format"] == "hcl2":
-            return str(found["Variables"])
+        if submission["Format"] == "hcl2":
+            return str(submission["Variables"])
     return ""
 
 
@@ -89,13 +91,13 @@ def _allocations(job: str, state: State) -> Iterator[Finding]:
     busy = state.deployment is not None and not state.deployment.over
     if state.done or (wanted is not None and runs >= wanted and not state.failed):
         return
-    why = state.failed or "; ".join(f"{g}: {w}" for g, w in state.unplaced.items())
-    if not why and (starting or busy):
-        why = "it is just being started"
+    reason = state.failed or "; ".join(f"{g}: {w}" for g, w in state.unplaced.items())
+    if not reason and (starting or busy):
+        reason = "it is just being started"
     of = "" if wanted is None else f" of {wanted}"
     yield Finding(
         f"allocation:{job}",
-        f"{job} has {runs}{of} running" + (f": {why}" if why else ""),
+        f"{job} has {runs}{of} running" + (f": {reason}" if reason else ""),
         "safe",
         Fix("revive_job", job, "evaluate it, with what failed forced to be placed again"),
     )
@@ -103,13 +105,13 @@ def _allocations(job: str, state: State) -> Iterator[Finding]:
 
 def _lines(plan: Plan) -> str:
     before, after = plan.before.splitlines(), plan.after.splitlines()
-    gone = [f"- {line.strip()}" for line in before if line not in after]
-    come = [f"+ {line.strip()}" for line in after if line not in before]
-    return "\n".join((gone + come)[:20])
+    removed = [f"- {line.strip()}" for line in before if line not in after]
+    added = [f"+ {line.strip()}" for line in after if line not in before]
+    return "\n".join((removed + added)[:20])
 
 
 def reregister(nomad: Nomad, job: str, file: Path) -> None:
-    """Register the file as it is planned now; raises `ClusterError`."""
+    """Register the file if it differs from the job. Raises `ClusterError`, also if it does not."""
     plan = plan_of(nomad, job, file)
     if plan.changed:
         Jobs(nomad).register(plan)

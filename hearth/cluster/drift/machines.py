@@ -14,7 +14,7 @@ DAY: Final = 86400.0
 
 
 class Unit(BaseModel):
-    """A unit as systemd has it: `active` and `enabled` in its own words."""
+    """A unit of systemd: `active` and `enabled` are systemd's values."""
 
     active: str
     enabled: str
@@ -59,7 +59,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Limits:
-    """From where on it counts as drift."""
+    """The limits beyond which a value counts as drift."""
 
     certificate_days: float = 30.0
     disk_share: float = 0.10
@@ -70,10 +70,10 @@ class Limits:
     """Path of a program, setting or certificate -> the role that keeps it."""
 
 
-def judge(
+def diagnose(
     machines: list[Machine], limits: Limits, *, asked: float, now: float
 ) -> Iterator[Finding]:
-    """Findings of all machines. `asked`, `now`: when the reports were asked for, and are judged."""
+    """Find differences on all machines. `asked`, `now`: times of the request and of this call."""
     expected = _usual_binaries(machines)
     for machine in machines:
         yield from _sleep(machine)
@@ -99,7 +99,7 @@ def _silent(machine: Machine) -> Iterator[Finding]:
 
 
 def _sleep(machine: Machine) -> Iterator[Finding]:
-    """A machine that may sleep and does is as it should be, unless others need it for a quorum."""
+    """Find servers that may sleep: a quorum needs them."""
     if machine.server and machine.sleeps:
         yield Finding(
             f"sleep:{machine.name}",
@@ -124,13 +124,13 @@ def _units(machine: Machine, report: Report) -> Iterator[Finding]:
 def _binaries(
     machine: Machine, report: Report, expected: Mapping[tuple[str, str], str], limits: Limits
 ) -> Iterator[Finding]:
-    for path, found in report.binaries.items():
+    for path, sha256 in report.binaries.items():
         wanted = (
-            limits.binaries.get((report.arch, path)) or expected.get((report.arch, path)) or found
+            limits.binaries.get((report.arch, path)) or expected.get((report.arch, path)) or sha256
         )
-        if found != wanted or not found:
+        if sha256 != wanted or not sha256:
             role = limits.roles.get(path, "")
-            is_there = f"has sha256 {found[:12]}" if found else "is not there"
+            is_there = f"has sha256 {sha256[:12]}" if sha256 else "is not there"
             yield Finding(
                 f"binary:{machine.name}:{path}",
                 f"{path} on {machine.name} {is_there}, not {wanted[:12] or 'what was installed'}",
@@ -140,13 +140,13 @@ def _binaries(
 
 
 def _usual_binaries(machines: list[Machine]) -> dict[tuple[str, str], str]:
-    """(arch, path) -> the sha256 that it has on most machines of that arch."""
-    seen: dict[tuple[str, str], Counter[str]] = {}
+    """Return (arch, path) -> the sha256 on most machines of that architecture."""
+    counts: dict[tuple[str, str], Counter[str]] = {}
     for machine in machines:
-        for path, found in (machine.report.binaries if machine.report else {}).items():
+        for path, sha256 in (machine.report.binaries if machine.report else {}).items():
             arch = machine.report.arch if machine.report else ""
-            seen.setdefault((arch, path), Counter()).update([found] if found else [])
-    return {key: count.most_common(1)[0][0] for key, count in seen.items() if count}
+            counts.setdefault((arch, path), Counter()).update([sha256] if sha256 else [])
+    return {key: count.most_common(1)[0][0] for key, count in counts.items() if count}
 
 
 def _settings(machine: Machine, report: Report, limits: Limits) -> Iterator[Finding]:

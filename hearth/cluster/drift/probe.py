@@ -1,4 +1,4 @@
-"""One look at everything. It writes nothing anywhere."""
+"""Probe the whole cluster, without writing anything."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -28,17 +28,19 @@ class Declared:
 
 
 def probe(declared: Declared, consul: Consul, nomad: Nomad) -> list[Finding]:
-    """Every finding, sorted by id. An agent that does not answer is a finding, too."""
-    there = declared.machines
+    """Return all findings, sorted by id. An agent that does not answer is a finding, too."""
+    listed = declared.machines
     days = declared.limits.certificate_days
-    found = list(machines.judge(there, declared.limits, asked=declared.asked, now=time.time()))
+    findings = list(
+        machines.diagnose(listed, declared.limits, asked=declared.asked, now=time.time())
+    )
     parts: list[tuple[str, Callable[[], Iterator[Finding]]]] = [
-        ("consul", lambda: _peers_of_consul(consul, there)),
-        ("consul", lambda: servers.checks(consul, there)),
-        ("nomad", lambda: _peers_of_nomad(nomad, there)),
-        ("nomad", lambda: servers.nodes(nomad, there)),
-        ("nomad", lambda: jobs.judge(nomad, declared.jobs)),
-        ("nomad", lambda: services.judge(consul, nomad)),
+        ("consul", lambda: _peers_of_consul(consul, listed)),
+        ("consul", lambda: servers.checks(consul, listed)),
+        ("nomad", lambda: _peers_of_nomad(nomad, listed)),
+        ("nomad", lambda: servers.nodes(nomad, listed)),
+        ("nomad", lambda: jobs.diagnose(nomad, declared.jobs)),
+        ("nomad", lambda: services.diagnose(consul, nomad)),
     ]
     if declared.acl:
         parts += [
@@ -46,27 +48,28 @@ def probe(declared: Declared, consul: Consul, nomad: Nomad) -> list[Finding]:
             ("nomad", lambda: servers.token("nomad", nomad.session, days=days)),
         ]
     for product, part in parts:
-        found += _watched(product, part)
+        findings += _findings(product, part)
     return sorted(
-        {finding.id: finding for finding in _told_once(found)}.values(), key=lambda f: f.id
+        {finding.id: finding for finding in _without_duplicates(findings)}.values(),
+        key=lambda f: f.id,
     )
 
 
-def _peers_of_consul(consul: Consul, there: list[Machine]) -> Iterator[Finding]:
-    return servers.peers("consul", consul.peers(), there, servers.serving_consul(consul))
+def _peers_of_consul(consul: Consul, listed: list[Machine]) -> Iterator[Finding]:
+    return servers.peers("consul", consul.peers(), listed, servers.serving_consul(consul))
 
 
-def _peers_of_nomad(nomad: Nomad, there: list[Machine]) -> Iterator[Finding]:
-    return servers.peers("nomad", nomad.peers(), there, servers.serving_nomad(nomad))
+def _peers_of_nomad(nomad: Nomad, listed: list[Machine]) -> Iterator[Finding]:
+    return servers.peers("nomad", nomad.peers(), listed, servers.serving_nomad(nomad))
 
 
-def _told_once(found: list[Finding]) -> list[Finding]:
+def _without_duplicates(findings: list[Finding]) -> list[Finding]:
     """Remove findings of checks whose services are stale: they are reported once."""
-    stale = {f.fix.target for f in found if f.fix.action == "forget_service"}
-    return [f for f in found if f.fix.action != "deregister_check" or f.fix.target not in stale]
+    stale = {f.fix.target for f in findings if f.fix.action == "forget_service"}
+    return [f for f in findings if f.fix.action != "deregister_check" or f.fix.target not in stale]
 
 
-def _watched(product: str, part: Callable[[], Iterator[Finding]]) -> list[Finding]:
+def _findings(product: str, part: Callable[[], Iterator[Finding]]) -> list[Finding]:
     try:
         return list(part())
     except ClusterError as error:

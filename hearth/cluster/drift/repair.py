@@ -23,20 +23,20 @@ def repair(finding: Finding, consul: Consul, nomad: Nomad, files: Mapping[str, P
 
 
 def _remove_peer(consul: Consul, nomad: Nomad, target: str, _f: Mapping[str, Path]) -> None:
-    """Unless it is gone: Consul's leader takes out a server that is forgotten."""
+    """Remove a peer, unless Consul's leader has already removed it with its server."""
     product, _, peer = target.partition(":")
     client = consul if product == "consul" else nomad
-    if peer in {found.id for found in client.peers()}:
+    if peer in {server.id for server in client.peers()}:
         client.session.call("DELETE", "operator/raft/peer", params={"id": peer})
 
 
 def _forget_machine(consul: Consul, nomad: Nomad, target: str, _: Mapping[str, Path]) -> None:
-    """A machine that is away for good: to Consul, to the servers of Nomad, and to its scheduler."""
+    """Remove a machine from Consul, from the servers of Nomad and from its scheduler."""
     consul.session.call("PUT", f"agent/force-leave/{target}", params={"prune": ""})
     for member in nomad.session.call("GET", "agent/members")["Members"]:
         if member["Name"].rpartition(".")[0] == target and member["Status"] != "alive":
-            gone = {"node": member["Name"], "prune": "true"}
-            nomad.session.call("PUT", "agent/force-leave", params=gone)
+            params = {"node": member["Name"], "prune": "true"}
+            nomad.session.call("PUT", "agent/force-leave", params=params)
     for node in nomad.nodes():
         if node.name == target and node.status == "down":
             nomad.session.call("POST", f"node/{node.id}/purge")
@@ -64,7 +64,10 @@ def _forget_service(consul: Consul, _n: Nomad, target: str, _: Mapping[str, Path
 
 
 def _allocation_of(nomad: Nomad, service: str) -> str:
-    """Nomad's ids of services are `_nomad-task-<allocation>-…`."""
+    """Return the running allocation of a service, empty if there is none.
+
+    Nomad's ids of services are `_nomad-task-<allocation>-…`.
+    """
     for row in nomad.session.call("GET", "allocations"):
         if row["ID"] in service and row["ClientStatus"] == "running":
             return str(row["ID"])
@@ -72,7 +75,7 @@ def _allocation_of(nomad: Nomad, service: str) -> str:
 
 
 def _revive_job(_c: Consul, nomad: Nomad, target: str, _: Mapping[str, Path]) -> None:
-    Jobs(nomad).revive(target)
+    Jobs(nomad).reschedule(target)
 
 
 def _register_job(_c: Consul, nomad: Nomad, target: str, files: Mapping[str, Path]) -> None:

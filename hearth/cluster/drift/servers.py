@@ -50,18 +50,18 @@ def peers(
 
 
 def serving_consul(consul: Consul) -> set[str]:
-    """The addresses of Consul's servers that live."""
+    """Return the addresses of the running servers of Consul."""
     return {m.address for m in consul.members() if m.alive and m.tags.get("role") == "consul"}
 
 
 def serving_nomad(nomad: Nomad) -> set[str]:
-    """The addresses of Nomad's servers that live."""
+    """Return the addresses of the running servers of Nomad."""
     members = nomad.session.call("GET", "agent/members")["Members"]
     return {str(member["Addr"]) for member in members if member["Status"] == "alive"}
 
 
 def nodes(nomad: Nomad, machines: list[Machine]) -> Iterator[Finding]:
-    """Machines that answer, but take no jobs."""
+    """Find machines that answer, but take no jobs."""
     found = {node.name: node for node in nomad.nodes() if node.status != "down"}
     for machine in machines:
         node = found.get(machine.name)
@@ -84,7 +84,7 @@ def nodes(nomad: Nomad, machines: list[Machine]) -> Iterator[Finding]:
 
 
 def token(product: Product, session: Session, *, days: float) -> Iterator[Finding]:
-    """Whether our management token still works, and how long."""
+    """Find a management token that is invalid or expires within `days`."""
     role_fix = Fix("by_hand", product, "run playbook.yaml: it states how to set the token again")
     try:
         itself: dict[str, Any] = session.call("GET", "acl/token/self")
@@ -97,7 +97,7 @@ def token(product: Product, session: Session, *, days: float) -> Iterator[Findin
 
 
 def checks(consul: Consul, machines: list[Machine]) -> Iterator[Finding]:
-    """Critical checks: of agents that are gone, and of services."""
+    """Find critical checks of agents and of services."""
     alive = {member.name for member in consul.members() if member.alive}
     ours = {machine.name for machine in machines}
     asleep = {m.name for m in machines if m.sleeps and m.report is None}
@@ -105,8 +105,8 @@ def checks(consul: Consul, machines: list[Machine]) -> Iterator[Finding]:
         if check.node in asleep:
             continue
         what = f"{check.service or check.name} on {check.node}"
-        said = check.output.strip().splitlines()[:1]
-        evidence = f"{what} is critical: {said[0] if said else 'its check says nothing'}"
+        output = check.output.strip().splitlines()[:1]
+        evidence = f"{what} is critical: {output[0] if output else 'its check says nothing'}"
         if check.node not in alive and check.check_id == "serfHealth":
             fix = Fix("by_hand", check.node, "bring it back, or take it out of the inventory")
             if check.node not in ours:

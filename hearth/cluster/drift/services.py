@@ -19,46 +19,48 @@ LIVE: Final = {"pending", "running", "unknown"}
 OF_NOMAD: Final = re.compile(r"_nomad-task-([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-")
 OF_AGENTS: Final = re.compile("_nomad-(server|client)-")
 OF_LAUNCHERS: Final = "llama-expert-"
-"""Services that launchers register; the job of each bears the same name."""
+"""Services that launchers register; each has a job of the same name."""
 
 
-def judge(consul: Consul, nomad: Nomad) -> Iterator[Finding]:
-    """Entries on machines that run jobs, of allocations that do not run, or at former addresses.
+def diagnose(consul: Consul, nomad: Nomad) -> Iterator[Finding]:
+    """Find entries of allocations that do not run, and entries at former addresses.
 
-    What is registered on a machine that is away is left as it is: what runs there is not known.
+    Entries of machines that do not answer are skipped, because their state is unknown.
     """
-    there = [one for service in consul.services() for one in consul.instances(service)]
+    instances = [
+        instance for service in consul.services() for instance in consul.instances(service)
+    ]
     # Requested after the entries, so that Nomad already knows each service that has an entry.
     ready = {node.name: node.address for node in nomad.nodes() if node.status == "ready"}
     rows = nomad.session.call("GET", "allocations", params={"resources": "true"})
     live = [row for row in rows if row["ClientStatus"] in LIVE]
-    for one in there:
-        if one.node in ready and not _stands(one, live, ready[one.node]):
+    for instance in instances:
+        if instance.node in ready and not _is_current(instance, live, ready[instance.node]):
             yield Finding(
-                f"stale:{one.node}:{one.id}",
-                f"Consul lists {one.service} at {one.address}:{one.port} on {one.node}, and "
-                "nothing of Nomad runs there",
+                f"stale:{instance.node}:{instance.id}",
+                f"Consul lists {instance.service} at {instance.address}:{instance.port} on "
+                f"{instance.node}, and nothing of Nomad runs there",
                 "safe",
-                Fix("forget_service", f"{one.node}:{one.id}", "forget the entry"),
+                Fix("forget_service", f"{instance.node}:{instance.id}", "forget the entry"),
             )
 
 
-def _stands(one: Instance, live: list[dict[str, Any]], address: str) -> bool:
-    """Whether an allocation, or the agent at the machine's address, is behind it.
+def _is_current(instance: Instance, live: list[dict[str, Any]], address: str) -> bool:
+    """Return whether an entry belongs to a live allocation or to an agent at the machine's address.
 
-    So it is with what none of these registered.
+    True for entries that neither Nomad nor a launcher registered.
     """
-    if OF_AGENTS.match(one.id):
-        return one.address == address
-    if found := OF_NOMAD.match(one.id):
-        return any(row["ID"] == found[1] for row in live)
-    if one.service.startswith(OF_LAUNCHERS):
-        place = (one.address, one.port)
-        return any(row["JobID"] == one.service and place in _places(row) for row in live)
+    if OF_AGENTS.match(instance.id):
+        return instance.address == address
+    if match := OF_NOMAD.match(instance.id):
+        return any(row["ID"] == match[1] for row in live)
+    if instance.service.startswith(OF_LAUNCHERS):
+        socket = (instance.address, instance.port)
+        return any(row["JobID"] == instance.service and socket in _sockets(row) for row in live)
     return True
 
 
-def _places(row: dict[str, Any]) -> list[tuple[str, int]]:
-    """Address and port of each port that an allocation has."""
+def _sockets(row: dict[str, Any]) -> list[tuple[str, int]]:
+    """Return address and number of each port of an allocation."""
     shared = (row["AllocatedResources"] or {}).get("Shared") or {}
     return [(port["HostIP"], port["Value"]) for port in shared.get("Ports") or []]

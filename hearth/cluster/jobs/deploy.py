@@ -1,4 +1,4 @@
-"""A job's way into Nomad: parse, plan, register what was planned, wait until it runs."""
+"""Deploy a job: parse and plan it, register the plan, wait until it runs."""
 
 import json
 import re
@@ -16,13 +16,13 @@ from hearth.cluster.nomad import Allocation, Nomad
 
 DECLARED: Final = re.compile(r'^\s*variable\s+"([^"]+)"', re.MULTILINE)
 IN_VAIN: Final = re.compile(r"errors? occurred|validation|invalid|missing", re.IGNORECASE)
-"""Nomad answers 500 for a job that it parsed and does not take."""
+"""Nomad responds 500 for a job that it parsed and does not accept."""
 ESCAPE: Final = re.compile(r"\\.|[$%]\{")
 ESCAPES: Final = {"\\b": "\\u0008", "\\f": "\\u000c", "${": "$${", "%{": "%%{"}
 DEFAULT_STAGGER: Final = 30_000_000_000
 """Nomad's default, nanoseconds."""
 POLL: Final = 1.0
-"""Seconds that one blocking query waits; a deployment also ends without news of allocations."""
+"""Seconds of one blocking query; a deployment may end without a change of its allocations."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Source:
     variables: Mapping[str, Any] = field(default_factory=dict)
 
     def values(self) -> str:
-        """The variables as the content of a variables file; raises `JobInvalid`."""
+        """Return the variables as the content of a variables file. Raises `JobInvalid`."""
         declared = DECLARED.findall(self.hcl)
         for name in self.variables:
             if name not in declared:
@@ -71,7 +71,7 @@ class Plan:
 
     @property
     def waits(self) -> bool:
-        """Whether something runs once it is registered: not so for a template of jobs."""
+        """Whether allocations follow the registration: not for parameterized and periodic jobs."""
         return not self.job.get("ParameterizedJob") and not self.job.get("Periodic")
 
 
@@ -82,7 +82,7 @@ class Jobs:
         self.nomad = nomad
 
     def plan(self, source: Source) -> Plan:
-        """Parse and plan; writes nothing. Raises `JobInvalid` for what Nomad does not take."""
+        """Parse and plan a job without registering it. Raises `JobInvalid`."""
         call = self.nomad.session.call
         body = {"JobHCL": source.hcl, "Variables": source.values(), "Canonicalize": True}
         try:
@@ -106,9 +106,9 @@ class Jobs:
         )
 
     def register(self, plan: Plan) -> str:
-        """Register exactly what was planned; the id of the evaluation.
+        """Register a plan and return the id of the evaluation.
 
-        Raises `Conflict` when somebody else changed the job after the plan.
+        Raises `Conflict` if the job has changed since the plan.
         """
         body = {
             "Job": plan.job,
@@ -127,13 +127,12 @@ class Jobs:
                 raise Conflict(error.url, error.status, error.answer) from error
             raise
 
-    def revive(self, job: str) -> None:
-        """Let Nomad place again what failed, without a changed file and without a purge.
+    def reschedule(self, job: str) -> None:
+        """Reschedule failed allocations of an unchanged job, without a purge.
 
-        Failed allocations are forced to be rescheduled, which a group's `reschedule` block must not
-        forbid. After a failed deployment Nomad places
+        A group's `reschedule` block must not forbid it. After a failed deployment Nomad places
         nothing until there is a new version, so the unchanged job is registered with a `stagger`
-        that is a nanosecond longer: groups have their own `update` block, so it means nothing, and
+        that is a nanosecond longer: groups have their own `update` block, so it has no effect, and
         no plan shows it.
         """
         state = state_of(self.nomad, job)
@@ -150,10 +149,9 @@ class Jobs:
         self.nomad.session.call("POST", "jobs", body)
 
     def wait(self, job: str, *, timeout: float = 600.0) -> list[Allocation]:
-        """Wait until the job runs and is healthy; its running allocations.
+        """Wait until the job is healthy; return its running allocations.
 
-        Raises `JobFailed` with machine, cause and last log lines of what fails, also when `timeout`
-        seconds were not enough.
+        Raises `JobFailed` with machine, cause and last log lines, also after `timeout` seconds.
         """
         end = time.monotonic() + timeout
         index = 0
@@ -174,8 +172,8 @@ class Jobs:
             f"No machine takes the group {group}: {why}. {failure.PLACE_REMEDY}"
             for group, why in state.unplaced.items()
         ]
-        explain = failure.explain if state.ailing else failure.explain_unproved
-        for allocation in (state.ailing or state.unproved)[:3]:
+        explain = failure.explain if state.unhealthy else failure.explain_pending
+        for allocation in (state.unhealthy or state.pending)[:3]:
             try:
                 causes += explain(self.nomad, self.nomad.allocation(allocation.id))
             except ClusterError as error:
@@ -184,8 +182,8 @@ class Jobs:
 
 
 def _literal(value: Any) -> str:
-    """An HCL2 expression. JSON is one, but for two escapes and the marks of templates."""
-    return ESCAPE.sub(lambda found: ESCAPES.get(found[0], found[0]), json.dumps(value))
+    """Return a value in HCL2, which is JSON except for two escapes and the marks of templates."""
+    return ESCAPE.sub(lambda match: ESCAPES.get(match[0], match[0]), json.dumps(value))
 
 
 def _is_of_the_job(error: Refused) -> bool:

@@ -1,4 +1,4 @@
-"""Why an allocation does not run, in words that say where, what and what to do."""
+"""Explain why an allocation does not run: machine, cause and remedy."""
 
 from typing import Any, Final
 
@@ -24,7 +24,7 @@ TELLING: Final = {
 
 
 def why_unplaced(metric: Json) -> str:
-    """The scheduler's metric of a group that it could not place, as one sentence."""
+    """Describe the scheduler's metric of a group that it could not place, in one phrase."""
     reasons = [f"{why} on {n}" for why, n in (metric.get("ConstraintFiltered") or {}).items()]
     reasons += [
         f"not enough {what} on {n}" for what, n in (metric.get("DimensionExhausted") or {}).items()
@@ -36,7 +36,7 @@ def why_unplaced(metric: Json) -> str:
 
 
 def explain(nomad: Nomad, allocation: Allocation) -> list[str]:
-    """Machine, task, events, remedy and the end of the log of every task that is not well."""
+    """Describe each failed task: machine, events, remedy and the end of its log."""
     lines: list[str] = []
     for name, task in allocation.tasks.items():
         if not _is_well(task, allocation):
@@ -49,7 +49,7 @@ def explain(nomad: Nomad, allocation: Allocation) -> list[str]:
     return lines
 
 
-def explain_unproved(nomad: Nomad, allocation: Allocation) -> list[str]:
+def explain_pending(nomad: Nomad, allocation: Allocation) -> list[str]:
     """Describe the events of a running allocation whose checks have not passed yet."""
     lines = [
         f"{allocation.node}: allocation {allocation.id[:8]} runs, but its checks have not passed"

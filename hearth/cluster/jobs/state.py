@@ -1,4 +1,4 @@
-"""How the newest version of a job does."""
+"""The state of the newest version of a job."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ from hearth.cluster.nomad import Allocation, Deployment, Evaluation, Nomad
 
 @dataclass(frozen=True)
 class State:
-    """The newest version of a job: deployment, allocations, and which groups found no place."""
+    """The newest version of a job: deployment, allocations, and groups without a machine."""
 
     job: Json
     deployment: Deployment | None
@@ -22,8 +22,8 @@ class State:
         return [a for a in self.allocations if a.runs]
 
     @property
-    def ailing(self) -> list[Allocation]:
-        """Those that do not run, or run and are not healthy; newest first."""
+    def unhealthy(self) -> list[Allocation]:
+        """Allocations that do not run, or run and are not healthy; newest first."""
         return [
             a
             for a in self.allocations
@@ -33,8 +33,8 @@ class State:
 
     @property
     def abandoned(self) -> list[Allocation]:
-        """Those that failed, and whose place nothing has taken. Nomad tries a system job once on a
-        machine: on one that has just joined, before its programs were there."""
+        """Failed allocations without a successor. Nomad tries a system job once on each machine,
+        also on one that has just joined and has no programs yet."""
         return [
             a
             for a in self.allocations
@@ -42,8 +42,8 @@ class State:
         ]
 
     @property
-    def unproved(self) -> list[Allocation]:
-        """Those that run while their checks have not passed for long enough; newest first."""
+    def pending(self) -> list[Allocation]:
+        """Running allocations whose checks have not passed for long enough; newest first."""
         return [a for a in self.running if a.healthy is None]
 
     @property
@@ -55,7 +55,7 @@ class State:
 
     @property
     def failed(self) -> str:
-        """Why waiting longer is in vain, as what the job did; empty while there is hope."""
+        """How the job failed; empty while it may still succeed."""
         if self.deployment is not None and self.deployment.status in {"failed", "cancelled"}:
             return f"was not deployed ({self.deployment.description.rstrip('.')})"
         batch = [a for a in self.allocations if a.client_status == "failed"]
@@ -70,29 +70,30 @@ class State:
         return self.evaluated and not self.unplaced and self._all_run()
 
     def _all_run(self) -> bool:
-        wished = [
+        desired = [
             a
             for a in self.allocations
             if a.desired_status == "run" and not self._replaced(a) and not self._is_away(a)
         ]
-        if any(a.client_status not in {"running", "complete"} for a in wished):
+        if any(a.client_status not in {"running", "complete"} for a in desired):
             return False
-        return self.wanted is None or len(wished) >= self.wanted
+        return self.wanted is None or len(desired) >= self.wanted
 
-    def _is_away(self, one: Allocation) -> bool:
-        """Whether its machine is cut off or asleep: a system job has nobody to take its place."""
-        return self.wanted is None and one.client_status == "unknown"
+    def _is_away(self, allocation: Allocation) -> bool:
+        """Whether the machine is unreachable: a system job has no successor elsewhere."""
+        return self.wanted is None and allocation.client_status == "unknown"
 
-    def _replaced(self, one: Allocation) -> bool:
-        """Whether another one took its place; those of system jobs do not name their successor."""
-        return bool(one.next_allocation) or any(
-            (a.group, a.node_id) == (one.group, one.node_id) and a.create_index > one.create_index
+    def _replaced(self, allocation: Allocation) -> bool:
+        """Whether an allocation has a successor, which those of system jobs do not name."""
+        return bool(allocation.next_allocation) or any(
+            (a.group, a.node_id) == (allocation.group, allocation.node_id)
+            and a.create_index > allocation.create_index
             for a in self.allocations
         )
 
 
 def state_of(nomad: Nomad, job: str) -> State:
-    """Ask Nomad how a job does; raises `NotFound`."""
+    """Request the state of a job. Raises `NotFound`."""
     specification = nomad.job(job)
     version = specification["Version"]
     deployment = nomad.last_deployment(job)
@@ -110,7 +111,7 @@ def state_of(nomad: Nomad, job: str) -> State:
 
 
 def _unplaced(evaluations: list[Evaluation]) -> dict[str, str]:
-    """Why groups wait for a place, in the words of the newest evaluation that still waits."""
+    """Return group -> why it has no machine, from the newest evaluation that is blocked."""
     for evaluation in evaluations:
         if evaluation.status == "blocked" or evaluation.failed_groups:
             return {

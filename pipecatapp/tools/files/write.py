@@ -1,15 +1,14 @@
-"""A file of the workspace, written whole."""
+"""The tool `file.write`: write a whole file of the workspace."""
 
 import asyncio
-import contextlib
 import hashlib
 import os
 from pathlib import Path
-from secrets import token_hex
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
+from hearth.files import write_atomic_in
 from pipecatapp.sandbox.tree import NotPlain, open_plain, parent_of
 from pipecatapp.tools.files.encoding import Encoding, to_bytes
 from pipecatapp.tools.files.place import inside, workspace
@@ -17,7 +16,6 @@ from pipecatapp.workflow import Context, ToolFailed, tool
 
 LARGEST = 16 * 1024 * 1024
 """Bytes of a file that is written by a tool; larger ones are made by programs."""
-NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 Mode = Literal["replace", "create", "append"]
 
@@ -70,7 +68,7 @@ def _write(root: Path, place: str, data: bytes, mode: Mode, executable: bool | N
     if executable is not None:
         permissions = permissions | 0o111 if executable else permissions & ~0o111
     with parent_of(root, place, make=True) as (folder, name):
-        replace(folder, name, whole, permissions)
+        write_atomic_in(folder, name, whole, permissions=permissions)
     return Written(
         path=place,
         size=len(whole),
@@ -87,18 +85,3 @@ def _there(root: Path, place: str) -> tuple[bytes, int] | None:
         return None
     with os.fdopen(file, "rb") as stream:
         return stream.read(LARGEST + 1), os.fstat(stream.fileno()).st_mode & 0o777
-
-
-def replace(folder: int, name: str, data: bytes, permissions: int) -> None:
-    """Write a new file and rename it, so that a reader never finds half a file."""
-    part = f".{token_hex(8)}.part"
-    file = os.open(part, NEW, 0o600, dir_fd=folder)
-    try:
-        with os.fdopen(file, "wb") as stream:
-            stream.write(data)
-            os.fchmod(stream.fileno(), permissions)
-        os.replace(part, name, src_dir_fd=folder, dst_dir_fd=folder)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(part, dir_fd=folder)
-        raise

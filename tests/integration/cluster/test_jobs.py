@@ -157,7 +157,7 @@ def test_job_whose_deployment_failed_is_revived_as_it_is(nomad: Nomad, tmp_path:
         jobs.wait(plan.id, timeout=60)
     (tmp_path / "there").touch()
 
-    jobs.revive("revived")
+    jobs.reschedule("revived")
 
     assert [a.node for a in jobs.wait(plan.id, timeout=60)] == ["solo"]
     assert not jobs.plan(source).changed

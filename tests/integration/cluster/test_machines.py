@@ -7,10 +7,11 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from hearth.cluster.async_nomad import AsyncNomad
 from hearth.cluster.jobs.deploy import Jobs, Source
 from hearth.cluster.nomad import Nomad
 from hearth.service.settings import trusting
-from pipecatapp.tools.cluster.nomad import NomadView, nomad_client
+from pipecatapp.tools.cluster.nomad import NomadView
 from pipecatapp.tools.cluster.places import NotRestarted
 from tests.integration.cluster.agents import Agent, wait_for
 from tests.integration.cluster.conftest import NOMAD_TOKEN
@@ -66,8 +67,8 @@ async def view(server: Agent, token: str, tmp_path: Path) -> AsyncIterator[Nomad
     file = tmp_path / "nomad-token"
     file.write_text(token, encoding="ascii")
     tls = trusting(server.endpoint.ca_file)
-    async with nomad_client(server.endpoint.url, timeout=30, verify=tls) as client:
-        yield NomadView(client, file)
+    async with AsyncNomad(server.endpoint.url, timeout=30, token_file=file, tls=tls) as client:
+        yield NomadView(client)
 
 
 async def test_machines_are_measured_with_the_rights_of_the_agent(

@@ -9,7 +9,6 @@ import pytest
 from typer.testing import CliRunner
 
 from hearth.lab import systems
-from hearth.lab.cgroup import Group
 from hearth.lab.cli import lab_app
 from hearth.lab.disk import Disk
 from hearth.lab.errors import (
@@ -20,6 +19,7 @@ from hearth.lab.errors import (
     SystemUnknown,
 )
 from hearth.lab.folders import Folders, checked_name
+from hearth.lab.host_group import HostGroup
 from hearth.lab.network import address_of, checked_address
 from hearth.lab.snapshots import COMPLETE, Snapshots
 
@@ -44,7 +44,7 @@ def test_hosts_lie_at_the_addresses_of_the_inventory() -> None:
     assert [str(address_of(number)) for number in (1, 2, 3)] == [
         "10.231.7.11", "10.231.7.12", "10.231.7.13",
     ]  # fmt: skip
-    assert Group("home", "node2").unit == "hearth-home-node2"
+    assert HostGroup("home", "node2").unit == "hearth-home-node2"
 
 
 @pytest.mark.parametrize("text", ["10.231.7.1", "10.231.7.0", "10.231.7.255", "10.0.0.1", "x"])

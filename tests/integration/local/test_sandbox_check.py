@@ -9,7 +9,7 @@ from hearth.local.commands.doctor import check_sandbox
 from hearth.local.options import Options
 from hearth.settings import Settings
 from pipecatapp.sandbox import Limits
-from pipecatapp.sandbox.cgroup import Cgroup
+from pipecatapp.sandbox.program_group import ProgramGroup
 
 
 def test_sandbox_that_works_is_nothing_to_tell() -> None:
@@ -21,7 +21,7 @@ def test_doctor_shows_how_programs_are_limited(tmp_path: Path) -> None:
     """Where no cgroup can be made the limit of memory is softer, and its reader decides by that."""
     (finding,) = check_sandbox(Options.of(Settings.load(), state_dir=tmp_path))
 
-    group = Cgroup.make(Limits())
+    group = ProgramGroup.make(Limits())
     if group is not None:
         group.remove()
     assert finding.verdict == "pass"

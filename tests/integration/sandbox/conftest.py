@@ -8,7 +8,7 @@ import pytest
 
 from pipecatapp.sandbox import Limits, Outcome, Sandbox
 from pipecatapp.sandbox.bubblewrap import python
-from pipecatapp.sandbox.cgroup import Cgroup
+from pipecatapp.sandbox.program_group import ProgramGroup
 from pipecatapp.sandbox.tree import remove
 
 Attack = Callable[..., Awaitable[Outcome]]
@@ -17,7 +17,7 @@ MIB = 1 << 20
 
 def means() -> list[str]:
     """Name the ways that memory is held on this machine."""
-    group = Cgroup.make(Limits())
+    group = ProgramGroup.make(Limits())
     if group is None:
         return ["watched"]
     group.remove()

@@ -185,12 +185,12 @@ def orphans(lab: Lab, nomad: Nomad) -> set[str]:
 
 
 def left_over(consul: Consul, nomad: Nomad) -> set[str]:
-    """`machine:id` of entries that nothing stands behind.
+    """`machine:id` of entries of services that no longer run.
 
     The lab's Consul takes an entry away with the token that registered it. Nomad ends that one with
     the allocation, and where the machine is busy it is sometimes ended first.
     """
-    return {finding.fix.target for finding in services.judge(consul, nomad)}
+    return {finding.fix.target for finding in services.diagnose(consul, nomad)}
 
 
 def _runs(nomad: Nomad, job: str) -> bool:

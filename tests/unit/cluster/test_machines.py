@@ -3,7 +3,7 @@
 import pytest
 
 from hearth.cluster.drift.finding import Finding, Fix, chosen
-from hearth.cluster.drift.machines import Disk, Limits, Machine, Report, Unit, judge
+from hearth.cluster.drift.machines import Disk, Limits, Machine, Report, Unit, diagnose
 
 NOW = 1_800_000_000.0
 ROLES = {"/etc/tls.pem": "consul", "/etc/consul.json": "consul", "/bin/nomad": "nomad"}
@@ -20,7 +20,7 @@ GOOD = Report(
 
 def _findings(*machines: Machine, limits: Limits | None = None) -> list[Finding]:
     limits = limits or Limits(roles=ROLES)
-    return list(judge(list(machines), limits, asked=NOW - 1, now=NOW + 1))
+    return list(diagnose(list(machines), limits, asked=NOW - 1, now=NOW + 1))
 
 
 def test_good_machine_has_no_findings() -> None:

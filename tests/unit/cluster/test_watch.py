@@ -21,10 +21,10 @@ def test_reason_of_the_catalogue_is_shown_in_whatever_order_queries_fail(
         changed=lambda services: reasons.append(watch.away),
     )
     for path in order:
-        watch._lost(path, REASONS[path])
+        watch._failed(path, REASONS[path])
     assert watch.away == "it lists no service"
 
     for path in order:
-        watch._back(path)
+        watch._answered(path)
     assert watch.away is None
     assert set(reasons) <= {*REASONS.values(), None}

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from hearth.files import write_atomic_in
 from pipecatapp.sandbox.tree import NotPlain, open_plain, parent_of
 from pipecatapp.tools.code.edit.content import LARGEST
-from pipecatapp.tools.files.write import replace
 
 
 @dataclass(frozen=True)
@@ -77,4 +77,4 @@ def _write(root: Path, path: str, data: bytes | None, mode: int) -> None:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=folder)
         else:
-            replace(folder, name, data, mode)
+            write_atomic_in(folder, name, data, permissions=mode)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import httpx2
-
+from hearth.cluster.async_nomad import AsyncNomad
+from hearth.cluster.errors import NotFound, Refused, Unreachable
 from pipecatapp.sandbox import Outcome
 from pipecatapp.sandbox.errand import Errand
 from pipecatapp.tools.code.elsewhere.errands import Errands, Offered
@@ -33,14 +33,13 @@ JOB: Final = "job"
 class NomadPlace:
     """Executes programs as batch jobs of Nomad.
 
-    `http` is a client of Nomad's API, `url` the address of this service for the workers.
+    `url` is the address of this service for the workers.
     """
 
-    http: httpx2.AsyncClient
+    nomad: AsyncNomad
     errands: Errands
     job: str
     url: str
-    token_file: Path | None = None
     ca_file: Path | None = None
     """Certificate authority that the worker trusts; without it, those of the system."""
 
@@ -72,8 +71,8 @@ class NomadPlace:
         ca = "" if self.ca_file is None else await asyncio.to_thread(self.ca_file.read_text)
         payload = json.dumps({"url": url, "token": offered.token, "ca": ca}).encode()
         body = {"Payload": base64.b64encode(payload).decode()}
-        path, query = f"/v1/job/{self.job}/dispatch", {"idempotency_token": offered.id}
-        response = await self._ask("PUT", path, query, body)
+        params = {"idempotency_token": offered.id}
+        response = await self._call("PUT", f"job/{self.job}/dispatch", body, params)
         job = str(response["DispatchedJobID"])
         offered.note(JOB, job)
         return job
@@ -81,10 +80,10 @@ class NomadPlace:
     async def _allocations(self, job: str) -> list[dict[str, Any]] | None:
         """Return the allocations of a job; None if it does not exist or was stopped."""
         try:
-            body = await self._ask("GET", f"/v1/job/{job}", {}, None)
+            body = await self._call("GET", f"job/{job}")
             if body.get("Stop"):
                 return None
-            return list(await self._ask("GET", f"/v1/job/{job}/allocations", {}, None))
+            return list(await self._call("GET", f"job/{job}/allocations"))
         except _NotThere:
             return None
         except ToolFailed:
@@ -94,29 +93,24 @@ class NomadPlace:
         """Stop the Nomad job and delete the remote job."""
         if (job := offered.noted(JOB)) is not None:
             try:
-                await self._ask("DELETE", f"/v1/job/{job}", {"purge": "true"}, None)
+                await self._call("DELETE", f"job/{job}", params={"purge": "true"})
             except _NotThere:
                 pass
             except ToolFailed as error:
                 raise ToolFailed(f"The job {job} may still be running: {error}") from error
         await asyncio.to_thread(self.errands.drop, offered)
 
-    async def _ask(self, method: str, path: str, query: dict[str, str], body: Any) -> Any:
-        headers = {}
-        if self.token_file is not None:
-            token = await asyncio.to_thread(self.token_file.read_text, encoding="ascii")
-            headers["x-nomad-token"] = token.strip()
+    async def _call(
+        self, method: str, path: str, body: Any = None, params: dict[str, str] | None = None
+    ) -> Any:
         try:
-            answer = await self.http.request(method, path, params=query, json=body, headers=headers)
-        except (httpx2.HTTPError, OSError) as error:
-            raise ToolFailed(
-                f"Nomad does not answer: {str(error) or type(error).__name__}."
-            ) from error
-        if answer.status_code == httpx2.codes.NOT_FOUND:
-            raise _NotThere(f"Nomad has no job {self.job!r}: {answer.text.strip()}.")
-        if answer.is_error:
-            raise ToolFailed(f"Nomad refused ({answer.status_code}): {answer.text.strip()}.")
-        return answer.json()
+            return await self.nomad.call(method, path, body, params=params)
+        except Unreachable as error:
+            raise ToolFailed(f"Nomad does not answer: {error.reason}.") from error
+        except NotFound as error:
+            raise _NotThere(f"Nomad has no job {self.job!r}: {error.answer}.") from error
+        except Refused as error:
+            raise ToolFailed(f"Nomad refused ({error.status}): {error.answer}.") from error
 
 
 class _NotThere(ToolFailed):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import httpx2
 
-from pipecatapp.tools.cluster.nomad import SOCKET, nomad_client
+from hearth.cluster.async_nomad import SOCKET, AsyncNomad
 from pipecatapp.tools.code.elsewhere.docker import DockerPlace
 from pipecatapp.tools.code.elsewhere.errands import Errands
 from pipecatapp.tools.code.elsewhere.nomad import NomadPlace
@@ -40,8 +40,9 @@ async def open_elsewhere(
     else:
         missing["docker"] = NO_DOCKER
     if nomad_url is not None and code_job is not None:
-        api = await stack.enter_async_context(nomad_client(nomad_url, timeout=SECONDS, verify=tls))
-        known["nomad"] = NomadPlace(api, errands, code_job, own_url, nomad_token_file, ca_file)
+        nomad = AsyncNomad(nomad_url, timeout=SECONDS, token_file=nomad_token_file, tls=tls)
+        await stack.enter_async_context(nomad)
+        known["nomad"] = NomadPlace(nomad, errands, code_job, own_url, ca_file)
     else:
         missing["nomad"] = NO_NOMAD
     return Places(known, missing)

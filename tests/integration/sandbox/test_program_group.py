@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from pipecatapp.sandbox.cgroup import Cgroup, make_room, sweep
+from hearth.cgroup import make_room
 from pipecatapp.sandbox.limits import Limits
+from pipecatapp.sandbox.program_group import ProgramGroup, sweep
 
 LIMITS = Limits(memory=1 << 28, processes=10)
 
@@ -40,7 +41,7 @@ def test_group_that_cannot_be_limited_is_not_left_behind(tmp_path: Path, root: P
     version_2(root, "user.slice/app.slice/hearth.service", "\n")
     own_group = own(tmp_path, "0::/user.slice/app.slice/hearth.service\n")
 
-    assert Cgroup.make(LIMITS, root, own_group) is None
+    assert ProgramGroup.make(LIMITS, root, own_group) is None
     assert {path.name for path in above.iterdir()} == {"cgroup.subtree_control", "hearth.service"}
 
 
@@ -54,7 +55,7 @@ def test_no_group_is_made_where_none_counts_memory(
     """A group without a limit would be a promise that nobody keeps; the watch takes over."""
     version_2(root, place, controllers)
 
-    assert Cgroup.make(LIMITS, root, own(tmp_path, f"0::/{place}\n")) is None
+    assert ProgramGroup.make(LIMITS, root, own(tmp_path, f"0::/{place}\n")) is None
 
 
 def test_groups_of_killed_services_are_removed(tmp_path: Path) -> None:
@@ -72,7 +73,7 @@ def test_groups_of_killed_services_are_removed(tmp_path: Path) -> None:
 
 def test_system_without_cgroups_is_no_failure(tmp_path: Path, root: Path) -> None:
     """Some containers show none at all."""
-    assert Cgroup.make(LIMITS, root, tmp_path / "none") is None
+    assert ProgramGroup.make(LIMITS, root, tmp_path / "none") is None
 
 
 @pytest.mark.parametrize(
@@ -89,7 +90,7 @@ def test_what_the_kernel_did_is_read(root: Path, events: str, memory: int, proce
     (root / "memory.events").write_text(events, encoding="ascii")
     (root / "pids.events").write_text("max 0\n", encoding="ascii")
 
-    group = Cgroup((root,))
+    group = ProgramGroup((root,))
 
     assert group.ran_out_of_memory() == bool(memory)
     assert group.ran_out_of_processes() == bool(processes)
@@ -130,7 +131,7 @@ def test_group_that_is_ours_gets_room_for_limited_children() -> None:
 def test_program_has_a_share_of_the_processor_below_that_of_a_service() -> None:
     """Sixteen busy programs must not take as much of the processor as sixteen services: the kernel
     gives each group its share, however many processes it has."""
-    group = Cgroup.make(LIMITS)
+    group = ProgramGroup.make(LIMITS)
     if group is None:
         return
     try:

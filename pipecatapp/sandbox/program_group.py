@@ -1,25 +1,22 @@
-"""A cgroup for one program, where this process may make one: for its memory and its processes.
+"""The control group of one program: it limits memory and processes if this process may create it.
 
-Of version 2 (systemd with `Delegate=`, or root) and of version 1. Elsewhere memory is watched from
+Uses version 2 (systemd with `Delegate=`, or root) or version 1. Elsewhere memory is watched from
 outside: see `pipecatapp.sandbox.watch`.
 """
 
 import contextlib
-import errno
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Literal, Self
 
+from hearth import cgroup
 from pipecatapp.sandbox.leftovers import end_group, guard, new_name
 from pipecatapp.sandbox.limits import Limits
 
-ROOT = Path("/sys/fs/cgroup")
-OWN = Path("/proc/self/cgroup")
-
 
 @dataclass(frozen=True)
-class Cgroup:
+class ProgramGroup:
     """The group's folders: one of version 2, or one a controller of version 1."""
 
     folders: tuple[Path, ...]
@@ -29,8 +26,8 @@ class Cgroup:
     def make(
         cls,
         limits: Limits,
-        root: Path = ROOT,
-        own: Path = OWN,
+        root: Path = cgroup.ROOT,
+        own: Path = cgroup.OWN,
         *,
         name: str = "",
         memory: bool = True,
@@ -61,14 +58,16 @@ class Cgroup:
         return None
 
     @property
-    def doors(self) -> list[str]:
-        """The files that a process writes its id to, to be in the group."""
-        return [str(folder / "cgroup.procs") for folder in self.folders]
+    def process_files(self) -> list[str]:
+        """The files to which a process writes its id to join the group."""
+        return [str(folder / cgroup.PROCESSES) for folder in self.folders]
 
     @property
     def counts_sockets(self) -> bool:
         """Whether its memory includes the buffers of all sockets: only in version 2."""
-        return self.counts_memory and any((one / "memory.max").exists() for one in self.folders)
+        return self.counts_memory and any(
+            (folder / "memory.max").exists() for folder in self.folders
+        )
 
     def resident(self) -> int:
         """Count the bytes that belong to no file on a disk, in a group of version 1."""
@@ -101,15 +100,11 @@ Mode = Literal["cgroup", "watched"]
 
 def mode() -> Mode:
     """State how memory is limited here: by the kernel, or by a watch that sums it up."""
-    group = Cgroup.make(Limits())
+    group = ProgramGroup.make(Limits())
     if group is None:
         return "watched"
     group.remove()
     return "cgroup"
-
-
-ATTEMPTS = 20
-"""Tries to empty a group while its processes start others."""
 
 
 def sweep(parent: Path) -> None:
@@ -144,67 +139,21 @@ def _settings(limits: Limits, *, memory: bool) -> dict[str, dict[str, str]]:
 def _version_2(root: Path, own: Path, controllers: set[str]) -> list[Path]:
     """Return candidates below the own group, or next to it: a group with processes cannot have
     limited children."""
-    place = _own_groups(own).get("", None)
-    if place is None:
+    path = cgroup.own_groups(own).get("")
+    if path is None:
         return []
-    here = root / place.lstrip("/")
-    for parent in (here, here.parent):
-        given = _words(parent / "cgroup.subtree_control")
-        if parent.is_relative_to(root) and controllers <= given:
+    group = root / path.lstrip("/")
+    for parent in (group, group.parent):
+        if parent.is_relative_to(root) and controllers <= cgroup.enabled(parent):
             return [parent]
-    return [here] if make_room(here, controllers) else []
-
-
-def make_room(here: Path, controllers: set[str]) -> bool:
-    """Allow limited children in a group of ours: move its processes to a child.
-
-    systemd requires this of a service with `Delegate=`, and it is necessary in a container whose
-    processes are all in one group. Returns False, without a change, if the group is not ours.
-    """
-    if not controllers <= _words(here / "cgroup.controllers"):
-        return False
-    inner = here / "hearth-service"
-    try:
-        inner.mkdir(exist_ok=True)
-        for _ in range(ATTEMPTS):
-            for process in _words(here / "cgroup.procs"):
-                with contextlib.suppress(ProcessLookupError):
-                    (inner / "cgroup.procs").write_text(process, encoding="ascii")
-            if _enable(here, controllers):
-                return True
-    except OSError:
-        with contextlib.suppress(OSError):
-            inner.rmdir()
-    return False
-
-
-def _enable(here: Path, controllers: set[str]) -> bool:
-    """Whether children may be limited now; not while a process was started in the group again."""
-    try:
-        text = " ".join(f"+{name}" for name in sorted(controllers))
-        (here / "cgroup.subtree_control").write_text(text, encoding="ascii")
-    except OSError as error:
-        if error.errno == errno.EBUSY:
-            return False
-        raise
-    return True
+    return [group] if cgroup.make_room(group, controllers) else []
 
 
 def _version_1(root: Path, own: Path, controllers: set[str]) -> list[Path]:
-    groups = _own_groups(own)
+    groups = cgroup.own_groups(own)
     if not controllers <= set(groups):
         return []
     return [root / name / groups[name].lstrip("/") for name in sorted(controllers)]
-
-
-def _own_groups(own: Path) -> dict[str, str]:
-    """Controller to path; the group of version 2 has no name: cgroups(7)."""
-    groups: dict[str, str] = {}
-    with contextlib.suppress(OSError):
-        for line in own.read_text(encoding="ascii").splitlines():
-            _, names, place = line.split(":", 2)
-            groups |= dict.fromkeys(names.split(","), place)
-    return groups
 
 
 def _set(folders: list[Path], wanted: dict[str, dict[str, str]]) -> None:
@@ -224,13 +173,6 @@ def _set(folders: list[Path], wanted: dict[str, dict[str, str]]) -> None:
 
 LIMITING = {"memory.max", "memory.limit_in_bytes", "pids.max", "cpu.weight", "cpu.shares"}
 """Of each controller one of these files must be there, in one version or the other."""
-
-
-def _words(file: Path) -> set[str]:
-    try:
-        return set(file.read_text(encoding="ascii").split())
-    except OSError:
-        return set()
 
 
 def _counter(file: Path, name: str) -> int:
