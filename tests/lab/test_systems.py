@@ -13,7 +13,7 @@ import pytest
 from hearth.lab.systems import EMULATORS
 from tests.binaries.consul.build import build, version
 from tests.lab.conftest import Boot
-from tests.lab.playbooks import MACHINE_TAGS, play, release
+from tests.lab.playbooks import MACHINE_TAGS, ROOT, play, release
 
 EXTENDED_INPUTS = [
     "ansible/roles/preflight_checks/**", "ansible/roles/host/**", "ansible/roles/docker/**",
@@ -62,11 +62,14 @@ def playbook_of_binary(folder: Path) -> str:
     """Write a playbook that installs Consul from an archive, and return its path."""
     role = {
         "role": "binary", "binary_name": "consul", "binary_artifact": archive_of_consul(folder),
-        "binary_root": "/opt/hearth/binaries", "binary_cache": str(folder / "cache"),
+        "binary_cache": str(folder / "cache"),
     }  # fmt: skip
     file = folder / "binary.yaml"
-    play = {"hosts": "cluster", "become": True, "gather_subset": ["min"], "roles": [role]}
-    file.write_text(json.dumps([play]), encoding="utf-8")
+    document = {
+        "hosts": "cluster", "become": True, "gather_subset": ["min"],
+        "vars_files": [str(ROOT / "group_vars/all/main.yaml")], "roles": [role],
+    }  # fmt: skip
+    file.write_text(json.dumps([document]), encoding="utf-8")
     return str(file)
 
 
