@@ -202,6 +202,11 @@ def none_capable(need: str) -> Refused:
     return Refused(400, "no_capable_expert", message, param="model")
 
 
+def invalid_field(name: str, expected: str) -> Refused:
+    """Return the 400 of a field with a wrong type or value."""
+    return Refused(400, "invalid_type", f"{name} must be {expected}.", param=name)
+
+
 def unsupported_field(name: str, reason: str) -> Refused:
     return Refused(400, "unsupported_field", f"{name} does not work here: {reason}.", param=name)
 

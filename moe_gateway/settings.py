@@ -66,7 +66,7 @@ class InstanceSettings(BaseModel):
         if [self.expert is not None, self.lists_models, self.speech is not None].count(True) != 1:
             raise ValueError("an instance has one of `expert`, `lists_models: true` and `speech`")
         if AUTO in (self.expert, *self.aliases):
-            raise ValueError("`auto` is who chooses among the experts: give this one another name")
+            raise ValueError("the name `auto` is reserved: give this expert another name")
         return self
 
 
@@ -92,7 +92,7 @@ class ListenerSettings(BaseModel):
     @model_validator(mode="after")
     def _is_closed(self) -> Self:
         if (self.acts_as is None) != (not self.addresses):
-            raise ValueError("`acts_as` and `addresses` belong together: name who may act as whom")
+            raise ValueError("`acts_as` and `addresses` belong together: set both or neither")
         if self.acts_as in BUILT_IN_KEYS:
             raise ValueError("`acts_as` must be a key that `hearth keys add` has made")
         return self

@@ -49,7 +49,7 @@ OLLAMA_ERROR: Final[Json] = {
     "properties": {"error": {"type": "string"}},
 }
 STATUSES: Final = {
-    400: "The request does not fit, or nobody can do it",
+    400: "The request is not valid, or no expert supports it",
     401: "No valid key",
     403: "This key may not do that",
     404: "There is no such model or path",

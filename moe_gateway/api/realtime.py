@@ -9,7 +9,6 @@ import asyncio
 import ssl
 from collections import Counter
 from collections.abc import Collection, Coroutine, Mapping
-from contextlib import AbstractAsyncContextManager
 from importlib import import_module
 from typing import Any, Final
 from urllib.parse import parse_qs, quote
@@ -24,7 +23,7 @@ from moe_gateway.http.headers import CALLER_HEADER, heard, request_id
 from moe_gateway.keys.delegation import Delegation
 from moe_gateway.keys.limits import Caller
 from moe_gateway.requests.authorize import Authorizer
-from moe_gateway.requests.metrics import NOWHERE, UNKNOWN, GatewayMetrics
+from moe_gateway.requests.metrics import GONE, NOWHERE, UNKNOWN, GatewayMetrics
 from moe_gateway.requests.reply import EXPERT, ROUTE, Reply
 from moe_gateway.routing.instances import Instance
 from moe_gateway.settings import Settings
@@ -37,6 +36,17 @@ AGENT_LOST: Final = 1011
 ENDED: Final = 1000
 LARGEST_MESSAGE: Final = 16 * 1024 * 1024
 """Bytes of one event, the limit of OpenAI's API for audio."""
+HANDSHAKE_SECONDS: Final = 4.0
+"""Time for one agent to accept a session. The official client gives up after 10 s, and another
+agent has to be tried before."""
+PING_SECONDS: Final = 20.0
+"""Interval of pings to an agent, and the time for it to answer one or to take an event."""
+CLOSE_SECONDS: Final = 2.0
+"""Time for an agent to answer the end of a session."""
+
+
+class NotOpenedError(Exception):
+    """An agent did not accept a session; the text is the reason."""
 
 
 class Realtime:
@@ -63,7 +73,11 @@ class Realtime:
         try:
             caller, model = self._admitted(scope, own)
             self._open[task] = caller
-            upstream, instance = await self._connected(caller, model, reply)
+            opened = await _unless_gone(self._connected(caller, model, reply), receive)
+            if opened is None:
+                self._metrics.count(model, NOWHERE, GONE)
+                return
+            upstream, instance = opened
             await send(_accepted(scope, reply, instance, model))
             code = await self._relayed(task, upstream, receive, send)
             if code != ENDED:
@@ -101,16 +115,16 @@ class Realtime:
         agents = [one for one in self._authorizer.instances if one.settings.lists_models]
         if not agents:
             raise no_realtime()
+        reasons = {one.label: one.reason or "not reachable" for one in agents}
         for instance in sorted((one for one in agents if one.usable), key=lambda one: one.turn):
-            upstream = await self._opened(instance, caller, model, reply)
-            if upstream is not None:
-                return upstream, instance
-        raise none_healthy(model, {one.label: one.reason or "not reachable" for one in agents})
+            try:
+                return await self._opened(instance, caller, model, reply), instance
+            except NotOpenedError as error:
+                reasons[instance.label] = str(error)
+        raise none_healthy(model, reasons)
 
-    async def _opened(
-        self, instance: Instance, caller: Caller, model: str, reply: Reply
-    ) -> Any | None:
-        """Return a connection to this agent; None if it does not answer."""
+    async def _opened(self, instance: Instance, caller: Caller, model: str, reply: Reply) -> Any:
+        """Return a connection to this agent. Raises `NotOpenedError` if it does not accept."""
         client = import_module("websockets.asyncio.client")
         failures = import_module("websockets.exceptions")
         headers = {
@@ -124,22 +138,23 @@ class Realtime:
                 f"{url}{REALTIME}?model={quote(model, safe='')}",
                 additional_headers=headers, compression=None, max_size=LARGEST_MESSAGE, proxy=None,
                 ssl=self._tls if instance.address.tls else None,
-                open_timeout=self._settings.first_byte_timeout,
+                open_timeout=min(self._settings.first_byte_timeout, HANDSHAKE_SECONDS),
+                ping_interval=PING_SECONDS, ping_timeout=PING_SECONDS,
             )  # fmt: skip
         except failures.InvalidStatus as error:
             if error.response.status_code in (401, 403):
                 raise key_refused(instance.label) from error
             reason = f"HTTP {error.response.status_code}"
         except (OSError, TimeoutError, failures.InvalidHandshake) as error:
-            reason = f"{type(error).__name__}: {error}"
+            reason = str(error) or type(error).__name__
         log.warning("failed_over", instance=instance.label, reason=reason)
         instance.failed(reason, instance.breaker_generation)
-        return None
+        raise NotOpenedError(reason)
 
     async def _relayed(
         self,
         task: asyncio.Task[Any],
-        upstream: AbstractAsyncContextManager[Any],
+        agent: Any,
         receive: Receive,
         send: Send,
     ) -> int:
@@ -147,13 +162,33 @@ class Realtime:
         the code with which the caller's side ends.
         """
         try:
-            async with upstream as agent:
-                return await _first_of(_to_agent(agent, receive), _to_caller(agent, send))
+            return await _first_of(_to_agent(agent, receive), _to_caller(agent, send))
         except asyncio.CancelledError:
             if task not in self._closed:
                 raise
             task.uncancel()
             return KEY_CLOSED
+        finally:
+            await _close(agent)
+
+
+async def _unless_gone(
+    opening: Coroutine[Any, Any, tuple[Any, Instance]], receive: Receive
+) -> tuple[Any, Instance] | None:
+    """Return the opened connection; None if the caller disconnects before, which ends it."""
+    opened = asyncio.create_task(opening)
+    gone = asyncio.ensure_future(receive())  # Until it is accepted, a caller can only disconnect.
+    try:
+        await asyncio.wait((opened, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not gone.done():
+            return opened.result()
+        if opened.done() and opened.exception() is None:
+            await opened.result()[0].close()
+        return None
+    finally:
+        for task in (opened, gone):
+            task.cancel()
+        await asyncio.gather(opened, gone, return_exceptions=True)
 
 
 def _denying(send: Send) -> Send:
@@ -190,13 +225,26 @@ async def _first_of(*sides: Coroutine[Any, Any, int]) -> int:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def _close(agent: Any) -> None:
+    """End the session at the agent. One that reads nothing would never let `close()` return."""
+    try:
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await agent.close()
+    except TimeoutError:
+        agent.transport.abort()
+        await agent.wait_closed()
+
+
 async def _to_agent(agent: Any, receive: Receive) -> int:
+    """Pass on until the caller disconnects, or the agent takes no event in `PING_SECONDS`: its
+    pings wait behind the events, so they do not notice that."""
     failures = import_module("websockets.exceptions")
     try:
         while (message := await receive())["type"] != "websocket.disconnect":
             text = message.get("text")
-            await agent.send(message["bytes"] if text is None else text)
-    except failures.ConnectionClosed:
+            async with asyncio.timeout(PING_SECONDS):
+                await agent.send(message["bytes"] if text is None else text)
+    except (failures.ConnectionClosed, TimeoutError):
         return AGENT_LOST
     return ENDED
 

@@ -316,7 +316,7 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self._fail("what it sent is no HTTP answer")
+            self._fail("its response is not valid HTTP")
             self.abort()
             return
         if self._sink is not None and self._poured(self._sink):

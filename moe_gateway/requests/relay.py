@@ -93,7 +93,7 @@ def _no_answer(connection: Connection, *, streams: bool = False) -> Lost:
     truncated document, or a document although the caller requested a stream."""
     kind = connection.content_type.partition(b";")[0].decode("latin-1")[:50] or "no content type"
     wanted = "stream" if streams else "JSON object"
-    return Lost(f"{connection.address.authority} sent what is no {wanted} ({kind}).")
+    return Lost(f"{connection.address.authority} did not send a {wanted} ({kind}).")
 
 
 async def _pass_bytes(reply: Reply, connection: Connection, idle: float) -> None:
@@ -224,9 +224,9 @@ def _chunk(data: str) -> dict[str, Any]:
     try:
         chunk = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise Lost("The server sent an event that is no JSON.") from error
+        raise Lost("The server sent an event that is not valid JSON.") from error
     if not isinstance(chunk, dict):
-        raise Lost("The server sent an event that is no chunk.")
+        raise Lost("The server sent an event that is not a valid chunk.")
     return chunk
 
 

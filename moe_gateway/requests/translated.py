@@ -152,7 +152,7 @@ def request_object(data: bytes) -> Json:
     except orjson.JSONDecodeError as error:
         raise invalid_json(str(error).rstrip(".")) from error
     if not isinstance(found, dict):
-        raise Refused(400, "invalid_type", "The request does not fit: it is no JSON object.")
+        raise Refused(400, "invalid_type", "The request is not a JSON object.")
     return found
 
 
@@ -169,7 +169,7 @@ def answer_object(data: str | bytes) -> Json:
     try:
         found = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        raise Lost("The server sent what is no JSON.") from error
+        raise Lost("The server sent an answer that is not valid JSON.") from error
     if not isinstance(found, dict):
-        raise Lost("The server sent what is no answer of a chat.")
+        raise Lost("The server sent an answer that is not a valid chat completion.")
     return found

@@ -5,8 +5,7 @@ from binascii import Error as NotBase64
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from hearth.service.http_errors import Refused
-from moe_gateway.errors import unsupported_field
+from moe_gateway.errors import invalid_field, unsupported_field
 
 Json = dict[str, Any]
 
@@ -17,16 +16,11 @@ because clients that store nothing here (`store: false`) send back only this fie
 TEXT_FILES: Final = ("text/", "application/json", "application/xml", "application/yaml")
 
 
-def wrong(param: str, wanted: str) -> Refused:
-    message = f"The request does not fit: {param} is no {wanted}."
-    return Refused(400, "invalid_type", message, param=param)
-
-
 def text_of(item: Json, name: str, place: str) -> str:
     """Return a field that has to be text. Raises `Refused` (400)."""
     value = item.get(name)
     if not isinstance(value, str):
-        raise wrong(f"{place}.{name}", "text")
+        raise invalid_field(f"{place}.{name}", "text")
     return value
 
 
@@ -45,7 +39,7 @@ class Conversation:
     def add(self, item: Any, place: str) -> None:
         """Add one item; `place` names it in a refusal. Raises `Refused` (400)."""
         if not isinstance(item, dict):
-            raise wrong(place, "item")
+            raise invalid_field(place, "an object")
         kind = item.get("type", "message")
         if not isinstance(kind, str) or kind not in _ITEMS:
             raise unsupported_field(
@@ -61,7 +55,7 @@ class Conversation:
     def add_message(self, item: Json, place: str) -> None:
         role = item.get("role")
         if role not in ("user", "assistant", "system", "developer"):
-            raise wrong(f"{place}.role", "role")
+            raise invalid_field(f"{place}.role", "one of user, assistant, system, developer")
         content = _content(item, "content", place)
         if role == "assistant":
             self._messages.append(self._with_thought({"role": role, "content": content}))
@@ -124,10 +118,10 @@ def _thought(item: Json, place: str) -> str:
         try:
             return b64decode(opaque.removeprefix(OPAQUE), validate=True).decode()
         except (NotBase64, UnicodeDecodeError) as error:
-            raise wrong(f"{place}.encrypted_content", "reasoning of this gateway") from error
+            raise invalid_field(f"{place}.encrypted_content", "from this gateway") from error
     parts = parts or item.get("summary") or []
     if not isinstance(parts, list):
-        raise wrong(f"{place}.content", "list of parts")
+        raise invalid_field(f"{place}.content", "a list of parts")
     return "".join(str(part.get("text") or "") for part in parts if isinstance(part, dict))
 
 
@@ -137,7 +131,7 @@ def _content(item: Json, name: str, place: str) -> str | list[Json]:
     if isinstance(given, str):
         return given
     if not isinstance(given, list):
-        raise wrong(f"{place}.{name}", "text and no list of parts")
+        raise invalid_field(f"{place}.{name}", "text or a list of parts")
     parts = [_part(part, f"{place}.{name}[{n}]") for n, part in enumerate(given)]
     if all(part["type"] == "text" for part in parts):
         return "".join(part["text"] for part in parts)
@@ -176,5 +170,5 @@ def _file(part: Json, place: str) -> Json:
     try:
         text = b64decode(encoded, validate=True).decode()
     except (NotBase64, UnicodeDecodeError) as error:
-        raise wrong(f"{place}.file_data", "text in UTF-8 and base64") from error
+        raise invalid_field(f"{place}.file_data", "text in UTF-8 and base64") from error
     return {"type": "text", "text": f"File {name}:\n{text}\n"}

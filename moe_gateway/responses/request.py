@@ -6,8 +6,8 @@ from typing import Any, Final
 import orjson
 
 from hearth.service.http_errors import Refused
-from moe_gateway.errors import unsupported_field
-from moe_gateway.responses.items import Conversation, wrong
+from moe_gateway.errors import invalid_field, unsupported_field
+from moe_gateway.responses.items import Conversation
 from moe_gateway.responses.store import KeyResponses
 from moe_gateway.responses.tools import chat_tools, functions_of
 from moe_gateway.routing.turns import strict
@@ -119,7 +119,7 @@ def _own_items(given: Any, stored: KeyResponses) -> list[Json]:
     if isinstance(given, str):
         return [{"role": "user", "content": given}]
     if not isinstance(given, list) or not given:
-        raise wrong("input", "text and no list of items")
+        raise invalid_field("input", "text or a list of items")
     return [_resolved(item, place, stored) for place, item in enumerate(given)]
 
 
@@ -147,14 +147,14 @@ def _instructions(fields: Json) -> list[Json]:
     if text is None:
         return []
     if not isinstance(text, str):
-        raise wrong("instructions", "text")
+        raise invalid_field("instructions", "text")
     return [{"role": "system", "content": text}]
 
 
 def _format(fields: Json) -> Json:
     text = fields.get("text") or {}
     if not isinstance(text, dict):
-        raise wrong("text", "object")
+        raise invalid_field("text", "an object")
     found: Json = {"verbosity": text["verbosity"]} if text.get("verbosity") else {}
     wanted = text.get("format") or {"type": "text"}
     kind = wanted.get("type") if isinstance(wanted, dict) else None
@@ -171,14 +171,14 @@ def _format(fields: Json) -> Json:
 def _reasoning(fields: Json) -> Json:
     reasoning = fields.get("reasoning") or {}
     if not isinstance(reasoning, dict):
-        raise wrong("reasoning", "object")
+        raise invalid_field("reasoning", "an object")
     return {"reasoning_effort": reasoning["effort"]} if reasoning.get("effort") else {}
 
 
 def _logprobs(fields: Json) -> Json:
     included = fields.get("include") or []
     if not isinstance(included, list):
-        raise wrong("include", "list")
+        raise invalid_field("include", "a list")
     if fields.get("top_logprobs") is not None:
         return {"logprobs": True, "top_logprobs": fields["top_logprobs"]}
     return {"logprobs": True} if LOGPROBS in included else {}

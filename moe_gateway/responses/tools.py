@@ -3,8 +3,8 @@
 import re
 from typing import Any, Final
 
-from moe_gateway.errors import unsupported_field
-from moe_gateway.responses.items import text_of, wrong
+from moe_gateway.errors import invalid_field, unsupported_field
+from moe_gateway.responses.items import text_of
 
 Json = dict[str, Any]
 
@@ -20,10 +20,10 @@ def functions_of(given: Any) -> tuple[list[Json], list[str]]:
     if given is None:
         return [], []
     if not isinstance(given, list):
-        raise wrong("tools", "list")
+        raise invalid_field("tools", "a list")
     for place, tool in enumerate(given):
         if not isinstance(tool, dict) or not isinstance(tool.get("type"), str):
-            raise wrong(f"tools[{place}]", "tool with a type")
+            raise invalid_field(f"tools[{place}]", "a tool with a type")
     functions = [tool for tool in given if tool["type"] == "function"]
     others = [tool["type"][:50] for tool in given if tool["type"] != "function"]
     return functions, [NOT_IN_A_HEADER.sub("?", kind) for kind in others]
@@ -44,7 +44,7 @@ def chat_tools(functions: list[Json], choice: Any, *, dropped: bool) -> Json:
         _refuse_unknown(functions, [name])
         choice = {"type": "function", "function": {"name": name}}
     elif not isinstance(choice, str | None):
-        raise wrong("tool_choice", "text and no object")
+        raise invalid_field("tool_choice", "text or an object")
     if choice == "required" and dropped and not functions:
         raise unsupported_field("tool_choice", "none of these tools can be called from here")
     found: Json = {"tools": [_chat_tool(tool) for tool in functions]} if functions else {}
@@ -57,7 +57,7 @@ def _allowed(functions: list[Json], choice: Json) -> tuple[list[Json], str]:
     """Keep only the tools that may be called now; `mode` states whether one must be called."""
     allowed, mode = choice.get("tools"), choice.get("mode", "auto")
     if not isinstance(allowed, list) or mode not in ("auto", "required"):
-        raise wrong("tool_choice", "list of allowed tools with a mode")
+        raise invalid_field("tool_choice", "a list of allowed tools with a mode")
     names = [
         text_of(tool, "name", "tool_choice.tools")
         for tool in allowed
@@ -70,7 +70,7 @@ def _allowed(functions: list[Json], choice: Json) -> tuple[list[Json], str]:
 def _refuse_unknown(functions: list[Json], names: list[str]) -> None:
     known = {tool.get("name") for tool in functions}
     if missing := [name for name in names if name not in known]:
-        raise wrong("tool_choice", f"choice among `tools`: {missing[0][:100]!r} is not there")
+        raise invalid_field("tool_choice", f"one of `tools`, not {missing[0][:100]!r}")
 
 
 def _chat_tool(tool: Json) -> Json:

@@ -231,7 +231,7 @@ def look_at(body: bytes) -> Look:
         message, _, place = str(error).partition(" - at `$.")
         param = place.rstrip("`") or ("model" if "`model`" in message else None)
         code = next((c for words, c in _FIELD_CODES.items() if message.startswith(words)), None)
-        message = f"The request does not fit: {error}."
+        message = f"The request is not valid: {error}."
         raise Refused(400, code or "invalid_type", message, param=param) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise invalid_json(_why(body, str(error).rstrip("."))) from error
@@ -286,7 +286,7 @@ def check_documents(body: bytes) -> None:
         _DOCUMENTS.decode(body)
     except msgspec.ValidationError as error:
         param = "query" if "query" in str(error) else "documents"
-        message = f"The request does not fit: {error}."
+        message = f"The request is not valid: {error}."
         raise Refused(400, "invalid_type", message, param=param) from error
 
 

@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from tests import cache
@@ -60,6 +61,61 @@ def node_modules(source: Path) -> Path:
         subprocess.run([npm, "ci", "--no-audit", "--no-fund"], cwd=folder, check=True)
 
     return cache.entry(f"node-{source.name}", [source], make)
+
+
+def go_programs(source: Path, page: str) -> Path:
+    """Return the folder with the programs of a Go module: `conformance`, and `page`, whose text is
+    that of a documentation page. Both are compiled with the locked versions (`go.sum`).
+
+    Raises `CalledProcessError` when a package cannot be had or a program does not compile.
+    """
+    go = _tool("go")
+
+    def make(folder: Path) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            module = Path(name) / "module"
+            shutil.copytree(source, module)
+            _write(module / "page" / "main.go", page)
+            build = [go, "build", "-mod=readonly", "-o", f"{folder}/", "./..."]
+            subprocess.run(build, cwd=module, check=True)
+
+    return cache.entry(f"go-{source.name}", [source, page, _version(go, "version")], make)
+
+
+def rust_programs(source: Path, page: str) -> Path:
+    """Return the folder with the programs of a Rust package, as `go_programs` does for Go. They
+    are compiled with the locked versions (`Cargo.lock`).
+
+    Raises `CalledProcessError` when a package cannot be had or a program does not compile.
+    """
+    cargo = _tool("cargo")
+
+    def make(folder: Path) -> None:
+        with tempfile.TemporaryDirectory() as name:
+            package = Path(name) / "package"
+            shutil.copytree(source, package)
+            _write(package / "src" / "bin" / "page.rs", page)
+            build = [cargo, "build", "--quiet", "--locked", "--target-dir", f"{name}/target"]
+            subprocess.run(build, cwd=package, check=True)
+            for program in ("conformance", "page"):
+                shutil.copy2(Path(name) / "target" / "debug" / program, folder)
+
+    return cache.entry(f"rust-{source.name}", [source, page, _version(cargo, "-V")], make)
+
+
+def _tool(name: str) -> str:
+    tool = shutil.which(name)
+    assert tool, f"{name} is not on PATH"
+    return tool
+
+
+def _version(*command: str) -> bytes:
+    return subprocess.run(command, capture_output=True, check=True).stdout
+
+
+def _write(file: Path, text: str) -> None:
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text, encoding="utf-8")
 
 
 def _uv(*command: str) -> None:

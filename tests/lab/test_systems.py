@@ -109,5 +109,5 @@ def test_host_with_arm64_gets_the_programs_of_its_architecture(
     header = node.ssh("head -c 20 $(readlink -f /usr/local/bin/consul) | od -An -t u2 -j 18")
     assert header.split() == ["183"]
     assert node.ssh("consul version").startswith(f"Consul v{version()}")
-    assert "armv8.0_1" in ran.output, ran.output
+    assert ran.changed["node1"] > 0
     lab.down()

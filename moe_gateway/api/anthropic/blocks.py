@@ -9,8 +9,7 @@ from typing import Any, Final
 
 import orjson
 
-from hearth.service.http_errors import Refused
-from moe_gateway.errors import unsupported_field
+from moe_gateway.errors import invalid_field, unsupported_field
 
 Json = dict[str, Any]
 
@@ -19,17 +18,12 @@ VOLATILE: Final = "x-anthropic-billing-header:"
 would prevent caching of the prompt's prefix. It has no meaning for a model."""
 
 
-def wrong(param: str, wanted: str) -> Refused:
-    message = f"The request does not fit: {param} is no {wanted}."
-    return Refused(400, "invalid_type", message, param=param)
-
-
 def blocks_of(content: Any, place: str) -> list[Json]:
     """The blocks of a content, of which a text is one. Raises `Refused` (400)."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}]
     if not isinstance(content, list) or not all(isinstance(one, dict) for one in content):
-        raise wrong(place, "text and no list of blocks")
+        raise invalid_field(place, "text or a list of blocks")
     return content
 
 
@@ -46,13 +40,13 @@ def system_of(given: Any) -> tuple[list[Json], bool]:
 def messages_of(given: Any) -> list[Json]:
     """The messages of a chat. Raises `Refused` (400)."""
     if not isinstance(given, list) or not given:
-        raise wrong("messages", "list of messages")
+        raise invalid_field("messages", "a list of messages")
     found: list[Json] = []
     for n, turn in enumerate(given):
         place = f"messages.{n}"
         role = turn.get("role") if isinstance(turn, dict) else None
         if role not in ("user", "assistant", "system"):
-            raise wrong(f"{place}.role", "role")
+            raise invalid_field(f"{place}.role", "one of user, assistant, system")
         blocks = blocks_of(turn.get("content"), f"{place}.content")
         found += _of_model(blocks, place) if role == "assistant" else _of_user(role, blocks, place)
     return found
@@ -154,7 +148,7 @@ def _document(block: Json, place: str) -> list[Json]:
         try:
             text = b64decode(data.partition(",")[2], validate=True).decode()
         except (NotBase64, UnicodeDecodeError) as error:
-            raise wrong(f"{place}.content", "text in UTF-8 and base64") from error
+            raise invalid_field(f"{place}.content", "text in UTF-8 and base64") from error
         return [{"type": "text", "text": f"Document {name}:\n{text}\n"}]
     return [{"type": "file", "file": {"filename": name, "file_data": data}}]
 
@@ -172,5 +166,5 @@ def _data(source: Any, place: str) -> str:
 def _text(block: Json, name: str, place: str) -> str:
     value = block.get(name)
     if not isinstance(value, str):
-        raise wrong(f"{place}.{name}", "text")
+        raise invalid_field(f"{place}.{name}", "text")
     return value

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Final
 
-from moe_gateway.api.anthropic.blocks import messages_of, system_of, wrong
-from moe_gateway.errors import unsupported_field
+from moe_gateway.api.anthropic.blocks import messages_of, system_of
+from moe_gateway.errors import invalid_field, unsupported_field
 from moe_gateway.responses.tools import NOT_IN_A_HEADER
 from moe_gateway.routing.turns import strict
 
@@ -67,7 +67,7 @@ def _tools(given: Any) -> tuple[list[Json], list[str]]:
     if given is None:
         return [], []
     if not isinstance(given, list) or not all(isinstance(tool, dict) for tool in given):
-        raise wrong("tools", "list of tools")
+        raise invalid_field("tools", "a list of tools")
     tools, dropped = [], []
     for tool in given:
         if "input_schema" in tool:
@@ -96,7 +96,7 @@ def _choice(choice: Any, tools: list[Json]) -> Json:
             raise unsupported_field("tool_choice", "none of these tools can be called from here")
         return single | ({"tool_choice": CHOICES[kind]} if tools else {})
     if kind != "tool" or not any(tool["function"]["name"] == choice.get("name") for tool in tools):
-        raise wrong("tool_choice", "choice among `tools`")
+        raise invalid_field("tool_choice", "one of `tools`")
     return single | {"tool_choice": {"type": "function", "function": {"name": choice["name"]}}}
 
 
@@ -105,7 +105,7 @@ def _thinking(given: Any) -> Json:
     if given is None:
         return {}
     if not isinstance(given, dict):
-        raise wrong("thinking", "object")
+        raise invalid_field("thinking", "an object")
     if given.get("type") == "disabled":
         return {"chat_template_kwargs": {"enable_thinking": False}}
     budget = given.get("budget_tokens")
@@ -116,13 +116,13 @@ def _output(fields: Json) -> Json:
     """The form of the answer, and the effort; `output_format` is the older name of the form."""
     config = fields.get("output_config") or {}
     if not isinstance(config, dict):
-        raise wrong("output_config", "object")
+        raise invalid_field("output_config", "an object")
     found: Json = {"reasoning_effort": config["effort"]} if config.get("effort") else {}
     form = config.get("format") or fields.get("output_format")
     if form is None:
         return found
     if not isinstance(form, dict) or form.get("type") != "json_schema":
-        raise wrong("output_config.format", "JSON schema")
+        raise invalid_field("output_config.format", "a JSON schema")
     schema = {"name": "answer", "schema": form.get("schema"), "strict": True}
     return found | {"response_format": {"type": "json_schema", "json_schema": schema}}
 

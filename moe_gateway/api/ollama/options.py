@@ -5,8 +5,7 @@ Sources: `docs/api.md` and `api/types.go` of Ollama, and the request fields of l
 
 from typing import Any, Final
 
-from hearth.service.http_errors import Refused
-from moe_gateway.errors import unsupported_field
+from moe_gateway.errors import invalid_field, unsupported_field
 
 Json = dict[str, Any]
 
@@ -23,11 +22,6 @@ EFFORTS: Final = {"low": "low", "medium": "medium", "high": "high", "max": "high
 """Levels of `think` -> `reasoning_effort`; Ollama itself sends `max` as `high` to gpt-oss."""
 
 
-def wrong(param: str, expected: str) -> Refused:
-    """Return the refusal (400) of a field that is not what it has to be."""
-    return Refused(400, "invalid_type", f"{param} must be {expected}.", param=param)
-
-
 def sampling_of(options: Any) -> tuple[Json, list[str]]:
     """Map `options`; the second value names the options that have no effect here.
 
@@ -37,7 +31,7 @@ def sampling_of(options: Any) -> tuple[Json, list[str]]:
     if options is None:
         return {}, []
     if not isinstance(options, dict):
-        raise wrong("options", "an object")
+        raise invalid_field("options", "an object")
     fields: Json = {}
     ignored = []
     for name, value in options.items():
@@ -55,7 +49,7 @@ def sampling_of(options: Any) -> tuple[Json, list[str]]:
 def _limit(value: Any) -> Json:
     """Map `num_predict`; -1 (no limit) and -2 (until the context is full) set no limit here."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise wrong("options.num_predict", "an integer")
+        raise invalid_field("options.num_predict", "an integer")
     return {} if value < 0 else {"max_tokens": value}
 
 
@@ -68,7 +62,7 @@ def format_of(value: Any) -> Json:
     if isinstance(value, dict):
         schema = {"name": "answer", "schema": value, "strict": True}
         return {"response_format": {"type": "json_schema", "json_schema": schema}}
-    raise wrong("format", "'json' or a JSON schema")
+    raise invalid_field("format", "'json' or a JSON schema")
 
 
 def thinking_of(value: Any) -> Json:
@@ -79,7 +73,7 @@ def thinking_of(value: Any) -> Json:
         return {"chat_template_kwargs": {"enable_thinking": value}}
     if isinstance(value, str) and value in EFFORTS:
         return {"reasoning_effort": EFFORTS[value]}
-    raise wrong("think", f"true, false, or one of {', '.join(EFFORTS)}")
+    raise invalid_field("think", f"true, false, or one of {', '.join(EFFORTS)}")
 
 
 def logprobs_of(fields: Json) -> Json:

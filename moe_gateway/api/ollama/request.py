@@ -13,10 +13,10 @@ from moe_gateway.api.ollama.options import (
     refuse,
     sampling_of,
     thinking_of,
-    wrong,
 )
 from moe_gateway.api.ollama.turns import Turns, content_of, text_of
 from moe_gateway.endpoints import Kind
+from moe_gateway.errors import invalid_field
 from moe_gateway.responses.tools import NOT_IN_A_HEADER
 
 Json = dict[str, Any]
@@ -101,7 +101,7 @@ def read_request(path: str, fields: Json, known: Collection[str]) -> Request:
     refuse(fields, UNSUPPORTED)
     name = fields.get("model")
     if not isinstance(name, str) or not name:
-        raise wrong("model", "the name of a model")
+        raise invalid_field("model", "the name of a model")
     model = name.removesuffix(LATEST) if name not in known else name
     sampling, ignored = sampling_of(fields.get("options"))
     rest = {key: value for key, value in fields.items() if key not in READ | NO_EFFECT}
@@ -121,7 +121,7 @@ def _chat(fields: Json) -> tuple[Kind, Json]:
     """Convert a chat; without messages, no expert is needed."""
     given = fields.get("messages")
     if given is not None and not isinstance(given, list):
-        raise wrong("messages", "a list of messages")
+        raise invalid_field("messages", "a list of messages")
     if not given:
         return "chat", {}
     turns = Turns()
@@ -161,10 +161,10 @@ def _embedding(path: str, name: str, fields: Json, body: Json) -> Request:
     given = fields.get("prompt" if path == EMBEDDINGS else "input")
     texts = [given] if isinstance(given, str) else given or []
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise wrong("prompt" if path == EMBEDDINGS else "input", "text or a list of texts")
+        raise invalid_field("prompt" if path == EMBEDDINGS else "input", "text or a list of texts")
     size = fields.get("dimensions")
     if size is not None and (isinstance(size, bool) or not isinstance(size, int) or size < 0):
-        raise wrong("dimensions", "a number of dimensions")
+        raise invalid_field("dimensions", "a number of dimensions")
     body |= {"input": texts, "encoding_format": "float"} | ({"dimensions": size} if size else {})
     empty: Json | None = None
     if not any(texts):

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import orjson
 
-from moe_gateway.api.ollama.options import wrong
+from moe_gateway.errors import invalid_field
 
 Json = dict[str, Any]
 
@@ -41,10 +41,10 @@ class Turns:
     def add(self, turn: Any, place: str) -> None:
         """Take one message. Raises `Refused` (400)."""
         if not isinstance(turn, dict):
-            raise wrong(place, "an object")
+            raise invalid_field(place, "an object")
         role = str(turn.get("role") or "").lower()
         if role not in ROLES:
-            raise wrong(f"{place}.role", f"one of {', '.join(ROLES)}")
+            raise invalid_field(f"{place}.role", f"one of {', '.join(ROLES)}")
         message: Json = {"role": role, "content": content_of(turn, place)}
         if role == "tool":
             message |= self._result(turn, place)
@@ -57,17 +57,17 @@ class Turns:
 
     def _called(self, calls: Any, place: str) -> list[Json]:
         if not isinstance(calls, list):
-            raise wrong(f"{place}.tool_calls", "a list")
+            raise invalid_field(f"{place}.tool_calls", "a list")
         self._open = []
         return [self._call(call, f"{place}.tool_calls[{n}]") for n, call in enumerate(calls)]
 
     def _call(self, call: Any, place: str) -> Json:
         function = call.get("function") if isinstance(call, dict) else None
         if not isinstance(function, dict) or not isinstance(function.get("name"), str):
-            raise wrong(place, "a call with `function.name`")
+            raise invalid_field(place, "a call with `function.name`")
         arguments = function.get("arguments") or {}
         if not isinstance(arguments, dict):
-            raise wrong(f"{place}.function.arguments", "an object")
+            raise invalid_field(f"{place}.function.arguments", "an object")
         self._calls += 1
         name, own = function["name"], call.get("id")
         call_id = own if isinstance(own, str) and own else f"call_{self._calls}"
@@ -91,7 +91,7 @@ def content_of(turn: Json, place: str, name: str = "content") -> str | list[Json
     if not images:
         return text
     if not isinstance(images, list):
-        raise wrong(_within(place, "images"), "a list")
+        raise invalid_field(_within(place, "images"), "a list")
     parts: list[Json] = [{"type": "text", "text": text}] if text else []
     for n, image in enumerate(images):
         url = _data_url(image, _within(place, f"images[{n}]"))
@@ -105,7 +105,7 @@ def text_of(fields: Json, name: str, place: str = "") -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise wrong(_within(place, name), "text")
+        raise invalid_field(_within(place, name), "text")
     return value
 
 
@@ -120,5 +120,5 @@ def _data_url(image: Any, place: str) -> str:
         first = b""
     kind = next((kind for mark, kind in IMAGES.items() if first.startswith(mark)), None)
     if kind is None:
-        raise wrong(place, "a PNG, JPEG, GIF, WebP or BMP image in base64")
+        raise invalid_field(place, "a PNG, JPEG, GIF, WebP or BMP image in base64")
     return f"data:image/{kind};base64,{image}"

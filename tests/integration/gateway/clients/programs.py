@@ -11,7 +11,7 @@ from tests.clients import environments
 from tests.integration.gateway.conftest import KEY
 
 CODING = environments.SOURCE / "coding"
-"""Claude Code and Codex, and the chat template of the real model that they ask."""
+"""Claude Code, Codex and OpenCode, and the chat template of the real model that they ask."""
 
 CLOCK = "It is a quarter past twelve."
 """What stands in the file `clock.txt`, which a model reads with a tool of the client."""
@@ -50,6 +50,20 @@ def installed(project: Path) -> Path:
     if shutil.which("npm") is None:
         pytest.skip("the Node clients are tested where npm is: install Debian's nodejs and npm")
     return environments.node_modules(project)
+
+
+def compiled(name: str, *, howto: str) -> Path:
+    """Return the folder with the programs `conformance` and `page` of a Go or Rust client; `page`
+    is the program that the documentation shows. Skips the test if the compiler is missing."""
+    source = environments.SOURCE / name
+    build, tool = (
+        (environments.go_programs, "go")
+        if (source / "go.mod").exists()
+        else (environments.rust_programs, "cargo")
+    )
+    if shutil.which(tool) is None:
+        pytest.skip(f"this client is tested where {tool!r} is on PATH")
+    return build(source, howto)
 
 
 def claude(url: str, home: Path, **more: str) -> Program:
@@ -110,3 +124,40 @@ def with_silence(config: str) -> str:
     """Return the configuration of a user with `SILENT`, whose top-level keys come first."""
     top, _, tables = SILENT.partition("\n\n")
     return f"{top.strip()}\n{config}\n{tables}"
+
+
+OPENCODE = """\
+{{
+  "$schema": "https://opencode.ai/config.json",
+  "model": "hearth/{model}",
+  "small_model": "hearth/{model}",
+  "provider": {{
+    "hearth": {{
+      "npm": "@ai-sdk/openai-compatible",
+      "name": "Hearth",
+      "options": {{"baseURL": "{url}/v1", "apiKey": "{{env:OPENAI_API_KEY}}"}},
+      "models": {{"{model}": {{"limit": {{"context": 32768, "output": 4096}}}}}}
+    }}
+  }}
+}}
+"""
+QUIET = {
+    "OPENCODE_DISABLE_AUTOUPDATE": "1",
+    "OPENCODE_DISABLE_MODELS_FETCH": "1",
+    "OPENCODE_DISABLE_DEFAULT_PLUGINS": "1",
+}
+"""Variables that keep OpenCode from downloading things; see https://opencode.ai/docs/cli."""
+
+
+def opencode(url: str, home: Path, model: str = "small") -> Program:
+    """OpenCode of a user who has written an address and a key into its configuration."""
+    (home / "clock.txt").write_text(f"{CLOCK}\n")
+    (home / "opencode.json").write_text(OPENCODE.format(model=model, url=url))
+    bin_folder = installed(CODING) / "node_modules" / ".bin"
+    environment = {
+        "PATH": f"{bin_folder}:/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(home),
+        "OPENAI_API_KEY": KEY,
+        **QUIET,
+    }
+    return Program(["opencode"], home, environment)
