@@ -16,6 +16,7 @@ from langchain_core.messages import HumanMessage, ToolMessage
 from langchain_openai import ChatOpenAI, OpenAI, OpenAIEmbeddings
 from pydantic import BaseModel, Field
 
+PICTURE = "data:image/png;base64,iVBORw0KGgo="
 TIME = {
     "type": "function",
     "function": {
@@ -36,6 +37,14 @@ class River(BaseModel):
 
 def chat(model: str = "small", retries: int = 0, **fields: Any) -> ChatOpenAI:
     return ChatOpenAI(model=model, max_retries=retries, timeout=60, **fields)
+
+
+def picture() -> Any:
+    content: list[str | dict[str, Any]] = [
+        {"type": "text", "text": "good day"},
+        {"type": "image_url", "image_url": {"url": PICTURE}},
+    ]
+    return chat().invoke([HumanMessage(content)]).content
 
 
 def failure(text: str, **fields: Any) -> dict[str, Any]:
@@ -112,6 +121,7 @@ CASES = {
     "whole": lambda: chat().invoke("good day").content,
     "streamed": streamed,
     "tools": tools,
+    "picture": picture,
     "river": river,
     "embeddings": vectors,
     "completion": lambda: OpenAI(model="small", max_retries=0).invoke("good day"),

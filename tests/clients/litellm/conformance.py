@@ -16,6 +16,7 @@ import litellm
 import openai
 from pydantic import BaseModel, Field
 
+PICTURE = "data:image/png;base64,iVBORw0KGgo="
 TIME = {
     "type": "function",
     "function": {
@@ -69,6 +70,14 @@ def tools() -> dict[str, Any]:
         "streamed": [json.loads(call.function.arguments) for call in streamed.tool_calls],
         "then": then.choices[0].message.content,
     }
+
+
+def picture() -> Any:
+    parts = [
+        {"type": "text", "text": "good day"},
+        {"type": "image_url", "image_url": {"url": PICTURE}},
+    ]
+    return ask("", messages=[{"role": "user", "content": parts}]).choices[0].message.content
 
 
 def failure(text: str, model: str = "small", **fields: Any) -> dict[str, Any]:
@@ -130,6 +139,7 @@ CASES = {
     "whole": lambda: ask("good day").choices[0].message.content,
     "streamed": streamed,
     "tools": tools,
+    "picture": picture,
     "river": river,
     "embeddings": vectors,
     "completion": completion,

@@ -51,6 +51,13 @@ async function abandoned() {
   return { left: true };
 }
 
+async function picture() {
+  const url = "data:image/png;base64,iVBORw0KGgo=";
+  const answer = await client.chat.completions.create({ model: "small", messages: [{ role: "user", content: [
+    { type: "text", text: "good day" }, { type: "image_url", image_url: { url } }] }] });
+  return answer.choices[0].message.content;
+}
+
 async function toolResults() {
   const first = await client.chat.completions.create({ model: "small", messages: ask("what time"), tools });
   const message = first.choices[0].message;
@@ -112,6 +119,7 @@ const cases = {
     found.final = await asked("final");
     return found;
   },
+  picture,
   toolResults,
   responses,
   schema,

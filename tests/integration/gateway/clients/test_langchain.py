@@ -1,5 +1,6 @@
 """LangChain (langchain-openai), as its users write it, in an environment of its own."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from tests.integration.gateway.clients.conftest import Clients
 from tests.integration.gateway.conftest import Json
 from tests.shown import Shown
 
+PICTURE = "data:image/png;base64,iVBORw0KGgo="
 ZONES = [{"zone": "UTC"}, {"zone": "CET"}]
 
 
@@ -23,6 +25,8 @@ def test_langchain_understands_every_answer(results: Json, clients: Clients) -> 
     assert results["tools"] == {"calls": ZONES, "streamed": ZONES, "then": "It is noon."}
     assert results["embeddings"] == [2, 2]
     assert results["completion"] == "Good day to you."
+    assert results["picture"] == "Good day to you."
+    assert any(PICTURE in json.dumps(one.body) for one in clients.model.requests)
     assert results["retried"] == "Now."
     clients.model.wait_until(lambda model: model.aborted == 1, timeout=60)
 

@@ -1,5 +1,6 @@
 """LiteLLM as a client: many programs that speak to "any provider" speak through it."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ EXTENDED_INPUTS = [
 ]
 pytestmark = pytest.mark.extended
 
+PICTURE = "data:image/png;base64,iVBORw0KGgo="
 ZONES = [{"zone": "UTC"}, {"zone": "CET"}]
 
 
@@ -34,6 +36,8 @@ def test_litellm_understands_every_answer(results: Json, clients: Clients) -> No
     assert results["tools"] == {"calls": ZONES, "streamed": ZONES, "then": "It is noon."}
     assert results["embeddings"] == [2, 2]
     assert results["completion"] == "Good day to you."
+    assert results["picture"] == "Good day to you."
+    assert any(PICTURE in json.dumps(one.body) for one in clients.model.requests)
     assert results["retried"] == "Now."
     clients.model.wait_until(lambda model: model.aborted == 1, timeout=60)
 

@@ -10,6 +10,7 @@ import pytest
 from tests.integration.gateway.clients.conftest import Clients
 from tests.shown import Shown
 
+PICTURE = "data:image/png;base64,iVBORw0KGgo="
 Results = dict[str, Any]
 
 
@@ -43,6 +44,8 @@ def test_node_client_understands_every_answer(results: Results, clients: Clients
     assert results["embeddings"] == [results["embeddings"][0]] * 2
     assert results["embeddings"][0] > 0
     assert results["toolResults"] == "It is noon."
+    assert results["picture"] == "Good day to you."
+    assert any(PICTURE in json.dumps(one.body) for one in clients.model.requests)
     assert results["retried"] == "Now."
     clients.model.wait_until(lambda model: model.aborted == 1, timeout=60)
 

@@ -94,6 +94,39 @@ def test_tool_results_go_back_in(client: openai.OpenAI) -> None:
     assert second.choices[0].message.content == "It is noon."
 
 
+def test_picture_reaches_the_model(client: openai.OpenAI, clients: Clients) -> None:
+    """As a part of a message, whole and in the newer endpoint."""
+    url = "data:image/png;base64,iVBORw0KGgo="
+    chat = client.chat.completions.create(
+        model="small",
+        messages=[
+            {
+                "role": "user",
+                "content": [
+                    {"type": "text", "text": "good day"},
+                    {"type": "image_url", "image_url": {"url": url}},
+                ],
+            }
+        ],
+    )
+    newer = client.responses.create(
+        model="small",
+        input=[
+            {
+                "role": "user",
+                "content": [
+                    {"type": "input_text", "text": "good day"},
+                    {"type": "input_image", "image_url": url, "detail": "auto"},
+                ],
+            }
+        ],
+    )
+    sent = [json.dumps(one.body) for one in clients.model.requests[-2:]]
+
+    assert chat.choices[0].message.content == newer.output_text == "Good day to you."
+    assert [url in body for body in sent] == [True, True]
+
+
 def test_completions_whole_and_streamed(client: openai.OpenAI) -> None:
     """The older endpoint, which editors fill gaps with."""
     whole = client.completions.create(model="small", prompt="good day", suffix="!", max_tokens=8)
