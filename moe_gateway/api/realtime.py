@@ -36,9 +36,8 @@ AGENT_LOST: Final = 1011
 ENDED: Final = 1000
 LARGEST_MESSAGE: Final = 16 * 1024 * 1024
 """Bytes of one event, the limit of OpenAI's API for audio."""
-HANDSHAKE_SECONDS: Final = 4.0
-"""Time for one agent to accept a session. The official client gives up after 10 s, and another
-agent has to be tried before."""
+HANDSHAKE_SECONDS: Final = 9.0
+"""Time for the agents together to accept a session: the official client gives up after 10 s."""
 PING_SECONDS: Final = 20.0
 """Interval of pings to an agent, and the time for it to answer one or to take an event."""
 CLOSE_SECONDS: Final = 2.0
@@ -116,15 +115,20 @@ class Realtime:
         if not agents:
             raise no_realtime()
         reasons = {one.label: one.reason or "not reachable" for one in agents}
-        for instance in sorted((one for one in agents if one.usable), key=lambda one: one.turn):
+        usable = sorted((one for one in agents if one.usable), key=lambda one: one.turn)
+        for instance in usable:
+            seconds = HANDSHAKE_SECONDS / len(usable)
             try:
-                return await self._opened(instance, caller, model, reply), instance
+                return await self._opened(instance, caller, model, reply, seconds), instance
             except NotOpenedError as error:
                 reasons[instance.label] = str(error)
         raise none_healthy(model, reasons)
 
-    async def _opened(self, instance: Instance, caller: Caller, model: str, reply: Reply) -> Any:
-        """Return a connection to this agent. Raises `NotOpenedError` if it does not accept."""
+    async def _opened(
+        self, instance: Instance, caller: Caller, model: str, reply: Reply, seconds: float
+    ) -> Any:
+        """Return a connection to this agent. Raises `NotOpenedError` if it does not accept in
+        `seconds`."""
         client = import_module("websockets.asyncio.client")
         failures = import_module("websockets.exceptions")
         headers = {
@@ -138,7 +142,7 @@ class Realtime:
                 f"{url}{REALTIME}?model={quote(model, safe='')}",
                 additional_headers=headers, compression=None, max_size=LARGEST_MESSAGE, proxy=None,
                 ssl=self._tls if instance.address.tls else None,
-                open_timeout=min(self._settings.first_byte_timeout, HANDSHAKE_SECONDS),
+                open_timeout=min(self._settings.first_byte_timeout, seconds),
                 ping_interval=PING_SECONDS, ping_timeout=PING_SECONDS,
             )  # fmt: skip
         except failures.InvalidStatus as error:
