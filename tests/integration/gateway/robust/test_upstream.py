@@ -271,7 +271,7 @@ async def test_what_is_no_http_is_lost(pool: Pool, answer: bytes) -> None:
     """A wrong port in the settings must not hang callers; and an answer whose end can be read in
     two ways (response splitting) ends nowhere."""
     async with serving(always(answer)) as server:
-        with pytest.raises(Lost, match="no HTTP"):
+        with pytest.raises(Lost, match="not valid HTTP"):
             await ask(pool, server)
 
 
