@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.hosts, pytest.mark.nomad, pytest.mark.timeout(1500)]
 
 LEFT = [
     "dev/*", "run/*", "etc/.updated", "var/.updated", "etc/machine-id", "etc/ssh/ssh_host_*",
-    "root/.ssh/authorized_keys",
+    "root/.ssh/authorized_keys", "var/backups/*",
     "var/cache/apt/*", "var/lib/apt/*", "var/lib/dpkg/*", "var/lib/systemd/*", "var/log/*",
     "usr/lib/python3.*/*", "usr/lib/x86_64-linux-gnu/libgomp.*", "usr/share/doc/*",
     "usr/share/lintian/*", "usr/share/python-wheels/*",
