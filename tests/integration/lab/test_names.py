@@ -13,6 +13,7 @@ from hearth.lab.cli import lab_app
 from hearth.lab.disk import Disk
 from hearth.lab.errors import (
     InvalidName,
+    NoEmulator,
     NoMirror,
     SnapshotInUse,
     SnapshotMissing,
@@ -97,6 +98,21 @@ def test_suite_that_apt_knows_keeps_its_own_mirror() -> None:
     assert (
         systems.mirrors(systems.named("debian-12"), more)["bookworm"] == "http://mirror.lan/debian"
     )
+
+
+def test_system_of_another_architecture_needs_an_emulator(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without one, the message names the package, before anything is made."""
+    system = systems.named("debian-12-arm64")
+    monkeypatch.setattr(systems, "_targets", lambda: TARGETS)
+    monkeypatch.setattr(systems, "_own_architecture", lambda: "amd64")
+    monkeypatch.setattr(systems, "EMULATORS", {"arm64": tmp_path / "none"})
+    with pytest.raises(NoEmulator, match="apt-get install qemu-user-static"):
+        systems.make(tmp_path / "bases", system, keep=[], report=print)
+
+    assert not (tmp_path / "bases").exists()
+    assert systems.title_of(systems.tree_in(tmp_path, system)) == "Debian 12 for arm64"
 
 
 def test_mirror_of_another_project_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
