@@ -68,9 +68,11 @@ class GracefulServer(uvicorn.Server):
         self._more = more
         """Bound sockets for plain HTTP, with or without a certificate."""
         self._tls: TlsListener | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         assert sockets is not None
+        self._loop = asyncio.get_running_loop()
         if self.certificate is None or self.config.ssl is None:
             await super().startup(sockets)
         else:
@@ -105,7 +107,10 @@ class GracefulServer(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self.health.draining()
         if self.on_stop is not None:
-            self.on_stop()
+            if self._loop is None:
+                self.on_stop()
+            else:  # A signal can arrive in the middle of any statement, also inside asyncio.
+                self._loop.call_soon_threadsafe(self.on_stop)
         super().handle_exit(sig, frame)
 
 
@@ -129,7 +134,7 @@ def serve(
         port: TCP port to listen on.
         health: Becomes not ready at the signal.
         drain_seconds: Time limit for active requests after the signal.
-        on_stop: Called at the signal, for example to end event streams.
+        on_stop: Called by the event loop after the signal, for example to end event streams.
         certificate: With it, the service uses TLS.
         http: HTTP protocol that replaces `TimeoutHttpProtocol`, without `X-Forwarded-For`.
         more: Further addresses (host, port) for plain HTTP.

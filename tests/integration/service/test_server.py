@@ -13,7 +13,7 @@ import pytest
 from tests.ports import free_port
 
 SERVICE = """
-import asyncio, sys
+import asyncio, signal, sys
 from starlette.applications import Starlette
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
@@ -29,11 +29,16 @@ async def slow(request):
     await release.wait()
     return PlainTextResponse(f"done while ready={health.ready}")
 
+async def interrupted(request):
+    signal.raise_signal(signal.SIGTERM)
+    return PlainTextResponse(f"stopped in the middle: {release.is_set()}")
+
 async def free(request):
     release.set()
     return PlainTextResponse("released")
 
 app = Starlette(routes=[Route("/slow", slow), Route("/free", free),
+                        Route("/interrupted", interrupted),
                         *service_routes(health, new_registry())])
 health.started()
 serve(app, host=sys.argv[2], port=int(sys.argv[1]), health=health, drain_seconds=10,
@@ -93,6 +98,17 @@ def test_stop_finishes_the_request_under_way_and_exits_with_0(
     assert service.returncode == 0, err
     assert out == "ended\n"
     assert "Traceback" not in err
+
+
+def test_signal_does_not_interrupt_a_statement_of_a_request(
+    service: subprocess.Popen[str], port: int
+) -> None:
+    """What ends streams uses asyncio's events, which a signal handler must not change."""
+    answer = httpx2.get(f"http://127.0.0.1:{port}/interrupted", timeout=60)
+    service.communicate(timeout=60)
+
+    assert answer.text == "stopped in the middle: False"
+    assert service.returncode == 0
 
 
 def test_port_that_is_taken_ends_the_service_with_a_failure(port: int) -> None:
