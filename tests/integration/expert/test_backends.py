@@ -3,7 +3,7 @@
 No machine of the tests has a graphics card, so what is shown is that the packages of the role
 suffice to configure, compile and link each backend, and that the packages for run time suffice to
 start the result on a machine that has neither compilers nor a driver. The part for processors is
-compiled in one variant: more of them are more of the same.
+compiled in one variant, and that for cards for one generation of them: more are more of the same.
 """
 
 import json
@@ -30,7 +30,25 @@ pytestmark = [
 ]  # fmt: skip
 
 ROLE = build_engines.LLAMA
-BUILT_ON: Final = {"vulkan": System("trixie", "Debian 13")}
+BUILT_ON: Final = {
+    "vulkan": System("trixie", "Debian 13"),
+    "cuda": System("trixie", "Debian 13", components=("main", "contrib", "non-free")),
+    # No release has HIP 6.1 or newer yet.
+    "rocm": System("forky", "Debian testing"),
+}
+RELEASE: Final = {"cuda": "debian13", "rocm": "debian14"}
+"""The name in the role of the release that has, or will have, these packages."""
+GENERATION: Final = {
+    "vulkan": [],
+    "cuda": ["-DCMAKE_CUDA_ARCHITECTURES=75"],
+    "rocm": ["-DGPU_TARGETS=gfx1030"],
+}
+"""Flags that select one generation of cards: Turing of NVIDIA, RDNA 2 of AMD."""
+LIBRARY: Final = {
+    "vulkan": "libggml-vulkan.so",
+    "cuda": "libggml-cuda.so",
+    "rocm": "libggml-hip.so",
+}
 
 
 class Root:
@@ -62,7 +80,9 @@ class Root:
         """Install packages of the system, from its own mirror."""
         (self.folder / "etc/apt/apt.conf.d/90lab").unlink(missing_ok=True)
         words = " ".join(packages)
-        self.run(f"apt-get -q update && apt-get -qy install --no-install-recommends {words}")
+        # The index of Debian testing expires where a mirror is not renewed each week.
+        old = "-o Acquire::Check-Valid-Until=false"
+        self.run(f"apt-get -q {old} update && apt-get -qy install --no-install-recommends {words}")
 
 
 def folder_of(backend: str) -> Path:
@@ -80,7 +100,8 @@ ROLE_TARGETS: list[str] = ROLE["__llama_cpp_targets"]
 def flags(backend: str) -> list[str]:
     """Return the flags of the role, with the processor's part as one library to load."""
     role = ROLE["__llama_cpp_flags_all"] + ROLE["__llama_cpp_flags_own"]
-    return [*role, *ROLE["__llama_cpp_flags_backend"][backend], "-DGGML_BACKEND_DL=ON"]
+    own = ROLE["__llama_cpp_flags_backend"][backend]
+    return [*role, *own, *GENERATION[backend], "-DGGML_BACKEND_DL=ON"]
 
 
 def packages(backend: str) -> list[str]:
@@ -90,6 +111,9 @@ def packages(backend: str) -> list[str]:
 
 def runtime_packages(backend: str) -> list[str]:
     """Return the packages that the role installs on each machine that gets the engine."""
+    libraries = ROLE["__llama_cpp_card_libraries"]
+    if backend in libraries:
+        return ["libgomp1", *libraries[backend][RELEASE[backend]]]
     found: list[str] = ROLE["__llama_cpp_runtime_packages_backend"][backend]
     return found
 
@@ -144,7 +168,7 @@ def test_engine_of_a_backend_compiles_links_and_starts_without_a_card(backend: s
     subprocess.run(
         ["cp", "--archive", builder.folder / "build/bin", machine.folder / "opt/"], check=True
     )
-    linked = machine.run(f"ldd /opt/bin/libggml-{backend}.so")
+    linked = machine.run(f"ldd /opt/bin/{LIBRARY[backend]}")
     assert "not found" not in linked, linked
     # Without a card the server starts all the same, and computes on the processor.
     assert "--gpu-layers" in machine.run("/opt/bin/llama-server --help")
