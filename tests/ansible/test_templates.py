@@ -254,6 +254,16 @@ def test_new_leader_misses_a_dead_machine_within_a_minute(rendered: Rendered) ->
     assert all('failover_heartbeat_ttl = "1m"' in text for text in servers)
 
 
+def test_identities_outlast_a_long_power_cut(rendered: Rendered) -> None:
+    """Without a leader nobody signs a new one, and the tasks that need it fail for good. Half of
+    its time is left to each; the key that signed it has to be there as long."""
+    for text in (file.read_text() for file in rendered.files("nomad.nomad.hcl")):
+        hours = [int(found) for found in re.findall(r"\bttl = \"(\d+)h\"", text)]
+        kept = re.search(r'root_key_gc_threshold = "(\d+)h"', text)
+        assert [value / 2 >= 14 * 24 for value in hours] == [True, True]
+        assert "raft_multiplier" not in text or (kept and int(kept[1]) >= max(hours))
+
+
 def test_docker_configuration_is_json(rendered: Rendered) -> None:
     """Docker does not start with a file that it cannot read."""
     for file in rendered.files("docker.daemon.json"):

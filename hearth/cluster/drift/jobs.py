@@ -6,6 +6,7 @@ from typing import Any
 
 from hearth.cluster.drift.finding import Finding, Fix
 from hearth.cluster.errors import ClusterError, JobInvalid, NotFound
+from hearth.cluster.jobs import failure
 from hearth.cluster.jobs.deploy import Jobs, Plan, Source
 from hearth.cluster.jobs.state import State, state_of
 from hearth.cluster.nomad import Nomad
@@ -91,7 +92,11 @@ def _allocations(job: str, state: State) -> Iterator[Finding]:
     busy = state.deployment is not None and not state.deployment.over
     if state.done or (wanted is not None and runs >= wanted and not state.failed):
         return
-    reason = state.failed or "; ".join(f"{g}: {w}" for g, w in state.unplaced.items())
+    reason = (
+        state.failed
+        or "; ".join(f"{g}: {w}" for g, w in state.unplaced.items())
+        or "; ".join(failure.cause(allocation) for allocation in state.abandoned)
+    )
     if not reason and (starting or busy):
         reason = "it is just being started"
     of = "" if wanted is None else f" of {wanted}"

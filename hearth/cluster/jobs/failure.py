@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from hearth.cluster.endpoint import Json
 from hearth.cluster.errors import ClusterError
-from hearth.cluster.nomad import Allocation, Nomad, Task
+from hearth.cluster.nomad import Allocation, Event, Nomad, Task
 
 PLACE_REMEDY: Final = "Make room, or loosen what the job asks for."
 REMEDIES: Final = {
@@ -33,6 +33,13 @@ def why_unplaced(metric: Json) -> str:
     if metric.get("NodesEvaluated", 0) == 0:
         reasons.append("no machine is ready")
     return "; ".join(reasons) or "no machine fits"
+
+
+def cause(allocation: Allocation) -> str:
+    """Describe in one phrase on which machine an allocation failed, and why."""
+    events = [event for task in allocation.tasks.values() for event in _telling(task)]
+    why = events[-1].message.strip() if events else "no event tells why"
+    return f"failed on {allocation.node} ({why})"
 
 
 def explain(nomad: Nomad, allocation: Allocation) -> list[str]:
@@ -70,7 +77,7 @@ def _is_well(task: Task, allocation: Allocation) -> bool:
 
 
 def _task(nomad: Nomad, allocation: Allocation, name: str, task: Task) -> list[str]:
-    telling = [e for e in task.events if e.type in TELLING and e.message] or task.events
+    telling = _telling(task)
     events = "; ".join(dict.fromkeys(e.message.strip() for e in telling[-SHOWN_EVENTS:]))
     times = f", restarted {task.restarts} times" if task.restarts else ""
     lines = [f"{allocation.node}: task {name} is {task.state}{times}: {events}"]
@@ -82,6 +89,11 @@ def _task(nomad: Nomad, allocation: Allocation, name: str, task: Task) -> list[s
         if tail:
             return [*lines, f"  The end of {kind}:", *(f"    {line}" for line in tail)]
     return lines
+
+
+def _telling(task: Task) -> list[Event]:
+    """Return the events that tell why a task does not run, or all events."""
+    return [e for e in task.events if e.type in TELLING and e.message] or task.events
 
 
 def _tail(nomad: Nomad, allocation: Allocation, task: str, kind: str) -> list[Any]:

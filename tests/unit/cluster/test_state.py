@@ -1,7 +1,8 @@
 """How a job does, told from its allocations."""
 
+from hearth.cluster.jobs.failure import cause
 from hearth.cluster.jobs.state import State
-from hearth.cluster.nomad import Allocation
+from hearth.cluster.nomad import Allocation, Task
 
 
 def allocation(index: int, status: str, **more: str) -> Allocation:
@@ -13,6 +14,22 @@ def allocation(index: int, status: str, **more: str) -> Allocation:
             **more,
         }
     )  # fmt: skip
+
+
+def test_cause_names_the_machine_and_the_last_event_that_tells_why() -> None:
+    """The last event is often `Not Restarting`, which tells nothing without a message."""
+    events = [
+        {"Type": "Received", "DisplayMessage": "Task received by client"},
+        {"Type": "Setup Failure", "DisplayMessage": "failed to setup alloc: no leader"},
+        {"Type": "Not Restarting", "DisplayMessage": ""},
+    ]
+    tasks = {"worker": {"State": "dead", "Failed": True, "Events": events}}
+    failed = allocation(1, "failed").model_copy(
+        update={"tasks": {name: Task.model_validate(task) for name, task in tasks.items()}}
+    )
+
+    assert cause(failed) == "failed on node1 (failed to setup alloc: no leader)"
+    assert cause(allocation(2, "failed")) == "failed on node1 (no event tells why)"
 
 
 def state(type: str, *allocations: Allocation) -> State:
