@@ -10,7 +10,7 @@ from hearth.local.options import Options
 from hearth.models.catalogue import Catalogue, Model, count
 from hearth.models.choice import chosen
 from hearth.models.errors import ModelMissing
-from hearth.models.progress import Bar
+from hearth.models.progress_bar import Bar
 from hearth.models.pull import pull
 from hearth.models.store import ModelStore
 from hearth.service.state import StateDir

@@ -12,7 +12,7 @@ from hearth.local.options import Options
 from hearth.local.process.service import Service
 from hearth.models.catalogue import Catalogue, SpeechModel
 from hearth.models.errors import FetchFailed, ModelMissing
-from hearth.models.progress import Bar
+from hearth.models.progress_bar import Bar
 from hearth.models.pull import pull_speech
 from hearth.models.store import ModelStore
 from hearth.service.names import SPEECH_STT, SPEECH_TTS, port_of

@@ -16,7 +16,7 @@ from hearth.models.errors import ModelError
 from hearth.models.evaluate import evaluate
 from hearth.models.evaluation import Evaluation
 from hearth.models.listing import row_of, speech_row_of
-from hearth.models.progress import Bar
+from hearth.models.progress_bar import Bar
 from hearth.models.pull import pull, pull_speech
 from hearth.models.store import ModelStore
 from hearth.service.control import ControlFailed, Request, control_of, send
