@@ -2,9 +2,14 @@
 
 from collections.abc import Iterator
 
+from hearth.cluster.errors import ClusterError
+from hearth.cluster.jobs.failure import cause
+from hearth.cluster.nomad import Nomad
 from hearth.lab.errors import LabError
 from hearth.lab.lab import Lab
 from hearth.lab.node import Node
+from tests.lab.playbooks import vault
+from tests.lab.whole.asking import agents
 
 SECONDS = 20.0
 OURS = ("consul", "nomad", "docker", "hearth-*")
@@ -33,6 +38,29 @@ def evidence_of(lab: Lab) -> Iterator[tuple[str, str]]:
         yield f"{node.name} journal", _said(node, JOURNALS)
         if logs := _said(node, ALLOCATIONS):
             yield f"{node.name} allocations", logs
+    # Last, because the end of a log is what is read first.
+    if vault().exists():
+        yield "allocations that do not run", _not_running(lab)
+
+
+def _not_running(lab: Lab) -> str:
+    """Job, state and cause of each allocation that should run and does not, by the first server
+    that answers."""
+    failures = []
+    for node in lab.nodes():
+        try:
+            with agents(lab, node) as (_, nomad):
+                return "\n".join(_lines(nomad))
+        except (ClusterError, LabError, OSError) as error:
+            failures.append(f"{node.name}: {error}")
+    return "\n".join(failures)
+
+
+def _lines(nomad: Nomad) -> Iterator[str]:
+    for job in nomad.jobs():
+        for one in nomad.allocations(job.id):
+            if one.desired_status == "run" and not one.runs:
+                yield f"{job.id} {one.id[:8]} is {one.client_status}: {cause(one)}"
 
 
 def _said(node: Node, script: str) -> str:
