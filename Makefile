@@ -27,7 +27,7 @@ test-extended:  ## run and record the heavy tests that CI runs in rotation; with
 test-live:  ## test a gateway that runs: HEARTH_TEST_LIVE_URL and HEARTH_TEST_LIVE_KEY_FILE
 	./bootstrap.sh --test tests/live
 
-test-backends:  ## compile and record the engine for graphics cards in a root of Debian (20 minutes)
+test-backends:  ## compile and record the engine for graphics cards in roots of Debian (an hour)
 	./bootstrap.sh --test --extended all tests/integration/expert/test_backends.py
 
 test-engines:  ## compile the other two engines and run the contract tests of all three

@@ -1,9 +1,10 @@
 """The engines for graphics cards, compiled in roots of the systems that have the packages.
 
-No machine of the tests has a graphics card, so what is shown is that the packages of the role
-suffice to configure, compile and link each backend, and that the packages for run time suffice to
-start the result on a machine that has neither compilers nor a driver. The part for processors is
-compiled in one variant, and that for cards for one generation of them: more are more of the same.
+No machine of the tests has a graphics card. The tests show that the packages of the role suffice to
+configure, compile and link each backend, and that the packages for run time, with the library of
+the driver, suffice to load the result on a machine without compilers. Programs load a backend as a
+library, so they are compiled once, with Vulkan. The part for processors is compiled in one variant,
+and that for cards for one generation of them.
 """
 
 import json
@@ -50,6 +51,9 @@ LIBRARY: Final = {
     "rocm": "libggml-hip.so",
 }
 
+DRIVER: Final = {"cuda": ["libcuda1"]}
+"""Packages with the library of the vendor's driver, which a person installs with the driver."""
+
 
 class Root:
     """A tree of a system to run programs in, as root and without a service."""
@@ -95,6 +99,7 @@ def folder_of(backend: str) -> Path:
 
 
 ROLE_TARGETS: list[str] = ROLE["__llama_cpp_targets"]
+TARGETS: Final = {"vulkan": ROLE_TARGETS, "cuda": ["ggml-cuda"], "rocm": ["ggml-hip"]}
 
 
 def flags(backend: str) -> list[str]:
@@ -154,23 +159,37 @@ def source_into(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("backend", list(BUILT_ON))
-def test_engine_of_a_backend_compiles_links_and_starts_without_a_card(backend: str) -> None:
+def test_backend_compiles_links_and_loads_without_a_card(backend: str) -> None:
     """A home's first machine with a card must not be the first to compile this."""
+    machine = machine_with(backend)
+
+    linked = machine.run(f"ldd /opt/bin/{LIBRARY[backend]}")
+    assert "not found" not in linked, linked
+    load = f"import ctypes; ctypes.CDLL('/opt/bin/{LIBRARY[backend]}'); print('loaded')"
+    assert machine.run(f'python3 -c "{load}"') == "loaded\n"
+
+
+def test_server_starts_without_a_card() -> None:
+    """It computes on the processor then."""
+    machine = machine_with("vulkan")
+
+    assert "--gpu-layers" in machine.run("/opt/bin/llama-server --help")
+    devices = machine.run("/opt/bin/llama-server --list-devices")
+    assert "Available devices:" in devices
+
+
+def machine_with(backend: str) -> Root:
+    """Compile a backend, and return a second root with the result and the packages it needs."""
     builder = copy_of(backend, "builder")
     source_into(builder.folder / "src")
     builder.install(packages(backend))
     words = " ".join(f"'{flag}'" for flag in flags(backend))
     builder.run(f"cmake -S /src -B /build -G Ninja {words}")
-    builder.run(f"cmake --build /build --target {' '.join(ROLE_TARGETS)}")
-
+    builder.run(f"cmake --build /build --target {' '.join(TARGETS[backend])}")
     machine = copy_of(backend, "machine")
-    machine.install(runtime_packages(backend))
+    machine.install([*runtime_packages(backend), *DRIVER.get(backend, [])])
+    shutil.rmtree(machine.folder / "opt" / "bin", ignore_errors=True)
     subprocess.run(
         ["cp", "--archive", builder.folder / "build/bin", machine.folder / "opt/"], check=True
     )
-    linked = machine.run(f"ldd /opt/bin/{LIBRARY[backend]}")
-    assert "not found" not in linked, linked
-    # Without a card the server starts all the same, and computes on the processor.
-    assert "--gpu-layers" in machine.run("/opt/bin/llama-server --help")
-    devices = machine.run("/opt/bin/llama-server --list-devices")
-    assert "Available devices:" in devices
+    return machine
