@@ -20,6 +20,28 @@ from tests.integration.cluster.playing import ROOT
 from tests.integration.cluster.test_jobs import SERVICE
 from tests.shown import Shown
 
+LATE = """
+job "late" {
+  type = "system"
+  group "late" {
+    update {
+      max_parallel = 0
+    }
+    restart {
+      attempts = 0
+      mode     = "fail"
+    }
+    task "late" {
+      driver = "raw_exec"
+      config {
+        command = "/bin/sh"
+        args    = ["-c", "echo >>STARTS; test $(wc -l <STARTS) -lt 3 || exec sleep 600; exit 3"]
+      }
+    }
+  }
+}
+"""
+"""Its program runs at the third start, as one whose dependency is restarted at the same time."""
 COMMAND = "{python}/ansible-playbook -i {inventory} heal_cluster.yaml -e @{variables}"
 
 
@@ -55,10 +77,13 @@ def test_playbook_repairs_what_is_safe_and_looks_again(
     wait_for(lambda: any(a.runs for a in nomad.allocations("web")), nomad_server)
     nomad.stop("web")
     wait_for(lambda: not any(a.runs for a in nomad.allocations("web")), nomad_server)
+    late = _failed_once(tmp_path, nomad, nomad_server)
     command = COMMAND.format(
         python=Path(sys.executable).parent,
         inventory=_inventory(tmp_path),
-        variables=_variables(tmp_path, consul_server, nomad_server, {"web": str(file)}),
+        variables=_variables(
+            tmp_path, consul_server, nomad_server, {"web": str(file), "late": str(late)}
+        ),
     )
 
     looked = _run(tmp_path, f"{command} --check")
@@ -68,14 +93,27 @@ def test_playbook_repairs_what_is_safe_and_looks_again(
 
     assert looked.returncode == 0, looked.stdout + looked.stderr
     assert "[safe] job:web: the job web differs" in looked.stdout
+    assert "[safe] allocation:late: late has 0 running: failed on " in looked.stdout
     assert not still
     assert healed.returncode == 0, healed.stdout + healed.stderr
-    assert any(a.runs for a in nomad.allocations("web"))
+    assert all(any(a.runs for a in nomad.allocations(job)) for job in ("web", "late"))
     assert "No drift." in healed.stdout
-    assert log[0]["repaired"] == ["job:web"]
+    assert sorted(log[0]["repaired"]) == ["allocation:late", "job:web"]
+    assert "allocation:late" in {name for line in log[1:] for name in line["repaired"]}
     assert log[-1]["findings"] == []
     assert NOMAD_TOKEN not in looked.stdout + healed.stdout + json.dumps(log)
-    nomad.stop("web", purge=True)
+    for job in ("web", "late"):
+        nomad.stop(job, purge=True)
+
+
+def _failed_once(folder: Path, nomad: Nomad, server: Agent) -> Path:
+    """Register the job `late` and wait until its first start has failed; return its file."""
+    file = folder / "late.nomad.hcl"
+    file.write_text(LATE.replace("STARTS", str(folder / "starts")))
+    jobs = Jobs(nomad)
+    jobs.register(jobs.plan(Source("x", file.read_text())))
+    wait_for(lambda: [a.client_status for a in nomad.allocations("late")] == ["failed"], server)
+    return file
 
 
 def _inventory(folder: Path) -> Path:
