@@ -1,1 +1,0 @@
-import hearth.service  # noqa: F401  # before structlog, which would load all of rich

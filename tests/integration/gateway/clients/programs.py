@@ -1,9 +1,14 @@
 """Programs that somebody has installed and given an address and a key."""
 
+import base64
 import shutil
+import struct
 import subprocess
+import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,6 +48,28 @@ class Program:
             [*self.command, *arguments], cwd=self.home, env=self.environment,
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
+
+
+def picture(home: Path) -> bytes:
+    """Write `red.png`, 64 by 64 red pixels, into a folder; return its bytes (RFC 2083)."""
+    rows = (b"\0" + b"\xff\0\0" * 64) * 64
+    header = struct.pack(">IIBBBBB", 64, 64, 8, 2, 0, 0, 0)
+    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    content = b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in parts
+    )
+    (home / "red.png").write_bytes(content)
+    return content
+
+
+def pictures_in(messages: Iterable[dict[str, Any]]) -> list[bytes]:
+    """Return the pictures in the messages that a model was sent."""
+    parts = [
+        part for one in messages if isinstance(one["content"], list) for part in one["content"]
+    ]
+    urls = [part["image_url"]["url"] for part in parts if part["type"] == "image_url"]
+    return [base64.b64decode(url.partition(";base64,")[2]) for url in urls]
 
 
 def installed(project: Path) -> Path:
@@ -136,7 +163,13 @@ OPENCODE = """\
       "npm": "@ai-sdk/openai-compatible",
       "name": "Hearth",
       "options": {{"baseURL": "{url}/v1", "apiKey": "{{env:OPENAI_API_KEY}}"}},
-      "models": {{"{model}": {{"limit": {{"context": 32768, "output": 4096}}}}}}
+      "models": {{
+        "{model}": {{
+          "limit": {{"context": 32768, "output": 4096}},
+          "attachment": true,
+          "modalities": {{"input": ["text", "image"], "output": ["text"]}}
+        }}
+      }}
     }}
   }}
 }}

@@ -1,5 +1,6 @@
 """Aider, the pair programmer, in its own code: it speaks through the LiteLLM that it pins."""
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from tests.clients import environments
 from tests.integration.gateway.clients.conftest import Clients
+from tests.integration.gateway.clients.programs import picture, pictures_in
 from tests.integration.gateway.conftest import Json
 from tests.shown import Shown
 
@@ -62,19 +64,37 @@ def test_aider_stops_the_model_that_a_person_interrupts(results: Json, clients: 
     clients.model.wait_until(lambda model: model.aborted == 1, timeout=60)
 
 
+def test_picture_reaches_the_model(clients: Clients, tmp_path: Path) -> None:
+    """Aider adds the file to the chat if its metadata states that the model accepts pictures."""
+    content = picture(tmp_path)
+    metadata = {"openai/small": {"supports_vision": True, "mode": "chat"}}
+    (tmp_path / ".aider.model.metadata.json").write_text(json.dumps(metadata))
+    words = "aider --model openai/small --no-git --yes-always --message 'good day' red.png"
+
+    said = in_shell(clients, tmp_path, words)
+
+    assert "Good day to you." in said
+    assert content in pictures_in(clients.model.requests[-1].body["messages"])
+
+
 def test_how_to_is_true(clients: Clients, shown: Shown, tmp_path: Path) -> None:
     """The command line that a user copies from docs/howto/connect-programs.md edits the file."""
     (tmp_path / "hello.py").write_text('print("hello")\n')
+
+    said = in_shell(clients, tmp_path, shown.take("docs/howto/connect-programs.md"))
+
+    assert (tmp_path / "hello.py").read_text() == 'print("hello, town")\n', said
+
+
+def in_shell(clients: Clients, home: Path, command: str) -> str:
+    """Run a command of a user whose shell finds aider; return its output."""
     programs = environments.python_of("aider").parent
-    environment = clients.environment(tmp_path)
+    environment = clients.environment(home)
     environment["PATH"] = f"{programs}:{environment['PATH']}"
     del environment["OPENAI_API_BASE"]
-
     ended = subprocess.run(
-        ["bash", "-euc", shown.take("docs/howto/connect-programs.md")],
-        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=240, check=False,
-        stdin=subprocess.DEVNULL,
+        ["bash", "-euc", command], cwd=home, env=environment, capture_output=True, text=True,
+        timeout=240, check=False, stdin=subprocess.DEVNULL,
     )  # fmt: skip
-
     assert ended.returncode == 0, ended.stdout + ended.stderr
-    assert (tmp_path / "hello.py").read_text() == 'print("hello, town")\n', ended.stdout
+    return ended.stdout

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.gateway.clients.conftest import Clients
-from tests.integration.gateway.clients.programs import CLOCK, claude
+from tests.integration.gateway.clients.programs import CLOCK, claude, picture, pictures_in
 from tests.integration.gateway.clients.real import SECONDS, Coder
 from tests.integration.gateway.conftest import KEY
 from tests.shown import Shown
@@ -56,6 +56,18 @@ def test_tool_runs_and_its_result_is_answered(clients: Clients, tmp_path: Path) 
     again = program.run("-p", "--continue", "good day")
 
     assert (said, result, again) == ("It is noon.", CLOCK, "Good day to you.")
+
+
+def test_picture_reaches_the_model(clients: Clients, tmp_path: Path) -> None:
+    """The model reads the file with a tool, whose result is the picture."""
+    content = picture(tmp_path)
+    call = {"file_path": str(tmp_path / "red.png")}
+    clients.model.when("look at the picture").call_tool("Read", call)
+
+    said = claude(clients.url, tmp_path).run("-p", "look at the picture")
+
+    assert said
+    assert pictures_in(clients.model.requests[-1].body["messages"]) == [content]
 
 
 def test_answer_keeps_to_a_schema(clients: Clients, tmp_path: Path) -> None:

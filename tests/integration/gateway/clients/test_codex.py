@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests.integration.gateway.clients.conftest import Clients
-from tests.integration.gateway.clients.programs import CLOCK, codex, with_silence
+from tests.integration.gateway.clients.programs import (
+    CLOCK,
+    codex,
+    picture,
+    pictures_in,
+    with_silence,
+)
 from tests.integration.gateway.clients.real import SECONDS, Coder
 from tests.integration.gateway.conftest import KEY
 from tests.shown import Shown
@@ -69,6 +75,16 @@ def test_answer_keeps_to_a_schema(clients: Clients, tmp_path: Path) -> None:
 
     form = clients.model.requests[-1].body["response_format"]
     assert form["json_schema"]["schema"] == schema
+
+
+def test_picture_reaches_the_model(clients: Clients, tmp_path: Path) -> None:
+    """Codex attaches a file to the first message."""
+    content = picture(tmp_path)
+
+    said = codex(clients.url, tmp_path).run(*EXEC, "good day", "--image", "red.png")
+
+    assert said == "Good day to you."
+    assert pictures_in(clients.model.requests[-1].body["messages"]) == [content]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 
 from hearth.models.catalogue import FALLBACK
 from tests.integration.gateway.clients.conftest import Clients
-from tests.integration.gateway.clients.programs import CLOCK, opencode
+from tests.integration.gateway.clients.programs import CLOCK, opencode, picture, pictures_in
 from tests.integration.gateway.clients.real import (
     CONTEXT,
     END,
@@ -76,6 +76,16 @@ def test_tool_runs_and_its_result_is_answered(clients: Clients, tmp_path: Path) 
     assert said.endswith("It is noon.")
     assert again == "Good day to you."
     assert CLOCK in next(one["content"] for one in sent if one["role"] == "tool")
+
+
+def test_picture_reaches_the_model(clients: Clients, tmp_path: Path) -> None:
+    """OpenCode attaches a file if its configuration states that the model accepts pictures."""
+    content = picture(tmp_path)
+
+    said = opencode(clients.url, tmp_path).run(*RUN, "good day", "--file", "red.png")
+
+    assert said == "Good day to you."
+    assert pictures_in(conversation(clients)) == [content]
 
 
 @pytest.mark.parametrize(
