@@ -74,7 +74,7 @@ only forwarded."""
 
 
 @dataclass(slots=True)
-class Heard:
+class ParsedHeaders:
     """The headers of a request."""
 
     own: dict[bytes, bytes]
@@ -83,7 +83,7 @@ class Heard:
     """Header lines to forward to the server."""
 
 
-def heard(headers: Headers) -> Heard:
+def heard(headers: Headers) -> ParsedHeaders:
     """Read the headers of a caller, whose names are in small letters."""
     own, lines = {}, []
     for header in headers:
@@ -99,7 +99,7 @@ def heard(headers: Headers) -> Heard:
     if b"connection" in own:
         named = _named(headers)
         lines = [LINE % one for one in headers if one[0] not in named and _goes_on(one[0])]
-    return Heard(own, b"".join(lines))
+    return ParsedHeaders(own, b"".join(lines))
 
 
 def _goes_on(name: bytes) -> bool:

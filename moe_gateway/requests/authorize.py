@@ -18,7 +18,7 @@ from moe_gateway.errors import (
     no_messages,
     stopping,
 )
-from moe_gateway.http.headers import CALLER_HEADER, Heard, session_of
+from moe_gateway.http.headers import CALLER_HEADER, ParsedHeaders, session_of
 from moe_gateway.http.server import Line
 from moe_gateway.keys.delegation import read
 from moe_gateway.keys.keyring import Keyring
@@ -66,7 +66,7 @@ class Authorizer:
         self.draining = False
 
     async def read(
-        self, scope: Scope, receive: Receive, reply: Reply, parsed: Heard, line: Line | None
+        self, scope: Scope, receive: Receive, reply: Reply, parsed: ParsedHeaders, line: Line | None
     ) -> RequestContext:
         """Receive a request, and return it if it is permitted. Raises `Refused`, `CallerGone`
         or `AtOnce`."""
@@ -94,7 +94,13 @@ class Authorizer:
         return request
 
     def _parse(
-        self, scope: Scope, reply: Reply, parsed: Heard, body: bytes, caller: Caller, depth: int
+        self,
+        scope: Scope,
+        reply: Reply,
+        parsed: ParsedHeaders,
+        body: bytes,
+        caller: Caller,
+        depth: int,
     ) -> RequestContext:
         """Parse the body. Raises `Refused`."""
         path, headers, notice = scope["path"], scope["headers"], ""
@@ -117,7 +123,7 @@ class Authorizer:
         return request
 
     def _stable(
-        self, body: bytes, look: Look, parsed: Heard, caller: Caller, notice: str
+        self, body: bytes, look: Look, parsed: ParsedHeaders, caller: Caller, notice: str
     ) -> tuple[bytes, str]:
         """Return the body without volatile lines at the beginning of its prompt, and the notice
         that names the moved lines. An agent reads the last turn itself, so its requests are not

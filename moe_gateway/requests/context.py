@@ -14,7 +14,7 @@ from moe_gateway.http.headers import (
     DOMAIN,
     LANGUAGE,
     SESSION_HEADERS,
-    Heard,
+    ParsedHeaders,
     session_of,
 )
 from moe_gateway.keys.delegation import Delegation
@@ -99,7 +99,7 @@ class RequestContext:
         kind: Kind,
         path: str,
         headers: Headers,
-        heard: Heard,
+        heard: ParsedHeaders,
         body: bytes,
         look: Look,
         caller: Caller,

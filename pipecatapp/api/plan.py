@@ -10,13 +10,13 @@ from pipecatapp.api.access import known_caller
 from pipecatapp.api.parts import WithParts
 from pipecatapp.application.engine import WorkflowDocument
 from pipecatapp.application.preview.dry_run import Preview
-from pipecatapp.application.runs import Checked, Document, Explained, FlatForm, Planned
+from pipecatapp.application.runs import CheckedDocument, Document, Explained, FlatForm, Planned
 
 router = APIRouter(prefix="/api/plan", dependencies=[Depends(known_caller)])
 
 
 @router.post("")
-async def show_plan(body: Checked, parts: WithParts) -> Planned:
+async def show_plan(body: CheckedDocument, parts: WithParts) -> Planned:
     """The graph, or the diagnostics: a wrong document is an answer here and no error."""
     return await asyncio.to_thread(parts.runs.planned, body)
 

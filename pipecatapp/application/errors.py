@@ -11,7 +11,7 @@ from hearth.models.errors import ModelError, ModelInUse, ModelMissing, UnknownMo
 from hearth.service.settings import SettingsError
 from pipecatapp.application.code_memory import UnknownFile
 from pipecatapp.application.conversations import UnknownConversation, UnknownTurn
-from pipecatapp.application.documents.editing import Changed, NotEdited, UnknownLayer
+from pipecatapp.application.documents.editing import DocumentChanged, NotEdited, UnknownLayer
 from pipecatapp.application.engine import (
     DiskFull,
     InvalidDocument,
@@ -66,7 +66,7 @@ ERRORS: Final[dict[type[Exception], ErrorCode]] = {
     InvalidDocument: ErrorCode(422, "invalid_document", INVALID, "document"),
     UnknownWorkflow: ErrorCode(404, "workflow_not_found", INVALID, "workflow"),
     UnknownLayer: ErrorCode(404, "layer_not_found", INVALID, "layer"),
-    Changed: ErrorCode(412, "document_changed", FAILED, "document"),
+    DocumentChanged: ErrorCode(412, "document_changed", FAILED, "document"),
     NotEdited: ErrorCode(422, "not_edited", INVALID, "operations"),
     NotGranted: ErrorCode(403, "not_granted", INVALID, "allow"),
     UnknownConversation: ErrorCode(404, "conversation_not_found", FAILED, "conversation"),

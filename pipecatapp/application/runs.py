@@ -79,7 +79,7 @@ class Document(BaseModel):
         return self
 
 
-class Checked(Document):
+class CheckedDocument(Document):
     """A document to check; it may use and extend the workflows of the texts in `beside`."""
 
     beside: list[str] = Field(default_factory=list, max_length=200)

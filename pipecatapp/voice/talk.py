@@ -25,7 +25,7 @@ REASONS: Final = {
 }
 
 
-class Left(Exception):
+class CallerLeft(Exception):
     """The person closed the page."""
 
 
@@ -33,10 +33,10 @@ class Person(Protocol):
     """The browser's side of the conversation."""
 
     async def receive(self) -> str | bytes:
-        """The next message. Raises `Left`."""
+        """The next message. Raises `CallerLeft`."""
 
     async def send(self, message: str | bytes) -> None:
-        """Raises `Left`."""
+        """Raises `CallerLeft`."""
 
 
 class House(Protocol):
@@ -82,7 +82,7 @@ class Talk:
         self, hello: Hello, setup: Setup, ended: Callable[[], None] = lambda: None
     ) -> None:
         """Talk until the person leaves or the worker ends, which is reported with `ended` before
-        anything is cleaned up. Raises `Left`.
+        anything is cleaned up. Raises `CallerLeft`.
         """
         self._conversation = hello.conversation or new_conversation()
         self._model = hello.model
@@ -194,7 +194,7 @@ class Talk:
     async def _idle(self, told: Json) -> None:
         """End a session in which nobody has spoken for a long time."""
         await self._person.send(json.dumps(told))
-        raise Left
+        raise CallerLeft
 
     async def _lag(self, told: Json) -> None:
         self._metrics.lag.observe(told["seconds"])

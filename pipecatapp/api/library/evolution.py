@@ -59,7 +59,7 @@ class Campaigns(CampaignList):
     states: dict[str, CampaignState]
 
 
-class Started(BaseModel):
+class StartedCampaign(BaseModel):
     campaign: str
 
 
@@ -86,9 +86,9 @@ async def estimate(body: CampaignOrder, runner: WithRunner, address: OwnAddress)
 
 
 @router.post("", status_code=201)
-async def start(body: CampaignOrder, runner: WithRunner, address: OwnAddress) -> Started:
+async def start(body: CampaignOrder, runner: WithRunner, address: OwnAddress) -> StartedCampaign:
     """Start a campaign in a process of this instance; one runs at a time."""
-    return Started(campaign=await runner.start(body, address))
+    return StartedCampaign(campaign=await runner.start(body, address))
 
 
 @router.post("/{id}/pause", status_code=202)

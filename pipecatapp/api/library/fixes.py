@@ -21,7 +21,7 @@ class FixList(BaseModel):
     total: int
 
 
-class Imported(BaseModel):
+class ImportedFixes(BaseModel):
     """`new`: how many of the fixes were not stored before."""
 
     new: int
@@ -58,13 +58,13 @@ async def export_fixes(
 
 
 @router.post("/import", status_code=201)
-async def import_fixes(request: Request, parts: WithParts, behalf: Behalf = "") -> Imported:
+async def import_fixes(request: Request, parts: WithParts, behalf: Behalf = "") -> ImportedFixes:
     """Store exported fixes, all or none; the body is their JSON."""
     try:
         text = (await request.body()).decode()
     except UnicodeDecodeError as error:
         raise FixesNotImported(f"The file is not UTF-8 text: byte {error.start}.") from error
-    return Imported(new=await parts.fixes.import_(text, owner=owner_of(behalf)))
+    return ImportedFixes(new=await parts.fixes.import_(text, owner=owner_of(behalf)))
 
 
 @router.post("/forget", status_code=204)

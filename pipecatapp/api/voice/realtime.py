@@ -15,7 +15,7 @@ from pipecatapp.application.callers import CALLER
 from pipecatapp.application.registry import AGENT
 from pipecatapp.voice.realtime.connection import Connection, House
 from pipecatapp.voice.studio import Studio
-from pipecatapp.voice.talk import Left
+from pipecatapp.voice.talk import CallerLeft
 
 router = APIRouter()
 
@@ -42,7 +42,7 @@ async def realtime(socket: WebSocket, model: str = AGENT) -> None:
     house = House(studio, client, headers, runner.started.append)
     try:
         await Connection(Browser(socket), house, model).serve()
-    except (Left, WebSocketDisconnect):
+    except (CallerLeft, WebSocketDisconnect):
         return
     finally:
         await asyncio.shield(runner.forget())

@@ -15,7 +15,7 @@ from pipecatapp.api.parts import Parts
 from pipecatapp.api.voice.runner import Runner
 from pipecatapp.voice.messages import HEARD_RATE, SPOKEN_RATE, Hello
 from pipecatapp.voice.studio import NoSpeech, Studio
-from pipecatapp.voice.talk import Left, Talk
+from pipecatapp.voice.talk import CallerLeft, Talk
 from pipecatapp.voice.workers import WorkerFailed
 
 log = structlog.get_logger()
@@ -47,7 +47,7 @@ async def voice(socket: WebSocket) -> None:
             await _talk(person, studio, runner)
         finally:
             await asyncio.shield(runner.forget())
-    except (Left, WebSocketDisconnect):
+    except (CallerLeft, WebSocketDisconnect):
         studio.metrics.ended.labels("left").inc()
 
 
@@ -81,7 +81,7 @@ class Browser:
     async def receive(self) -> str | bytes:
         message = await self.socket.receive()
         if message["type"] == "websocket.disconnect":
-            raise Left
+            raise CallerLeft
         data: str | bytes | None = message.get("bytes")
         return data if data is not None else str(message.get("text", ""))
 
@@ -92,7 +92,7 @@ class Browser:
             else:
                 await self.socket.send_text(message)
         except (RuntimeError, WebSocketDisconnect) as error:
-            raise Left from error
+            raise CallerLeft from error
 
     async def tell(self, **message: object) -> None:
         await self.send(json.dumps(message))

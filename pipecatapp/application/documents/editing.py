@@ -29,7 +29,7 @@ class UnknownLayer(LookupError):
     """No layer has this id."""
 
 
-class Changed(Exception):
+class DocumentChanged(Exception):
     """The document was changed since it was read: read it again."""
 
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from hearth.files import write_atomic
 from pipecatapp.application.documents.editing import (
-    Changed,
+    DocumentChanged,
     NotEdited,
     Operation,
     UnknownLayer,
@@ -85,8 +85,10 @@ class DocumentService:
         return name in self._documents.written
 
     def text(self, name: str) -> DocumentText:
-        """Return the text of a workflow; raises `UnknownWorkflow`, and `Changed` if its file is
-        missing."""
+        """Return the text of a workflow.
+
+        Raises `UnknownWorkflow`, and `DocumentChanged` if its file is missing.
+        """
         if name not in self._documents.written:
             self._runs.known(name)
         file = self._documents.written[name].source.file
@@ -102,7 +104,7 @@ class DocumentService:
         stored.
 
         `seen` is the ETag of the text for which the operations are meant. Raises `UnknownWorkflow`,
-        `Changed`, `NotEdited`.
+        `DocumentChanged`, `NotEdited`.
         """
         before = self.text(name)
         self._check(before, seen)
@@ -128,7 +130,7 @@ class DocumentService:
         text = self.text(name)
         self._check(text, seen)
         if not text.kept:
-            raise Changed(f"The workflow {name!r} comes with Hearth and cannot be removed.")
+            raise DocumentChanged(f"The workflow {name!r} comes with Hearth and cannot be removed.")
         _refuse_task(text)
         Path(text.file).unlink()
         self._documents.remove(name)
@@ -174,7 +176,7 @@ class DocumentService:
         return self.layer(name)
 
     def remove_layer(self, name: str, *, seen: str) -> None:
-        """Remove a layer; raises `UnknownLayer`, `Changed`."""
+        """Remove a layer; raises `UnknownLayer`, `DocumentChanged`."""
         text = self.layer(name)
         self._check(text, seen)
         Path(text.file).unlink()
@@ -185,14 +187,18 @@ class DocumentService:
         try:
             text = file.read_text(encoding="utf-8")
         except FileNotFoundError as error:
-            raise Changed(f"{file}, where {name!r} stood, is gone: start Hearth again.") from error
+            raise DocumentChanged(
+                f"{file}, where {name!r} stood, is gone: start Hearth again."
+            ) from error
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidDocument([Diagnostic(str(file), 1, 1, f"not text: {error}")]) from error
         return _text_of(name, str(file), text, kept=file.is_relative_to(self._root))
 
     def _check(self, text: DocumentText, seen: str | None) -> None:
         if seen != "*" and seen != text.etag:
-            raise Changed(f"{text.id!r} was changed since it was read: its ETag is {text.etag}.")
+            raise DocumentChanged(
+                f"{text.id!r} was changed since it was read: its ETag is {text.etag}."
+            )
 
     async def _put(self, before: DocumentText, document: str, *, look: bool) -> Edited:
         """Store a text. A user's file keeps its name: a second file would have the same id."""

@@ -7,7 +7,7 @@ program, is one node here: an `agent`, which calls tools until it has an answer.
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from pipecatapp.application.importers.imported import Imported, Json, near, node_id, plain
+from pipecatapp.application.importers.imported import ImportDraft, Json, near, node_id, plain
 from pipecatapp.workflow.syntax import Path
 
 MODELS: Final = frozenset({"LLMNode", "SimpleLLMNode", "VisionLLMNode"})
@@ -29,7 +29,7 @@ TOOLS: Final = ("time.now", "cluster.status", "note.save", "note.find")
 class Connections:
     """Turns connected nodes into a graph."""
 
-    def __init__(self, imported: Imported, nodes: list[Any]) -> None:
+    def __init__(self, imported: ImportDraft, nodes: list[Any]) -> None:
         self._to = imported
         self._inputs: Json = {}
         self._outputs: Json = {}

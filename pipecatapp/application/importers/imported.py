@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 @dataclass
-class Imported:
+class ImportDraft:
     """One old file on its way to a workflow."""
 
     source: Source

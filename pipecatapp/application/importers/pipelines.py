@@ -6,7 +6,7 @@ few modules have another purpose and become the corresponding nodes.
 
 from typing import Any, Final
 
-from pipecatapp.application.importers.imported import Imported, Json, near, node_id, plain
+from pipecatapp.application.importers.imported import ImportDraft, Json, near, node_id, plain
 from pipecatapp.workflow.syntax import Path
 
 KEYS: Final = {"module", "inputs", "output_name", "supplement", "model_config"}
@@ -23,7 +23,7 @@ DRAWS: Final = frozenset({"illustrator", "image_generator"})
 class Pipeline:
     """Turns the items of one list into inputs and nodes."""
 
-    def __init__(self, imported: Imported, items: list[Any]) -> None:
+    def __init__(self, imported: ImportDraft, items: list[Any]) -> None:
         self._to, self._items = imported, items
         self._inputs: Json = {}
         self._gives: dict[str, str] = {}

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from pipecatapp.application.importers.connections import Connections
-from pipecatapp.application.importers.imported import Imported, id_of
+from pipecatapp.application.importers.imported import ImportDraft, id_of
 from pipecatapp.application.importers.pipelines import Pipeline
 from pipecatapp.workflow import InvalidDocument
 from pipecatapp.workflow.syntax import read_yaml
@@ -20,7 +20,7 @@ def import_document(
     name: str = "",
     models: Mapping[str, str] | None = None,
     prompts: Iterable[str] = (),
-) -> Imported:
+) -> ImportDraft:
     """Convert an old file to a workflow, with a list of the parts that cannot be converted.
 
     `models` maps models of the old file to roles, `prompts` are the tags of prompts here. Raises
@@ -30,7 +30,7 @@ def import_document(
     pipeline = value.get("pipeline") if isinstance(value, dict) else None
     nodes = value.get("nodes") if isinstance(value, dict) else None
     head = {"kind": "workflow", "id": name or id_of(Path(file).stem)}
-    imported = Imported(source, dict(models or {}), frozenset(prompts), head)
+    imported = ImportDraft(source, dict(models or {}), frozenset(prompts), head)
     if isinstance(pipeline, list) and pipeline:
         Pipeline(imported, pipeline).read()
     elif isinstance(nodes, list) and nodes:

@@ -22,7 +22,7 @@ from pipecatapp.voice.realtime.session import ResponseSettings, Session
 from pipecatapp.voice.realtime.wire import EventRefused, Events, Socket, new_id
 from pipecatapp.voice.satellites.engines import EngineFailed, Engines
 from pipecatapp.voice.studio import NoSpeech, Studio
-from pipecatapp.voice.talk import Left
+from pipecatapp.voice.talk import CallerLeft
 
 log = structlog.get_logger()
 
@@ -84,7 +84,7 @@ class Connection:
         }
 
     async def serve(self) -> None:
-        """Serve the client until it disconnects; its response is then cancelled. Raises `Left`."""
+        """Serve the client until it disconnects; cancel its response. Raises `CallerLeft`."""
         try:
             await self._events.send("session.created", session=self._shown())
             while True:
@@ -136,7 +136,7 @@ class Connection:
                 error = {"type": "server_error", "code": "internal_error"}
                 message = "The agent failed here; see its log."
                 await self._events.send("error", error={**error, "message": message})
-        except Left:
+        except CallerLeft:
             return
 
     # The session

@@ -74,7 +74,7 @@ class Response:
 
     async def run(self, before: "asyncio.Task[None] | None") -> None:
         """Answer after another response has ended. A failure is reported in the last event.
-        Raises `Left`.
+        Raises `CallerLeft`.
         """
         await self._events.send("response.created", response=self._body("in_progress"))
         self._task, details = asyncio.current_task(), dict[str, Any]()

@@ -15,7 +15,7 @@ INVALID: Final = "invalid_request_error"
 
 
 class Socket(Protocol):
-    """The WebSocket of a client. Both methods raise `Left` when it has disconnected."""
+    """The WebSocket of a client. Both methods raise `CallerLeft` when it has disconnected."""
 
     async def receive(self) -> str | bytes: ...
 
@@ -47,7 +47,7 @@ class Events:
         self._socket = socket
 
     async def send(self, type: str, **fields: Any) -> None:
-        """Send one event. Raises `Left`."""
+        """Send one event. Raises `CallerLeft`."""
         event = {"type": type, "event_id": new_id("event"), **fields}
         await self._socket.send(json.dumps(event))
 

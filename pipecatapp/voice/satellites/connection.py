@@ -30,7 +30,7 @@ from pipecatapp.voice.satellites.engines import EngineFailed, Engines
 from pipecatapp.voice.satellites.satellite import SATELLITE_RATE, Satellite
 from pipecatapp.voice.satellites.wire import Wire
 from pipecatapp.voice.studio import NoSpeech
-from pipecatapp.voice.talk import Left, RunFailed
+from pipecatapp.voice.talk import CallerLeft, RunFailed
 
 log = structlog.get_logger()
 
@@ -77,7 +77,7 @@ class Connection:
         try:
             while True:
                 await self._handle(await self._wire.read())
-        except Left:
+        except CallerLeft:
             return
         finally:
             for task in self._tasks:
@@ -108,7 +108,7 @@ class Connection:
         except (EngineFailed, NoSpeech) as error:
             log.warning("wyoming_request_failed", reason=str(error))
             await self._fail(str(error), "speech-failed")
-        except Left:
+        except CallerLeft:
             return
         except Exception:
             log.exception("wyoming_request_broke")
@@ -117,7 +117,7 @@ class Connection:
     async def _fail(self, text: str, code: str) -> None:
         try:
             await self._wire.write(Error(text=text, code=code))
-        except Left:
+        except CallerLeft:
             return
 
     async def _describe(self, event: Event) -> None:

@@ -17,7 +17,7 @@ from pipecatapp.voice.satellites.description import description
 from pipecatapp.voice.satellites.satellite import Satellite
 from pipecatapp.voice.satellites.wire import Wire
 from pipecatapp.voice.studio import NoSpeech, Studio
-from pipecatapp.voice.talk import House, Left, Talk, new_conversation, words_of
+from pipecatapp.voice.talk import CallerLeft, House, Talk, new_conversation, words_of
 from pipecatapp.voice.workers import WorkerFailed
 
 log = structlog.get_logger()
@@ -69,7 +69,7 @@ class Conversations:
             return
         try:
             await self._talk(satellite, wire.peer, run)
-        except Left:
+        except CallerLeft:
             ended.labels("left").inc()
         except (NoSpeech, WorkerFailed) as error:
             ended.labels("broken").inc()

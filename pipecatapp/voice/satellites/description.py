@@ -29,22 +29,26 @@ def description(languages: Sequence[str], voices: Sequence[Json]) -> Info:
 
     Wake words are detected in conversations; they are not offered as a separate service.
     """
-    hears = AsrModel(**told("speech-stt", "speech-stt"), languages=list(languages))
+    hears = AsrModel(**program_info("speech-stt", "speech-stt"), languages=list(languages))
     speaks = [
-        TtsVoice(**told(str(voice["id"]), str(voice["id"])), languages=[str(voice["language"])])
+        TtsVoice(
+            **program_info(str(voice["id"]), str(voice["id"])), languages=[str(voice["language"])]
+        )
         for voice in voices
     ]
-    answers = HandleModel(**told("agent", "agent-turn"), languages=list(languages) or UNHEARD)
-    asr = AsrProgram(**told("hearth", "Hearth's speech-to-text"), models=[hears])
+    answers = HandleModel(
+        **program_info("agent", "agent-turn"), languages=list(languages) or UNHEARD
+    )
+    asr = AsrProgram(**program_info("hearth", "Hearth's speech-to-text"), models=[hears])
     tts = TtsProgram(
-        **told("hearth", "Hearth's text-to-speech"), voices=speaks,
+        **program_info("hearth", "Hearth's text-to-speech"), voices=speaks,
         supports_synthesize_streaming=True,
     )  # fmt: skip
-    handle = HandleProgram(**told("hearth", "Hearth's agent"), models=[answers])
+    handle = HandleProgram(**program_info("hearth", "Hearth's agent"), models=[answers])
     return Info(asr=[asr] if languages else [], tts=[tts] if speaks else [], handle=[handle])
 
 
-class Told(TypedDict):
+class ProgramInfo(TypedDict):
     """Fields of every program and model."""
 
     name: str
@@ -54,8 +58,8 @@ class Told(TypedDict):
     installed: bool
 
 
-def told(name: str, what: str) -> Told:
+def program_info(name: str, what: str) -> ProgramInfo:
     """One of them."""
-    return Told(
+    return ProgramInfo(
         name=name, description=what, version=hearth_version(), attribution=HEARTH, installed=True
     )

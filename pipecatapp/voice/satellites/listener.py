@@ -13,7 +13,7 @@ from wyoming.satellite import RunSatellite
 from pipecatapp.voice.satellites.connection import Connection
 from pipecatapp.voice.satellites.conversation import Conversations
 from pipecatapp.voice.satellites.wire import Wire
-from pipecatapp.voice.talk import Left
+from pipecatapp.voice.talk import CallerLeft
 
 log = structlog.get_logger()
 
@@ -106,7 +106,7 @@ class Satellites:
         try:
             await wire.write(RunSatellite())
             await Connection(wire, self._conversations).serve()
-        except Left:
+        except CallerLeft:
             return
         finally:
             pinging.cancel()
@@ -119,5 +119,5 @@ async def ping(wire: Wire) -> None:
         await asyncio.sleep(PING_SECONDS)
         try:
             await wire.write(Ping())
-        except Left:
+        except CallerLeft:
             return

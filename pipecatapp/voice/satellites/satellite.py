@@ -16,7 +16,7 @@ from wyoming.wake import Detection
 
 from pipecatapp.voice.messages import CANNOT_ANSWER, HEARD_RATE, Json
 from pipecatapp.voice.satellites.wire import Wire
-from pipecatapp.voice.talk import Left
+from pipecatapp.voice.talk import CallerLeft
 
 SATELLITE_RATE: Final = 22_050
 """Default samples per second of a satellite's playback: those of Home Assistant."""
@@ -90,7 +90,7 @@ class Satellite:
         self._heard.put_nowait(heard)
 
     async def receive(self) -> str | bytes:
-        """Return audio of the microphone; silence if none arrives. Raises `Left` when idle."""
+        """Return audio of the microphone, or silence. Raises `CallerLeft` when idle."""
         await self._ready.wait()
         try:
             async with asyncio.timeout(PIECE_SECONDS):
@@ -100,7 +100,7 @@ class Satellite:
             return heard
         except TimeoutError:
             if self._idle:
-                raise Left from None
+                raise CallerLeft from None
             return SILENCE
         finally:
             await self._give_up()
@@ -118,7 +118,7 @@ class Satellite:
             await self._wire.write(Error(text="Nobody spoke.", code=NOTHING_SAID))
 
     async def send(self, message: str | bytes) -> None:
-        """Send audio and messages of the agent. Raises `Left`."""
+        """Send audio and messages of the agent. Raises `CallerLeft`."""
         if isinstance(message, bytes):
             await self._sound(message)
             return

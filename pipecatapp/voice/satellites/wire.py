@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from wyoming.event import Event, Eventable, async_write_event
 
-from pipecatapp.voice.talk import Left
+from pipecatapp.voice.talk import CallerLeft
 
 LARGEST_DATA: Final = 1 << 18
 LARGEST_PAYLOAD: Final = 1 << 20
@@ -33,11 +33,11 @@ class Wire:
         return str((self._writer.get_extra_info("peername") or ("",))[0])
 
     async def read(self) -> Event:
-        """Return the next event. Raises `Left` at the end, and for data that is not an event."""
+        """Return the next event. Raises `CallerLeft` at the end, and for invalid data."""
         try:
             line = await self._reader.readline()
             if not line:
-                raise Left
+                raise CallerLeft
             head = json.loads(line)
             data: dict[str, Any] = dict(head.get("data") or {})
             more = await self._exactly(head.get("data_length"), LARGEST_DATA)
@@ -46,7 +46,7 @@ class Wire:
             payload = await self._exactly(head.get("payload_length"), LARGEST_PAYLOAD)
             return Event(type=str(head["type"]), data=data, payload=payload or None)
         except UNREADABLE as error:
-            raise Left from error
+            raise CallerLeft from error
 
     async def _exactly(self, length: int | None, most: int) -> bytes:
         if not length:
@@ -56,11 +56,11 @@ class Wire:
         return await self._reader.readexactly(length)
 
     async def write(self, event: Eventable) -> None:
-        """Raises `Left`."""
+        """Raises `CallerLeft`."""
         try:
             await async_write_event(event.event(), self._writer)
         except OSError as error:
-            raise Left from error
+            raise CallerLeft from error
 
     async def close(self) -> None:
         """Both directions end."""

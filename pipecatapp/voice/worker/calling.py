@@ -71,7 +71,7 @@ async def answered(offer: str, line: Line) -> AsyncIterator[SmallWebRTCTransport
         await call.disconnect()  # type: ignore[no-untyped-call]
 
 
-class Told(FrameProcessor):
+class InterruptionReporter(FrameProcessor):
     """At the end of the pipeline: reports an interrupted answer, as `Wire` does."""
 
     def __init__(self, line: Line) -> None:

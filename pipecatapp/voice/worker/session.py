@@ -39,7 +39,7 @@ from hearth.service.settings import trusting
 from pipecatapp.voice.manners import Manners
 from pipecatapp.voice.messages import HEARD_RATE, Setup
 from pipecatapp.voice.worker.agent import Agent, Ending
-from pipecatapp.voice.worker.calling import Told, read, sounding
+from pipecatapp.voice.worker.calling import InterruptionReporter, read, sounding
 from pipecatapp.voice.worker.gate import Gate
 from pipecatapp.voice.worker.hearing import Ears
 from pipecatapp.voice.worker.line import Line
@@ -121,7 +121,7 @@ async def converse(socket: WebSocket, setup: Setup) -> None:
             Ending(line),
         ]
         if setup.offer is not None:
-            processors.append(Told(line))
+            processors.append(InterruptionReporter(line))
         worker = working(processors, setup, line)
         hang_up_on(transport, worker)
         watching = [line.watch_lag()]

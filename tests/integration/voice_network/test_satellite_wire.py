@@ -13,7 +13,7 @@ from pipecatapp.voice.satellites.engines import EngineFailed, told
 from pipecatapp.voice.satellites.listener import CannotListen, Satellites
 from pipecatapp.voice.satellites.satellite import MOST_PIECES, Satellite
 from pipecatapp.voice.satellites.wire import Wire
-from pipecatapp.voice.talk import Left
+from pipecatapp.voice.talk import CallerLeft
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ async def test_what_is_no_event_ends_the_connection(wire: Wire, line: bytes) -> 
     wire._reader.feed_data(line)
     wire._reader.feed_eof()
 
-    with pytest.raises(Left):
+    with pytest.raises(CallerLeft):
         await wire.read()
 
 

@@ -12,7 +12,7 @@ from hearth.service.metrics import new_registry
 from pipecatapp.voice.messages import Hello
 from pipecatapp.voice.metrics import VoiceMetrics
 from pipecatapp.voice.studio import Studio
-from pipecatapp.voice.talk import House, Left, Person, Talk
+from pipecatapp.voice.talk import CallerLeft, House, Person, Talk
 from pipecatapp.voice.workers import Workers
 
 
@@ -44,7 +44,7 @@ class Leaving:
     """A person who leaves at once."""
 
     async def receive(self) -> str:
-        raise Left
+        raise CallerLeft
 
 
 async def engines() -> tuple[str, str]:
