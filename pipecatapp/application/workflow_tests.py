@@ -29,7 +29,7 @@ class Part(BaseModel):
 
 class Answer(Part):
     """One answer of the scripted model, and the requests that get it. The first one that fits is
-    used; answers to the same requests are given in their order, the last one again and again.
+    used. Answers with the same `when` and `model` are used in order, then the last one is repeated.
     """
 
     when: str = Field("", description="Words of the last message; empty fits every request.")
