@@ -41,8 +41,8 @@ SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = {
             "Print the workflow that results from a document, its variants and its layers."
         ),
         "import": (
-            "Convert an OrchestrAI file (`pipeline:`) or a file of connected `nodes:` to a "
-            "workflow."
+            "Convert an OrchestrAI file (`pipeline:`) or a file of connected nodes (`nodes:`) "
+            "to a workflow."
         ),
     },
     "Try a cluster": {

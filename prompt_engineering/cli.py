@@ -80,7 +80,8 @@ def run_campaign(
         str, typer.Option("--campaign", help="Name of the campaign; an existing one continues.")
     ] = "",
     archive: Annotated[
-        Path | None, typer.Option("--archive", help="Folder of campaigns, instead of the state's.")
+        Path | None,
+        typer.Option("--archive", help="Folder of campaigns. Default: in the state directory."),
     ] = None,
     state_dir: StateOption = None,
     *,
@@ -92,8 +93,8 @@ def run_campaign(
 ) -> None:
     """Search for a better prompt and propose it. The live prompt does not change.
 
-    Exit codes: 0 a prompt is proposed, or --no-gate or --dry-run; 1 no prompt is proposed; 2
-    invalid input.
+    Exit codes: 0 a prompt is proposed, or --no-gate or --dry-run is used; 1 no prompt is proposed;
+    2 invalid input.
     """
     options = Options(
         prompt=prompt,

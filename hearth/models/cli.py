@@ -45,7 +45,7 @@ def commands(app: typer.Typer) -> None:
 
 
 def list_models(state_dir: StateOption = None, *, as_json: JsonOption = False) -> None:
-    """List the models of the catalogue: installed, fits this machine, in use."""
+    """List the models of the catalogue with their state: in use, downloaded, fits, too large."""
     with errors_reported():
         state = _state(state_dir)
         catalogue = _catalogue()
@@ -107,7 +107,8 @@ def evaluate_model(
 ) -> None:
     """Measure what a model can do here: tools, JSON, code, English, German, and its speed.
 
-    Hearth must be running. It takes five minutes at most. `hearth models list` shows the result.
+    Hearth must be running. The tasks take five minutes at most. `hearth models list` shows the
+    result.
     """
     with errors_reported():
         evaluation, tasks = evaluate(_state(state_dir), name, seconds)

@@ -21,7 +21,9 @@ def code_memory(
     repo: Annotated[
         Path, typer.Option("--repo", metavar="FOLDER", help="The git repository.")
     ] = Path(),
-    name: Annotated[str, typer.Option("--name", help="List only paths with this part.")] = "",
+    name: Annotated[
+        str, typer.Option("--name", help="List only paths that contain this text.")
+    ] = "",
     text: Annotated[str, typer.Option("--search", help="Show the lines with this text.")] = "",
     state_dir: StateOption = None,
     *,
@@ -29,7 +31,7 @@ def code_memory(
         bool, typer.Option("--export", help="Print all files with their versions as JSON.")
     ] = False,
     clear: Annotated[
-        bool, typer.Option("--clear", help="Remove what ended runs have stored.")
+        bool, typer.Option("--clear", help="Remove the files that ended runs have stored.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:

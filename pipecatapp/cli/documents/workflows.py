@@ -73,7 +73,7 @@ def edit_workflow(
     look: OldDryRunOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Edit a workflow. All other lines and comments do not change.
+    """Edit a workflow. Lines and comments outside the edit do not change.
 
     A workflow that comes with Hearth is not changed: an edited copy is saved in the state
     directory.

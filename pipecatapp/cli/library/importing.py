@@ -28,7 +28,8 @@ def import_file(
     ] = None,
     state_dir: StateOption = None,
 ) -> None:
-    """Convert an OrchestrAI file (`pipeline:`) or a file of connected `nodes:` to a workflow.
+    """Convert an OrchestrAI file (`pipeline:`) or a file of connected nodes (`nodes:`) to a
+    workflow.
 
     Parts that cannot be converted are reported with file and line. Exit code 2: the result is
     not a valid workflow.

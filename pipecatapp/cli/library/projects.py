@@ -27,7 +27,7 @@ def show_project(
     ],
     state_dir: StateOption = None,
 ) -> None:
-    """Print a project as workflows see it, as JSON. Of keys, only the location is printed."""
+    """Print a project as workflows see it, as JSON. For a key, only its location is printed."""
     finish(_show(id, state_dir))
 
 

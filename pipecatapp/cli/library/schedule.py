@@ -65,7 +65,7 @@ def remove_schedule(id: IdArgument, state_dir: StateOption = None) -> None:
 
 
 def pause_schedule(id: IdArgument, state_dir: StateOption = None) -> None:
-    """Pause a schedule until `resume`."""
+    """Pause a schedule until `hearth schedule resume`."""
     finish(_pause(id, state_dir, paused=True))
 
 

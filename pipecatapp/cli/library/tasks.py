@@ -17,13 +17,15 @@ from pipecatapp.client import connect, segment
 IdArgument = Annotated[
     str, typer.Argument(metavar="ID", help="Id of a task, as `hearth tasks` shows it.")
 ]
-TagsOption = Annotated[list[str], typer.Option("--tag", help="A tag. Repeatable.")]
+TagsOption = Annotated[list[str], typer.Option("--tag", help="A tag of the copy. Repeatable.")]
 
 
 def list_tasks(
     context: typer.Context,
     words: Annotated[str, typer.Option("--search", help="Only results with these words.")] = "",
-    tags: TagsOption = [],  # noqa: B006
+    tags: Annotated[
+        list[str], typer.Option("--tag", help="Only tasks with this tag. Repeatable.")
+    ] = [],  # noqa: B006
     limit: LimitOption = 50,
     state_dir: StateOption = None,
     *,
@@ -77,8 +79,8 @@ def keep_variant(
     about: Annotated[str, typer.Option(help="Description of the new task.")] = "",
     state_dir: StateOption = None,
 ) -> None:
-    """Store a copy of a task with changed fields. Other changes of the original also apply to
-    the copy."""
+    """Store a copy of a task with changed fields. Later changes to other fields of the original
+    also apply to the copy."""
     finish(_variant(id, name, said, tags, about, state_dir))
 
 

@@ -32,7 +32,9 @@ class MergedContext(BaseModel):
 class MergedContexts(BaseModel):
     """The suggested contexts."""
 
-    contexts: list[MergedContext] = Field(description="The most frequent failure first.")
+    contexts: list[MergedContext] = Field(
+        description="One for each kind of failure, the most frequent first."
+    )
 
 
 @tool("context.merge", effect="read", version=1)

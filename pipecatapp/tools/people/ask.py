@@ -8,7 +8,7 @@ from pipecatapp.workflow import BY_AUTHOR, Context, Question, ToolFailed, tool
 
 
 class Answered(BaseModel):
-    """The answer, and whose it is."""
+    """The answer, with its author and time."""
 
     answer: Any = Field(description="One of the choices, or of the type that was asked for.")
     by: str = Field(

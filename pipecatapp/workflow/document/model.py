@@ -139,7 +139,7 @@ class ModelPart(Part):
     )
     escalate: Words = Field(
         [],
-        description="In a loop, instead of `use`: one for each visit, the last one for all after.",
+        description="In a loop, instead of `use`: one for each visit, the last for all later ones.",
     )
     needs: list[Literal["tools", "vision", "embeddings"]] = Field(
         [], description="Required capabilities."
@@ -149,7 +149,7 @@ class ModelPart(Part):
         "any", description="`local`: only models on machines of this home."
     )
     max_cost: float | None = Field(
-        None, ge=0, description="Cost of a token relative to the tokens of other models."
+        None, ge=0, description="Maximum cost of a token, relative to the tokens of other models."
     )
 
     @model_validator(mode="before")
@@ -187,7 +187,7 @@ class Schedule(Part):
     """`schedule`: when the workflow starts automatically. A text is short for `cron`."""
 
     cron: str | None = Field(
-        None, description="Minute, hour, day, month, weekday; a time has passed once it is over."
+        None, description="Minute, hour, day, month and weekday, as in a crontab."
     )
     every: Seconds | None = Field(None, description="The time between two starts, instead.")
     zone: str | None = Field(
@@ -397,4 +397,4 @@ class WorkflowDocument(Part):
     graph: list[Node] | None = Field(
         None, description="Nodes that run as soon as their inputs are available."
     )
-    outputs: dict[Name, Output] = Field({}, description="Output.")
+    outputs: dict[Name, Output] = Field({}, description="Outputs.")

@@ -52,7 +52,7 @@ SHORTHAND: Mapping[str, str] = {
     "list": "a list of anything",
     "messages": "a chat, as messages of the OpenAI API",
     "any": "anything",
-    "text?": "a text, or nothing; so with every type",
+    "text?": "a text, or nothing; `?` works with every type",
     "list of text": "a list of one type; `[text]` is the same",
     "one of low, high": "one of these texts",
     "{title: text, pages: integer?}": "an object with these keys",

@@ -40,7 +40,7 @@ class Memory(BaseModel):
     lines: list[FoundLine] = Field(description="Path, line and text of lines that have the text.")
     content: str | None = Field(description="The latest content of the file `path`.")
     versions: list[FileVersion] = Field(
-        description="Run, state, at, about and text of its versions, the newest first."
+        description="The versions of the file `path`, the newest first."
     )
 
 
