@@ -112,7 +112,7 @@ def known_caller(request: Request, access: Annotated[Access, Depends(access_of)]
 def own_page_only(request: Request, access: Annotated[Access, Depends(access_of)]) -> None:
     """Refuse requests that another site's page sends through the browser of a logged-in user."""
     if not access.own_page(request):
-        raise Refused(403, "foreign_origin", "This was sent by a page of another origin.")
+        raise Refused(403, "foreign_origin", "The request was sent by a page of another origin.")
 
 
 def unknown_key() -> Refused:

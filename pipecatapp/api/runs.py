@@ -132,7 +132,7 @@ async def export_runs(body: ChosenRuns, parts: WithParts, behalf: Behalf = "") -
 
 @router.post("/prune")
 async def prune_runs(body: Prune, parts: WithParts) -> RunIds:
-    """Remove old runs; what other runs still use of them stays."""
+    """Remove old runs. Results that other runs still use stay."""
     return RunIds(runs=await parts.runs.prune(body.days, keep=body.keep, look=body.look))
 
 

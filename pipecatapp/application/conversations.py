@@ -75,7 +75,7 @@ class DeletedConversation(BaseModel):
 
 
 class ExportedConversation(BaseModel):
-    """A conversation as a file; `name` has no directory and may have any letters."""
+    """A conversation as a file; `name` has no directory and may contain any characters."""
 
     name: str
     media_type: str

@@ -103,7 +103,7 @@ class Fix(FixEntry):
 
 
 def identity(signature: str, edit: Sequence[SymbolChange], owner: str) -> str:
-    """The id of a fix: equal for the same change for the same error of the same owner."""
+    """Return the id of a fix, which is the same for the same error, change and owner."""
     content = [signature, [change.model_dump(mode="json") for change in edit], owner]
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 

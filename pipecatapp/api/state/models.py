@@ -38,7 +38,7 @@ async def pull(name: str, models: WithModels) -> None:
 
 @router.delete("/{name}/pull", status_code=202)
 async def cancel(name: str, models: WithModels) -> None:
-    """Cancel a download; the next one goes on from there where the source allows it."""
+    """Cancel a download; the next download continues from there if the source supports it."""
     await asyncio.to_thread(models.cancel, name)
 
 

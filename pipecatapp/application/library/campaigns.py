@@ -138,7 +138,7 @@ class CampaignRunner:
         write_atomic(self._folder / "campaigns" / campaign / "stopped.json", stopped + "\n")
 
     def state(self, campaign: str) -> CampaignState:
-        """Return what a campaign does now."""
+        """Return the current state of a campaign."""
         folder = self._folder / "campaigns" / campaign
         if self._running is not None and self._running[0] == campaign:
             return CampaignState(state="running")

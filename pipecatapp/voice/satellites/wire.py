@@ -63,7 +63,7 @@ class Wire:
             raise CallerLeft from error
 
     async def close(self) -> None:
-        """Both directions end."""
+        """Close the connection in both directions."""
         self._writer.close()
         try:
             await self._writer.wait_closed()

@@ -283,7 +283,7 @@ class Reader:
         return {row["path"]: row["why"] for row in self.rows(sql, (run,))}
 
     def events(self, run: str, *, after: int, limit: int = 500) -> list[Event]:
-        """The next events of a run."""
+        """Return the next events of a run, after the number `after`."""
         sql = "SELECT * FROM event WHERE run = ? AND seq > ? ORDER BY seq LIMIT ?"
         rows = self.rows(sql, (run, after, limit))
         return [Event(**{**dict(row), "data": read_json(row["data"])}) for row in rows]

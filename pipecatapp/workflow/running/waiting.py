@@ -153,7 +153,7 @@ def _fitting(question: Question, value: Any) -> Any:
         with suppress(ShapeError, ValueError, RecursionError):
             if isinstance(value, str):
                 return wanted.check(json.loads(value))
-        raise ToolFailed(f"The answer has another form: {error}.") from error
+        raise ToolFailed(f"The answer does not have the requested type: {error}.") from error
 
 
 class More(BaseModel):
