@@ -45,7 +45,7 @@ def commands(app: typer.Typer) -> None:
 
 
 def list_models(state_dir: StateOption = None, *, as_json: JsonOption = False) -> None:
-    """List the models of the catalogue with their state: in use, downloaded, fits, too large."""
+    """List the models of the catalogue with their state: in use, pulled, fits, too big."""
     with errors_reported():
         state = _state(state_dir)
         catalogue = _catalogue()

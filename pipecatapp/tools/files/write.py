@@ -44,7 +44,7 @@ async def write(
         bool | None, Field(description="Whether it is executable; null leaves it unchanged.")
     ] = None,
 ) -> Written:
-    """Write a file of the workspace; it is there whole or not at all."""
+    """Write a file of the workspace; readers see the whole file or the previous one."""
     root = workspace(ctx)
     place, data = inside(root, path), to_bytes(text, encoding)
     try:

@@ -69,7 +69,7 @@ async def llm(
         Field(description="Models to ask instead, in this order, when it cannot answer."),
     ] = [],  # noqa: B006
 ) -> Answer:
-    """Ask a model to go on with a conversation; its words are passed on as they come."""
+    """Ask a model to continue a conversation; its words are streamed as they arrive."""
     request = request_of(
         messages, model, tools, temperature, max_tokens, response_format=response_format
     )

@@ -43,7 +43,7 @@ async def ask(
     ] = "person",
     model: Annotated[str, BY_AUTHOR, Field(description="The model, if one is asked.")] = "auto",
 ) -> Answered:
-    """Ask a person and wait for the answer; the run may rest meanwhile for as long as it takes."""
+    """Ask a person and wait for the answer; the run waits without a time limit."""
     asked = Question(text=question, choices=choices, returns=returns, show=show, after=after)
     if by == "llm":
         return await ask_model(ctx, asked, model)

@@ -38,7 +38,7 @@ async def status(
     ctx: Context,
     commit: Annotated[str, Field(description="The commit.", min_length=1, max_length=200)],
 ) -> Status:
-    """Show what the CI says about a commit."""
+    """Show the CI results of a commit."""
     checks = list(await ctx.service(Ports).ci().status(commit))
     states = {check.state for check in checks}
     for state in ("failure", "pending", "success"):

@@ -67,7 +67,8 @@ def _benchmark(name: str, about: str, *, stream: bool) -> Benchmark:
         id=f"gateway.{name}",
         about=(
             f"{about} From the caller's close to the model's connection being closed; the median of"
-            f" {ABORTS} in each turn. Who has not closed it after {LONGEST:g} s counts as so long."
+            f" {ABORTS} in each turn. A connection that is still open after {LONGEST:g} s counts as"
+            f" {LONGEST:g} s."
         ),
         unit="ms",
         peer="LiteLLM proxy",
