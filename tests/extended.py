@@ -25,7 +25,7 @@ RECORDS = tree.ROOT / "tests" / "extended.json"
 MARK = "pytest.mark.extended"
 INPUTS = "EXTENDED_INPUTS"
 LONGEST = 900.0
-"""Seconds: tests whose record took longer have no turn in continuous integration."""
+"""Seconds: modules with a test whose record took longer have no turn in continuous integration."""
 LEFT_OUT = pytest.StashKey[set[str]]()
 """The node ids of the tests that this run leaves to the extended ring."""
 
@@ -100,8 +100,13 @@ def turn(tests: Iterable[str], today: datetime.date) -> str | None:
 
 
 def short(known: Records) -> list[str]:
-    """Return the tests that have a turn in continuous integration: those that do not take hours."""
-    return [test for test, record in known.items() if record["seconds"] <= LONGEST]
+    """Return the tests that have a turn in continuous integration: those that do not take hours.
+
+    Where a test takes long, so may each other test of its module on a new machine, because the
+    first one makes what they share.
+    """
+    long = {_module(test) for test, record in known.items() if record["seconds"] > LONGEST}
+    return [test for test in known if _module(test) not in long]
 
 
 class Ring:
@@ -174,6 +179,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def _name(nodeid: str) -> str:
     return nodeid.partition("[")[0]
+
+
+def _module(test: str) -> str:
+    return test.partition("::")[0]
 
 
 def _inputs(file: Path, module: ast.Module) -> list[str]:

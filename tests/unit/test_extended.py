@@ -85,6 +85,7 @@ def test_marks_of_functions_and_modules_are_found(pytestmark: str, marked: list[
 
 def test_test_that_takes_long_has_no_turn_in_continuous_integration() -> None:
     """Compiling the engines for graphics cards would take as long as all other tests."""
-    known = {"short": GREEN, "long": GREEN | {"seconds": extended.LONGEST + 1}}
+    long = GREEN | {"seconds": extended.LONGEST + 1}
+    known = {"short.py::one": GREEN, "long.py::one": long, "long.py::other": GREEN}
 
-    assert extended.short(known) == ["short"]
+    assert extended.short(known) == ["short.py::one"]
