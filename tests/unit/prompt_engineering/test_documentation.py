@@ -45,7 +45,7 @@ def test_guide_names_the_options_and_limits_of_the_code() -> None:
 
     assert [kind for kind in Kind if f"`--allow {kind}`" not in adapting] == []
     assert f"at most {NUMBERS[MOST_ATTEMPTS]} campaigns" in adapting
-    assert f"at most {NUMBERS[MOST_REPAIRS]} a day" in adapting
+    assert f"at most {NUMBERS[MOST_REPAIRS]} repairs a day" in adapting
     assert [method for method in METHODS if f"`{method}`" not in running] == []
     for text in (
         f"{PROMOTE_AT:g} (at most 1 of",
