@@ -44,8 +44,8 @@ def evidence_of(lab: Lab) -> Iterator[tuple[str, str]]:
 
 
 def _not_running(lab: Lab) -> str:
-    """Job, state and cause of each allocation that should run and does not, by the first server
-    that answers."""
+    """Return job, state and cause of each allocation that should run and does not, as the first
+    server that answers reports them."""
     failures = []
     for node in lab.nodes():
         try:

@@ -48,3 +48,39 @@ def test_gateway_does_not_load_a_second_pydantic(tmp_path: Path) -> None:
     )  # fmt: skip
 
     assert told.stdout == "\n"
+
+
+def test_agent_loads_rich_and_libcst_only_where_they_are_used(tmp_path: Path) -> None:
+    """They are a fifth of what its start imports. It ends after that: a setting is wrong."""
+    ended = subprocess.run(
+        [sys.executable, "-X", "importtime", "-m", "pipecatapp"], capture_output=True, text=True,
+        env=os.environ | {"PIPECATAPP_PORT": "none"}, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    loaded = {line.rpartition("|")[2].strip() for line in ended.stderr.splitlines()}
+
+    assert ended.returncode == 1
+    assert "pipecatapp.app" in loaded
+    # structlog's attempt to import `rich` itself is in the list, too.
+    assert [name for name in loaded if name.startswith(("rich.", "libcst"))] == []
+
+
+AGENT = """
+import gc
+from hearth.service import server
+server.serve = lambda *_, **__: print(gc.isenabled())
+from pipecatapp import __main__ as agent
+agent.main()
+"""
+
+
+def test_agent_collects_garbage_once_it_serves(tmp_path: Path) -> None:
+    """Only its imports go without: a service that never collects grows."""
+    for name in ("key", "service_key"):
+        (tmp_path / name).write_text("a" * 40)
+    environment = {"PIPECATAPP_STATE_DIR": str(tmp_path)}
+    ended = subprocess.run(
+        [sys.executable, "-c", AGENT], env=os.environ | environment, capture_output=True,
+        text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+
+    assert ended.stdout.splitlines()[-1:] == ["True"], ended.stderr
