@@ -1,6 +1,5 @@
 """What the preflight report says of a machine, and what Nomad is told of its graphics card."""
 
-import importlib.util
 import socket
 import threading
 from collections.abc import Iterator
@@ -17,13 +16,7 @@ from tests.ansible import tree
 @pytest.fixture(scope="module")
 def probe() -> ModuleType:
     """The module as Ansible finds it."""
-    file = tree.ROOT / "ansible" / "plugins" / "modules" / "host_probe.py"
-    spec = importlib.util.spec_from_file_location("host_probe", file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return tree.module("host_probe")
 
 
 def card(root: Path, vendor: str, *, vram: int = 0, render: bool = True, kfd: bool = False) -> None:

@@ -1,6 +1,8 @@
 """The Ansible tree as data: roles, their defaults, their argument specs, their files."""
 
+import importlib.util
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from ruamel.yaml import YAML
@@ -12,6 +14,17 @@ INVENTORIES = sorted((ROOT / "inventory").glob("*.yaml"))
 
 def load(file: Path) -> Any:
     return YAML(typ="safe").load(file.read_text(encoding="utf-8"))
+
+
+def module(name: str) -> ModuleType:
+    """A module of Ansible as a module of Python, which Ansible keeps outside of any package."""
+    file = ROOT / "ansible" / "plugins" / "modules" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def roles() -> list[str]:

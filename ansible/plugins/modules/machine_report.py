@@ -128,9 +128,14 @@ def end_of(path):
 
 
 def disk(path):
-    """Free and whole size of the file system that holds a path, in bytes."""
+    """Free and whole size of the file system that holds a path, in bytes, without what is reserved
+    for root: `df` calculates its share in use in the same way."""
     told = os.statvfs(path)
-    return {"free": told.f_bavail * told.f_frsize, "total": told.f_blocks * told.f_frsize}
+    used = told.f_blocks - told.f_bfree
+    return {
+        "free": told.f_bavail * told.f_frsize,
+        "total": (used + told.f_bavail) * told.f_frsize,
+    }
 
 
 def main():

@@ -1,6 +1,6 @@
 """Explain why an allocation does not run: machine, cause and remedy."""
 
-from typing import Any, Final
+from typing import Final
 
 from hearth.cluster.endpoint import Json
 from hearth.cluster.errors import ClusterError
@@ -85,7 +85,10 @@ def _task(nomad: Nomad, allocation: Allocation, name: str, task: Task) -> list[s
     see = f"`nomad alloc logs -stderr {allocation.id[:8]} {name}` shows all of its log."
     lines.append(f"  What to do: {remedy} {see}".replace("  `", " `"))
     for kind in ("stderr", "stdout"):
-        tail = _tail(nomad, allocation, name, kind)
+        try:
+            tail = nomad.log_tail(allocation.id, name, kind).splitlines()[-SHOWN_LINES:]
+        except ClusterError as error:
+            return [*lines, f"  Its log cannot be read. {error}"]
         if tail:
             return [*lines, f"  The end of {kind}:", *(f"    {line}" for line in tail)]
     return lines
@@ -94,10 +97,3 @@ def _task(nomad: Nomad, allocation: Allocation, name: str, task: Task) -> list[s
 def _telling(task: Task) -> list[Event]:
     """Return the events that tell why a task does not run, or all events."""
     return [e for e in task.events if e.type in TELLING and e.message] or task.events
-
-
-def _tail(nomad: Nomad, allocation: Allocation, task: str, kind: str) -> list[Any]:
-    try:
-        return nomad.log_tail(allocation.id, task, kind).splitlines()[-SHOWN_LINES:]
-    except ClusterError:
-        return []

@@ -70,18 +70,16 @@ class State:
         return self.evaluated and not self.unplaced and self._all_run()
 
     def _all_run(self) -> bool:
-        desired = [
-            a
-            for a in self.allocations
-            if a.desired_status == "run" and not self._replaced(a) and not self._is_away(a)
-        ]
-        if any(a.client_status not in {"running", "complete"} for a in desired):
-            return False
-        return self.wanted is None or len(desired) >= self.wanted
+        """Whether as many run as are wanted, and nothing failed that has no successor.
 
-    def _is_away(self, allocation: Allocation) -> bool:
-        """Whether the machine is unreachable: a system job has no successor elsewhere."""
-        return self.wanted is None and allocation.client_status == "unknown"
+        An allocation on an unreachable machine (`unknown`) does not count. When the machine is
+        back, Nomad may keep that allocation and stop its successor, which stays its successor.
+        """
+        desired = [a for a in self.allocations if a.desired_status == "run"]
+        up = [a for a in desired if a.client_status in {"running", "complete"}]
+        if any(not self._replaced(a) for a in desired if a not in up and not _is_away(a)):
+            return False
+        return self.wanted is None or len(up) >= self.wanted
 
     def _replaced(self, allocation: Allocation) -> bool:
         """Whether an allocation has a successor, which those of system jobs do not name."""
@@ -90,6 +88,11 @@ class State:
             and a.create_index > allocation.create_index
             for a in self.allocations
         )
+
+
+def _is_away(allocation: Allocation) -> bool:
+    """Whether the machine of an allocation is unreachable."""
+    return allocation.client_status == "unknown"
 
 
 def state_of(nomad: Nomad, job: str) -> State:

@@ -6,6 +6,7 @@ import pytest
 
 from hearth.cluster.errors import Conflict, JobFailed, JobInvalid
 from hearth.cluster.jobs.deploy import Jobs, Source
+from hearth.cluster.jobs.failure import explain
 from hearth.cluster.nomad import Nomad
 from tests.integration.cluster.agents import Agent, wait_for
 
@@ -125,6 +126,23 @@ def test_failing_task_is_explained_with_machine_cause_and_log(nomad: Nomad) -> N
     assert "Exit Code: 3" in told
     assert "there is no such model" in told
     assert "nomad alloc logs -stderr" in told
+
+
+def test_log_that_the_machine_has_deleted_is_told_to_be_missing(nomad: Nomad) -> None:
+    """Nomad deletes what failed when a disk is 80 % full, while a person looks for the cause."""
+    jobs = Jobs(nomad)
+    plan = jobs.plan(_source("forgotten", words="there is no such model", seconds=0))
+    jobs.register(plan)
+    with pytest.raises(JobFailed):
+        jobs.wait(plan.id, timeout=60)
+    failed = nomad.allocations("forgotten")[0]
+
+    nomad.session.call("PUT", f"client/allocation/{failed.id}/gc")
+
+    told = "\n".join(explain(nomad, nomad.allocation(failed.id)))
+    assert "Exit Code: 3" in told
+    assert "Its log cannot be read. " in told
+    assert "there is no such model" not in told
 
 
 def test_task_that_runs_and_is_not_healthy_in_time_shows_its_log(

@@ -49,8 +49,24 @@ def test_job_whose_last_allocation_failed_is_not_done() -> None:
 
 
 def test_system_job_is_done_without_the_machine_that_is_away() -> None:
-    """A playbook must not wait for a machine that sleeps; a service would have moved elsewhere."""
+    """A playbook must not wait for a machine that sleeps."""
     away = allocation(1, "unknown")
 
     assert state("system", away, allocation(2, "running", NodeID="2")).done
+
+
+def test_service_is_done_when_as_many_run_as_are_wanted_on_machines_that_answer() -> None:
+    """What runs on a machine that was cut off is not known, and its successor may still start."""
+    away = allocation(1, "unknown", NextAllocation="2")
+
     assert not state("service", away).done
+    assert not state("service", away, allocation(2, "pending", NodeID="2")).done
+    assert state("service", away, allocation(2, "running", NodeID="2")).done
+
+
+def test_service_is_done_when_nomad_stopped_the_successor_of_what_came_back() -> None:
+    """It goes on to name the stopped allocation as the successor of the one that it kept."""
+    kept = allocation(1, "running", NextAllocation="2")
+    stopped = allocation(2, "complete", NodeID="2", DesiredStatus="stop")
+
+    assert state("service", kept, stopped).done
