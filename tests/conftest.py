@@ -102,15 +102,20 @@ class PromptServer(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         state = self.server_state
+        ended: set[object] = set()
         for server in self.servers:
             server.close()
-        await asyncio.sleep(0.005)  # Who was let in at the last moment is known by then.
-        for connection in list(state.connections):
-            connection.shutdown()
+        await asyncio.sleep(0.005)
         with suppress(TimeoutError):
             async with asyncio.timeout(self.config.timeout_graceful_shutdown):
-                while state.connections or state.tasks:  # noqa: ASYNC110 (nothing tells of it)
+                while state.connections or state.tasks:
+                    # A busy machine can take a while to tell of one that was let in before.
+                    for connection in state.connections - ended:
+                        connection.shutdown()
+                        ended.add(connection)
                     await asyncio.sleep(0.005)
+        for connection in list(state.connections):
+            connection.transport.abort()
         for task in state.tasks:
             task.cancel()
         await self.lifespan.shutdown()

@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import subprocess
+from functools import cache
 from itertools import count
 from pathlib import Path
 from secrets import token_hex
@@ -83,8 +84,8 @@ class GitWorkspaces:
             (store.git.directory / ASKED).write_text(asked, encoding="ascii")
             known = await self._taken_over(store, origin, asked)
             first = known or await _begin(store, start)
-            for name in ("start", f"bases/{MAIN}", f"heads/{MAIN}"):
-                await store.git("update-ref", store.ref(name), first)
+            names = ("start", f"bases/{MAIN}", f"heads/{MAIN}")
+            await store.name(first, *map(store.ref, names))
             await GitWorktree(store, MAIN).reset(first)
             aside.rename(self._root / run)
         finally:
@@ -142,7 +143,14 @@ def check_git() -> None:
     program = shutil.which("git")
     if program is None:
         raise ToolFailed("git is not installed: run `apt-get install git` as root.")
+    version = _version(program)
+    if version and tuple(map(int, version.split("."))) < OLDEST:
+        raise ToolFailed(f"git is version {version}; workspaces need 2.38 or newer.")
+
+
+@cache
+def _version(program: str) -> str:
+    """Return the first two numbers of git's version, empty if it does not say one."""
     told = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
-    numbers = re.search(r"(\d+)\.(\d+)", told.stdout)
-    if numbers and (int(numbers[1]), int(numbers[2])) < OLDEST:
-        raise ToolFailed(f"git is version {numbers[0]}; workspaces need 2.38 or newer.")
+    found = re.search(r"\d+\.\d+", told.stdout)
+    return found[0] if found else ""

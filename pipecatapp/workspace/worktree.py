@@ -40,13 +40,18 @@ class Store:
     def ref(self, name: str) -> str:
         return f"refs/hearth/{self.run}/{name}"
 
-    async def keep(self, tree: str, parents: Sequence[str], about: str) -> str:
-        """A hidden commit under the next number."""
+    async def keep(self, tree: str, parents: Sequence[str], about: str, *refs: str) -> str:
+        """A hidden commit under the next number, which `refs` name too."""
         words = [word for parent in parents for word in ("-p", parent)]
         _, made = await self.git("commit-tree", *words, tree, stdin=about.encode())
         state = made.decode().strip()
-        await self.git("update-ref", self.ref(f"{next(self.numbers):06}"), state)
+        await self.name(state, self.ref(f"{next(self.numbers):06}"), *refs)
         return state
+
+    async def name(self, state: str, *refs: str) -> None:
+        """Let refs name a state, whatever they named before."""
+        lines = "".join(f"update {ref} {state}\n" for ref in refs)
+        await self.git("update-ref", "--stdin", stdin=lines.encode())
 
 
 @dataclass
@@ -80,12 +85,12 @@ class GitWorktree:
     async def commit(self, about: str) -> str:
         """Store the current state of the folder; returns its id, also without a change."""
         async with self.store.writing:
-            head, tree = await self.head(), await self._tree()
-            if tree == await self._tree_of(head):
+            known = await self.store.git.text("rev-parse", self._head, f"{self._head}^{{tree}}")
+            head, before = known.split()
+            tree = await self._tree()
+            if tree == before:
                 return head
-            state = await self.store.keep(tree, [head], about)
-            await self._move(state)
-            return state
+            return await self.store.keep(tree, [head], about, self._head)
 
     async def tree(self) -> str:
         """Return the hash of the folder's content, independent of its history."""
@@ -245,8 +250,9 @@ class GitWorktree:
             raise GitFailed(f"The workspace cannot be saved: {error}.") from error
         gone = await self._indexed() - found
         for words, names in ((["--force-remove"], gone), (["--add", "--replace"], found)):
-            await git("update-index", "-z", *words, "--stdin", folder=self.folder, index=index,
-                      stdin=_lines(names))  # fmt: skip
+            if names:
+                await git("update-index", "-z", *words, "--stdin", folder=self.folder, index=index,
+                          stdin=_lines(names))  # fmt: skip
         return await git.text("write-tree", index=index)
 
     async def _indexed(self) -> set[bytes]:
@@ -255,9 +261,6 @@ class GitWorktree:
         entries = [line.split(b"\t", 1) for line in listed.split(b"\0") if line]
         return {name for facts, name in entries if not facts.startswith(SUBMODULE.encode())}
 
-    async def _tree_of(self, state: str) -> str:
-        return await self.store.git.text("rev-parse", f"{state}^{{tree}}")
-
     async def _show(self, state: str) -> None:
         """Fill the folder with a state, from nothing: what a program left there may be a trap."""
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -265,11 +268,9 @@ class GitWorktree:
         git, index = self.store.git, self._index
         index.unlink(missing_ok=True)
         await git("read-tree", state, index=index)
-        await git("checkout-index", "--all", "--force", "--quiet", folder=self.folder, index=index)
-        await git("update-index", "-q", "--refresh", folder=self.folder, index=index, ok=(0, 1))
-        await self._move(state)
-
-    async def _move(self, state: str) -> None:
+        # With `-u` the index knows the files as they are now, so the next tree reads none of them.
+        await git("checkout-index", "--all", "--force", "--quiet", "-u",
+                  folder=self.folder, index=index)  # fmt: skip
         await self.store.git("update-ref", self._head, state)
 
 
