@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 import structlog
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from hearth.service.health import Health
@@ -29,7 +29,7 @@ from pipecatapp.api import (
 from pipecatapp.api.access import Access
 from pipecatapp.api.documents import layers, texts, tools
 from pipecatapp.api.edge import Edge
-from pipecatapp.api.errors import answer_errors_as_openai, sound_json
+from pipecatapp.api.errors import answer_errors_as_openai
 from pipecatapp.api.library import (
     code_memory,
     evolution,
@@ -191,7 +191,6 @@ def _routes(settings: Settings, lifespan: Lifespan, keys: Sequence[str]) -> Fast
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
-        dependencies=[Depends(sound_json)],
     )
     app.state.access = Access(keys, public_origin=settings.public_origin)
     app.state.directory = settings.state
@@ -205,7 +204,7 @@ def _routes(settings: Settings, lifespan: Lifespan, keys: Sequence[str]) -> Fast
     app.add_middleware(Edge, max_body_bytes=settings.max_body_bytes)
     answer_errors_as_openai(app)
     for router in ROUTERS:
-        app.include_router(router)
+        app.router.routes.extend(router.routes)
     return app
 
 

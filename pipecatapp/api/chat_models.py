@@ -1,14 +1,15 @@
 """`GET /api/chat/models`: what can answer in a conversation."""
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import BaseModel
 
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.openai.offers import offered
 from pipecatapp.api.parts import Parts, WithParts
+from pipecatapp.api.routing import api_router
 from pipecatapp.application.registry import AGENT_WORKFLOW, EXPERT, PREFIX
 
-router = APIRouter(prefix="/api/chat/models", dependencies=[Depends(known_caller)])
+router = api_router("/api/chat/models", dependencies=[Depends(known_caller)])
 
 SETTINGS = ("temperature", "max_tokens", "system")
 

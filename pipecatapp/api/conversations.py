@@ -5,13 +5,14 @@ import unicodedata
 from typing import Annotated, Self
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 from starlette.responses import PlainTextResponse, Response
 
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.owners import Behalf
 from pipecatapp.api.parts import WithParts
+from pipecatapp.api.routing import api_router
 from pipecatapp.api.turns import NewTurn, start_turn
 from pipecatapp.application.callers import owner_of
 from pipecatapp.application.conversations import (
@@ -22,7 +23,7 @@ from pipecatapp.application.conversations import (
     ExportFormat,
 )
 
-router = APIRouter(prefix="/api/conversations", dependencies=[Depends(known_caller)])
+router = api_router("/api/conversations", dependencies=[Depends(known_caller)])
 
 Name = Annotated[str, Path(min_length=1, max_length=200)]
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Header, Query
+from fastapi import Depends, Header, Query
 from starlette.responses import StreamingResponse
 
 from hearth.openai_api.sse import sse_event
@@ -13,6 +13,7 @@ from hearth.service.http_errors import Refused
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.owners import own_run
 from pipecatapp.api.parts import Parts, Stop, WithParts
+from pipecatapp.api.routing import api_router
 from pipecatapp.application.engine import Delta, Event
 
 KEEP_ALIVE_SECONDS: Final = 15.0
@@ -20,7 +21,7 @@ KEEP_ALIVE: Final = b": still here\n\n"
 LAST: Final = 2**63 - 1
 """The largest number that an event can have: SQLite's."""
 
-router = APIRouter(prefix="/api/runs", dependencies=[Depends(known_caller), Depends(own_run)])
+router = api_router("/api/runs", dependencies=[Depends(known_caller), Depends(own_run)])
 
 
 @router.get("/{run}/events")

@@ -3,16 +3,17 @@
 import asyncio
 from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import BaseModel, Field
 
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.parts import WithParts
+from pipecatapp.api.routing import api_router
 from pipecatapp.application.engine import WorkflowDocument
 from pipecatapp.application.preview.dry_run import Preview
 from pipecatapp.application.runs import CheckedDocument, Document, Explained, FlatForm, Planned
 
-router = APIRouter(prefix="/api/plan", dependencies=[Depends(known_caller)])
+router = api_router("/api/plan", dependencies=[Depends(known_caller)])
 
 
 @router.post("")

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Annotated, Any, Literal, Self
 
-from fastapi import APIRouter, Depends, Header, Query, Request
+from fastapi import Depends, Header, Query, Request
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.responses import PlainTextResponse, Response
 
@@ -11,6 +11,7 @@ from hearth.service.http_errors import Refused
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.owners import Behalf, own_run, own_runs
 from pipecatapp.api.parts import Parts, WithParts
+from pipecatapp.api.routing import api_router
 from pipecatapp.application.callers import owner_of
 from pipecatapp.application.comparison import RunDifference
 from pipecatapp.application.engine import RunView, TodoItem, json_of
@@ -19,7 +20,7 @@ from pipecatapp.application.registry import AUTONOMY_WORKFLOW
 from pipecatapp.application.runs import Document, Fork
 from pipecatapp.application.steps import changes, pinned
 
-router = APIRouter(prefix="/api/runs", dependencies=[Depends(known_caller), Depends(own_run)])
+router = api_router("/api/runs", dependencies=[Depends(known_caller), Depends(own_run)])
 
 
 Via = Annotated[Literal["api", "cli", "evolution"], Header(alias="x-hearth-client")]

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 from pydantic import BaseModel, ConfigDict, SecretStr
 from starlette.responses import Response
 
@@ -15,8 +15,9 @@ from pipecatapp.api.access import (
     own_page_only,
     unknown_key,
 )
+from pipecatapp.api.routing import api_router
 
-router = APIRouter(prefix="/api/session")
+router = api_router("/api/session")
 
 
 class Login(BaseModel):

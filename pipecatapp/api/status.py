@@ -2,12 +2,13 @@
 
 import asyncio
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import BaseModel
 
 from hearth.service.version import hearth_version
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.parts import WithParts
+from pipecatapp.api.routing import api_router
 from pipecatapp.application.schedules.store import Schedule
 from pipecatapp.application.status import (
     Cause,
@@ -18,7 +19,7 @@ from pipecatapp.application.status import (
     whole,
 )
 
-router = APIRouter(prefix="/api/status", dependencies=[Depends(known_caller)])
+router = api_router("/api/status", dependencies=[Depends(known_caller)])
 
 
 class AgentStatus(BaseModel):

@@ -1,10 +1,11 @@
 """`/api/workflows`: the workflows of an instance."""
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import BaseModel
 
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.parts import WithParts
+from pipecatapp.api.routing import api_router
 from pipecatapp.application.registry import (
     WorkflowDetail,
     WorkflowSummary,
@@ -12,7 +13,7 @@ from pipecatapp.application.registry import (
     workflow_summaries,
 )
 
-router = APIRouter(prefix="/api/workflows", dependencies=[Depends(known_caller)])
+router = api_router("/api/workflows", dependencies=[Depends(known_caller)])
 
 
 class WorkflowList(BaseModel):

@@ -144,7 +144,7 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
         engine.learn(plugins(settings.state_dir / "tools"))
         if servers:
             await stack.enter_async_context(servers.running(engine.learn))
-        tell_invalid(engine)
+        tell_invalid(engine, library)
         await stack.enter_async_context(engine)
         schedules = Schedules(ledger)
         await schedules.follow(engine.workflows.values())
@@ -254,9 +254,13 @@ def _last(work: Callable[[], Awaitable[None]], stack: AsyncExitStack) -> None:
     stack.push_async_callback(end)
 
 
-def tell_invalid(engine: Engine) -> None:
-    """Log the workflows that cannot run; starting one gives the same error."""
-    for name in engine.workflows:
+def tell_invalid(engine: Engine, library: Library) -> None:
+    """Log the workflows that cannot run; starting one gives the same error.
+
+    Those that come with Hearth are compiled only where documents of a person may have changed what
+    they use: that they compile is tested, and takes a fifth of the start.
+    """
+    for name in engine.workflows if library.changed else ():
         try:
             engine.plan(name)
         except InvalidDocument as error:

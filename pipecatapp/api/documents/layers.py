@@ -1,14 +1,15 @@
 """`/api/layers`: layers with overrides for workflows."""
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import BaseModel, ConfigDict
 from starlette.responses import Response
 
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.documents.texts import Name, Seen, WithDocuments, seen_missing
+from pipecatapp.api.routing import api_router
 from pipecatapp.application.documents.service import DocumentText, LayerSummary
 
-router = APIRouter(prefix="/api/layers", dependencies=[Depends(known_caller)])
+router = api_router("/api/layers", dependencies=[Depends(known_caller)])
 
 
 class LayerList(BaseModel):

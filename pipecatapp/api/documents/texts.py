@@ -6,13 +6,14 @@ edited here, so that comments, order and all unaffected lines are preserved.
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Header, Path, Request
+from fastapi import Depends, Header, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import Response
 
 from hearth.service.http_errors import Refused
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.parts import WithParts
+from pipecatapp.api.routing import api_router
 from pipecatapp.application.documents.editing import Operation
 from pipecatapp.application.documents.service import (
     Difference,
@@ -22,7 +23,7 @@ from pipecatapp.application.documents.service import (
 )
 from pipecatapp.application.runs import Document
 
-router = APIRouter(prefix="/api/workflows", dependencies=[Depends(known_caller)])
+router = api_router("/api/workflows", dependencies=[Depends(known_caller)])
 
 Name = Annotated[str, Path(pattern=r"^[a-z][a-z0-9-]*$", max_length=200)]
 Seen = Annotated[str | None, Header(alias="if-match", max_length=200)]

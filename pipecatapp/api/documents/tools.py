@@ -1,13 +1,14 @@
 """`/api/tools`: what nodes can use, with the JSON Schemas that forms are made of."""
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import BaseModel
 
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.parts import WithParts
+from pipecatapp.api.routing import api_router
 from pipecatapp.application.registry import ToolSummary, tool_summaries
 
-router = APIRouter(prefix="/api/tools", dependencies=[Depends(known_caller)])
+router = api_router("/api/tools", dependencies=[Depends(known_caller)])
 
 
 class ToolList(BaseModel):

@@ -3,16 +3,17 @@
 from pathlib import Path
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import Depends, Query, Response
 from pydantic import BaseModel
 
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.owners import Behalf
 from pipecatapp.api.parts import WithParts
+from pipecatapp.api.routing import api_router
 from pipecatapp.application.callers import owner_of
 from pipecatapp.application.code_memory import ProjectFile, ProjectFiles
 
-router = APIRouter(prefix="/api/code/memory", dependencies=[Depends(known_caller)])
+router = api_router("/api/code/memory", dependencies=[Depends(known_caller)])
 
 Source = Annotated[str, Query(max_length=4000, description="The folder of the repository.")]
 

@@ -2,12 +2,13 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipecatapp.api.library.library import Id
 from pipecatapp.api.owners import administrator
 from pipecatapp.api.parts import WithParts
+from pipecatapp.api.routing import api_router
 from pipecatapp.application.library.campaigns import (
     CampaignCost,
     CampaignOrder,
@@ -21,7 +22,7 @@ from pipecatapp.application.library.promotions import (
     PromotionService,
 )
 
-router = APIRouter(prefix="/api/evolution", dependencies=[Depends(administrator)])
+router = api_router("/api/evolution", dependencies=[Depends(administrator)])
 
 
 def promotions_of(request: Request, parts: WithParts) -> PromotionService:

@@ -2,16 +2,17 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.owners import Behalf
 from pipecatapp.api.parts import WithParts
+from pipecatapp.api.routing import api_router
 from pipecatapp.application.callers import owner_of
 from pipecatapp.application.fixes import Fix, FixesNotImported
 
-router = APIRouter(prefix="/api/fixes", dependencies=[Depends(known_caller)])
+router = api_router("/api/fixes", dependencies=[Depends(known_caller)])
 
 
 class FixList(BaseModel):

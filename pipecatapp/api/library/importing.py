@@ -1,13 +1,14 @@
 """`/api/import`: files of older programs, as workflows."""
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.library.library import WithLibrary
+from pipecatapp.api.routing import api_router
 from pipecatapp.application.library.service import ImportedFile
 
-router = APIRouter(prefix="/api/import", dependencies=[Depends(known_caller)])
+router = api_router("/api/import", dependencies=[Depends(known_caller)])
 
 
 class OldFile(BaseModel):

@@ -2,17 +2,18 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from pydantic import BaseModel
 
 from hearth.service.http_errors import Refused
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.owners import Behalf
 from pipecatapp.api.parts import WithParts
+from pipecatapp.api.routing import api_router
 from pipecatapp.application.callers import owner_of
 from pipecatapp.application.notes import Note
 
-router = APIRouter(prefix="/api/notes", dependencies=[Depends(known_caller)])
+router = api_router("/api/notes", dependencies=[Depends(known_caller)])
 
 
 class NoteList(BaseModel):

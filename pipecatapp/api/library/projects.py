@@ -1,13 +1,14 @@
 """`/api/projects`: what workflows know of the work they are part of."""
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import BaseModel
 
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.library.library import Id, WithLibrary
+from pipecatapp.api.routing import api_router
 from pipecatapp.application.library.service import ProjectDetail
 
-router = APIRouter(prefix="/api/projects", dependencies=[Depends(known_caller)])
+router = api_router("/api/projects", dependencies=[Depends(known_caller)])
 
 
 class ProjectList(BaseModel):

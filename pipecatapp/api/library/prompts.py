@@ -2,14 +2,15 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.library.library import Id, WithLibrary
+from pipecatapp.api.routing import api_router
 from pipecatapp.application.library.service import PromptSummary
 
-router = APIRouter(prefix="/api/prompts", dependencies=[Depends(known_caller)])
+router = api_router("/api/prompts", dependencies=[Depends(known_caller)])
 
 
 class PromptList(BaseModel):

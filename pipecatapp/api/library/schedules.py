@@ -2,15 +2,16 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import Depends, Path
 from pydantic import BaseModel
 
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.parts import WithParts
+from pipecatapp.api.routing import api_router
 from pipecatapp.application.schedules.starting import NotStarted
 from pipecatapp.application.schedules.store import ID, NewSchedule, Schedule
 
-router = APIRouter(prefix="/api/schedules", dependencies=[Depends(known_caller)])
+router = api_router("/api/schedules", dependencies=[Depends(known_caller)])
 
 Id = Annotated[str, Path(pattern=ID, max_length=200)]
 

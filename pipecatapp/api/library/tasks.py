@@ -2,17 +2,18 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import Depends, Query
 from pydantic import BaseModel, ConfigDict, Field
 
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.library.library import Id, WithLibrary
 from pipecatapp.api.library.schedules import StartedRun
 from pipecatapp.api.parts import WithParts
+from pipecatapp.api.routing import api_router
 from pipecatapp.application.library.service import TaskDetail, TaskSummary, Variant
 from pipecatapp.application.runs import Document
 
-router = APIRouter(prefix="/api/tasks", dependencies=[Depends(known_caller)])
+router = api_router("/api/tasks", dependencies=[Depends(known_caller)])
 
 
 class TaskList(BaseModel):

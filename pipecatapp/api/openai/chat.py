@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 from pydantic import Field
 from starlette.responses import JSONResponse, Response, StreamingResponse
 
@@ -14,12 +14,13 @@ from pipecatapp.api.openai.answer import Answer
 from pipecatapp.api.openai.media import kinds_of, refuse_dropped
 from pipecatapp.api.openai.offers import scope_of, workflow_for
 from pipecatapp.api.parts import Parts, WithParts
+from pipecatapp.api.routing import api_router
 from pipecatapp.application.callers import CALLER, kept, owner_of
 from pipecatapp.application.engine import Engine, Listener, Workflow
 from pipecatapp.application.registry import AGENT, AGENT_WORKFLOW, AUTONOMY_WORKFLOW
 from pipecatapp.application.runs import Document
 
-router = APIRouter(dependencies=[Depends(known_caller)])
+router = api_router(dependencies=[Depends(known_caller)])
 
 WISHES = (
     *("temperature", "max_tokens", "top_p", "seed", "frequency_penalty", "presence_penalty"),

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 from pydantic import Field
 from starlette.responses import Response
 
@@ -12,8 +12,9 @@ from pipecatapp.api.access import known_caller
 from pipecatapp.api.openai.answer import TextAnswer
 from pipecatapp.api.openai.chat import AgentRequest, answered
 from pipecatapp.api.parts import WithParts
+from pipecatapp.api.routing import api_router
 
-router = APIRouter(dependencies=[Depends(known_caller)])
+router = api_router(dependencies=[Depends(known_caller)])
 
 OneText = Annotated[list[str], Field(min_length=1, max_length=1)]
 

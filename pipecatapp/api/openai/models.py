@@ -2,14 +2,15 @@
 
 from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.openai.offers import offered, scope_of, workflow_for
 from pipecatapp.api.parts import Parts, WithParts
+from pipecatapp.api.routing import api_router
 from pipecatapp.application.engine import Workflow
 
-router = APIRouter(prefix="/v1/models", dependencies=[Depends(known_caller)])
+router = api_router("/v1/models", dependencies=[Depends(known_caller)])
 
 
 @router.get("")

@@ -8,7 +8,7 @@ from tempfile import NamedTemporaryFile
 from typing import Final
 
 import structlog
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 from fastapi.responses import FileResponse
 from pydantic import BaseModel
 from starlette.background import BackgroundTask
@@ -17,11 +17,12 @@ from hearth.service.http_errors import Refused
 from hearth.service.state import StateDir
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.parts import parts_of
+from pipecatapp.api.routing import api_router
 from pipecatapp.application.backup import ArchiveError, Manifest, restored, stage, write_archive
 
 log = structlog.get_logger()
 
-router = APIRouter(prefix="/api", dependencies=[Depends(known_caller)])
+router = api_router("/api", dependencies=[Depends(known_caller)])
 
 RESTART_SECONDS: Final = 0.3
 """So long the answer may take to reach the caller before the service stops."""

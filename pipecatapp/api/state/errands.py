@@ -3,14 +3,15 @@
 Each remote job has a separate token that expires with its result; no other key is accepted.
 """
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from fastapi.responses import FileResponse
 
 from hearth.service.http_errors import Refused
+from pipecatapp.api.routing import api_router
 from pipecatapp.application.engine import ToolFailed
 from pipecatapp.application.remote_jobs import Errands, NoErrand, Offered
 
-router = APIRouter(prefix="/api/errands")
+router = api_router("/api/errands")
 
 
 def asked_for(request: Request, id: str) -> Offered:

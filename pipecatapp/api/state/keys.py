@@ -5,15 +5,16 @@ Bodies and answers about keys are those of the gateway's `/api/keys`, which chec
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Depends, Query
+from fastapi import Body, Depends, Query
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel
 
 from pipecatapp.api.owners import administrator
 from pipecatapp.api.parts import WithParts
+from pipecatapp.api.routing import api_router
 from pipecatapp.application.people import ConversationSummary, OwnerSummary, PeopleService
 
-router = APIRouter(prefix="/api/keys", dependencies=[Depends(administrator)])
+router = api_router("/api/keys", dependencies=[Depends(administrator)])
 
 Json = Annotated[dict[str, Any], Body()]
 

@@ -10,13 +10,14 @@ from heapq import merge
 from pathlib import Path
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import Depends, Query, Request
 from pydantic import BaseModel
 
 from hearth.service.state import StateDir
 from pipecatapp.api.access import known_caller
+from pipecatapp.api.routing import api_router
 
-router = APIRouter(prefix="/api/logs", dependencies=[Depends(known_caller)])
+router = api_router("/api/logs", dependencies=[Depends(known_caller)])
 
 TAIL: Final = 256 * 1024
 """Bytes of each file that are looked at: a page shows what happens, not what happened last year."""

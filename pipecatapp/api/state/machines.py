@@ -3,18 +3,19 @@
 import asyncio
 
 import structlog
-from fastapi import APIRouter, Depends
+from fastapi import Depends
 from pydantic import BaseModel, ConfigDict, Field
 
 from hearth.service.http_errors import Refused
 from hearth.service.names import PIPECATAPP
 from pipecatapp.api.owners import administrator
 from pipecatapp.api.parts import Parts, WithParts
+from pipecatapp.api.routing import api_router
 from pipecatapp.application.machines import MachineList, NotRestarted, machines
 
 log = structlog.get_logger()
 
-router = APIRouter(prefix="/api/machines", dependencies=[Depends(administrator)])
+router = api_router("/api/machines", dependencies=[Depends(administrator)])
 
 ANSWER_SECONDS = 0.3
 """How long the answer may take to leave before this process itself is stopped."""

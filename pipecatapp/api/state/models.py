@@ -3,14 +3,15 @@
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 
 from pipecatapp.api.owners import administrator
 from pipecatapp.api.parts import WithParts
+from pipecatapp.api.routing import api_router
 from pipecatapp.application.models import ModelList, ModelService
 from pipecatapp.application.status import largest_memory
 
-router = APIRouter(prefix="/api/models", dependencies=[Depends(administrator)])
+router = api_router("/api/models", dependencies=[Depends(administrator)])
 
 
 def models_of(request: Request) -> ModelService:

@@ -2,17 +2,18 @@
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 from pydantic import BaseModel
 
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.chat_models import chat_models
 from pipecatapp.api.parts import Parts, WithParts
+from pipecatapp.api.routing import api_router
 from pipecatapp.api.voice.trust import ADDRESS
 from pipecatapp.application.registry import EXPERT
 from pipecatapp.voice.studio import NoSpeech, Studio
 
-router = APIRouter(prefix="/api/voice", dependencies=[Depends(known_caller)])
+router = api_router("/api/voice", dependencies=[Depends(known_caller)])
 
 
 class Choice(BaseModel):

@@ -3,12 +3,13 @@
 import asyncio
 from typing import Final
 
-from fastapi import APIRouter, WebSocket
+from fastapi import WebSocket
 from starlette.websockets import WebSocketDisconnect
 
 from hearth.openai_api.client import ModelClient
 from pipecatapp.api.access import Access, knows
 from pipecatapp.api.parts import Parts
+from pipecatapp.api.routing import api_router
 from pipecatapp.api.voice.runner import Runner
 from pipecatapp.api.voice.socket import POLICY_VIOLATION, Browser
 from pipecatapp.application.callers import CALLER
@@ -17,7 +18,7 @@ from pipecatapp.voice.realtime.connection import Connection, House
 from pipecatapp.voice.studio import Studio
 from pipecatapp.voice.talk import CallerLeft
 
-router = APIRouter()
+router = api_router()
 
 SUBPROTOCOL: Final = "realtime"
 

@@ -6,12 +6,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import structlog
-from fastapi import APIRouter, WebSocket
+from fastapi import WebSocket
 from pydantic import ValidationError
 from starlette.websockets import WebSocketDisconnect
 
 from pipecatapp.api.access import Access, knows
 from pipecatapp.api.parts import Parts
+from pipecatapp.api.routing import api_router
 from pipecatapp.api.voice.runner import Runner
 from pipecatapp.voice.messages import HEARD_RATE, SPOKEN_RATE, Hello
 from pipecatapp.voice.studio import NoSpeech, Studio
@@ -19,7 +20,7 @@ from pipecatapp.voice.talk import CallerLeft, Talk
 from pipecatapp.voice.workers import WorkerFailed
 
 log = structlog.get_logger()
-router = APIRouter()
+router = api_router()
 
 POLICY_VIOLATION: Final = 1008
 TRY_AGAIN: Final = 1013

@@ -4,19 +4,20 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
 
 from hearth.service.http_errors import Refused
 from pipecatapp.api.access import known_caller
+from pipecatapp.api.routing import api_router
 from pipecatapp.api.voice.choices import studio_of
 from pipecatapp.voice.clauses import Clauses
 from pipecatapp.voice.messages import HEARD_RATE, SPOKEN_RATE, Hello
 from pipecatapp.voice.satellites.engines import EngineFailed, Engines
 from pipecatapp.voice.studio import NoSpeech, Studio
 
-router = APIRouter(prefix="/api/voice", dependencies=[Depends(known_caller)])
+router = api_router("/api/voice", dependencies=[Depends(known_caller)])
 
 LONGEST_SECONDS: Final = 120
 """Of a recording."""

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, Final
@@ -41,6 +42,8 @@ class Library:
     documents: Documents = field(default_factory=Documents)
     prompts: dict[str, Prompt] = field(default_factory=dict)
     projects: dict[str, Project] = field(default_factory=dict)
+    changed: bool = False
+    """Whether there are documents that do not come with Hearth."""
 
     @classmethod
     def shipped(cls) -> "Library":
@@ -60,7 +63,7 @@ class Library:
         An invalid document is ignored and logged with its position: one error must not affect the
         other documents or the service.
         """
-        written = []
+        written, shipped = [], dict(self.prompts)
         for path in _documents(root / "layers", "*.yaml"):
             with told("layer_left_out", path):
                 layer = read_layer(path.read_text(encoding="utf-8"), file=str(path))
@@ -83,6 +86,8 @@ class Library:
             with told("project_left_out", path):
                 project = load_project(path.read_text(encoding="utf-8"), file=str(path))
                 self.projects[project.id] = project
+        others = written or self.documents.layers or self.projects or self.prompts != shipped
+        self.changed = self.changed or bool(others)
 
     def add_tasks(self, documents: Iterable[tuple[str, str]]) -> None:
         """Add stored tasks: each by its id, with its text."""
@@ -91,6 +96,7 @@ class Library:
             with told("task_left_out", Path(task_file(id))):
                 written.append(read_document(text, file=task_file(id)))
         self._add(written, lenient=True)
+        self.changed = self.changed or bool(written)
 
     def _add(self, written: Sequence[Written], *, lenient: bool = False) -> None:
         """Compose them, when all that they may extend is known."""
@@ -121,7 +127,7 @@ def load_prompt(text: str, *, file: str) -> Prompt:
     if not text.startswith(f"{FENCE}\n") or not body.strip():
         raise _wrong(file, 1, f"A prompt begins with {FENCE!r}, its tags, {FENCE!r}, then its text")
     try:
-        front: Any = YAML(typ="safe", pure=True).load(head)
+        front = _front_matter(head)
     except YAMLError as error:
         raise _wrong(file, 2, f"The front matter is not valid YAML: {error}") from error
     tags = front.get("tags") if isinstance(front, dict) else None
@@ -130,6 +136,12 @@ def load_prompt(text: str, *, file: str) -> Prompt:
     if unknown := [key for key in front if key != "tags"]:
         raise _wrong(file, 2, f"The front matter has an unknown key {unknown[0]!r}")
     return Prompt(id=Path(file).stem, tags=frozenset(tags), text=body.strip())
+
+
+@lru_cache(256)
+def _front_matter(head: str) -> Any:
+    """Return the value of a front matter. Nobody may change it: the same text is parsed once."""
+    return YAML(typ="safe", pure=True).load(head)
 
 
 def stored_prompt(state: Path, id: str) -> dict[str, Prompt]:

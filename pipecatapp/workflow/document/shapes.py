@@ -5,7 +5,8 @@ absent; `list of text` or `[text]`; `one of low, high`; `{title: text, pages: in
 """
 
 from collections.abc import Mapping
-from functools import lru_cache
+from copy import deepcopy
+from functools import cached_property, lru_cache
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
@@ -76,7 +77,11 @@ class Shape:
             raise ShapeError(complaints(error)) from error
 
     def schema(self) -> Json:
-        """Its JSON Schema."""
+        """Its JSON Schema, which the caller may change."""
+        return deepcopy(self._schema)
+
+    @cached_property
+    def _schema(self) -> Json:
         return self._adapter.json_schema()
 
 

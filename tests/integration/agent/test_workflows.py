@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from hearth.openai_api.chat import ChatRequest
 from pipecatapp.application.documents.files import SHIPPED, Library
@@ -20,6 +21,37 @@ def user_text(body: dict[str, Any]) -> str:
 def test_ids_of_shipped_documents_are_the_names_of_their_files() -> None:
     """Whoever looks for the workflow of a run finds its file."""
     assert sorted(Library.shipped().workflows) == EVERY_WORKFLOW
+
+
+def test_every_shipped_workflow_compiles(house: House) -> None:
+    """The agent does not compile them at its start, so nothing else would tell."""
+    with house.client() as client:
+        for name in EVERY_WORKFLOW:
+            planned = client.post("/api/plan", json={"workflow": name}).json()
+            assert planned["diagnostics"] == [], name
+
+
+SENDS = """
+id: sends
+about: Use a tool that does not exist.
+outputs: {sent: "{{ steps.send.sent }}"}
+steps:
+  - id: send
+    use: pigeon.send
+"""
+
+
+def test_workflow_of_a_person_that_cannot_run_is_logged_at_the_start(empty_house: House) -> None:
+    """The tool of yesterday may be gone; a schedule would fail at night."""
+    (empty_house.state / "workflows").mkdir()
+    (empty_house.state / "workflows" / "sends.yaml").write_text(SENDS)
+
+    with capture_logs() as logs, empty_house.running():
+        pass
+
+    [told] = [line for line in logs if line["event"] == "workflow_invalid"]
+    assert told["workflow"] == "sends"
+    assert "pigeon.send" in told["reason"]
 
 
 CHATS = [name for name, one in Library.shipped().workflows.items() if "chat" in one.tags]
