@@ -182,11 +182,15 @@ def build_app(settings: Settings, health: Health) -> Gateway:
         unknown_path_hint=WHERE,
     )
     rest.add_middleware(BodyLimit, limit=settings.max_body_bytes, setting=MAX_BODY)
-    rest.include_router(model_routes(watch, authorizer.scope_of))
-    rest.include_router(key_routes(store, keys))
-    rest.include_router(response_routes(responses))
-    rest.include_router(count_routes())
-    rest.include_router(ollama_routes(instances, authorizer.scope_of))
+    # `include_router` would make each route once more, at the first request after the start.
+    for router in (
+        model_routes(watch, authorizer.scope_of),
+        key_routes(store, keys),
+        response_routes(responses),
+        count_routes(),
+        ollama_routes(instances, authorizer.scope_of),
+    ):
+        rest.router.routes.extend(router.routes)
     rest.router.routes.extend(service_routes(health, registry))
     rest.add_route("/openapi.json", _shown(rest, health.version), include_in_schema=False)
     return Gateway(fast, rest, keys, realtime, settings.cors_origins)

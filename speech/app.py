@@ -64,9 +64,10 @@ def _app(
     )  # fmt: skip
     for name, part in {"settings": settings, "health": health, "keys": keys, **duty}.items():
         setattr(app.state, name, part)
-    app.include_router(router)
-    app.include_router(models.router)
-    app.router.routes.extend(service_routes(health, registry))
+    # `include_router` would make each route once more, at the first request after the start.
+    app.router.routes.extend(
+        [*router.routes, *models.router.routes, *service_routes(health, registry)]
+    )
     app.add_middleware(BodyLimit, limit=settings.max_body_bytes, setting="SPEECH_MAX_BODY_BYTES")
     add_error_handlers(app, {SpeechError: refusal_of})
     return app
