@@ -18,7 +18,8 @@ ANSWER = {
 }
 MODULE = """
 from ansible.module_utils.basic import AnsibleModule
-names = "consul nomad machines jobs programs roles asked acl repair heal kinds journal".split()
+names = "consul nomad machines jobs programs roles asked acl disk_share repair heal kinds journal"
+names = names.split()
 AnsibleModule(dict.fromkeys(names, {"type": "raw"}), supports_check_mode=True)."""
 
 PLAY = """

@@ -232,10 +232,10 @@ class Between:
 
     def _pass(self, line: socket.socket) -> None:
         with suppress(OSError), line:
-            if self.instead is not None:
+            if (instead := self.instead) is not None:  # A test changes it at any time.
                 line.recv(65536)
-                line.sendall(self.instead)
-                if self.instead:
+                line.sendall(instead)
+                if instead:
                     return
                 line.recv(65536)  # Until it is given up.
             with socket.create_connection(("127.0.0.1", self._consul)) as consul:
