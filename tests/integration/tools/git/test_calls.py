@@ -44,6 +44,7 @@ async def test_call_that_is_cancelled_leaves_no_process(endless: list[str], tmp_
 async def test_call_that_takes_too_long_is_ended_and_named(
     endless: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A disk that hangs must not stop a run for ever."""
     monkeypatch.setattr(git, "ATTEMPT_SECONDS", 0.1)
 
     with pytest.raises(GitFailed, match=r"git hash-object took longer than 0 s\."):
@@ -53,6 +54,7 @@ async def test_call_that_takes_too_long_is_ended_and_named(
 
 
 async def test_error_has_the_last_line_of_what_git_printed(tmp_path: Path) -> None:
+    """It is all that a person sees of it."""
     with pytest.raises(GitFailed, match="git rev-parse failed: fatal: not a git repository"):
         await run(["rev-parse", "HEAD"], tmp_path)
 
