@@ -73,6 +73,9 @@ def steps(parser: Parser, lines: list[str]) -> int:
 
 @given(st.lists(st.sampled_from(HEADS) | st.sampled_from(LINES), min_size=1, max_size=4))
 @example(["not ok 1 - a", "  ---"])
+@example(["not ok 1 - a", "-" * 70])
+@example(["not ok 1 - a", "---"])
+@example(["    not ok 1 - a", "  ---"])
 @example(["error: a", "", "Caused by:"])
 @example(["panic: a"])
 @example(["  + Exception Group Traceback (most recent call last):"])

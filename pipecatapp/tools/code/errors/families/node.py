@@ -127,7 +127,7 @@ def _test(lines: Sequence[str]) -> ProgramError | None:
     """Read the first failed test of TAP version 13."""
     for index, line in enumerate(lines):
         if line.lstrip().startswith("not ok "):
-            facts = _facts(lines, index + 1)
+            facts = _facts(lines, index)
             if "exitCode" in facts and (crash := _crash(_printed(lines[:index]))):
                 return crash
             if "error" in facts:
@@ -149,12 +149,14 @@ def _failed(facts: dict[str, list[str]], name: str) -> ProgramError:
     return program_error(kind, "\n".join(facts["error"]), frames, symbol=name)
 
 
-def _facts(lines: Sequence[str], index: int) -> dict[str, list[str]]:
-    """Read the block of a test between `---` and `...`."""
+def _facts(lines: Sequence[str], test: int) -> dict[str, list[str]]:
+    """Read the block below the line of a test: between `---` and `...`, deeper than that line."""
     facts: dict[str, list[str]] = {}
-    indent = lines[index].find("---") if index < len(lines) else -1
-    name = ""
-    for at in range(index + 1, min(index + FACTS, len(lines)) if indent >= 0 else 0):
+    begin = lines[test + 1] if test + 1 < len(lines) else ""
+    indent, name = _indent(begin), ""
+    if begin.strip() != "---" or indent <= _indent(lines[test]):
+        return facts
+    for at in range(test + 2, min(test + FACTS, len(lines))):
         line = lines[at]
         if line[:indent].strip() or (line.strip() == "..." and line.startswith(" " * indent)):
             break
@@ -166,3 +168,7 @@ def _facts(lines: Sequence[str], index: int) -> dict[str, list[str]]:
         elif name:
             facts[name].append(line[indent + 2 :])
     return facts
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
