@@ -1,4 +1,4 @@
-"""How the routes of the API are made."""
+"""Create the routers of the API."""
 
 from collections.abc import Sequence
 
@@ -9,9 +9,9 @@ from pipecatapp.api.errors import sound_json
 
 
 def api_router(prefix: str = "", *, dependencies: Sequence[Dependency] = ()) -> APIRouter:
-    """Return a router whose requests must have a sound JSON body, before `dependencies` are asked.
+    """Return a router that checks the JSON body of each request before its `dependencies`.
 
-    An application takes its `routes` as they are. `include_router` would make each route once more,
-    at the first request after the start.
+    An application adds its `routes` unchanged. `include_router` would build each route a second
+    time, at the first request after the start.
     """
     return APIRouter(prefix=prefix, dependencies=[Depends(sound_json), *dependencies])

@@ -257,8 +257,8 @@ def _last(work: Callable[[], Awaitable[None]], stack: AsyncExitStack) -> None:
 def tell_invalid(engine: Engine, library: Library) -> None:
     """Log the workflows that cannot run; starting one gives the same error.
 
-    Those that come with Hearth are compiled only where documents of a person may have changed what
-    they use: that they compile is tested, and takes a fifth of the start.
+    Workflows that come with Hearth are compiled here only if a person's documents may have changed
+    what they use: a test compiles them all, and compiling takes a fifth of the start.
     """
     for name in engine.workflows if library.changed else ():
         try:

@@ -85,7 +85,7 @@ class GitWorkspaces:
             known = await self._taken_over(store, origin, asked)
             first = known or await _begin(store, start)
             names = ("start", f"bases/{MAIN}", f"heads/{MAIN}")
-            await store.name(first, *map(store.ref, names))
+            await store.point(first, *map(store.ref, names))
             await GitWorktree(store, MAIN).reset(first)
             aside.rename(self._root / run)
         finally:
@@ -150,7 +150,7 @@ def check_git() -> None:
 
 @cache
 def _version(program: str) -> str:
-    """Return the first two numbers of git's version, empty if it does not say one."""
-    told = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
-    found = re.search(r"\d+\.\d+", told.stdout)
+    """Return git's version as `2.39`, or an empty string if git prints none."""
+    ended = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+    found = re.search(r"\d+\.\d+", ended.stdout)
     return found[0] if found else ""

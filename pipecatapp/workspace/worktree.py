@@ -41,15 +41,15 @@ class Store:
         return f"refs/hearth/{self.run}/{name}"
 
     async def keep(self, tree: str, parents: Sequence[str], about: str, *refs: str) -> str:
-        """A hidden commit under the next number, which `refs` name too."""
+        """Create a hidden commit with the next number, and set `refs` to it. Returns its id."""
         words = [word for parent in parents for word in ("-p", parent)]
         _, made = await self.git("commit-tree", *words, tree, stdin=about.encode())
         state = made.decode().strip()
-        await self.name(state, self.ref(f"{next(self.numbers):06}"), *refs)
+        await self.point(state, self.ref(f"{next(self.numbers):06}"), *refs)
         return state
 
-    async def name(self, state: str, *refs: str) -> None:
-        """Let refs name a state, whatever they named before."""
+    async def point(self, state: str, *refs: str) -> None:
+        """Set refs to a state in one transaction, whatever they pointed to before."""
         lines = "".join(f"update {ref} {state}\n" for ref in refs)
         await self.git("update-ref", "--stdin", stdin=lines.encode())
 

@@ -43,7 +43,7 @@ class Library:
     prompts: dict[str, Prompt] = field(default_factory=dict)
     projects: dict[str, Project] = field(default_factory=dict)
     changed: bool = False
-    """Whether there are documents that do not come with Hearth."""
+    """Whether a person's documents were added."""
 
     @classmethod
     def shipped(cls) -> "Library":

@@ -49,9 +49,9 @@ def test_workflow_of_a_person_that_cannot_run_is_logged_at_the_start(empty_house
     with capture_logs() as logs, empty_house.running():
         pass
 
-    [told] = [line for line in logs if line["event"] == "workflow_invalid"]
-    assert told["workflow"] == "sends"
-    assert "pigeon.send" in told["reason"]
+    [found] = [line for line in logs if line["event"] == "workflow_invalid"]
+    assert found["workflow"] == "sends"
+    assert "pigeon.send" in found["reason"]
 
 
 CHATS = [name for name, one in Library.shipped().workflows.items() if "chat" in one.tags]

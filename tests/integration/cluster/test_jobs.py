@@ -128,7 +128,7 @@ def test_failing_task_is_explained_with_machine_cause_and_log(nomad: Nomad) -> N
     assert "nomad alloc logs -stderr" in told
 
 
-def test_log_that_the_machine_has_deleted_is_told_to_be_missing(nomad: Nomad) -> None:
+def test_log_that_the_machine_has_deleted_is_reported_as_missing(nomad: Nomad) -> None:
     """Nomad deletes what failed when a disk is 80 % full, while a person looks for the cause."""
     jobs = Jobs(nomad)
     plan = jobs.plan(_source("forgotten", words="there is no such model", seconds=0))
@@ -139,10 +139,10 @@ def test_log_that_the_machine_has_deleted_is_told_to_be_missing(nomad: Nomad) ->
 
     nomad.session.call("PUT", f"client/allocation/{failed.id}/gc")
 
-    told = "\n".join(explain(nomad, nomad.allocation(failed.id)))
-    assert "Exit Code: 3" in told
-    assert "Its log cannot be read. " in told
-    assert "there is no such model" not in told
+    text = "\n".join(explain(nomad, nomad.allocation(failed.id)))
+    assert "Exit Code: 3" in text
+    assert "Its log cannot be read. " in text
+    assert "there is no such model" not in text
 
 
 def test_task_that_runs_and_is_not_healthy_in_time_shows_its_log(

@@ -3,6 +3,7 @@
 import pytest
 
 from pipecatapp.workflow import InvalidDocument, load_document
+from pipecatapp.workflow.document.shapes import shape
 
 
 def faults(text: str) -> list[str]:
@@ -215,3 +216,13 @@ steps:
         "7:80: `times`: Input should be greater than 0",
         "8:54: 'loop' is a reserved name. Choose another",
     ]
+
+
+def test_changed_schema_changes_no_later_one() -> None:
+    """A caller moves the definitions out of a schema, which the next caller needs."""
+    messages = shape("messages")
+    whole = messages.schema()
+
+    messages.schema().pop("$defs")
+
+    assert messages.schema() == whole
