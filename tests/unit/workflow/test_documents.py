@@ -221,8 +221,7 @@ steps:
 def test_changed_schema_changes_no_later_one() -> None:
     """A caller moves the definitions out of a schema, which the next caller needs."""
     messages = shape("messages")
-    whole = messages.schema()
 
-    messages.schema().pop("$defs")
+    assert messages.schema().pop("$defs")
 
-    assert messages.schema() == whole
+    assert messages.schema()["$defs"]
