@@ -405,7 +405,8 @@ for_tests() {
 }
 
 need_browser() {
-    command -v chromium >/dev/null || for_tests "the web page" chromium fonts-liberation || true
+    command -v chromium >/dev/null && command -v chromium-headless-shell >/dev/null && return
+    for_tests "the web page" chromium chromium-headless-shell fonts-liberation || true
 }
 
 need_sandbox() {

@@ -24,7 +24,7 @@ from tests.rules import tree
 RECORDS = tree.ROOT / "tests" / "extended.json"
 MARK = "pytest.mark.extended"
 INPUTS = "EXTENDED_INPUTS"
-LONGEST = 900.0
+LONGEST = 300.0
 """Seconds: modules with a test whose record took longer have no turn in continuous integration."""
 LEFT_OUT = pytest.StashKey[set[str]]()
 """The node ids of the tests that this run leaves to the extended ring."""

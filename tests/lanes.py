@@ -22,10 +22,11 @@ LIMITS = {"cold": 50, "warm": 30}
 """Minutes on two cores."""
 ABOUT = {
     "check": "rules and unit tests: no process, no connection (`make check`)",
-    "lab": "playbooks on hosts that are booted for it, beside the lane `most`",
-    "pages": "the page in a browser, tools, and Hearth as its user runs it; after the lane `lab`",
-    "most": "all other parts together",
-    "talking": "voice in real time, alone on the machine",
+    "lab": "playbooks on hosts that are booted for it",
+    "pages": "the page in a browser; after the lane `lab`",
+    "talking": "voice in real time, preferred by the scheduler",
+    "serving": "gateway, speech, tools, and Hearth as its user runs it; after the lane `talking`",
+    "most": "all other parts together; after the lane `check`",
 }
 HEAD = """# How long the tests take
 

@@ -13,6 +13,10 @@ import pytest
 
 from tests.ansible import tree
 
+pytestmark = pytest.mark.extended
+EXTENDED_INPUTS = [
+    "ansible/roles/**", "group_vars/**", "hearth/models/**", "tests/ansible/fleet.yaml",
+]  # fmt: skip
 BIN = Path(sys.executable).parent
 PLAY = Path(__file__).with_name("fleet.yaml")
 SMALL, LARGE = 3_000, 64_000

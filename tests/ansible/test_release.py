@@ -17,6 +17,9 @@ from hearth.release.environment import CATALOGUE, LOCKS, MADE, PACKAGES, build, 
 from hearth.release.errors import CommandFailed
 from tests.ansible import tree
 
+EXTENDED_INPUTS = [
+    "ansible/roles/hearth_release/**", "hearth/release/**", "tests/ansible/release.yaml",
+]  # fmt: skip
 INSTALL = Path(__file__).with_name("release.yaml")
 
 
@@ -104,6 +107,7 @@ def test_controller_keeps_two_of_each(checkout: Path, tmp_path: Path) -> None:
     assert len(list((tmp_path / "out").glob("packages-speech-*"))) == 2
 
 
+@pytest.mark.extended
 @pytest.mark.hosts
 def test_machine_unpacks_packages_once_for_all_releases_that_have_them(
     checkout: Path, tmp_path: Path

@@ -10,7 +10,8 @@ from hearth.lab.lab import Lab
 from tests.lab.conftest import Boot, Golden
 from tests.lab.layers import IMAGES
 
-pytestmark = [pytest.mark.hosts, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.hosts, pytest.mark.timeout(600), pytest.mark.extended]
+EXTENDED_INPUTS = ["ansible/roles/docker/**", "hearth/lab/**", "tests/lab/layers.py"]
 LIMIT = (
     "cat /sys/fs/cgroup/memory.max 2>/dev/null || cat /sys/fs/cgroup/memory/memory.limit_in_bytes"
 )

@@ -12,6 +12,11 @@ from tests.lab.layers import KEPT, MACHINES, kv
 from tests.lab.playbooks import MACHINE_TAGS, changed_by_each, fetch, play
 
 pytestmark = [pytest.mark.hosts, pytest.mark.timeout(900)]
+EXTENDED_INPUTS = [
+    "playbook.yaml", "services.yaml", "ansible/plugins/**", "ansible/roles/consul/**",
+    "ansible/roles/docker/**", "ansible/roles/hearth_release/**", "ansible/roles/host/**",
+    "ansible/roles/preflight_checks/**", "group_vars/**", "inventory/lab.yaml",
+]  # fmt: skip
 PEERS = (
     "resolvectl query --legend=no consul.service.consul | grep -o '10[.]231[.]7[.][0-9]*' | sort"
 )
@@ -29,6 +34,7 @@ def cluster(golden: Golden, boot: Boot) -> Iterator[Lab]:
     lab.down()
 
 
+@pytest.mark.extended
 def test_check_of_bare_hosts_says_what_would_be_done(bare: Lab) -> None:
     """A person looks before the first run, too; nothing may be changed or missing for that.
 
@@ -75,6 +81,7 @@ def test_machine_that_cannot_be_written_stops_the_run_before_anything_changes(ba
     assert "TASK [host : " not in ran.output
 
 
+@pytest.mark.extended
 @pytest.mark.proves("004-32")
 def test_machine_has_the_value_that_is_declared_nearest_to_it(cluster: Lab) -> None:
     """What holds for all is said once; a cluster, and a machine of it, may differ by one line.
@@ -99,6 +106,7 @@ def test_machine_has_the_value_that_is_declared_nearest_to_it(cluster: Lab) -> N
     assert set(ran.changed.values()) == {2}, ran.changes
 
 
+@pytest.mark.extended
 def test_tag_of_a_role_alone_changes_nothing(cluster: Lab) -> None:
     """One role is run alone while one works on it."""
     assert changed_by_each(cluster, TAGS) == {}

@@ -14,6 +14,7 @@ from tests.lab.conftest import OURS
 from tests.rules import tree
 from tests.shown import Shown
 
+EXTENDED_INPUTS = ["bootstrap.sh", "playbook.yaml", "ansible/roles/**", "docs/howto/cluster.md"]
 NAME = f"{OURS}-bootstrap"
 BIN = Path(sys.executable).parent
 
@@ -35,6 +36,7 @@ def named(labs: dict[str, Lab]) -> Iterator[str]:
     Lab(NAME).down()
 
 
+@pytest.mark.extended
 @pytest.mark.hosts
 @pytest.mark.nomad
 @pytest.mark.timeout(900)

@@ -16,7 +16,7 @@ import soundfile
 from playwright.sync_api import Browser, Page, expect
 
 from tests.integration.speech.conftest import Speech
-from tests.ui.conftest import CHROMIUM, QUIET, Visitor, faults, sign_in
+from tests.ui.conftest import CHROMIUM, QUIET, Visitor, faults, launched, sign_in
 from tests.ui.talking import (
     CAPTURE,
     FRAMES,
@@ -55,6 +55,13 @@ WATCHED = """figure => {
 
 STOP_SECONDS = 3 * 0.4
 """How soon an answer shall be silent that somebody speaks over, with slack for a busy machine."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    """The whole browser, which looks for a microphone as it does at home."""
+    with launched(CHROMIUM) as chromium:
+        yield chromium
 
 
 @pytest.fixture(scope="module")

@@ -150,6 +150,7 @@ def machines(tmp_path: Path) -> Machines:
     return Machines(tmp_path)
 
 
+@pytest.mark.extended
 @pytest.mark.proves("004-11", "004-26")
 def test_one_builder_compiles_and_the_others_copy(machines: Machines) -> None:
     """Ten machines need not each spend an hour on the same result, nor one twice."""

@@ -1,8 +1,10 @@
 """Each panel of each dashboard, against a real Prometheus that watches a real Hearth."""
 
+import os
 import re
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -101,6 +103,8 @@ def seen(house: House, prometheus: Prometheus, answers: dict[str, Values]) -> di
     with house.traffic():
         ends = time.monotonic() + PATIENCE
         while (awaited or not all(answers.values())) and time.monotonic() < ends:
+            read_from_disk(house.folder / "read")
+            time.sleep(0.2)  # The services need the processors, too.
             for expression in [text for text, rows in answers.items() if not rows]:
                 answers[expression] = prometheus.ask(expression)
             for expression in list(awaited):
@@ -135,6 +139,17 @@ def quiet(prometheus: Prometheus) -> dict[str, Seen]:
             return found
         time.sleep(2 * prometheus.window)
     raise AssertionError(f"The services do not answer all the time: {failed}")
+
+
+def read_from_disk(file: Path) -> None:
+    """Read a file that the kernel does not have in memory: traffic alone may read nothing."""
+    with file.open("wb+") as stream:
+        stream.write(os.urandom(1 << 20))
+        stream.flush()
+        os.fsync(stream.fileno())
+        os.posix_fadvise(stream.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        stream.seek(0)
+        stream.read()
 
 
 def at_home(expression: str) -> str:

@@ -19,6 +19,7 @@ from tests.integration.voice.call import calling
 from tests.integration.voice.conftest import Home, furnished
 from tests.ports import free_base
 
+EXTENDED_INPUTS = ["pipecatapp/voice/**", "speech/**"]
 WORKER = "pipecatapp.voice.worker"
 SESSIONS = 100
 UDP_PORTS = 20
@@ -136,6 +137,7 @@ def worker() -> psutil.Process:
     return next(c for c in psutil.Process().children() if WORKER in c.cmdline())
 
 
+@pytest.mark.extended
 async def test_sessions_leave_nothing_behind(home: Home, ports: range) -> None:
     """Neither memory, nor tasks, nor ports, nor processes; and no call goes beside its ports, or
     asks anybody else where it is."""

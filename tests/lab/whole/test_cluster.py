@@ -236,6 +236,7 @@ def test_program_of_a_workflow_runs_on_a_machine_that_nomad_chooses(cluster: Lab
     assert len(_errands(cluster) - before) == 2
 
 
+@pytest.mark.extended
 def test_model_is_computed_by_the_hosts_together(cluster: Lab) -> None:
     """A model that no machine can hold alone: its layers lie on the others, as they say.
 
@@ -276,6 +277,7 @@ def test_what_the_cluster_says_the_cluster_hears(cluster: Lab) -> None:
     assert talk["voices"]
 
 
+@pytest.mark.extended
 def test_damaged_model_is_passed_over_and_that_is_said(cluster: Lab) -> None:
     """A disk that loses a block costs quality, not the service; and somebody learns of it."""
     for node in cluster.nodes():

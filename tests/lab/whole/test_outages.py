@@ -57,6 +57,7 @@ def test_majority_goes_on_and_a_machine_that_is_cut_off_decides_nothing(cluster:
     patiently(lambda: _one_may_fail(cluster, asked))
 
 
+@pytest.mark.extended
 def test_chat_goes_on_when_the_machine_of_the_expert_dies(cluster: Lab) -> None:
     """The plug is pulled: the expert is placed elsewhere, and whoever asks gets answers again."""
     with gateway(cluster, cluster.node("node1")) as client:

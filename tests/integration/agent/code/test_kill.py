@@ -9,9 +9,14 @@ import pytest
 
 from tests.integration.agent.code.victim import SCENARIOS, faults
 
+EXTENDED_INPUTS = ["pipecatapp/workflow/**", "tests/integration/agent/code/victim.py"]
+SHORT = "fix"
+"""The scenario that is no test of the extended ring."""
 
+
+@pytest.mark.extended
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", [name for name in SCENARIOS if name != SHORT])
 def test_killed_run_ends_with_the_same_result(tmp_path: Path, scenario: str) -> None:
     """Cut off a request, a change, a command and the delivery: nothing that ended is repeated.
 
@@ -19,10 +24,21 @@ def test_killed_run_ends_with_the_same_result(tmp_path: Path, scenario: str) -> 
     the prompts after each restart. The coordinator does the added item once. A chain of autonomy
     has no branch; a confirmed workflow is started once.
     """
+    expect_the_same(tmp_path, scenario)
+
+
+@pytest.mark.timeout(900)
+def test_killed_fix_of_a_bug_ends_with_the_same_branch(tmp_path: Path) -> None:
+    """Cut off a request, a change, a command and the delivery: nothing that ended is repeated."""
+    expect_the_same(tmp_path, SHORT)
+
+
+def expect_the_same(folder: Path, scenario: str) -> None:
+    """Fail unless each run that was killed ended as the one that was not."""
     ended = subprocess.run(
         [
             sys.executable, "-m", "tests.integration.agent.code.victim",
-            str(tmp_path), "some", scenario,
+            str(folder), "some", scenario,
         ],
         cwd=Path(__file__).parents[4], capture_output=True, text=True, check=False,
     )  # fmt: skip
