@@ -25,9 +25,12 @@ class Notes(Line):
         self.sdp = message.get("sdp", self.sdp)
 
 
-def note(event: str, facts: tuple[Any, ...]) -> None:
-    """Whom this process asks for a name, or sends something; a hook that never ends."""
-    if event in ASKING:
+def note(event: str, facts: tuple[Any, ...], *, asking: tuple[str, ...] = ASKING) -> None:
+    """Whom this process asks for a name, or sends something; a hook that never ends.
+
+    `asking` has its value still when Python ends and this module has lost its own.
+    """
+    if event in asking:
         asked.append((event, facts[-1] if event == "socket.sendto" else facts[0]))
 
 
