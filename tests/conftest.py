@@ -36,12 +36,12 @@ hypothesis.settings.load_profile("suite")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure() -> None:
-    """Collecting tests imports half a million objects, and none of them is garbage."""
+    """Disable garbage collection while tests are collected: no object of an import is garbage."""
     gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Collect garbage as the services do: many of them run in this process.
+    """Set garbage collection as the services do, many of which run in this process.
 
     With Python's own settings, a third of the processor time of such tests was the collector's.
     """

@@ -24,8 +24,8 @@ ABOUT = {
     "check": "rules and unit tests: no process, no connection (`make check`)",
     "lab": "playbooks on hosts that are booted for it",
     "pages": "the page in a browser; after the lane `lab`",
-    "jobs": "jobs on a real Nomad, and dashboards; after the lane `pages`",
-    "talking": "voice in real time, preferred by the scheduler",
+    "jobs": "jobs on a real Nomad, and dashboards; after the lane `serving`",
+    "talking": "voice in real time, with a higher priority",
     "serving": "gateway, speech, tools, and Hearth as its user runs it; after the lane `talking`",
     "most": "all other parts together; after the lane `check`",
 }

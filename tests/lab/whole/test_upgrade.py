@@ -17,10 +17,6 @@ from tests.lab.playbooks import ROOT, Ran, play
 from tests.lab.whole.asking import agent, agents, asked, left_over, patiently, settle
 
 pytestmark = [pytest.mark.hosts, pytest.mark.nomad, pytest.mark.timeout(1500)]
-EXTENDED_INPUTS = [
-    "playbook.yaml", "upgrade.yaml", "ansible/plugins/**", "ansible/roles/**", "nomad_jobs/**",
-    "hearth/cluster/jobs/**", "hearth/release/**",
-]  # fmt: skip
 
 HIGHER = "90.0.0"
 VERSION = "basename $(readlink /opt/hearth/current)"
@@ -84,7 +80,6 @@ def upgraded(cluster: Lab, newer: Path, tmp_path_factory: pytest.TempPathFactory
     return Upgraded(before, program, turns, ran, answers)
 
 
-@pytest.mark.extended
 def test_release_is_on_all_machines_before_the_first_one_changes(upgraded: Upgraded) -> None:
     """What takes long is done while nobody waits for it, and what fails there harms nobody."""
     brought, *turns = upgraded.ran.output.split(IN_TURN)
@@ -96,7 +91,6 @@ def test_release_is_on_all_machines_before_the_first_one_changes(upgraded: Upgra
     assert len(turns) == 3
 
 
-@pytest.mark.extended
 def test_newer_release_is_what_runs_and_the_one_before_stays(
     cluster: Lab, upgraded: Upgraded
 ) -> None:
@@ -110,7 +104,6 @@ def test_newer_release_is_what_runs_and_the_one_before_stays(
     expect_jobs_of(cluster, version)
 
 
-@pytest.mark.extended
 def test_nothing_is_lost_by_an_upgrade(cluster: Lab, upgraded: Upgraded) -> None:
     """Questions under way, what was kept in Consul, and what was said to the agent."""
     first = cluster.node("node1")
