@@ -22,12 +22,12 @@ LIMITS = {"cold": 50, "warm": 30}
 """Minutes on two cores."""
 ABOUT = {
     "check": "rules and unit tests: no process, no connection (`make check`)",
-    "lab": "playbooks on hosts that are booted for it",
-    "pages": "the page in a browser; after the lane `lab`",
-    "jobs": "jobs on a real Nomad, and dashboards; after the lane `serving`",
+    "pages": "the page in a browser; after the lane `check`",
+    "lab": "playbooks on hosts that are booted for it; after the lane `pages`",
     "talking": "voice in real time, with a higher priority",
     "serving": "gateway, speech, tools, and Hearth as its user runs it; after the lane `talking`",
-    "most": "all other parts together; after the lane `check`",
+    "jobs": "jobs on a real Nomad, and dashboards; after the lane `serving`",
+    "most": "all other parts together",
 }
 HEAD = """# How long the tests take
 

@@ -5,6 +5,7 @@ These lie below what the kernel gives to clients and Nomad to jobs, and each sta
 long as the process lives, so that two runs of the tests on one machine never get the same one.
 """
 
+import atexit
 import random
 import socket
 from collections.abc import Collection
@@ -12,7 +13,7 @@ from collections.abc import Collection
 PORTS = range(10_000, 20_000)
 
 _signs: dict[int, socket.socket] = {}
-"""Port -> a socket whose abstract name says that it is ours, until the kernel takes it back."""
+"""Port -> a socket whose abstract name says that it is ours."""
 
 
 def free_port() -> int:
@@ -57,3 +58,10 @@ def _reserve(port: int) -> bool:
         return False
     _signs[port] = sign
     return True
+
+
+@atexit.register
+def _release() -> None:
+    """Close all of them: Python warns of each socket that is open when it ends."""
+    for sign in _signs.values():
+        sign.close()

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import tarfile
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from pathlib import Path
 from random import Random
 
 from tests import cache
+from tests.support import archives
 
 LIST = Path(__file__).with_name("projects.txt")
 MODULES = 40
@@ -33,8 +33,7 @@ def unpack(folder: Path) -> None:
             with zipfile.ZipFile(archive) as wheel:
                 wheel.extractall(target)
         elif archive.name.endswith(".tar.gz"):
-            with tarfile.open(archive) as source:
-                source.extractall(target, filter="data")
+            archives.unpack(archive, target)
             (inner,) = target.iterdir()
             inner.rename(folder / "inner")
             target.rmdir()

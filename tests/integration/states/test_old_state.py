@@ -3,7 +3,6 @@
 `__main__.py` beside this file says how one is made for the next format.
 """
 
-import tarfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -28,6 +27,7 @@ from tests.integration.states.__main__ import (
     end,
     post,
 )
+from tests.support.archives import unpack
 
 Json = dict[str, Any]
 ARCHIVES = sorted(Path(__file__).parent.glob("ledger-*.tar.gz"))
@@ -36,8 +36,7 @@ ARCHIVES = sorted(Path(__file__).parent.glob("ledger-*.tar.gz"))
 @pytest.fixture(params=ARCHIVES, ids=[file.name.partition(".")[0] for file in ARCHIVES])
 def house(request: pytest.FixtureRequest, tmp_path: Path, serve: Serve) -> House:
     """The agent service on a copy of an old state directory; it is not started."""
-    with tarfile.open(request.param) as archive:
-        archive.extractall(tmp_path / "state", filter="data")
+    unpack(request.param, tmp_path / "state")
     model = ScriptedGateway()
     model.when(lambda _request: True).say("Other words.")
     return House(tmp_path / "state", model, serve(model.app), key=PEOPLE)

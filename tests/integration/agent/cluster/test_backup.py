@@ -31,6 +31,7 @@ from pipecatapp.application.backup import (
 from tests.integration.agent.conftest import House
 from tests.integration.local.conftest import wait_for
 from tests.ports import free_ports
+from tests.support.archives import unpack
 
 
 class Kept:
@@ -230,8 +231,7 @@ def test_archive_of_a_newer_hearth_is_refused(house: House, tmp_path: Path) -> N
     house.ask("Before")
     file, folder = tmp_path / "newer.tar.gz", tmp_path / "opened"
     write_archive(StateDir(house.state), file)
-    with tarfile.open(file) as tar:
-        tar.extractall(folder, filter="data")
+    unpack(file, folder)
     manifest = (folder / "manifest.json").read_text().replace('"ledger": ', '"ledger": 9')
     (folder / "manifest.json").write_text(manifest)
     with tarfile.open(file, "w:gz") as tar:
