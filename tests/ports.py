@@ -13,7 +13,7 @@ from collections.abc import Collection
 PORTS = range(10_000, 20_000)
 
 _signs: dict[int, socket.socket] = {}
-"""Port -> a socket whose abstract name says that it is ours."""
+"""Port -> a socket whose abstract name reserves it for this process."""
 
 
 def free_port() -> int:
@@ -62,6 +62,6 @@ def _reserve(port: int) -> bool:
 
 @atexit.register
 def _release() -> None:
-    """Close all of them: Python warns of each socket that is open when it ends."""
+    """Release all ports: Python warns of each socket that is still open when it ends."""
     for sign in _signs.values():
         sign.close()

@@ -16,6 +16,7 @@ import pytest
 from hearth.release.environment import CATALOGUE, LOCKS, MADE, PACKAGES, build, stamp
 from hearth.release.errors import CommandFailed
 from tests.ansible import tree
+from tests.support.archives import unpack
 
 EXTENDED_INPUTS = [
     "ansible/roles/hearth_release/**", "hearth/release/**", "tests/ansible/release.yaml",
@@ -73,7 +74,7 @@ def test_what_is_unpacked_runs(checkout: Path, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
     with tarfile.open(ours) as tar:
         owners = {(member.uid, member.uname, member.mtime) for member in tar}
-    subprocess.run(["tar", "-x", "-f", ours, "-C", tmp_path / "env"], check=True)
+    unpack(ours, tmp_path / "env")
 
     imported = subprocess.run(
         [tmp_path / "env" / "bin" / "python", "-I", "-c", "import hearth; print(hearth.__file__)"],
