@@ -18,6 +18,8 @@ const STATES = {
   trouble: "Something is wrong.",
 }
 const MUTED = { listening: "You are muted: I hear nothing.", speaking: "I am speaking. You are muted." }
+/** So often the meter and the figure move: often enough for the eye, and the processor has a model to run. */
+const MOVE_MS = 50
 const ANSWERS = ["thinking", "speaking"]
 const READING = { listening: "Type your next sentence.", speaking: "I am speaking." }
 
@@ -27,6 +29,7 @@ class TalkPage extends HTMLElement {
   #conversation = undefined
   #authority = null
   #frame = 0
+  #next = 0
   #again = true
   #muted = false
 
@@ -104,7 +107,7 @@ class TalkPage extends HTMLElement {
     this.#show("waking")
     const call = (this.#call = new Call())
     call.addEventListener("told", ({ detail }) => this.#told(detail))
-    this.#move()
+    this.#frame = requestAnimationFrame(this.#move)
     const trouble = await call.open({ conversation: this.#conversation, model: this.model.value || "agent", voice: this.voice.value || "default" }, { microphone, muted: this.#muted })
     if (call !== this.#call) return
     if (trouble) this.#problem("No microphone", trouble)
@@ -120,9 +123,12 @@ class TalkPage extends HTMLElement {
     this.#button()
   }
 
-  #move = () => {
-    this.meter.value = this.#call.listening
-    this.figure.level = Math.max(this.#call.listening, this.#call.speaking)
+  #move = (now) => {
+    if (now >= this.#next) {
+      this.#next = now + MOVE_MS
+      this.meter.value = this.#call.listening
+      this.figure.level = Math.max(this.#call.listening, this.#call.speaking)
+    }
     this.#frame = requestAnimationFrame(this.#move)
   }
 

@@ -144,7 +144,8 @@ export class Call extends EventTarget {
     if (message.type === "waking" && !this.#direct) this.#speaker = new Speaker(this.#context, message.spoken_rate)
     if (message.type === "ready") this.#begin(message)
     if (message.type === "cleared") this.#wanted.conversation = message.conversation
-    if (message.type === "interrupted") this.#speaker?.stop()
+    if (message.type === "interrupted") (this.#direct ?? this.#speaker)?.stop()
+    if (message.type === "state" && message.state === "speaking") this.#direct?.resume()
     return this.#tell(message)
   }
 

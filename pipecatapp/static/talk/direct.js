@@ -40,6 +40,20 @@ export class Direct {
     this.#peer.close()
   }
 
+  /** Ends what is played, now: the browser still holds sound that came, on a busy machine or network two seconds of it. */
+  stop() {
+    this.#hear(false)
+  }
+
+  /** Plays what comes from now on. */
+  resume() {
+    this.#hear(true)
+  }
+
+  #hear(enabled) {
+    for (const { receiver } of this.#peer.getTransceivers()) receiver.track.enabled = enabled
+  }
+
   #gathered() {
     return new Promise((done) => {
       this.#peer.addEventListener("icegatheringstatechange", () => this.#peer.iceGatheringState === "complete" && done())
