@@ -5,8 +5,9 @@ Continuous integration (`.ci/run`) runs its tests in lanes, several at once on f
 test ended: `--junitxml`) and `LANE.cache`, the cache of pytest. `python -m tests.retry FOLDER LANE
 ... -- COMMAND ...` prints why tests failed and gives them to the command. Its exit code is 0 if all
 of them pass now; then the proofs of the lanes are corrected, and `FOLDER/retried` lists the tests,
-each with its first error, for the closing lines of the run. More than a few causes are no accident
-and are not retried; an error in a shared fixture, such as a cluster, is one cause.
+each with its first error, for the closing lines of the run. Otherwise this list is the end of its
+output. More than a few causes are no accident and are not retried; an error in a shared fixture,
+such as a cluster, is one cause.
 """
 
 import json
@@ -42,12 +43,13 @@ def main() -> None:
         sys.exit(f"No retry: {len(failed)} tests failed for {len(found)} causes.")
     say("Failed beside other tests, retried alone", failed)
     ended = subprocess.run([*command, *failed], check=False)
+    first = first_errors(folder / f"{lane}.xml" for lane in lanes)
+    lines = [f"{test}: {first.get(test.rpartition('::')[2], '')}" for test in failed]
     if ended.returncode:
+        say("Failed beside other tests, with the first error", lines)
         sys.exit(ended.returncode)
     for lane in lanes:
         correct(folder / f"{lane}.json", failed)
-    first = first_errors(folder / f"{lane}.xml" for lane in lanes)
-    lines = [f"{test}: {first.get(test.rpartition('::')[2], '')}" for test in failed]
     (folder / RETRIED).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 

@@ -78,11 +78,13 @@ def test_test_that_failed_beside_others_is_retried_and_named(tmp_path: Path, fla
 
 
 def test_test_that_fails_again_has_failed(tmp_path: Path, flaky: str) -> None:
-    """A second try is not a third: a defect stays one."""
+    """A second try is not a third: a defect stays one. The last lines name all that failed before,
+    also what passes now, because often only the end of a log is kept."""
     part = lane(tmp_path, "a", [flaky], "failed")
     ended = retry(tmp_path, "a")
 
     assert ended.returncode == 1, ended.stdout
+    assert ended.stdout.endswith(f"  {flaky}: [+264 more lines]\n")
     assert json.loads(part.read_text(encoding="utf-8")) == {"001-01": {flaky: "failed"}}
 
 
