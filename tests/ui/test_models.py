@@ -60,8 +60,8 @@ def test_download_is_followed_cancelled_and_resumed(visitor: Visitor, hub: HeldH
     )
     assert faults(page, every=True) == []
     row_of(page).get_by_test_id("model-cancel").click()
-    hub.go_on.set()
     expect(row_of(page)).to_contain_text("The download was cancelled. What has come is kept.")
+    hub.go_on.set()
     row_of(page).get_by_role("button", name="Try again tiny").click()
 
     expect(page.get_by_test_id("models-here").locator("[data-name=tiny]")).to_be_visible()
