@@ -23,8 +23,8 @@ LIMITS = {"cold": 50, "warm": 30}
 ABOUT = {
     "check": "rules and unit tests: no process, no connection (`make check`)",
     "pages": "the page in a browser; after the lane `check`",
-    "lab": "playbooks on hosts that are booted for it; after the lane `pages`",
-    "serving": "gateway, speech, tools, and Hearth as its user runs it",
+    "lab": "playbooks on hosts that are booted for it",
+    "serving": "gateway, speech, tools, and Hearth as its user runs it; after the lane `pages`",
     "talking": "voice in real time, with a higher priority; after the lane `serving`",
     "jobs": "jobs on a real Nomad, and dashboards; after the lane `talking`",
     "most": "all other parts together",

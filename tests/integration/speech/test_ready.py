@@ -32,6 +32,8 @@ class Server(BaseHTTPRequestHandler):
         self.answer(200 if Path({folder!r}, "loaded").exists() else 503, b"{{}}")
 
     def do_POST(self):
+        # Bytes that nobody reads reset the connection, and the answer could be lost.
+        self.rfile.read(int(self.headers["content-length"]))
         Path({folder!r}, "asked").touch()
         while not Path({folder!r}, "warm").exists():
             time.sleep(0.05)
