@@ -17,7 +17,7 @@ window.captured = {
     for (let at = 0; at < bytes.length; at += 32768) text += String.fromCharCode(...bytes.subarray(at, at + 32768))
     return btoa(text)
   },
-  /** The loudest samples of each hundredth of a second, of both by the same clock, without the first ones: [[microphone, what is played], …]. */
+  /** The loudest samples of each hundredth of a second, of both by the same clock, from number `since` on: [[microphone, what is played], …]. */
   loudness: (since = 0) => frames.slice(since),
   /** Servers that the browser would ask for its own address. */
   helpers: () => peers.flatMap((peer) => peer.getConfiguration().iceServers),

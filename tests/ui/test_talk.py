@@ -175,7 +175,7 @@ def test_who_speaks_over_the_answer_stops_it(speaking: Visitor) -> None:
     """The question comes again while the story is told: what the loudspeaker plays ends soon after
     its first sound, counted in samples of both, and a new answer begins. The page ends it: what a
     busy browser still holds of the answer lasts up to two seconds."""
-    speaking.house.model.when(lambda request: True).say(STORY, pause=0.1)
+    speaking.house.model.when(lambda request: True).say(STORY, pause=0.02)
     page = speaking.enter()
     page.add_init_script(path=CAPTURE)
     page.reload()

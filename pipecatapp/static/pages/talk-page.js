@@ -18,7 +18,7 @@ const STATES = {
   trouble: "Something is wrong.",
 }
 const MUTED = { listening: "You are muted: I hear nothing.", speaking: "I am speaking. You are muted." }
-/** So often the meter and the figure move: often enough for the eye, and the processor has a model to run. */
+/** Milliseconds between two moves of the meter and the figure: smooth enough, and the same processor may run the model. */
 const MOVE_MS = 50
 const ANSWERS = ["thinking", "speaking"]
 const READING = { listening: "Type your next sentence.", speaking: "I am speaking." }
@@ -29,7 +29,7 @@ class TalkPage extends HTMLElement {
   #conversation = undefined
   #authority = null
   #frame = 0
-  #next = 0
+  #moveAt = 0
   #again = true
   #muted = false
 
@@ -124,8 +124,8 @@ class TalkPage extends HTMLElement {
   }
 
   #move = (now) => {
-    if (now >= this.#next) {
-      this.#next = now + MOVE_MS
+    if (now >= this.#moveAt) {
+      this.#moveAt = now + MOVE_MS
       this.meter.value = this.#call.listening
       this.figure.level = Math.max(this.#call.listening, this.#call.speaking)
     }

@@ -40,17 +40,17 @@ export class Direct {
     this.#peer.close()
   }
 
-  /** Ends what is played, now: the browser still holds sound that came, on a busy machine or network two seconds of it. */
+  /** Mutes the call: the browser has received up to two seconds of the answer that it has not played yet. */
   stop() {
-    this.#hear(false)
+    this.#enable(false)
   }
 
-  /** Plays what comes from now on. */
+  /** Ends the mute when the next answer begins. */
   resume() {
-    this.#hear(true)
+    this.#enable(true)
   }
 
-  #hear(enabled) {
+  #enable(enabled) {
     for (const { receiver } of this.#peer.getTransceivers()) receiver.track.enabled = enabled
   }
 
