@@ -215,8 +215,13 @@ def wait_for(client: httpx2.Client, run: str, event: str) -> str:
 
 
 def end(client: httpx2.Client, run: str) -> None:
-    with client.stream("GET", f"/api/runs/{run}/events") as stream:
-        follow(stream)
+    """Follow a run until it ends; a stream ends earlier while the run waits to be resumed."""
+
+    def ended() -> bool:
+        with client.stream("GET", f"/api/runs/{run}/events") as stream:
+            return any(event.event == "end" for event in follow(stream))
+
+    wait_until(ended)
 
 
 def answer(client: httpx2.Client, run: str, value: str) -> None:
