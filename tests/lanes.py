@@ -24,17 +24,19 @@ ABOUT = {
     "check": "rules and unit tests: no process, no connection (`make check`)",
     "pages": "the page in a browser; after the lane `check`",
     "lab": "playbooks on hosts that are booted for it",
-    "serving": "gateway, speech, tools, and Hearth as its user runs it; after the lane `pages`",
-    "talking": "voice in real time, with a higher priority; after the lane `serving`",
-    "jobs": "jobs on a real Nomad, and dashboards; after the lane `talking`",
     "most": "all other parts together",
+    "gateway": "gateway and speech",
+    "tools": "tools of workflows, and Hearth as its user runs it",
+    "talking": "voice in real time, with a higher priority",
+    "jobs": "jobs on a real Nomad, and dashboards",
 }
 HEAD = """# How long the tests take
 
 Written by `.ci/run` at the end of a run that passed; do not edit. *cold* begins with a fresh clone
 and an empty cache: it compiles the engines and Consul and creates all hosts again. *warm* finds
 these in the [test cache](settings.md). `make test-extended` runs the tests that are in no lane;
-`tests/extended.json` records their results. Each run also includes one of them, in rotation.
+`tests/extended.json` records their results. Each run also includes one of them, in rotation. Three
+lanes run at a time.
 """
 
 
@@ -63,6 +65,11 @@ def measured(folder: Path, seconds: int) -> Run:
         lanes[file.stem] = {"tests": tests, "seconds": int(file.read_text(encoding="utf-8"))}
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     return {"date": today, "cores": os.cpu_count() or 1, "seconds": seconds, "lanes": lanes}
+
+
+def comparable(runs: dict[str, Run]) -> dict[str, Run]:
+    """Return the runs that had today's lanes; the page describes no others."""
+    return {kind: run for kind, run in runs.items() if run["lanes"].keys() == ABOUT.keys()}
 
 
 def page(runs: dict[str, Run]) -> str:
@@ -98,8 +105,8 @@ def main() -> None:
     """Run the command."""
     folder, kind, seconds = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     run = measured(folder, seconds)
-    runs: dict[str, Run] = json.loads(TABLE.read_text("utf-8")) if TABLE.exists() else {}
-    runs[kind] = run
+    known: dict[str, Run] = json.loads(TABLE.read_text("utf-8")) if TABLE.exists() else {}
+    runs = comparable(known | {kind: run})
     TABLE.write_text(json.dumps(runs, indent=1, sort_keys=True) + "\n", encoding="utf-8")
     PAGE.write_text(page(runs), encoding="utf-8")
     retried = folder / RETRIED

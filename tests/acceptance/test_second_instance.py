@@ -7,10 +7,13 @@ import subprocess
 import time
 
 import httpx2
+import pytest
 
 from tests.acceptance.conftest import Instance
 from tests.shown import Shown
 
+EXTENDED_INPUTS = ["bootstrap.sh", "docs/tutorial.md", "hearth/local/*"]
+pytestmark = pytest.mark.extended
 SECONDS = 600
 
 

@@ -18,6 +18,8 @@ from tests.lab.traces import nothing, traces
 from tests.rules import tree
 from tests.shown import Shown
 
+EXTENDED_INPUTS = ["docs/howto/lab.md", "hearth/lab/*"]
+
 pytestmark = pytest.mark.hosts
 BIN = Path(sys.executable).parent
 Ended = subprocess.CompletedProcess[str]
@@ -54,6 +56,7 @@ def elsewhere(bare: Lab) -> Iterator[Shell]:
         Lab(name, root=Path(folder)).down()
 
 
+@pytest.mark.extended
 def test_page_about_the_lab_works_as_written(elsewhere: Shell, shown: Shown) -> None:
     """It is read by somebody who wants to risk nothing, so it must be right."""
     page = "docs/howto/lab.md"

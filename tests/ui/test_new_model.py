@@ -19,6 +19,15 @@ from tests.integration.models.hub import Hub
 from tests.rules.tree import ROOT
 from tests.ui.conftest import Serve, ended, faults, say, sign_in
 
+EXTENDED_INPUTS = [
+    "pipecatapp/static/pages/models*",
+    "pipecatapp/api/chat_models.py",
+    "hearth/models/*",
+    "hearth/local/expert.py",
+    "hearth/local/process/*",
+    "llama_expert/**",
+]
+
 __all__ = ["make_tiny"]
 
 NEW = "second"
@@ -47,6 +56,7 @@ def instance(make_tiny: Callable[[], Tiny], serve: Serve, tmp_path: Path) -> Ite
     tiny.assert_nothing_left()
 
 
+@pytest.mark.extended
 @pytest.mark.timeout(1200)
 def test_model_is_downloaded_and_answers_without_a_restart(
     browser: Browser, instance: Tiny

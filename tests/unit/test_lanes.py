@@ -1,5 +1,6 @@
 """The page on the duration of the tests: it must show what the last runs took, and nothing else."""
 
+import re
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -7,6 +8,7 @@ import pytest
 
 from tests import lanes
 from tests.retry import RETRIED, first_errors
+from tests.rules import tree
 
 
 @pytest.fixture
@@ -34,6 +36,21 @@ def test_page_has_the_lanes_of_both_kinds_of_run(folder: Path) -> None:
     assert "## Warm" in text
     assert text.count(f"| `most` | {lanes.ABOUT['most']} | 3 | 600 |") == 2
     assert "12 minutes (limit: 30)" in text
+
+
+def test_run_with_lanes_that_are_gone_is_left_out(folder: Path) -> None:
+    """The first run after lanes were renamed must not fail at its end."""
+    run = lanes.measured(folder, 700)
+    today = run | {"lanes": dict.fromkeys(lanes.ABOUT, run["lanes"]["most"])}
+
+    assert lanes.comparable({"cold": run, "warm": today}) == {"warm": today}
+
+
+def test_every_lane_of_continuous_integration_is_described() -> None:
+    """A lane that the page does not know would be missing from it."""
+    text = (tree.ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+    assert set(re.findall(r"(?m)^    \[(\w+)\]=", text)) == set(lanes.ABOUT)
 
 
 def test_closing_lines_name_each_retried_test_with_its_first_error(folder: Path) -> None:

@@ -21,7 +21,17 @@ from tests.integration.cluster.conftest import CONSUL_TOKEN, NOMAD_TOKEN
 from tests.integration.cluster.playing import play
 from tests.integration.cluster.test_jobs import SERVICE
 
-pytestmark = pytest.mark.nomad
+EXTENDED_INPUTS = [
+    "ansible/plugins/modules/cluster_drift.py",
+    "hearth/cluster/*.py",
+    "hearth/cluster/drift/*",
+    "hearth/cluster/jobs/*",
+    "tests/integration/cluster/agents.py",
+    "tests/integration/cluster/conftest.py",
+    "tests/integration/cluster/playing.py",
+    "tests/integration/cluster/test_jobs.py",
+]
+pytestmark = [pytest.mark.nomad, pytest.mark.extended]
 HEALTHY = Report(
     arch="x86_64",
     units={"consul.service": Unit(active="active", enabled="enabled")},

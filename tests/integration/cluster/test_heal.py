@@ -20,6 +20,16 @@ from tests.integration.cluster.playing import ROOT
 from tests.integration.cluster.test_jobs import SERVICE
 from tests.shown import Shown
 
+EXTENDED_INPUTS = [
+    "heal_cluster.yaml",
+    "ansible/plugins/modules/cluster_drift.py",
+    "hearth/cluster/drift/*",
+    "hearth/cluster/jobs/*",
+    "tests/integration/cluster/agents.py",
+    "tests/integration/cluster/conftest.py",
+    "tests/integration/cluster/playing.py",
+    "tests/integration/cluster/test_jobs.py",
+]
 LATE = """
 job "late" {
   type = "system"
@@ -63,6 +73,7 @@ def test_documented_command_is_accepted(shown: Shown, tmp_path: Path) -> None:
     assert "playbook: heal_cluster.yaml" in ended.stdout
 
 
+@pytest.mark.extended
 @pytest.mark.nomad
 def test_playbook_repairs_what_is_safe_and_looks_again(
     consul_server: Agent, nomad_server: Agent, nomad: Nomad, tmp_path: Path

@@ -18,6 +18,16 @@ from tests.integration.cluster.agents import Agent, consul_agent, nomad_agent
 from tests.integration.cluster.conftest import CONSUL_TOKEN, NOMAD_TOKEN
 from tests.integration.cluster.playing import play
 
+EXTENDED_INPUTS = [
+    "ansible/plugins/action/*",
+    "ansible/plugins/modules/*_acl.py",
+    "hearth/cluster/*.py",
+    "hearth/cluster/acl/*",
+    "tests/integration/cluster/agents.py",
+    "tests/integration/cluster/conftest.py",
+    "tests/integration/cluster/playing.py",
+]
+pytestmark = pytest.mark.extended
 AGENT_TOKEN = "a0000000-1111-4222-8333-444444444444"
 STRANGER = "e0000000-1111-4222-8333-444444444444"
 PUBLIC_KEY = (

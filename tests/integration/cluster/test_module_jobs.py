@@ -13,7 +13,17 @@ from tests.integration.cluster.conftest import NOMAD_TOKEN
 from tests.integration.cluster.playing import play
 from tests.integration.cluster.test_jobs import SERVICE
 
-pytestmark = pytest.mark.nomad
+EXTENDED_INPUTS = [
+    "ansible/plugins/action/*",
+    "ansible/plugins/modules/nomad_*",
+    "hearth/cluster/*.py",
+    "hearth/cluster/jobs/*",
+    "tests/integration/cluster/agents.py",
+    "tests/integration/cluster/conftest.py",
+    "tests/integration/cluster/playing.py",
+    "tests/integration/cluster/test_jobs.py",
+]
+pytestmark = [pytest.mark.nomad, pytest.mark.extended]
 EVERYWHERE = """
 job "everywhere" {
   type = "system"

@@ -21,6 +21,14 @@ from tests.integration.expert.clever import Clever
 from tests.integration.expert.running import Expert, Starter, until
 from tests.ports import free_port
 
+EXTENDED_INPUTS = [
+    "llama_expert/**",
+    "hearth/cluster/consul.py",
+    "hearth/cluster/client.py",
+    "tests/integration/expert/clever.py",
+    "tests/integration/expert/running.py",
+]
+pytestmark = pytest.mark.extended
 TOKEN = "e0000000-1111-4222-8333-444444444444"
 SERVICE = "llama-expert-smollm2"
 

@@ -12,6 +12,18 @@ import pytest
 from hearth.models.engines import ENGINES, EngineFacts
 from tests.integration.expert.running import CHAT, LONG, Expert, Starter, question, until
 
+EXTENDED_INPUTS = [
+    "hearth/models/engines.py",
+    "hearth/settings.py",
+    "llama_expert/**",
+    "ansible/roles/llama_cpp/*",
+    "requirements/engines.lock",
+    "requirements/local.lock",
+    "tests/integration/expert/running.py",
+    "tests/integration/expert/conftest.py",
+]
+pytestmark = pytest.mark.extended
+
 
 @pytest.fixture
 def facts(expert: Expert) -> EngineFacts:

@@ -30,7 +30,15 @@ from tests.integration.cluster.agents import (
 from tests.integration.expert import build_engines
 from tests.integration.expert.running import CHAT, KEY, question, until
 
-pytestmark = [pytest.mark.nomad, pytest.mark.engines]
+EXTENDED_INPUTS = [
+    "nomad_jobs/llama-*",
+    "ansible/roles/llama_expert/**",
+    "ansible/roles/llama_rpc/**",
+    "hearth/cluster/jobs/*",
+    "llama_expert/**",
+    "tests/integration/expert/running.py",
+]
+pytestmark = [pytest.mark.nomad, pytest.mark.engines, pytest.mark.extended]
 
 TOKEN = "d1000000-1111-4222-8333-444444444444"
 JOBS = build_engines.REPOSITORY / "nomad_jobs"

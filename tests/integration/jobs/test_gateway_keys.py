@@ -14,6 +14,14 @@ from hearth.cli import build_cli
 from tests.integration.jobs.conftest import KEYS, Cluster, Json
 from tests.ports import free_ports
 
+EXTENDED_INPUTS = [
+    "nomad_jobs/moe-gateway.nomad.hcl",
+    "ansible/roles/moe_gateway/**",
+    "moe_gateway/keys/*",
+    "hearth/cluster/jobs/*",
+    "tests/integration/jobs/conftest.py",
+]
+
 pytestmark = [pytest.mark.nomad, pytest.mark.timeout(300)]
 
 Keys = Callable[..., Any]
@@ -60,6 +68,7 @@ def models(cluster: Cluster, gateway: str, key: str) -> int:
         return client.get("/v1/models", headers=headers).status_code
 
 
+@pytest.mark.extended
 def test_keys_outlive_a_new_version_of_the_gateway(
     cluster: Cluster, release: Callable[[int], str], gateway: str, keys: Keys
 ) -> None:

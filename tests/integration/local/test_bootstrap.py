@@ -171,6 +171,7 @@ def test_setup_that_was_killed_is_done_again_from_the_start(clone: Clone) -> Non
     assert package.is_dir()
 
 
+@pytest.mark.extended
 def test_environment_of_the_tests_serves_running_too(clone: Clone, shown: Shown) -> None:
     """Whoever develops does both in turn; neither may tear down what the other needs."""
     program, *arguments = shown.take("README.md").split()

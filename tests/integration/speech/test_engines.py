@@ -31,7 +31,9 @@ from tests.integration.speech.conftest import KEY, STORE, end, is_ready, start
 from tests.integration.speech.golden import word_errors, words
 from tests.integration.speech.voice import golden_sounds
 
-pytestmark = pytest.mark.timeout(300)
+EXTENDED_INPUTS = ["speech/**", "requirements/speech.lock", "ansible/roles/whisper_cpp/*"]
+
+pytestmark = [pytest.mark.extended, pytest.mark.timeout(300)]
 
 GATES = {"moonshine": 0.04, "faster-whisper": 0.04, "whisper.cpp": 0.05}
 """The share of words that an engine may hear wrong; decision 0135 has what they do."""

@@ -126,6 +126,7 @@ def test_services_run_as_users_of_their_own(cluster: Lab) -> None:
         assert [row for row in roots if not any(name in row for name in STARTERS)] == []
 
 
+@pytest.mark.extended
 @pytest.mark.proves("004-11", "004-12", "004-13", "004-27")
 def test_second_run_changes_nothing_and_restarts_nothing(cluster: Lab, recorded: Record) -> None:
     """Whoever may run it again at any time does, and nobody notices: nothing is changed, restarted

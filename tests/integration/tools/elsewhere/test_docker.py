@@ -23,6 +23,12 @@ from tests.integration.tools.elsewhere.documents import (
     work,
 )
 
+EXTENDED_INPUTS = [
+    "pipecatapp/tools/code/elsewhere/*",
+    "pipecatapp/sandbox/**",
+    "tests/integration/tools/elsewhere/documents.py",
+    "tests/integration/tools/elsewhere/engine.py",
+]
 ROOT = Path(__file__).parents[4]
 WALLS = """
 id -u
@@ -153,6 +159,7 @@ async def test_container_is_found_again_after_a_kill(address: str, tmp_path: Pat
     assert containers(address) == []
 
 
+@pytest.mark.extended
 @pytest.mark.timeout(600)
 @pytest.mark.proves("001-04")
 async def test_debian_is_started_and_stopped_and_the_sandbox_stays_the_default(

@@ -30,7 +30,14 @@ from tests.integration.tools.elsewhere.documents import (
     work,
 )
 
-pytestmark = pytest.mark.nomad
+EXTENDED_INPUTS = [
+    "pipecatapp/tools/code/elsewhere/*",
+    "nomad_jobs/hearth-code.nomad.hcl",
+    "hearth/cluster/*.py",
+    "tests/integration/tools/elsewhere/documents.py",
+    "tests/integration/cluster/agents.py",
+]
+pytestmark = [pytest.mark.nomad, pytest.mark.extended]
 ROOT = Path(__file__).parents[4]
 JOB = ROOT / "nomad_jobs" / "hearth-code.nomad.hcl"
 

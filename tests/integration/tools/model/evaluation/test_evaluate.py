@@ -22,6 +22,11 @@ from pipecatapp.workflow import Context, ToolFailed
 from tests.integration.expert import build_engines
 from tests.integration.expert.running import KEY, Starter
 
+EXTENDED_INPUTS = [
+    "pipecatapp/tools/model/evaluation/*",
+    "hearth/models/evaluat*.py",
+    "llama_expert/**",
+]
 EVALUATE = TOOLS["model.evaluate"]
 Serve = Callable[[ASGIApp], str]
 RIGHT_BLOCK = """The discount must be subtracted.
@@ -135,6 +140,7 @@ async def test_tasks_after_the_time_are_left_out(serve: Serve, tmp_path: Path) -
     assert result["evaluation"]["seconds"] < 20
 
 
+@pytest.mark.extended
 @pytest.mark.timeout(600)
 async def test_embedded_model_writes_words_and_repairs_nothing(tmp_path: Path) -> None:
     """SmolLM2 with 135 million parameters: the documentation says that it cannot fix code."""
