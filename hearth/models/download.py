@@ -5,7 +5,9 @@ version. The rest is requested with `Range` and `If-Range` (RFC 9110, sections 1
 a file that changed at its source is downloaded again from the start.
 """
 
+import socket
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -124,6 +126,8 @@ class Download:
         self, response: httpx2.Response, start: int, total: int | None, progress: Progress
     ) -> None:
         done = start
+        connection = response.extensions["network_stream"].get_extra_info("socket")
+        progress.reading(lambda: _end(connection))
         with self.part.open("ab") as file:
             for block in response.iter_raw():
                 file.write(block)
@@ -150,6 +154,15 @@ class Download:
     @property
     def _notes(self) -> Path:
         return self.part.with_name(f"{self.part.name}.json")
+
+
+def _end(connection: socket.socket) -> None:
+    """End the connection, which makes a read that blocks in another thread fail at once.
+
+    The method of the base class leaves the state of TLS alone, which the reading thread uses.
+    """
+    with suppress(OSError):  # it has ended already
+        socket.socket.shutdown(connection, socket.SHUT_RDWR)
 
 
 def _refuse_unsafe(request: httpx2.Request) -> None:

@@ -1,6 +1,7 @@
 """Progress reports of a pull."""
 
 import time
+from collections.abc import Callable
 from typing import Protocol
 
 
@@ -17,6 +18,9 @@ class Progress(Protocol):
     def pause(self, seconds: float) -> None:
         """Wait before the next attempt."""
 
+    def reading(self, interrupt: Callable[[], None]) -> None:
+        """Take the function that ends the reads which follow; another thread may call it."""
+
 
 class Silent:
     """Discards all progress reports."""
@@ -30,3 +34,6 @@ class Silent:
     def pause(self, seconds: float) -> None:
         """Wait."""
         time.sleep(seconds)
+
+    def reading(self, interrupt: Callable[[], None]) -> None:
+        """Do nothing."""

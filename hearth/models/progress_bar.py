@@ -1,6 +1,7 @@
 """A progress bar for pulls at a terminal. Services, which have no terminal, do not import rich."""
 
 import time
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -47,3 +48,6 @@ class Bar:
     def pause(self, seconds: float) -> None:
         """Wait."""
         time.sleep(seconds)
+
+    def reading(self, interrupt: Callable[[], None]) -> None:
+        """Do nothing: a signal ends a read in the main thread."""

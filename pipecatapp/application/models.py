@@ -108,6 +108,7 @@ class Pull:
     def __init__(self, name: str, work: Callable[["Pull"], object]) -> None:
         self.name, self.view = name, PullView(state="running")
         self._work, self._cancelled = work, threading.Event()
+        self._interrupt: Callable[[], None] = lambda: None
         self.thread = threading.Thread(target=self._run, name=f"pull-{name}", daemon=True)
 
     def step(self, text: str) -> None:
@@ -125,9 +126,15 @@ class Pull:
         self._cancelled.wait(seconds)
         self._check()
 
+    def reading(self, interrupt: Callable[[], None]) -> None:
+        """Take the function that ends a read from a source that sends nothing."""
+        self._interrupt = interrupt
+        self._check()
+
     def cancel(self) -> None:
-        """Stop the download at the next block; the downloaded part is kept for the next time."""
+        """Stop the download now; the downloaded part is kept for the next time."""
         self._cancelled.set()
+        self._interrupt()
 
     @property
     def running(self) -> bool:

@@ -81,7 +81,10 @@ def test_catalogue_tells_what_fits_and_what_to_get(client: httpx2.Client) -> Non
 def test_download_shows_its_bytes_and_is_cancelled_and_resumed(
     client: httpx2.Client, hub: HeldHub
 ) -> None:
-    """Four gigabytes over a home's line: one sees them come, stops, and goes on the next day."""
+    """Four gigabytes over a home's line: one sees them come, stops, and goes on the next day.
+
+    The source sends nothing when the download is cancelled, as on a line that hangs.
+    """
     assert client.post("/api/models/tiny/pull").status_code == 202
     wait_until(lambda: (model(client)["pull"] or {}).get("done") == len(CONTENT) // 2)
     assert model(client)["pull"]["total"] == len(CONTENT)
@@ -90,8 +93,8 @@ def test_download_shows_its_bytes_and_is_cancelled_and_resumed(
     assert again.json()["error"]["code"] == "pull_under_way"
 
     client.delete("/api/models/tiny/pull").raise_for_status()
+    wait_until(lambda: model(client)["pull"]["state"] == "cancelled", timeout=5)
     hub.go_on.set()
-    assert settled(client)["pull"]["state"] == "cancelled"
     assert model(client)["installed"] is False
     client.post("/api/models/tiny/pull").raise_for_status()
 
