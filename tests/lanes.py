@@ -25,6 +25,7 @@ ABOUT = {
     "pages": "the page in a browser; after the lane `check`",
     "lab": "playbooks on hosts that are booted for it",
     "most": "all other parts together",
+    "agent": "agent and engine of workflows",
     "gateway": "gateway and speech",
     "tools": "tools of workflows, and Hearth as its user runs it",
     "talking": "voice in real time, with a higher priority",
