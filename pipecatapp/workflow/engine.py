@@ -211,16 +211,17 @@ class Engine(Executor):
         Raises `UnknownRun`, `NotAsked`, and `WrongAnswer` if the value is not valid, or was spoken
         (`by` is "voice") although a spoken answer is not sufficient.
         """
-        live = self._live.get(run)
-        question = live.waiting.questions().get(path) if live else None
-        question = question or self._asked(run, path)
-        if by == "voice" and not question.by_voice:
-            raise WrongAnswer("This is not answered by voice alone: answer it in the chat.")
-        fitting = checked(question, value)
-        statement = inbox.answered(self.ledger.names.new(), run, path, fitting, by)
-        await self.ledger.submit(run, [statement])
-        if live is not None:
-            live.waiting.answer(path, Reply(value=fitting, by=by, at=now()))
+        async with self._waking:  # else a run that is resumed meanwhile would miss the answer
+            live = self._live.get(run)
+            question = live.waiting.questions().get(path) if live else None
+            question = question or self._asked(run, path)
+            if by == "voice" and not question.by_voice:
+                raise WrongAnswer("This is not answered by voice alone: answer it in the chat.")
+            fitting = checked(question, value)
+            statement = inbox.answered(self.ledger.names.new(), run, path, fitting, by)
+            await self.ledger.submit(run, [statement])
+            if live is not None:
+                live.waiting.answer(path, Reply(value=fitting, by=by, at=now()))
 
     def _asked(self, run: str, path: str) -> Question:
         """Return a question that an unfinished run asked by its ledger, although no call waits now:

@@ -95,6 +95,22 @@ async def test_answer_is_kept_though_the_process_dies_with_it(open_engine: OpenE
     assert (await second.wait(run)).outputs == {"answer": "yes", "by": "anna"}
 
 
+async def test_answer_that_comes_while_the_run_is_resumed_is_not_lost(
+    open_engine: OpenEngine,
+) -> None:
+    """The page shows the question as soon as the service is back, before the run goes on."""
+    first: Engine = await open_engine(ASK)
+    run = await first.start("ask", {})
+    await waiting(first, run)
+    await first.__aexit__()
+
+    second: Engine = await open_engine()
+    await asyncio.gather(second.answer(run, "sure", "yes"), second.resume_unfinished())
+
+    async with asyncio.timeout(30):
+        assert (await second.wait(run)).outputs["answer"] == "yes"
+
+
 async def test_wrong_answer_is_refused_and_the_question_stays(open_engine: OpenEngine) -> None:
     """What does not fit is told to the person, not to the run."""
     engine: Engine = await open_engine(ASK)
