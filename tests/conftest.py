@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import signal
 import socket
 import ssl
 import threading
@@ -36,8 +37,13 @@ hypothesis.settings.load_profile("suite")
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure() -> None:
-    """Disable garbage collection while tests are collected: no object of an import is garbage."""
+    """Disable garbage collection while tests are collected: no object of an import is garbage.
+
+    A shell starts background commands, such as the lanes of `.ci/run`, with SIGINT ignored, and
+    programs that tests start and interrupt would inherit that.
+    """
     gc.disable()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
