@@ -6,11 +6,12 @@ a file that changed at its source is downloaded again from the start.
 """
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import httpx2
@@ -86,7 +87,8 @@ class Download:
         headers = {"Accept-Encoding": "identity"}
         if kept := self.kept:
             headers |= {"Range": f"bytes={kept}-", "If-Range": self._etag()}
-        with http.stream("GET", self.url, headers=headers) as response:
+        trace = {"trace": partial(_offer_end, progress)}
+        with http.stream("GET", self.url, headers=headers, extensions=trace) as response:
             if kept and response.headers.get("content-range") == f"bytes */{kept}":
                 return self.part  # status 416: the file is complete
             start = self._start(response, kept)
@@ -126,8 +128,6 @@ class Download:
         self, response: httpx2.Response, start: int, total: int | None, progress: Progress
     ) -> None:
         done = start
-        connection = response.extensions["network_stream"].get_extra_info("socket")
-        progress.reading(lambda: _end(connection))
         with self.part.open("ab") as file:
             for block in response.iter_raw():
                 file.write(block)
@@ -154,6 +154,13 @@ class Download:
     @property
     def _notes(self) -> Path:
         return self.part.with_name(f"{self.part.name}.json")
+
+
+def _offer_end(progress: Progress, event: str, info: Mapping[str, Any]) -> None:
+    """Tell the progress how to end the connection that was made; called for each event of it."""
+    if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+        connection = info["return_value"].get_extra_info("socket")
+        progress.reading(lambda: _end(connection))
 
 
 def _end(connection: socket.socket) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -102,6 +103,22 @@ def test_download_shows_its_bytes_and_is_cancelled_and_resumed(
     assert model(client)["pull"] is None
     assert hub.hub.ranges[0] == ""
     assert hub.hub.ranges[1].startswith("bytes=")
+
+
+def test_download_from_a_source_that_never_responds_is_cancelled(
+    empty_house: House, tmp_path: Path
+) -> None:
+    """A source may accept a connection and hang: the button works then, too."""
+    with socket.create_server(("127.0.0.1", 0)) as source:
+        write_catalogue(tmp_path / "models.yaml", f"http://127.0.0.1:{source.getsockname()[1]}/a")
+        empty_house.more["catalogue"] = str(tmp_path / "models.yaml")
+        with empty_house.running(), empty_house.client() as client:
+            client.post("/api/models/tiny/pull").raise_for_status()
+            with source.accept()[0] as connection:
+                assert connection.recv(3) == b"GET"
+                client.delete("/api/models/tiny/pull").raise_for_status()
+
+                wait_until(lambda: model(client)["pull"]["state"] == "cancelled", timeout=5)
 
 
 def test_failed_download_says_why_and_can_be_tried_again(

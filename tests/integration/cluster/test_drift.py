@@ -24,12 +24,7 @@ from tests.integration.cluster.test_jobs import SERVICE
 EXTENDED_INPUTS = [
     "ansible/plugins/modules/cluster_drift.py",
     "hearth/cluster/*.py",
-    "hearth/cluster/drift/*",
-    "hearth/cluster/jobs/*",
-    "tests/integration/cluster/agents.py",
-    "tests/integration/cluster/conftest.py",
-    "tests/integration/cluster/playing.py",
-    "tests/integration/cluster/test_jobs.py",
+    "tests/integration/cluster/*.py",
 ]
 pytestmark = [pytest.mark.nomad, pytest.mark.extended]
 HEALTHY = Report(

@@ -23,12 +23,8 @@ from tests.shown import Shown
 EXTENDED_INPUTS = [
     "heal_cluster.yaml",
     "ansible/plugins/modules/cluster_drift.py",
-    "hearth/cluster/drift/*",
-    "hearth/cluster/jobs/*",
-    "tests/integration/cluster/agents.py",
-    "tests/integration/cluster/conftest.py",
-    "tests/integration/cluster/playing.py",
-    "tests/integration/cluster/test_jobs.py",
+    "hearth/cluster/*.py",
+    "tests/integration/cluster/*.py",
 ]
 LATE = """
 job "late" {

@@ -22,10 +22,7 @@ EXTENDED_INPUTS = [
     "ansible/plugins/action/*",
     "ansible/plugins/modules/*_acl.py",
     "hearth/cluster/*.py",
-    "hearth/cluster/acl/*",
-    "tests/integration/cluster/agents.py",
-    "tests/integration/cluster/conftest.py",
-    "tests/integration/cluster/playing.py",
+    "tests/integration/cluster/*.py",
 ]
 pytestmark = pytest.mark.extended
 AGENT_TOKEN = "a0000000-1111-4222-8333-444444444444"

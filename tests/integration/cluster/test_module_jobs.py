@@ -17,11 +17,7 @@ EXTENDED_INPUTS = [
     "ansible/plugins/action/*",
     "ansible/plugins/modules/nomad_*",
     "hearth/cluster/*.py",
-    "hearth/cluster/jobs/*",
-    "tests/integration/cluster/agents.py",
-    "tests/integration/cluster/conftest.py",
-    "tests/integration/cluster/playing.py",
-    "tests/integration/cluster/test_jobs.py",
+    "tests/integration/cluster/*.py",
 ]
 pytestmark = [pytest.mark.nomad, pytest.mark.extended]
 EVERYWHERE = """
