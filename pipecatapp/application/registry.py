@@ -59,7 +59,7 @@ class WorkflowDetail(WorkflowSummary):
 
 class ToolSummary(BaseModel):
     """A tool: `inputs` and `outputs` are JSON Schemas; `effect` is its side effect, for a workflow
-    the strongest of its steps.
+    the strongest of its steps; `unavailable` says why this machine cannot run it, empty if it can.
     """
 
     name: str
@@ -68,6 +68,7 @@ class ToolSummary(BaseModel):
     effect: Effect
     inputs: dict[str, Any]
     outputs: dict[str, Any]
+    unavailable: str = ""
 
 
 def workflow_summaries(engine: Engine) -> list[WorkflowSummary]:
@@ -103,6 +104,7 @@ def tool_summaries(runs: RunService) -> list[ToolSummary]:
             effect=tool.effect,
             inputs=tool.input_schema(),
             outputs=tool.output_schema(),
+            unavailable=tool.unavailable(),
         )
         for name, tool in sorted(runs.engine.tools.items())
     ] + [

@@ -34,6 +34,9 @@ def _section(tool: Tool) -> Iterator[str]:
     if authors := [f"`{name}`" for name in tool.takes.model_fields if name in tool.author_inputs]:
         yield f"Set by documents, never by a model: {', '.join(authors)}."
         yield ""
+    if tool.needs:
+        yield f"Needs {' and '.join(str(need) for need in tool.needs)}."
+        yield ""
     taken, given = tool.input_schema(), tool.output_schema()
     yield from _table("input", taken, with_default=True)
     yield from _table("output", given, with_default=False)

@@ -20,6 +20,7 @@ from pipecatapp.workflow.ledger import (
     Status,
 )
 from pipecatapp.workflow.loading import Documents, load_document, read_document
+from pipecatapp.workflow.needs import Need, Package, Program
 from pipecatapp.workflow.plan import NotGranted, Plan, granting
 from pipecatapp.workflow.running.waiting import NotAsked, WrongAnswer
 from pipecatapp.workflow.todo import NoTodo, NotStruck, TodoItem
@@ -64,13 +65,16 @@ __all__ = [
     "Listener",
     "ModelFacts",
     "ModelNeeds",
+    "Need",
     "NoTodo",
     "NotAsked",
     "NotGranted",
     "NotImported",
     "NotStruck",
     "Opinion",
+    "Package",
     "Plan",
+    "Program",
     "Project",
     "Prompt",
     "Question",

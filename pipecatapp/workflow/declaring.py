@@ -10,6 +10,7 @@ from typing import Any, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
 
+from pipecatapp.workflow.needs import Need
 from pipecatapp.workflow.tool import Approve, Effect, Tool, ToolInputs
 
 _NAME = re.compile(r"[a-z][a-z0-9_-]*(\.[a-z][a-z0-9_-]*)*")
@@ -30,6 +31,7 @@ def tool(
     workspace: bool = False,
     approve: Approve | None = None,
     idempotent: bool = False,
+    needs: tuple[Need, ...] = (),
 ) -> Callable[[Callable[..., Awaitable[BaseModel]]], Tool]:
     """Make a tool of `async def f(ctx: Context, …typed parameters…) -> SomeModel`.
 
@@ -52,7 +54,18 @@ def tool(
         sees = workspace or effect in ("workspace", "exec")
         shared = _shared(function)
         return Tool(
-            name, version, about, effect, takes, gives, function, sees, approve, idempotent, shared
+            name,
+            version,
+            about,
+            effect,
+            takes,
+            gives,
+            function,
+            workspace=sees,
+            approve=approve,
+            idempotent=idempotent,
+            shared=shared,
+            needs=needs,
         )
 
     return make

@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, Protocol, TypeVar, cast, get_args
 
 from pydantic import BaseModel, Field, ValidationError
 
+from pipecatapp.workflow.needs import Need
 from pipecatapp.workflow.workspace import Worktree
 
 Effect = Literal["pure", "llm", "read", "workspace", "exec", "net", "external", "human"]
@@ -72,6 +73,10 @@ class InputRefused(ToolFailed):
 
     Nothing was called; correct the `with` of the node.
     """
+
+
+class ToolUnavailable(ToolFailed):
+    """This machine lacks something that the tool needs; the message says what installs it."""
 
 
 class OutputRefused(ToolFailed):
@@ -365,6 +370,12 @@ class Tool:
     """Whether repeating the same call in the same run has no further effect."""
     shared: Mapping[str, type[ToolInputs]] = field(default_factory=lambda: MappingProxyType({}))
     """Parameters of the function that stand for several inputs."""
+    needs: tuple[Need, ...] = ()
+    """Optional packages and programs that it uses."""
+
+    def unavailable(self) -> str:
+        """Return why this machine cannot run it, in sentences; empty if it can."""
+        return " ".join(reason for need in self.needs if (reason := need.missing()))
 
     @property
     def resumable(self) -> bool:
@@ -410,8 +421,14 @@ class Tool:
             raise InputRefused(f"{self.name}: {complaints(error)}") from error
 
     async def check(self, ctx: Context, given: Mapping[str, Any]) -> Json:
-        """Call the tool with validated input; returns its validated output as plain JSON values."""
-        result = await self.run(ctx, **self._arguments(self.accept(given)))
+        """Call the tool with validated input; returns its validated output as plain JSON values.
+
+        Raises `InputRefused`, `ToolUnavailable`, `OutputRefused`, and the tool's own `ToolFailed`.
+        """
+        accepted = self.accept(given)
+        if reason := self.unavailable():
+            raise ToolUnavailable(f"{self.name} is not available on this machine. {reason}")
+        result = await self.run(ctx, **self._arguments(accepted))
         if not isinstance(result, self.gives):
             raise OutputRefused(
                 f"{self.name}: gave {type(result).__name__}, not {self.gives.__name__}"

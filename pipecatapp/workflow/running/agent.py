@@ -103,7 +103,8 @@ class _Voice:
 
 
 def _offered(ctx: Context, tools: Sequence[str], *, lenient: bool) -> dict[str, Tool]:
-    """Return the tools by their names for the model (`time.now` becomes `time_now`).
+    """Return the tools by their names for the model (`time.now` becomes `time_now`), without those
+    that this machine cannot run.
 
     The engine empties `tools` if the model supports none, before the agent's input is stored. After
     a restart the model keeps the earlier tools; a call of a removed tool fails.
@@ -112,7 +113,11 @@ def _offered(ctx: Context, tools: Sequence[str], *, lenient: bool) -> dict[str, 
     unknown = [name for name in named if name not in ctx.tools or name == "agent"]
     if unknown and not lenient:
         raise ToolFailed(f"An agent cannot have {', '.join(unknown)}.")
-    return {name.replace(".", "_"): ctx.tools[name] for name in named if name not in unknown}
+    known = [name for name in named if name not in unknown]
+    missing = {} if lenient else {name: ctx.tools[name].unavailable() for name in known}
+    if missing := {name: reason for name, reason in missing.items() if reason}:
+        ctx.record(unavailable=missing)
+    return {name.replace(".", "_"): ctx.tools[name] for name in known if name not in missing}
 
 
 def _meant(ctx: Context, name: str) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pipecatapp.workflow import Delta, Engine, Listener, ModelFacts, RunResult
+from pipecatapp.workflow import Delta, Engine, Listener, ModelFacts, Program, RunResult
 from tests.unit.workflow.conftest import OpenEngine
 from tests.unit.workflow.tools import Gates, Script
 
@@ -311,6 +311,28 @@ async def test_tools_of_a_kind_are_those_that_there_are_when_it_begins(
     assert [[tool["function"]["name"] for tool in asked["tools"]] for asked in script.asked] == [
         ["number_double"], ["number_double", "mcp_kitchen_heat"],
     ]  # fmt: skip
+
+
+async def test_model_is_not_offered_a_tool_that_its_machine_cannot_run(
+    open_engine: OpenEngine,
+) -> None:
+    """A model that is offered it calls it in vain; the step says what is missing, so that a person
+    can install it.
+    """
+    script = Script("One.")
+    engine = await open_engine(CHAT, services={Script: script})
+    nowhere = Program("hearth-no-such-program", apt="no-such-package")
+    engine.learn([replace(engine.tools["text.upper"], needs=(nowhere,))])
+
+    result, _ = await talk(engine)
+
+    assert [tool["function"]["name"] for tool in script.asked[0]["tools"]] == [
+        "number_double", "log_append", "gate_pass",
+    ]  # fmt: skip
+    assert engine.run(result.run).steps[0].facts["unavailable"] == {
+        "text.upper": "The program hearth-no-such-program is missing. "
+        "Install it with `apt install no-such-package`."
+    }
 
 
 async def test_restart_offers_the_model_what_it_was_offered_before(open_engine: OpenEngine) -> None:

@@ -1,5 +1,6 @@
 """Tools: the function is the declaration, and both sides of a call are checked."""
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 import pytest
@@ -8,13 +9,15 @@ from pydantic import BaseModel, Field
 from pipecatapp.workflow import (
     BY_AUTHOR,
     Context,
+    Package,
+    Program,
     ServiceMissing,
     ToolFailed,
     ToolInputs,
     ToolMistake,
     tool,
 )
-from pipecatapp.workflow.tool import InputRefused, OutputRefused
+from pipecatapp.workflow.tool import InputRefused, OutputRefused, ToolUnavailable
 from tests.unit.workflow.tools import Text
 
 CALLS: list[dict[str, Any]] = []
@@ -161,3 +164,39 @@ async def test_context_by_hand_serves_to_call_a_tool_alone() -> None:
         context.service(int)
     with pytest.raises(ToolFailed, match="outside of a run"):
         await context.call("text.count", {}, at="x")
+
+
+NOWHERE = Program("hearth-no-such-program", apt="no-such-package", others=("hearth-nor-this",))
+
+
+@tool("text.elsewhere", effect="pure", needs=(NOWHERE, Package("no_such_module", extra="none")))
+async def elsewhere(ctx: Context, text: str) -> Text:
+    """Return a text on a machine that has everything."""
+    CALLS.append({"text": text})
+    return Text(text=text)
+
+
+async def test_tool_says_what_its_machine_lacks_and_is_not_called() -> None:
+    """A person reads what to install instead of an error of the import; wrong input is told first,
+    because installing something does not help it.
+    """
+    CALLS.clear()
+    reason = (
+        "The program hearth-no-such-program is missing. Install it with `apt install "
+        "no-such-package`. The Python package no_such_module is missing. It is in Hearth's extra "
+        "`none`."
+    )
+    assert elsewhere.unavailable() == reason
+    with pytest.raises(ToolUnavailable, match=r"text\.elsewhere is not available on this machine"):
+        await elsewhere.check(Context(), {"text": "a"})
+    with pytest.raises(InputRefused):
+        await elsewhere.check(Context(), {})
+    assert CALLS == []
+
+
+def test_tool_is_available_where_one_of_its_programs_and_its_packages_are() -> None:
+    """A browser has several names, and any of them does."""
+    shell = Program("hearth-no-such-program", apt="none", others=("sh",))
+    both = replace(elsewhere, needs=(shell, Package("pydantic", extra="agent")))
+    assert both.unavailable() == ""
+    assert str(shell.path()).endswith("/sh")
