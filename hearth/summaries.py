@@ -33,7 +33,7 @@ SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = {
         "prompts": "Manage system prompts: list, show, add and remove.",
         "projects": "List and show projects.",
         "secrets": "Manage secrets for programs of projects: list, set and remove.",
-        "tools": "List the tools for workflow nodes with their effects.",
+        "tools": "List, describe and call the tools of workflows and agents.",
         "plan": "Show the graph of a workflow without running it.",
         "validate": "Check workflows as `plan` and `run` do.",
         "explain": "Show the value that each layer, variant and document sets for a field.",

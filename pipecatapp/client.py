@@ -67,6 +67,10 @@ class Client:
         """Send a request and return the text of the answer. Raises `RequestFailed`."""
         return (await self._send(method, path, **options)).text
 
+    async def content(self, method: str, path: str, **options: Any) -> bytes:
+        """Send a request and return the bytes of the answer. Raises `RequestFailed`."""
+        return (await self._send(method, path, **options)).content
+
     async def events(self, run: str, *, after: int = 0) -> AsyncIterator[Json]:
         """Yield the events of a run, and its text as `delta`, until the run ends.
 

@@ -30,7 +30,7 @@ SECURITY_HEADERS: Final = {
 }
 START_ERRORS: Final = (LedgerBusy, LedgerFailed, LedgerTooNew, InvalidDocument, CannotListen)
 PRIVATE: Final = ("/api/", "/v1/", "/mcp")
-LARGE: Final = ("/api/restore", "/api/errands/")
+LARGE: Final = ("/api/restore", "/api/errands/", "/api/files")
 """Routes that accept bodies of any size, and write them to the disk as they arrive."""
 
 

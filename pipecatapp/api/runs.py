@@ -28,13 +28,16 @@ Via = Annotated[Literal["api", "cli", "evolution"], Header(alias="x-hearth-clien
 
 
 class NewRun(Document):
-    """`self_autonomy` lets a model write the workflow for the request in `inputs.text`."""
+    """`self_autonomy` lets a model write the workflow for the request in `inputs.text`. `files` are
+    uploads of `/api/files`, by their paths in the workspace of the run.
+    """
 
     self_autonomy: bool = False
     inputs: dict[str, Any] = Field(default_factory=dict)
     conversation: str | None = Field(None, min_length=1, max_length=200)
     answers: dict[str, Any] = Field(default_factory=dict)
     interactive: bool = True
+    files: dict[str, str] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -90,6 +93,7 @@ async def start_run(body: NewRun, parts: WithParts, via: Via = "api") -> Started
         caller=via,
         answers=body.answers,
         interactive=body.interactive,
+        files=body.files,
     )
     return Started(run=run)
 

@@ -42,12 +42,15 @@ from pipecatapp.application.library.promotions import (
 from pipecatapp.application.library.service import UnknownProject, UnknownPrompt
 from pipecatapp.application.models import NotManaged, PullUnderWay
 from pipecatapp.application.retention import RunUnfinished
+from pipecatapp.application.run_files import FileTooLarge, UnknownRunFile
 from pipecatapp.application.schedules.starting import NotStarted
 from pipecatapp.application.schedules.store import ScheduleKept, UnknownSchedule
 from pipecatapp.application.schedules.timing import WrongTiming
 from pipecatapp.application.secrets import SecretMissing
 from pipecatapp.application.status import GatewayAway
+from pipecatapp.application.tool_runs import UnknownTool
 from pipecatapp.records.tasks import UnknownTask
+from pipecatapp.workspace import NotUploaded
 
 FAILED, INVALID = ExitCode.FAILED, ExitCode.INVALID
 
@@ -65,6 +68,7 @@ class ErrorCode:
 ERRORS: Final[dict[type[Exception], ErrorCode]] = {
     InvalidDocument: ErrorCode(422, "invalid_document", INVALID, "document"),
     UnknownWorkflow: ErrorCode(404, "workflow_not_found", INVALID, "workflow"),
+    UnknownTool: ErrorCode(404, "tool_not_found", INVALID, "tool"),
     UnknownLayer: ErrorCode(404, "layer_not_found", INVALID, "layer"),
     DocumentChanged: ErrorCode(412, "document_changed", FAILED, "document"),
     NotEdited: ErrorCode(422, "not_edited", INVALID, "operations"),
@@ -80,6 +84,9 @@ ERRORS: Final[dict[type[Exception], ErrorCode]] = {
     NoTodo: ErrorCode(409, "no_todo", FAILED, "add"),
     WrongAnswer: ErrorCode(422, "wrong_answer", INVALID, "value"),
     NotImported: ErrorCode(422, "not_imported", INVALID),
+    NotUploaded: ErrorCode(422, "not_uploaded", INVALID, "files"),
+    UnknownRunFile: ErrorCode(404, "file_not_found", FAILED, "path"),
+    FileTooLarge: ErrorCode(413, "file_too_large", FAILED, "path"),
     UnknownFile: ErrorCode(404, "file_not_found", FAILED, "path"),
     UnknownFix: ErrorCode(404, "fix_not_found", FAILED, "id"),
     FixesNotImported: ErrorCode(422, "fixes_not_imported", INVALID),

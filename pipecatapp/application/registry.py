@@ -6,7 +6,7 @@ from typing import Any, Final, get_args
 from pydantic import BaseModel
 
 from pipecatapp.application.runs import RunService
-from pipecatapp.workflow import Effect, Engine, Graph, Workflow
+from pipecatapp.workflow import Effect, Engine, Graph, Tool, Workflow
 
 AGENT: Final = "agent"
 AGENT_WORKFLOW: Final = "agent-turn"
@@ -94,20 +94,22 @@ def summary_of(workflow: Workflow) -> WorkflowSummary:
     )
 
 
+def tool_summary(tool: Tool) -> ToolSummary:
+    """One line in the list of tools."""
+    return ToolSummary(
+        name=tool.name,
+        version=tool.version,
+        about=tool.about,
+        effect=tool.effect,
+        inputs=tool.input_schema(),
+        outputs=tool.output_schema(),
+        unavailable=tool.unavailable(),
+    )
+
+
 def tool_summaries(runs: RunService) -> list[ToolSummary]:
     """Return the tools that a node can use, with runnable workflows as `workflow/<id>`."""
-    return [
-        ToolSummary(
-            name=name,
-            version=tool.version,
-            about=tool.about,
-            effect=tool.effect,
-            inputs=tool.input_schema(),
-            outputs=tool.output_schema(),
-            unavailable=tool.unavailable(),
-        )
-        for name, tool in sorted(runs.engine.tools.items())
-    ] + [
+    return [tool_summary(tool) for _, tool in sorted(runs.engine.tools.items())] + [
         ToolSummary(
             name=f"{PREFIX}{name}",
             version=workflow.version,

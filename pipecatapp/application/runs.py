@@ -1,9 +1,10 @@
 """Plan, start, list, show, answer, fork and cancel runs."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal, Self
 
 import structlog
@@ -16,6 +17,8 @@ from pipecatapp.application.documents.usda import usda_text
 from pipecatapp.application.history import ledger_time
 from pipecatapp.application.preview.dry_run import DryRun, Preview
 from pipecatapp.application.preview.plan import plan_text
+from pipecatapp.application.run_files import FilesOfRuns
+from pipecatapp.application.tool_runs import UnknownTool, inputs_for, workflow_for
 from pipecatapp.records.secrets import Secrets, missing
 from pipecatapp.workflow import (
     Composition,
@@ -32,6 +35,7 @@ from pipecatapp.workflow import (
     Prompt,
     RunView,
     TodoItem,
+    Tool,
     Workflow,
     Written,
     flat_text,
@@ -54,12 +58,15 @@ Beside = Callable[[str], Sequence[tuple[str, tuple[Any, ...]]]]
 
 
 class Document(BaseModel):
-    """A workflow by its id, or the text of one; `file` is what its diagnostics call it."""
+    """A workflow by its id, the text of one, or one call of a tool; `file` is what its diagnostics
+    call it.
+    """
 
     model_config = ConfigDict(extra="forbid")
 
     workflow: str | None = None
     document: str | None = None
+    tool: str | None = Field(default=None, max_length=200)
     file: str = Field(default="document.yaml", max_length=1000)
     layers: list[str] = Field(default_factory=list, max_length=50)
     """Names of layers or texts of some, the strongest last."""
@@ -74,8 +81,8 @@ class Document(BaseModel):
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
-        if (self.workflow is None) == (self.document is None):
-            raise ValueError("name either a workflow or a document")
+        if [self.workflow, self.document, self.tool].count(None) != 2:
+            raise ValueError("name either a workflow, a document or a tool")
         return self
 
 
@@ -143,6 +150,7 @@ class RunService:
         secrets: Secrets | None = None,
     ) -> None:
         self.engine, self.documents, self._secrets = engine, documents or Documents(), secrets
+        self.files = FilesOfRuns(engine)
         self.on_start: Callable[[str], None] = lambda _run: None
         """Called with each run that is started or forked here."""
         self._effects: dict[str, frozenset[Effect] | None] = {}
@@ -150,8 +158,8 @@ class RunService:
 
     def workflow(self, document: Document, documents: Documents | None = None) -> Workflow:
         """Raises `UnknownWorkflow` for a name, `InvalidDocument` for a text."""
-        if document.document is None and not (document.layers or document.select):
-            return self.known(str(document.workflow))
+        if document.workflow is not None and not (document.layers or document.select):
+            return self.known(document.workflow)
         return (documents or self.documents).workflow(
             self._written(document), self._layers(document), document.select
         )
@@ -183,10 +191,39 @@ class RunService:
     def _written(self, document: Document) -> Written:
         if document.document is not None:
             return read_document(document.document, file=document.file)
+        if document.tool is not None:
+            return self._written(self._as_document(document, self.tool(document.tool)))
         name = str(document.workflow)
         if name not in self.documents.written:
             self.known(name)
         return self.documents.written[name]
+
+    def tool(self, name: str) -> Tool:
+        """Return a tool; raises `UnknownTool` with the nearest name."""
+        if name in self.engine.tools:
+            return self.engine.tools[name]
+        near = get_close_matches(name, self.engine.tools, n=1)
+        question = f" Did you mean {near[0]!r}?" if near else " `hearth tools` lists them."
+        raise UnknownTool(f"There is no tool {name!r}.{question}")
+
+    def _call(self, document: Document, inputs: dict[str, Any]) -> tuple[Document, dict[str, Any]]:
+        """Return the document and the inputs of the run of a tool; those of a workflow as they are.
+
+        Raises `UnknownTool` and `InvalidInputs`.
+        """
+        if document.tool is None:
+            return document, inputs
+        tool = self.tool(document.tool)
+        return self._as_document(document, tool, inputs), inputs_for(tool, inputs)
+
+    @staticmethod
+    def _as_document(
+        document: Document, tool: Tool, given: Collection[str] | None = None
+    ) -> Document:
+        """Return the document of one call of a tool, with all inputs if none are named."""
+        text = workflow_for(tool, tool.takes.model_fields if given is None else given)
+        told = {"tool": None, "document": text, "file": f"tool {tool.name}"}
+        return document.model_copy(update=told)
 
     def _layers(self, document: Document) -> list[Layer]:
         return [self._layer(layer, document) for layer in document.layers]
@@ -244,12 +281,13 @@ class RunService:
             text = "\n".join(one.shown for one in error.diagnostics)
             return Planned(diagnostics=shown(error.diagnostics), text=text)
         known = {**self.engine.workflows, **others, workflow.id: workflow}
+        typed = workflow if document.tool is None else self.tool(document.tool)
         return Planned(
             graph=plan.graph(),
             text=plan_text(plan),
             warnings=shown([*warnings_of(workflow, plan), *self._missing(plan, known)]),
-            inputs=workflow.input_schema(),
-            outputs=workflow.output_schema(),
+            inputs=typed.input_schema(),
+            outputs=typed.output_schema(),
         )
 
     def _missing(self, plan: Plan, known: Mapping[str, Workflow]) -> list[Diagnostic]:
@@ -274,6 +312,8 @@ class RunService:
         Raises `UnknownRun`, `InvalidInputs`, `InvalidDocument`.
         """
         engine, read, family = self.engine, self.engine.ledger.read, ""
+        if document.tool is not None:
+            document, inputs = self._call(document, inputs or {})
         prompts = self._prompts(document)
         plan = engine.plan(self.workflow(document), prompts=prompts)
         plan = self._granted(document, plan)
@@ -298,12 +338,16 @@ class RunService:
         interactive: bool = True,
         beside: Beside = lambda _run: (),
         instead_of: str | None = None,
+        files: Mapping[str, str] | None = None,
     ) -> str:
         """Start a run and return its id; raises as `workflow` and `Engine.start` do.
 
-        A workflow with an input `conversation` receives the id of its conversation.
+        A workflow with an input `conversation` receives the id of its conversation. `files` are
+        uploads by their paths in the run's workspace; raises `NotUploaded`.
         """
+        document, inputs = self._call(document, inputs)
         workflow, plan = await self._compiled(document)
+        plan = await self.files.given_to(plan, files or {})
         if conversation is not None and "conversation" in workflow.input_schema()["properties"]:
             inputs = {"conversation": conversation, **inputs}
         run = await self.engine.start(
@@ -317,8 +361,12 @@ class RunService:
             beside=beside,
             instead_of=instead_of,
         )
-        self.on_start(run)
+        await self._started(run)
         return run
+
+    async def _started(self, run: str) -> None:
+        self.on_start(run)
+        await self.files.keep(run)
 
     async def _compiled(self, document: Document) -> tuple[Workflow, Plan]:
         """Return a workflow and its plan, which is compiled in a thread unless it is cached."""
@@ -350,17 +398,21 @@ class RunService:
             interactive=bool(row.interactive),
             beside=lambda name: [("UPDATE run SET owner = ? WHERE id = ?", (row.owner, name))],
         )
-        self.on_start(started)
+        await self._started(started)
         return started
 
     async def fork(self, run: str, fork: Fork, *, caller: str = "") -> str:
         """Repeat a run; returns the id of the new one. Raises as `workflow` and `Engine.fork`."""
         edited = fork.edited()
         plan = (await self._compiled(edited))[1] if edited else None
+        if plan is not None:
+            plan = self.files.inherited(
+                plan, self.engine.ledger.read.value(self.engine.row(run).plan)
+            )
         forked = await self.engine.fork(
             run, plan=plan, inputs=fork.inputs, at=fork.at, answers=fork.answers, caller=caller
         )
-        self.on_start(forked)
+        await self._started(forked)
         return forked
 
     def view(self, run: str) -> RunView:

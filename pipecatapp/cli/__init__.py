@@ -12,6 +12,7 @@ from pipecatapp.cli.library.commands import library_commands
 from pipecatapp.cli.plan import explain_field, flatten_workflow, plan_workflow
 from pipecatapp.cli.retention import delete_runs, export_runs, import_runs, prune_runs
 from pipecatapp.cli.run import run_workflow
+from pipecatapp.cli.run_files import files_of_run
 from pipecatapp.cli.runs import (
     answer_run,
     cancel_run,
@@ -62,6 +63,7 @@ def _run_commands() -> typer.Typer:
     group.command("pin")(pin_step)
     group.command("compare")(compare_runs)
     group.command("changes")(changes_of_run)
+    group.command("files")(files_of_run)
     group.command("prune")(prune_runs)
     group.command("delete")(delete_runs)
     group.command("export")(export_runs)

@@ -110,4 +110,4 @@ def _unknown(name: str, properties: Mapping[str, Any]) -> str:
     near = get_close_matches(name, properties, n=1)
     question = f" Did you mean {near[0]!r}?" if near else ""
     known = ", ".join(properties) or "none"
-    return f"The workflow has no input {name!r}.{question} Its inputs: {known}."
+    return f"There is no input {name!r}.{question} Inputs: {known}."

@@ -80,10 +80,11 @@ class Named:
     def document(self) -> Json:
         """Return the document for the API; raises `CommandFailed`."""
         found = document_of(self.name, self.layers, self.select)
-        return found | {"allow": _effects(self.allow)} if self.allow else found
+        return found | {"allow": effects(self.allow)} if self.allow else found
 
 
-def _effects(names: Sequence[str]) -> list[str]:
+def effects(names: Sequence[str]) -> list[str]:
+    """Return the effects of `--allow` options; raises `CommandFailed` for an unknown one."""
     effects = import_module("pipecatapp.application.engine").EFFECTS
     if unknown := sorted({*names} - effects):
         known = ", ".join(sorted(effects))

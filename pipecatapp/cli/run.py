@@ -4,13 +4,16 @@ import asyncio
 import json
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
 
 from pipecatapp.cli.exit_codes import CANCELLED, DONE, FAILED, INVALID, CommandFailed, finish
+from pipecatapp.cli.forms import Form
 from pipecatapp.cli.inputs import parse_answers, parse_inputs
 from pipecatapp.cli.options import (
     AllowOption,
@@ -21,23 +24,25 @@ from pipecatapp.cli.options import (
     StateOption,
     WorkflowArgument,
 )
+from pipecatapp.cli.run_files import FilesOption, SaveOption, save, uploaded
 from pipecatapp.client import Client, RequestFailed, connect
 
+InputsOption = Annotated[
+    list[str],
+    typer.Option(
+        "--input",
+        "-i",
+        metavar="NAME=VALUE",
+        help="An input. @FILE as VALUE reads a file. Repeatable.",
+    ),
+]
 CODES = {"done": DONE, "failed": FAILED, "cancelled": CANCELLED}
 ASKING: Final = "asking"
 
 
 def run_workflow(
     workflow: WorkflowArgument,
-    given: Annotated[
-        list[str],
-        typer.Option(
-            "--input",
-            "-i",
-            metavar="NAME=VALUE",
-            help="An input. @FILE as VALUE reads a file. Repeatable.",
-        ),
-    ] = [],  # noqa: B006
+    given: InputsOption = [],  # noqa: B006
     conversation: Annotated[
         str | None, typer.Option("--conversation", help="Continue this conversation.")
     ] = None,
@@ -50,47 +55,88 @@ def run_workflow(
     layers: LayersOption = [],  # noqa: B006
     select: SelectOption = [],  # noqa: B006
     allow: AllowOption = [],  # noqa: B006
+    files: FilesOption = [],  # noqa: B006
+    save_to: SaveOption = None,
     state_dir: StateOption = None,
     *,
     as_json: JsonOption = False,
 ) -> None:
     """Run a workflow and print its output as it arrives. Ctrl-C cancels the run.
 
-    In a terminal you are asked the workflow's questions. Elsewhere, a question without an
-    `--answer` or a default fails the run.
+    In a terminal you are asked for required inputs that are missing, and the workflow's questions.
+    Elsewhere, a question without an `--answer` or a default fails the run.
     Exit codes: 0 done, 1 failed, 2 invalid document or inputs, 130 cancelled.
     """
     asking = sys.stdin.isatty() and not as_json
-    options = _RunOptions(given, answers, conversation, asking=asking)
-    finish(_run(Named(workflow, layers, select, allow), options, state_dir, as_json=as_json))
+    options = RunOptions(given, answers, conversation, files, save_to, asking=asking)
+    named = Named(workflow, layers, select, allow)
+    finish(start_and_print(named.document, options, state_dir, as_json=as_json))
 
 
 @dataclass(frozen=True)
-class _RunOptions:
-    """The options of the run on the command line."""
+class RunOptions:
+    """The options of a run on the command line. `asking`: a person at a terminal can be asked."""
 
     given: list[str]
     answers: list[str]
     conversation: str | None
+    files: list[str]
+    save: Path | None
     asking: bool
 
 
-async def _run(named: Named, options: _RunOptions, state_dir: Path | None, *, as_json: bool) -> int:
-    document = named.document()
+async def start_and_print(
+    document_of: Callable[[], dict[str, Any]],
+    options: RunOptions,
+    state_dir: Path | None,
+    *,
+    as_json: bool,
+    form: bool = False,
+) -> int:
+    """Run a document of the API and print the run to its end; return the exit code.
+
+    With `form` a person is asked for all inputs that were not given, else for the required ones.
+    """
+    document = document_of()
     async with connect(state_dir) as client:
         planned = await client.request("POST", "/api/plan", document)
         if planned["diagnostics"]:
             raise CommandFailed(planned["text"], code=INVALID)
-        inputs = parse_inputs(options.given, planned["inputs"])
         body = document | {
-            "inputs": inputs,
+            "inputs": await _inputs(options, planned["inputs"], form=form),
             "answers": parse_answers(options.answers),
             "interactive": options.asking,
+            "files": await uploaded(client, options.files),
         }
         if options.conversation:
             body["conversation"] = options.conversation
         run = (await client.request("POST", "/api/runs", body))["run"]
-        return await to_the_end(client, run, asking=options.asking, as_json=as_json)
+        code = await to_the_end(client, run, asking=options.asking, as_json=as_json)
+        if options.save is not None:
+            await save(client, run, options.save)
+        return code
+
+
+async def _inputs(options: RunOptions, schema: dict[str, Any], *, form: bool) -> dict[str, Any]:
+    """Return the inputs of a run; a person at a terminal is asked for those that are missing."""
+    if not options.asking:
+        return parse_inputs(options.given, schema)
+    given = parse_inputs(options.given, {**schema, "required": []})
+    required = schema.get("required", [])
+    asked = {
+        name: field
+        for name, field in schema.get("properties", {}).items()
+        if name in required or (form and not options.given)
+    }
+    fill = Form({**schema, "properties": asked}, partial(typer.echo, err=True), _line).fill
+    return await asyncio.get_running_loop().run_in_executor(None, fill, given)
+
+
+def _line() -> str | None:
+    """Read a line of the terminal; None at its end."""
+    typer.echo("> ", nl=False, err=True)
+    line = sys.stdin.readline()
+    return line.rstrip("\n") if line else None
 
 
 async def to_the_end(client: Client, run: str, *, asking: bool, as_json: bool) -> int:

@@ -11,6 +11,9 @@ export const STATE_WORDS = {
   cancelled: "Cancelled",
 }
 
+/** The effect of a tool, in words. */
+export const EFFECTS = { pure: "Computes only", llm: "Asks a model", read: "Reads", workspace: "Changes files", exec: "Runs programs", net: "Uses the network", external: "Acts on the outside", human: "Asks a person" }
+
 export const ENDED = new Set(["done", "failed", "cancelled"])
 
 /** 0.042 → "42 ms", 3.21 → "3.2 s", 75 → "1 min 15 s", 7300 → "2 h 1 min". */

@@ -8,6 +8,8 @@ const ROUTES = [
   [/^#\/runs\/([^/]+)$/, "run-page", "Run", ["run"]],
   [/^#\/workflows$/, "workflows-page", "Workflows", []],
   [/^#\/workflows\/(.+)$/, "workflow-page", "Workflow", ["workflow"]],
+  [/^#\/tools$/, "tools-page", "Tools", []],
+  [/^#\/tools\/(.+)$/, "tool-page", "Tool", ["tool"]],
   [/^#\/evolution(?:\/([^/]+))?$/, "evolution-page", "Evolution", ["campaign"]],
   [/^#\/status$/, "status-page", "Status", []],
   [/^#\/logs$/, "logs-page", "Logs", []],
@@ -30,7 +32,7 @@ export function match(hash) {
     const params = { ...Object.fromEntries(new URLSearchParams(query)), ...Object.fromEntries(names.map((name, i) => [name, parts[i]])) }
     if (page === "run-page" && params.with) return { page: "compare-page", title: "Compare two runs", section: "runs", params }
     const [, first] = address.split("/")
-    return { page, title, section: SYSTEM.has(first) ? "status" : first, params }
+    return { page, title, section: SYSTEM.has(first) ? "status" : first === "tools" ? "workflows" : first, params }
   }
   return null
 }
@@ -54,6 +56,7 @@ export const compareAddress = (run, other) => `${runAddress(run)}?with=${encodeU
 export const runsAddress = (filters) => (Object.keys(filters).length ? `#/runs?${new URLSearchParams(filters)}` : "#/runs")
 export const evolutionAddress = (campaign) => `#/evolution/${encodeURIComponent(campaign)}`
 export const workflowAddress = (id) => `#/workflows/${encodeURIComponent(id)}`
+export const toolAddress = (name) => `#/tools/${encodeURIComponent(name)}`
 /** The chat: a new one without an id; `text` is what the list of conversations is searched by. */
 export const chatAddress = (id = "", text = "") => `#/chat${id && `/${encodeURIComponent(id)}`}${text && `?${new URLSearchParams({ text })}`}`
 

@@ -183,6 +183,11 @@ class Plan(Frozen):
         """The workflow itself."""
         return self.bodies[self.workflow]
 
+    def beginning_with(self, repo: str, commit: str) -> "Plan":
+        """Return the same plan with a workspace that begins with a commit of a repository."""
+        workspace = PlanWorkspace(repo=repo, commit=commit)
+        return self.model_copy(update={"workspace": workspace})
+
     def granted(self) -> frozenset[Effect]:
         """The effects that a run of it may have."""
         return narrowed(narrowed(EFFECTS, self.grants), self.body.allow)

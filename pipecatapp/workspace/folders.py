@@ -13,6 +13,7 @@ from secrets import token_hex
 from pipecatapp.sandbox import tree as files
 from pipecatapp.workflow import ToolFailed
 from pipecatapp.workspace.git import OLDEST, Git, GitFailed, make, run
+from pipecatapp.workspace.uploads import Uploads
 from pipecatapp.workspace.worktree import MAIN, NAME, GitWorktree, Store
 
 EMPTY = "an empty workspace"
@@ -32,6 +33,8 @@ class GitWorkspaces:
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self.uploads = Uploads(root.with_name("uploads"))
+        """The files that runs were given, next to the workspaces."""
         self._open: dict[str, GitWorktree] = {}
         self._opening = asyncio.Lock()
 
@@ -59,18 +62,23 @@ class GitWorkspaces:
                 self._open[run] = await self._found(run)
             return self._open[run]
 
+    def has(self, run: str) -> bool:
+        """Return whether the workspace of a run exists."""
+        return NAME.fullmatch(run) is not None and (self._root / run).is_dir()
+
     @property
     def root(self) -> Path:
         """The folder of all workspaces."""
         return self._root
 
     async def prune(self, run: str) -> None:
-        """Forget a run's workspace and all of its states."""
+        """Forget a run's workspace and all of its states, and the files that it was given."""
         if not NAME.fullmatch(run):
             raise ToolFailed(f"{run!r} cannot be the name of a workspace.")
         async with self._opening:
             self._open.pop(run, None)
             await asyncio.to_thread(files.remove, self._root / run)
+        await self.uploads.release(run)
 
     async def _make(
         self, run: str, source: Path | None, start: str | None, origin: str | None

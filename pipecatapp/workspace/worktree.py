@@ -14,6 +14,7 @@ from pipecatapp.sandbox import tree as files
 from pipecatapp.sandbox.tree import Entry, TooLarge
 from pipecatapp.workflow import ToolFailed, Worktree
 from pipecatapp.workspace.git import Git, GitFailed, run
+from pipecatapp.workspace.stored import StoredFile, content_of, files_of
 
 DEPTH: Final = 100
 """Folders inside each other; the sandbox lets no program go deeper."""
@@ -104,6 +105,14 @@ class GitWorktree:
         words = ("rev-parse", "--verify", "--quiet", f"{state}^{{tree}}")
         code, said = await self.store.git(*words, ok=(0, 1))
         return None if code else said.decode().strip()
+
+    async def files(self, state: str) -> dict[str, StoredFile]:
+        """Return the regular files of a stored state by path."""
+        return await files_of(self.store.git, state)
+
+    async def read(self, file: StoredFile) -> bytes:
+        """Return the content of a file of a stored state."""
+        return await content_of(self.store.git, file)
 
     async def base(self) -> str:
         """Return the id of the initial state."""

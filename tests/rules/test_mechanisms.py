@@ -30,6 +30,7 @@ MOVERS = {
     "pipecatapp/tools/code/elsewhere/errands.py": "folders, and a bundle of a remote job",
     "pipecatapp/tools/code/packages.py": "a folder",
     "pipecatapp/workspace/folders.py": "a folder",
+    "pipecatapp/workspace/uploads.py": "a folder",
 }
 """Product files that rename files or folders, with the reason why the writer does not fit."""
 

@@ -7,7 +7,7 @@ from tests.ui.conftest import Visitor, ended, faults, say
 
 PAGES = (
     "chat", "notes", "talk", "runs", "run", "workflows", "workflow",
-    "status", "machines", "models", "people", "evolution", "logs",
+    "tools", "tool", "status", "machines", "models", "people", "evolution", "logs",
 )  # fmt: skip
 SIZES = ((1280, 800), (768, 1024), (360, 740), (844, 390), (640, 400))
 """Three widths, a phone on its side, and a laptop at 200 % zoom."""
@@ -35,10 +35,12 @@ def visit(page: Page, name: str) -> None:
         page.locator(".graph-node[data-path=reply]").click()
         page.get_by_test_id("inspector-output").wait_for()
         return
-    page.goto(f"{base}#/{'workflows/report' if name == 'workflow' else name}")
+    places = {"workflow": "workflows/report", "tool": "tools/file.write"}
+    page.goto(f"{base}#/{places.get(name, name)}")
     signs = {
         "chat": "composer", "notes": "notes-filter", "talk": "talk-kept", "runs": "run",
-        "workflows": "workflow", "workflow": "start", "status": "services", "machines": "machine",
+        "workflows": "workflow", "workflow": "start", "tools": "tool", "tool": "start",
+        "status": "services", "machines": "machine",
         "models": "model", "people": "key-add", "evolution": "evolution-state", "logs": "logs",
     }  # fmt: skip
     page.get_by_test_id(signs[name]).first.wait_for()

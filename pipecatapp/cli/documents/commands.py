@@ -8,7 +8,15 @@ from pipecatapp.cli.documents import layers, testing, tools, validate, workflows
 def document_commands(app: typer.Typer) -> None:
     """Add the commands for documents."""
     app.command("validate")(validate.validate_documents)
-    app.command("tools")(tools.list_tools)
+    group = typer.Typer(
+        help="List, describe and call the tools of workflows and agents.",
+        invoke_without_command=True,
+    )
+    group.callback()(tools.list_tools)
+    group.command("list")(tools.list_tools)
+    group.command("show")(tools.show_tool)
+    group.command("run")(tools.run_tool)
+    app.add_typer(group, name="tools")
     group = typer.Typer(
         help="Manage workflows: list, show, edit, compare, test, save and remove.",
         invoke_without_command=True,

@@ -1,10 +1,8 @@
 import { h } from "../dom.js"
-import { pathWords, tokens } from "../format.js"
+import { EFFECTS, pathWords, tokens } from "../format.js"
 import { icon } from "../icons.js"
 import { jsonView } from "./json-view.js"
 import { problem } from "./notice.js"
-
-const EFFECTS = { pure: "Computes only", llm: "Asks a model", read: "Reads", workspace: "Changes files", exec: "Runs programs", net: "Uses the network", external: "Acts on the outside", human: "Asks a person" }
 
 /**
  * <node-inspector>: what is to know of one step or node. `show(state, path)` with a RunState.

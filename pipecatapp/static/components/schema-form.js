@@ -1,31 +1,59 @@
 import { h } from "../dom.js"
-
-/**
- * A form for the inputs of a workflow, from their JSON Schema: {element, values()}. `values()` gives the inputs,
- * or null after it has marked what cannot be read.
- */
-export function schemaForm(schema) {
-  const fields = Object.entries(schema.properties ?? {}).map(([name, each]) => field(name, resolved(each, schema), schema.required?.includes(name)))
-  const element = h("div", { class: "fields" }, fields.length ? fields.map((each) => each.element) : h("p", { class: "quiet" }, "This workflow needs no inputs."))
-  const values = () => {
-    const found = fields.map((each) => [each.name, each.read()])
-    if (found.some(([, value]) => value === WRONG)) return null
-    return Object.fromEntries(found.filter(([, value]) => value !== undefined))
-  }
-  return { element, values }
-}
+import { icon } from "../icons.js"
 
 const WRONG = Symbol("cannot be read")
+const DEEPEST = 5 // objects inside each other that have fields of their own; deeper ones are typed as JSON
+
+/**
+ * A form for inputs, from their JSON Schema: {element, values(), tell(message)}. `values()` gives the inputs, or null
+ * after it has marked what cannot be read. `tell` marks the fields that a message of the server names first, as
+ * "path: Field required; limit: …".
+ */
+export function schemaForm(schema, empty = "This workflow needs no inputs.") {
+  const all = new Map() // "limits.wall" → the field
+  const fields = fieldsOf(schema, { root: schema, all, above: "", depth: 0 })
+  const element = h("div", { class: "fields" }, fields.length ? fields.map((each) => each.element) : h("p", { class: "quiet" }, empty))
+  const values = () => {
+    const found = valuesOf(fields)
+    return found === WRONG ? null : found
+  }
+  const tell = (message) => {
+    for (const part of message.split("; ")) {
+      const [name, ...words] = part.replace(/^[\w.-]+: (?=[\w.[\]-]+: )/, "").split(": ")
+      if (words.length) all.get(name)?.mark(words.join(": "))
+    }
+  }
+  return { element, values, tell }
+}
+
+const fieldsOf = (schema, place) => Object.entries(schema.properties ?? {}).map(([name, each]) => field(name, resolved(each, place.root), schema.required?.includes(name), place))
+
+/** The values of fields by name, without those that are left out; WRONG if one cannot be read. */
+function valuesOf(fields) {
+  const found = fields.map((each) => [each.name, each.read()])
+  if (found.some(([, value]) => value === WRONG)) return WRONG
+  return Object.fromEntries(found.filter(([, value]) => value !== undefined))
+}
 
 /** Follows a local reference, and takes the first real choice of `anyOf` (an optional value is "this or null"). */
 function resolved(property, schema) {
   const target = property.$ref ? { ...schema.$defs?.[property.$ref.split("/").at(-1)], ...property } : property
   const choice = target.anyOf?.find((each) => each.type === "number") ?? target.anyOf?.find((each) => each.type !== "null")
-  return choice ? { ...choice, ...target, type: choice.type } : target
+  if (!choice) return target
+  const real = choice.$ref ? { ...schema.$defs?.[choice.$ref.split("/").at(-1)] } : choice
+  return { ...real, ...target, type: real.type, description: target.description ?? real.description }
 }
 
-function field(name, schema, required) {
-  const id = `input-${name}`
+function field(name, schema, required, place) {
+  const path = `${place.above}${name}`
+  if (schema.properties && place.depth < DEEPEST) return group(name, path, schema, required, place)
+  const items = schema.type === "array" && schema.items && resolved(schema.items, place.root)
+  if (items?.properties && name !== "messages" && place.depth < DEEPEST) return rows(name, path, schema, items, required, place)
+  return single(name, path, schema, required, place)
+}
+
+function single(name, path, schema, required, place) {
+  const id = `input-${path}`
   const kind = KINDS.find((each) => each.fits(name, schema))
   const control = kind.control(schema)
   const fault = h("p", { class: "fault", id: `${id}-fault`, hidden: true })
@@ -33,18 +61,66 @@ function field(name, schema, required) {
   control.dataset.testid = id
   if (required) control.setAttribute("aria-required", "true")
   control.setAttribute("aria-describedby", `${id}-hint ${id}-fault`)
-  const label = h("label", { for: id }, name.replaceAll("_", " "), !required && h("span", { class: "fine" }, "optional"))
+  const label = h("label", { for: id }, words(name), !required && h("span", { class: "fine" }, "optional"))
   const hint = h("p", { class: "hint", id: `${id}-hint` }, schema.description ?? kind.hint ?? "")
-  const read = () => {
-    const { value, error } = attempt(kind, control, schema, required)
+  const mark = (error) => {
     fault.textContent = error ?? ""
     fault.hidden = !error
     control.toggleAttribute("aria-invalid", Boolean(error))
+    for (let above = control.closest("details"); error && above; above = above.parentElement.closest("details")) above.open = true
+  }
+  const read = () => {
+    const { value, error } = attempt(kind, control, schema, required)
+    mark(error)
     return error ? WRONG : value
   }
+  place.all.set(path, { mark })
   const tick = schema.type === "boolean"
-  return { name, read, element: h("div", { class: tick ? "field tick" : "field" }, tick ? [control, label] : [label, control], hint, fault) }
+  const now = () => (tick ? control.checked : control.value)
+  const before = now()
+  const changed = () => now() !== before
+  return { name, read, changed, element: h("div", { class: tick ? "field tick" : "field" }, tick ? [control, label] : [label, control], hint, fault) }
 }
+
+/** An object with fields of its own; an optional one counts once something in it was changed. */
+function group(name, path, schema, required, place) {
+  const fields = fieldsOf(schema, { ...place, above: `${path}.`, depth: place.depth + 1 })
+  const changed = () => fields.some((each) => each.changed())
+  const read = () => (required || changed() ? valuesOf(fields) : undefined)
+  const hint = schema.description && h("p", { class: "hint" }, schema.description)
+  const inner = h("div", { class: "fields" }, fields.map((each) => each.element))
+  const element = required ? h("fieldset", { class: "field group" }, h("legend", {}, words(name)), hint, inner) : h("details", { class: "field group" }, h("summary", { testid: `group-${path}` }, words(name), h("span", { class: "fine" }, "optional")), hint, inner)
+  return { name, read, changed, element }
+}
+
+/** A list of objects: one group for each entry. */
+function rows(name, path, schema, items, required, place) {
+  const entries = []
+  const list = h("ol", { class: "entries" })
+  const add = h("button", { type: "button", class: "button", testid: `add-${path}`, onclick: () => more().focus() }, icon("plus"), "Add entry")
+  const more = () => {
+    const above = `${path}.${entries.length}.`
+    const fields = fieldsOf(items, { ...place, above, depth: place.depth + 1 })
+    const entry = { fields, element: h("li", { class: "group" }, h("div", { class: "fields" }, fields.map((each) => each.element)), h("button", { type: "button", class: "link-button", onclick: () => drop(entry) }, icon("cross"), "Remove entry")) }
+    entries.push(entry)
+    list.append(entry.element)
+    return entry.element.querySelector("input, select, textarea") ?? add
+  }
+  const drop = (entry) => {
+    entries.splice(entries.indexOf(entry), 1)
+    entry.element.remove()
+    add.focus()
+  }
+  const read = () => {
+    if (!entries.length && !required) return undefined
+    const found = entries.map((entry) => valuesOf(entry.fields))
+    return found.includes(WRONG) ? WRONG : found
+  }
+  const hint = schema.description && h("p", { class: "hint" }, schema.description)
+  return { name, read, changed: () => entries.length > 0, element: h("fieldset", { class: "field group" }, h("legend", {}, words(name), !required && h("span", { class: "fine" }, "optional")), hint, list, h("div", {}, add)) }
+}
+
+const words = (name) => name.replaceAll("_", " ")
 
 function attempt(kind, control, schema, required) {
   const text = control.type === "checkbox" ? "" : control.value.trim()

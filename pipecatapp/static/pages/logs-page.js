@@ -1,6 +1,6 @@
 import { get } from "../api.js"
 import { emptyState, problem } from "../components/notice.js"
-import { systemHead } from "../components/system-tabs.js"
+import { systemHead } from "../components/page-tabs.js"
 import { announce, h } from "../dom.js"
 import { every } from "../events.js"
 import { icon } from "../icons.js"

@@ -5,6 +5,7 @@ import "../components/run-todo.js"
 import "../components/step-list.js"
 import "../components/time-since.js"
 import "../components/turn-times.js"
+import "../components/run-files.js"
 import "../components/run-gantt.js"
 import "../components/run-player.js"
 import "../graph/run-graph.js"
@@ -68,7 +69,8 @@ class RunPage extends HTMLElement {
     this.close = h("button", { type: "button", class: "icon-button small close", "aria-label": "Close step", title: "Close step", hidden: true, onclick: () => this.#choose(null) }, icon("cross"))
     const work = h("div", { class: "run-work" }, h("section", { class: "run-graph-pane", "aria-label": "Graph" }, this.graph), h("section", { class: "run-inspect-pane", "aria-label": "Details", tabindex: "0" }, this.close, this.whole, this.stepActions, this.inspector))
     const list = h("section", { class: "run-steps", "aria-labelledby": "steps-title" }, h("h2", { id: "steps-title" }, "Steps"), this.steps)
-    this.content = h("div", { class: "run-content", hidden: true }, this.gantt, this.player, work, list)
+    this.files = h("run-files", { hidden: true })
+    this.content = h("div", { class: "run-content", hidden: true }, this.gantt, this.player, work, this.files, list)
     this.replaceChildren(h("header", { class: "page-head run-head" }, h("a", { class: "link-button crumb", href: "#/runs" }, icon("back"), "Runs"), h("div", { class: "run-title" }, this.heading, this.badge, this.cancel), this.facts, this.actions), this.note, this.done, this.questions, this.todo, this.content)
   }
 
@@ -133,6 +135,7 @@ class RunPage extends HTMLElement {
     this.graph.show(view.graph)
     this.graph.states((path) => shown.node(path))
     this.graph.choose(shown.step(this.#chosen)?.node ?? this.#chosen)
+    this.files.show(view.id, view)
     this.steps.show(shown.view.steps, "", this.#chosen)
     this.#details(shown)
   }

@@ -1,10 +1,10 @@
 import "../graph/run-graph.js"
-import { get, post } from "../api.js"
+import { get } from "../api.js"
 import { loading, problem } from "../components/notice.js"
-import { schemaForm } from "../components/schema-form.js"
+import { startForm } from "../components/start-form.js"
 import { h } from "../dom.js"
 import { icon } from "../icons.js"
-import { runAddress, setTitle } from "../router.js"
+import { setTitle } from "../router.js"
 
 /** One workflow: what it does, its graph, and a form that starts it. */
 class WorkflowPage extends HTMLElement {
@@ -21,28 +21,9 @@ class WorkflowPage extends HTMLElement {
   }
 
   #show(workflow) {
-    this.form = schemaForm(workflow.inputs)
-    this.fault = h("div", {})
-    this.button = h("button", { type: "submit", class: "button primary", testid: "start" }, icon("play"), "Start run")
-    const form = h("form", { class: "start-form pane", novalidate: true, onsubmit: this.#start }, h("h2", {}, "Start a run"), this.form.element, this.fault, h("div", { class: "row" }, this.button))
     const graph = h("run-graph")
-    this.content.replaceChildren(workflow.about && h("p", { class: "lead" }, workflow.about), h("div", { class: "workflow-work" }, form, h("section", { class: "workflow-graph", "aria-label": "Graph" }, graph)))
+    this.content.replaceChildren(workflow.about && h("p", { class: "lead" }, workflow.about), h("div", { class: "workflow-work" }, startForm({ workflow: this.name }, workflow.inputs), h("section", { class: "workflow-graph", "aria-label": "Graph" }, graph)))
     graph.show(workflow.graph)
-  }
-
-  #start = async (event) => {
-    event.preventDefault()
-    this.fault.replaceChildren()
-    const inputs = this.form.values()
-    if (!inputs) return this.querySelector("[aria-invalid]").focus()
-    this.button.disabled = true
-    try {
-      const { run } = await post("/api/runs", { workflow: this.name, inputs })
-      location.hash = runAddress(run)
-    } catch (error) {
-      this.fault.replaceChildren(problem("The run was not started", error.message))
-    }
-    this.button.disabled = false
   }
 }
 

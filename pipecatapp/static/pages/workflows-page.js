@@ -1,5 +1,6 @@
 import { get } from "../api.js"
 import { emptyState, loading, problem } from "../components/notice.js"
+import { workflowsHead } from "../components/page-tabs.js"
 import { h } from "../dom.js"
 import { icon } from "../icons.js"
 import { workflowAddress } from "../router.js"
@@ -8,7 +9,7 @@ import { workflowAddress } from "../router.js"
 class WorkflowsPage extends HTMLElement {
   async connectedCallback() {
     this.list = h("div", {}, loading(3))
-    this.replaceChildren(h("header", { class: "page-head" }, h("h1", { tabindex: "-1" }, "Workflows")), this.list)
+    this.replaceChildren(workflowsHead("workflows"), this.list)
     try {
       const { workflows } = await get("/api/workflows")
       this.list.replaceChildren(workflows.length ? h("ul", { class: "cards", testid: "workflows" }, workflows.map(card)) : emptyState("workflows", "No workflows", "Put one into the state directory, in its folder “workflows”."))

@@ -13,4 +13,6 @@ def test_every_route_checks_its_json_body_first() -> None:
     assert len(routes) > 100
     for route in routes:
         assert isinstance(route, APIRoute | APIWebSocketRoute)
+        if route.path == "/api/files":
+            continue  # the body is a file of any type, which is stored unread
         assert route.dependencies[0].dependency is sound_json, route.path

@@ -1,0 +1,38 @@
+import { post } from "../api.js"
+import { h } from "../dom.js"
+import { icon } from "../icons.js"
+import { runAddress } from "../router.js"
+import { filePicker } from "./file-picker.js"
+import { problem } from "./notice.js"
+import { schemaForm } from "./schema-form.js"
+
+/**
+ * A form that starts a run of what `named` names ({workflow} or {tool}), with inputs of this JSON Schema. A refused
+ * input is told at its field where the server names it.
+ */
+export function startForm(named, schema, { title = "Start a run", label = "Start run", empty } = {}) {
+  const form = schemaForm(schema, empty)
+  const files = filePicker()
+  const fault = h("div", {})
+  const button = h("button", { type: "submit", class: "button primary", testid: "start" }, icon("play"), label)
+
+  async function start(event) {
+    event.preventDefault()
+    fault.replaceChildren()
+    const inputs = form.values()
+    if (!inputs) return element.querySelector("[aria-invalid]").focus()
+    button.disabled = true
+    try {
+      const { run } = await post("/api/runs", { ...named, inputs, files: await files.upload() })
+      location.hash = runAddress(run)
+    } catch (error) {
+      if (error.code === "invalid_inputs") form.tell(error.message)
+      fault.replaceChildren(problem("The run was not started", error.message))
+      element.querySelector("[aria-invalid]")?.focus()
+    }
+    button.disabled = false
+  }
+
+  const element = h("form", { class: "start-form pane", novalidate: true, onsubmit: start }, h("h2", {}, title), form.element, files.element, fault, h("div", { class: "row" }, button))
+  return element
+}
