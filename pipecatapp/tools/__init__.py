@@ -23,6 +23,11 @@ from pipecatapp.tools.code.memory import recall, remember
 from pipecatapp.tools.code.symbols import symbols
 from pipecatapp.tools.code.testing import run_tests
 from pipecatapp.tools.contexts import merge, propose
+from pipecatapp.tools.documents import check as document_check
+from pipecatapp.tools.documents import pages as document_pages
+from pipecatapp.tools.documents import read as document_read
+from pipecatapp.tools.documents import review as document_review
+from pipecatapp.tools.documents import write as document_write
 from pipecatapp.tools.files import delete, listing, read, write
 from pipecatapp.tools.fix import texts
 from pipecatapp.tools.git import branches, history
@@ -62,6 +67,11 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             listing.listing,
             write.write,
             delete.delete,
+            document_read.read,
+            document_write.write,
+            document_check.check,
+            document_pages.pages,
+            document_review.review,
             state.state,
             reset.reset,
             deliver.deliver,
