@@ -78,7 +78,8 @@ class _Cleaner:
         return found
 
     def change(self, node: Node) -> list[Node]:
-        kind, content = node["t"], node.get("c")
+        kind: str = node["t"]
+        content: Any = node.get("c")
         if kind in ("RawBlock", "RawInline"):
             return self._unraw(kind, content)
         if kind == "Div":

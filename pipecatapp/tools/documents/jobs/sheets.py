@@ -5,7 +5,7 @@ import io
 from collections.abc import Iterable, Iterator
 from datetime import datetime, time
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 from zipfile import BadZipFile
 
 import openpyxl
@@ -24,11 +24,17 @@ def read_xlsx(path: str) -> tuple[str, list[str]]:
 
     A cell has the value that the spreadsheet program stored; a formula without one is shown.
     """
-    try:
-        values = openpyxl.load_workbook(_named(path), read_only=True, data_only=True)
-        formulas = openpyxl.load_workbook(_named(path), read_only=True)
-    except (KeyError, ValueError, TypeError, BadZipFile) as error:
-        raise JobFailed(f"the file is damaged ({error})") from error
+    # openpyxl refuses a path without the ending of a spreadsheet, so it gets open files.
+    with Path(path).open("rb") as first, Path(path).open("rb") as second:
+        try:
+            values = openpyxl.load_workbook(first, read_only=True, data_only=True)
+            formulas = openpyxl.load_workbook(second, read_only=True)
+        except (KeyError, ValueError, TypeError, BadZipFile) as error:
+            raise JobFailed(f"the file is damaged ({error})") from error
+        return _sheets(values, formulas)
+
+
+def _sheets(values: Any, formulas: Any) -> tuple[str, list[str]]:
     lines: list[str] = []
     room = MOST_TEXT
     for sheet in values.worksheets:
@@ -40,11 +46,6 @@ def read_xlsx(path: str) -> tuple[str, list[str]]:
                 return "\n".join(lines).strip(), [_cut()]
             lines.append(line)
     return "\n".join(lines).strip(), []
-
-
-def _named(path: str) -> BinaryIO:
-    """Return the open file: openpyxl refuses a path without the ending of a spreadsheet."""
-    return Path(path).open("rb")
 
 
 def _cells(values: Any, formulas: Any) -> Iterator[list[Any]]:
@@ -83,7 +84,8 @@ def read_csv(text: str) -> tuple[str, list[str]]:
         rows = _filled(list(csv.reader(io.StringIO(text), dialect)))
     except csv.Error as error:
         raise JobFailed(f"it is not a valid CSV file ({error})") from error
-    lines, room = [], MOST_TEXT
+    lines: list[str] = []
+    room = MOST_TEXT
     for line in tables.markdown(rows):
         room -= len(line) + 1
         if room < 0:

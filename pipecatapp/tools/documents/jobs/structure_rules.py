@@ -67,9 +67,9 @@ def _glyphs(number: int, missing: list[Box]) -> Iterator[Finding]:
 
 def _pages(document: PDFDocument) -> set[int]:
     """Return the object ids of the pages; empty if there are too many."""
-    known: set[int] = set()
+    known: set[Any] = set()
     for page in PDFPage.create_pages(document):
-        known.add(int(page.pageid))
+        known.add(page.pageid)
         if len(known) > MOST_KNOWN:
             return set()
     return known

@@ -51,7 +51,8 @@ def text_of(value: Any) -> str:
         return "".join(text_of(item) for item in value)
     if not isinstance(value, dict):
         return ""
-    kind, content = value.get("t"), value.get("c")
+    content: Any = value.get("c")
+    kind = value.get("t")
     if kind in ("Space", "SoftBreak", "LineBreak"):
         return " "
     if kind in _LEAVES:
