@@ -13,7 +13,7 @@ MOST: Final = 500
 SHOWN: Final = 100
 """Findings that are returned."""
 
-Rule = Literal["template", "markdown", "html", "placeholder", "glyph", "blank", "overfull", "link"]
+Rule = Literal["template", "markdown", "html", "unfinished", "glyph", "blank", "overfull", "link"]
 
 
 class Area(BaseModel):
@@ -26,11 +26,11 @@ class Area(BaseModel):
 
 
 class Fault(BaseModel):
-    """What is wrong on a page."""
+    """A fault of a page."""
 
     rule: Rule = Field(description="The rule that found it.")
     page: int = Field(description="Number of the page, from 1.")
-    message: str = Field(description="What is wrong.")
+    message: str = Field(description="The fault.")
     text: str = Field(description="The text in question; empty if there is none.")
     position: Area | None = Field(description="Where it is on the page.")
 
@@ -39,7 +39,7 @@ class Checked(BaseModel):
     """The result of the rules."""
 
     ok: bool = Field(description="Whether all pages were checked and no rule found anything.")
-    findings: list[Fault] = Field(description="What is wrong, in the order of the pages.")
+    findings: list[Fault] = Field(description="The faults, in the order of the pages.")
     more: int = Field(description="Further findings that are left out.")
     text: str = Field(description="The findings as lines, for people and models.")
     pages: int = Field(description="Pages of the PDF.")
@@ -66,10 +66,10 @@ async def check(
     ctx: Context,
     path: Annotated[str, Field(description="A PDF of the workspace.", min_length=1)],
     ignore: Annotated[
-        list[Rule], Field(description="Rules that are not applied, such as `placeholder`.")
+        list[Rule], Field(description="Rules that are not applied, such as `unfinished`.")
     ] = [],  # noqa: B006
 ) -> Checked:
-    """Check a PDF by rules: templates, Markdown and HTML that were not rendered, placeholders,
+    """Check a PDF by rules: templates, Markdown and HTML that were not rendered, unfinished text,
     missing glyphs, blank pages, text beyond the page or in the margin, and broken links."""
     job = Job(
         "check",

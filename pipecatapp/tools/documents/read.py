@@ -42,9 +42,11 @@ class DocumentText(BaseModel):
     title: str = Field(description="Title in its metadata; empty if it has none.")
     metadata: dict[str, str] = Field(description="Author, dates and others that it has.")
     pages: int | None = Field(description="Pages of the whole PDF; null for other formats.")
-    left_out: str = Field(description="What follows and how to read it; empty at the end.")
+    left_out: str = Field(
+        description="The part that follows, and how to read it; empty at the end."
+    )
     next: Position | None = Field(description="The `page` and `start` to read on from.")
-    notes: list[str] = Field(description="What could not be read, such as scanned pages.")
+    notes: list[str] = Field(description="Parts that could not be read, such as scanned pages.")
 
 
 class _Segment(BaseModel):

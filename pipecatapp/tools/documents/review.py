@@ -69,7 +69,9 @@ async def review(
             max_length=MOST,
         ),
     ],
-    about: Annotated[str, Field(description="What the document should be.", max_length=4000)] = "",
+    about: Annotated[
+        str, Field(description="Description of the intended document.", max_length=4000)
+    ] = "",
     model: Annotated[
         str, BY_AUTHOR, Field(description="A model that the gateway offers.")
     ] = "auto",

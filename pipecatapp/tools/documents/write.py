@@ -41,7 +41,7 @@ class DocumentWritten(BaseModel):
     sha256: str = Field(description="Of the file, in hex.")
     pages: int | None = Field(description="Pages of a PDF; null for other formats.")
     notes: list[str] = Field(
-        description="What was left out of the text, or could not be written as it is meant."
+        description="Parts of the text that were left out, or could not be written as intended."
     )
 
 
@@ -122,7 +122,7 @@ async def write(
         sees_workspace=True,
     )
     async with finished(ctx, root, job, _Wrote) as done:
-        data = await asyncio.to_thread(done.content, "output", LARGEST)
+        data = await asyncio.to_thread(done.content, f"document.{form}", LARGEST)
         await asyncio.to_thread(save, root, place, data, job.failure)
     return DocumentWritten(
         path=place,

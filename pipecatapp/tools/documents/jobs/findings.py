@@ -11,7 +11,7 @@ LONGEST: Final = 160
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong, and where."""
+    """A fault and its place."""
 
     rule: str
     page: int

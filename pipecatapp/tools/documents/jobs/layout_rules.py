@@ -1,7 +1,6 @@
 """Rules about the layout: blank pages, and text that leaves its page or its column."""
 
 import re
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -19,7 +18,7 @@ BEYOND: Final = 1.0
 INDENT: Final = 6.0
 """Points into the margin from which a line is too long."""
 NARROWEST: Final = 28.0
-"""Points of a margin, at least: below it, the left side is no margin."""
+"""Points of a margin, at least."""
 LONG: Final = 20
 """Characters from which a line counts for the margins."""
 AGREE: Final = 0.6
@@ -113,7 +112,7 @@ def _margins(sheets: Sequence[Sheet]) -> dict[int, float]:
 
 
 def _margin(spans: Sequence[tuple[float, float]]) -> float | None:
-    lefts = Counter(round(left) for left, _right in spans)
-    margin = float(lefts.most_common(1)[0][0])
+    """Return the room that no long line uses on its left, if most leave it on their right, too."""
+    margin = min(left for left, _right in spans)
     keep = sum(right >= margin - 2 for _left, right in spans)
     return margin if margin >= NARROWEST and keep >= AGREE * len(spans) else None

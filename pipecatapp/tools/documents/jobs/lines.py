@@ -10,7 +10,7 @@ from pypdfium2 import raw as pdfium
 
 FIXED_PITCH: Final = 1
 """Bit of a font's flags: all characters have the same width (PDF 32000-1, table 123)."""
-MONOSPACED: Final = (b"mono", b"courier", b"consol", b"typewriter", b"cmtt", b"menlo", b"code")
+MONOSPACED: Final = (b"mono", b"courier", b"consolas", b"typewriter", b"cmtt", b"menlo", b"code")
 LONGEST_NAME: Final = 128
 
 Box = tuple[float, float, float, float]

@@ -24,6 +24,8 @@ def main() -> None:
         result = {"done": job.run(**order["given"])}
     except JobFailed as error:
         result = {"failed": str(error)}
+    except RecursionError:
+        result = {"failed": "its parts are nested too deeply"}
     Path("result.json").write_text(json.dumps(result), encoding="utf-8")
 
 

@@ -32,7 +32,7 @@ class Cleaned:
     pictures: list[str] = field(default_factory=list)
     """Targets of its pictures, each once, in the order of the text."""
     notes: list[str] = field(default_factory=list)
-    """What was left out, as sentences."""
+    """Sentences about the parts that were left out."""
 
 
 def parse(path: str) -> Cleaned:

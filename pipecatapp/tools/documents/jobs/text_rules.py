@@ -26,14 +26,14 @@ RULES: Final = tuple(
          "A Markdown link or picture was not rendered."),
         ("html", r"</?(?:b|i|em|strong|p|br|div|span|table|tr|td|th|ul|ol|li|h[1-6])\s*/?>",
          re.IGNORECASE, "HTML was not rendered."),
-        ("placeholder", r"\b(?:TODO|FIXME|TBD|XXX)\b", 0, "A placeholder is left."),
-        ("placeholder", r"lorem ipsum|\[(?:insert|your|add|company|recipient)\b[^\]]{0,60}\]",
-         re.IGNORECASE, "A placeholder is left."),
+        ("unfinished", r"\b(?:TO-?DO|FIX-?ME|TBD|X{3})\b", 0, "The text is not finished."),
+        ("unfinished", r"lorem ipsum|\[(?:insert|your|add|company|recipient)\b[^\]]{0,60}\]",
+         re.IGNORECASE, "The text is not finished."),
         ("glyph", "[\ufffd]+", 0, "A character could not be decoded."),
     )
 )  # fmt: skip
 """Name of the rule, pattern of a line, message. Code is ignored by all except the last two."""
-EVERYWHERE: Final = ("placeholder", "glyph")
+EVERYWHERE: Final = ("unfinished", "glyph")
 
 
 def check(lines: Sequence[Line]) -> Iterator[Finding]:

@@ -27,6 +27,8 @@ WRITERS: Final = {"docx": "docx", "html": "html5", "epub": "epub3", "odt": "odt"
 STYLE: Final = """
 #set table(stroke: 0.5pt + luma(170))
 #show table.cell.where(y: 0): strong
+#show table: set par(justify: false)
+#let horizontalrule = line(length: 100%, stroke: 0.5pt + luma(170))
 #show raw.where(block: true): it => block(
   fill: luma(245), inset: 8pt, radius: 3pt, width: 100%, text(size: 0.9em, it))
 #show figure.where(kind: table): set block(breakable: true)
@@ -40,7 +42,7 @@ MARKDOWN: Final = "input.md"
 def run(
     form: str, paper: str, title: str, language: str, folder: str, *, contents: bool
 ) -> dict[str, Any]:
-    """Write `output` in the format `form`; returns the number of pages of a PDF, and notes.
+    """Write `document.` with the ending `form`; returns the number of pages of a PDF, and notes.
 
     `folder` is the folder of the workspace to which the paths of pictures are relative.
     """
@@ -52,7 +54,7 @@ def run(
     arguments = ["-f", "json", "-s", *(["--toc"] if contents else [])]
     if form == "pdf":
         warnings = _pdf(tree, arguments, paper, text, places)
-        with open_pdf("output") as document:
+        with open_pdf("document.pdf") as document:
             pages = len(document)
     else:
         warnings, pages = _other(tree, arguments, form), None
@@ -134,7 +136,6 @@ def _pdf(
         typst.compile("document.typ", output="document.pdf", root=".")
     except typst.TypstError as error:
         raise JobFailed(_explained(error, code.decode(), text, places)) from error
-    Path("document.pdf").rename("output")
     return warnings
 
 
@@ -158,5 +159,4 @@ def _other(tree: dict[str, Any], arguments: list[str], form: str) -> list[str]:
     data = json.dumps(tree).encode()
     output = ["-t", WRITERS[form], "-o", f"document.{form}"]
     _nothing, warnings = pandoc.run([*arguments, *more, *output], data)
-    Path(f"document.{form}").rename("output")
     return warnings

@@ -34,8 +34,8 @@ def checked(folder: Path, data: bytes) -> dict[str, Any]:
         (PLAIN.replace("Plain text", "| a | b |").replace(" of this page.", ""), "markdown",
          "| a | b |"),
         (PLAIN.replace("Plain", "<br>"), "html", "<br>"),
-        (PLAIN.replace("Plain", "TODO"), "placeholder", "TODO"),
-        (PLAIN.replace("Plain", "Lorem ipsum"), "placeholder", "Lorem ipsum"),
+        (PLAIN.replace("Plain", "TODO"), "unfinished", "TODO"),
+        (PLAIN.replace("Plain", "Lorem ipsum"), "unfinished", "Lorem ipsum"),
     ],
 )  # fmt: skip
 def test_page_with_a_fault_fails_and_the_fault_is_shown(
