@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from importlib.metadata import distribution
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from typing import Any, BinaryIO, Final, Generic, TypeVar
 
@@ -25,7 +25,7 @@ from pipecatapp.sandbox import Limits, Mount, Outcome, Sandbox, SandboxUnusable
 from pipecatapp.sandbox.bubblewrap import python
 from pipecatapp.sandbox.ceiling import Ceiling
 from pipecatapp.sandbox.leftovers import guard
-from pipecatapp.sandbox.tree import NotPlain, TooLarge, open_plain
+from pipecatapp.sandbox.tree import NotPlain, TooLarge, open_plain, remove
 from pipecatapp.tools.files.place import inside
 from pipecatapp.workflow import Context, Package, Program, ToolFailed
 
@@ -128,7 +128,7 @@ async def finished(
             raise ToolFailed(f"{job.failure}: the parser gave no valid result.") from error
         yield Finished(result, folder)
     finally:
-        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+        await asyncio.to_thread(remove, folder)
 
 
 def _prepare(root: Path, folder: Path, job: Job) -> None:
@@ -204,7 +204,12 @@ def _packages() -> tuple[Mount, ...]:
     """Show the files of these packages only, not the other packages of this installation."""
     shown = {}
     for name in DISTRIBUTIONS:
-        found = distribution(name)
+        try:
+            found = distribution(name)
+        except PackageNotFoundError:
+            raise ToolFailed(
+                f"The package {name} is missing. It is in Hearth's extra `{EXTRA}`."
+            ) from None
         for file in found.files or ():
             top = file.parts[0]
             if top != ".." and not top.endswith((".dist-info", ".pth", "__pycache__")):

@@ -10,7 +10,11 @@ from pypdfium2 import raw as pdfium
 
 FIXED_PITCH: Final = 1
 """Bit of a font's flags: all characters have the same width (PDF 32000-1, table 123)."""
-MONOSPACED: Final = (b"mono", b"courier", b"consolas", b"typewriter", b"cmtt", b"menlo", b"code")
+MONOSPACED: Final = (
+    b"mono", b"monl", b"courier", b"consolas", b"typewriter", b"menlo", b"code", b"cmtt", b"ectt",
+    b"sftt", b"txtt",
+)  # fmt: skip
+"""Parts of the names of such fonts, in lower case; the flag is often not set."""
 LONGEST_NAME: Final = 128
 
 Box = tuple[float, float, float, float]

@@ -71,6 +71,25 @@ async def test_spreadsheet_and_csv_are_tables(ctx: Context) -> None:
     assert csv["text"] == "| Name | Größe |\n| --- | --- |\n| A\\|B | 1,5 |"
 
 
+async def test_web_page_is_text_and_tables_without_its_code(ctx: Context) -> None:
+    """Scripts and styles cost tokens, and a script is nothing to read; spans keep the columns."""
+    page = """<html><head><title>Prices</title><style>b {}</style></head><body>
+<script>alert(1)</script><h1>Tea &amp; more</h1><p>See <a href="https://example.org">here</a> and
+<a href="javascript:alert(2)">there</a>. <img src="file:///etc/passwd" alt="A leaf"></p>
+<table><tr><th colspan="2">Kind</th><th>Price</th></tr>
+<tr><td rowspan="2">green</td><td>big</td><td>1|2</td></tr><tr><td>small</td><td>3</td></tr>
+</table></body></html>"""
+    (work(ctx) / "a.html").write_text(page, encoding="utf-8")
+
+    read = await READ.check(ctx, {"path": "a.html"})
+
+    assert (read["kind"], read["title"]) == ("html", "Prices")
+    assert read["text"] == (
+        "# Tea & more\n\nSee [here](https://example.org) and there. (picture: A leaf)\n\n"
+        "| Kind |  | Price |\n| --- | --- | --- |\n| green | big | 1\\|2 |\n|  | small | 3 |"
+    )
+
+
 async def test_document_with_the_wrong_name_is_read_by_its_content(ctx: Context) -> None:
     """People rename files; what is in them decides."""
     (work(ctx) / "letter.docx").write_bytes(pdf())

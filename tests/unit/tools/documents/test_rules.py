@@ -76,3 +76,12 @@ def test_many_findings_are_cut_and_counted(tmp_path: Path) -> None:
     told = checked(tmp_path, pdf([""] * 120))
 
     assert (len(told["findings"]), told["more"]) == (100, 20)
+
+
+def test_document_that_is_monospaced_throughout_is_not_code(tmp_path: Path) -> None:
+    """Some printers and typewriter letters use such a font for everything."""
+    data = pdf([PLAIN.replace("Plain", "Dear {{ name }},")]).replace(b"/Helvetica", b"/Courier")
+
+    told = checked(tmp_path, data)
+
+    assert [one["rule"] for one in told["findings"]] == ["template"]
