@@ -2,13 +2,14 @@
 
 from typing import Final, Literal
 
-Kind = Literal["chat", "text", "embeddings", "rerank", "stt", "tts"]
+Kind = Literal["chat", "text", "embeddings", "rerank", "images", "stt", "tts"]
 
 FAST_PATHS: Final[dict[str, Kind]] = {
     "/v1/chat/completions": "chat",
     "/v1/completions": "text",
     "/v1/embeddings": "embeddings",
     "/v1/rerank": "rerank",
+    "/v1/images/generations": "images",
     "/v1/responses": "chat",
     "/v1/messages": "chat",
     "/api/chat": "chat",

@@ -227,6 +227,14 @@ def cannot_rank(model: str) -> Refused:
     return Refused(400, "no_capable_expert", message, param="model")
 
 
+def cannot_draw(model: str) -> Refused:
+    message = (
+        f"The model {model[:100]!r} does not make images. Ask a model that /v1/models lists with"
+        " the capability `images`, or `auto`."
+    )
+    return Refused(400, "no_capable_expert", message, param="model")
+
+
 def waits(headers: Headers) -> Headers:
     """Return the server's `retry-after`, in seconds or as a date, limited to
     `MAX_RETRY_SECONDS`; a value in another format is omitted."""

@@ -40,7 +40,10 @@ class InstanceSettings(BaseModel):
     vision: bool = Field(default=False, description="Its model accepts images.")
     embeddings: bool = Field(default=False, description="It answers `/v1/embeddings`.")
     rerank: bool = Field(default=False, description="It answers `/v1/rerank`.")
-    chat: bool = Field(default=True, description="It answers chats; false for embeddings only.")
+    images: bool = Field(default=False, description="It answers `/v1/images/generations`.")
+    chat: bool = Field(
+        default=True, description="It answers chats; false for embeddings or images only."
+    )
     structured: bool = Field(default=True, description="Its engine can enforce a JSON schema.")
     languages: tuple[Name, ...] = Field(
         (), description="Languages of its model (`de`); empty: any."

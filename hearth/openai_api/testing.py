@@ -12,9 +12,12 @@ its last one. Without a rule, the model repeats the last message of the user.
 
 import asyncio
 import base64
+import hashlib
+import re
 import struct
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
@@ -39,6 +42,8 @@ from hearth.openai_api.sse import DONE
 from hearth.service.error_body import error_body
 
 LOOK_SECONDS: Final = 0.05
+MOST_IMAGES: Final = 10
+_SIZE: Final = re.compile(r"(\d{1,4})x(\d{1,4})")
 Outcome = Literal["running", "answered", "aborted", "broken"]
 Json = dict[str, Any]
 
@@ -59,8 +64,9 @@ class Received:
 
 class ScriptedModel:
     """Serves `/v1/chat/completions`, `/v1/completions`, `/v1/embeddings`, `/v1/rerank`,
-    `/v1/models`, `/health`, `/metrics` and `/slots` like llama-server: no status line before the
-    first word, a queue in front of its slots, and prompts and answers counted in words.
+    `/v1/images/generations`, `/v1/models`, `/health`, `/metrics` and `/slots` like llama-server: no
+    status line before the first word, a queue in front of its slots, and prompts and answers
+    counted in words.
 
     `key`: the Bearer key that `/v1` requires. `stops_unary=False` is a server that continues
     when the caller of a request without `stream` disconnects. `names` are the ids of its models.
@@ -126,7 +132,11 @@ class ScriptedModel:
             return
         answer = Answering(receive, send)
         path, headers = scope["path"], {k.decode(): v.decode() for k, v in scope["headers"]}
-        texts = {"/v1/embeddings": self._embed, "/v1/rerank": self._rank}
+        texts = {
+            "/v1/embeddings": self._embed,
+            "/v1/rerank": self._rank,
+            "/v1/images/generations": self._draw,
+        }
         routes = {"/health": self._health, "/metrics": self._metrics, "/slots": self._slots}
         if path in routes:
             await routes[path](answer)
@@ -267,6 +277,23 @@ class ScriptedModel:
         await answer.json(whole)
         self._note(received, "answered")
 
+    async def _draw(self, headers: dict[str, str], answer: "Answering") -> None:
+        """As servers of diffusion models do: PNGs of the requested size, here of one colour, which
+        follows from prompt and seed."""
+        body = await answer.read_json()
+        received = Received("/v1/images/generations", headers, body)
+        with self._change:
+            self.requests.append(received)
+        size = _SIZE.fullmatch(str(body.get("size") or "64x64"))
+        count = body.get("n") or 1
+        if size is None or not 0 < count <= MOST_IMAGES:
+            await answer.error(400, "size or n is not valid", "invalid_request_error")
+            return
+        width, height = map(int, size.groups())
+        data = [{"b64_json": _picture(body, index, width, height)} for index in range(count)]
+        await answer.json({"created": CREATED, "data": data})
+        self._note(received, "answered")
+
     async def _health(self, answer: "Answering") -> None:
         if self.loading:
             await answer.error(503, "Loading model", "unavailable_error")
@@ -339,6 +366,19 @@ def _usage(request: ChatRequest, completion: int) -> Json:
 
 def _model(name: str) -> Json:
     return {"id": name, "object": "model", "created": CREATED, "owned_by": "test"}
+
+
+def _picture(body: Json, index: int, width: int, height: int) -> str:
+    """A PNG in base64. Source of the format: PNG, third edition, sections 5 and 11."""
+    seed = f"{body['prompt']}/{body.get('seed', 0)}/{index}".encode()
+    line = b"\0" + hashlib.sha256(seed).digest()[:3] * width
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    chunks = ((b"IHDR", head), (b"IDAT", zlib.compress(line * height)), (b"IEND", b""))
+    parts = [
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
+    ]
+    return base64.b64encode(b"\x89PNG\r\n\x1a\n" + b"".join(parts)).decode()
 
 
 def _vector(text: Any, body: Json) -> list[float] | str:

@@ -84,7 +84,7 @@ def details_of(name: str, instances: Sequence[Instance]) -> Json:
 
 
 def capabilities_of(instance: Instance) -> list[str]:
-    """Of chat, tools, vision, json, embeddings and rerank what it can."""
+    """Of chat, tools, vision, json, embeddings, rerank and images what it can."""
     can = {
         "chat": instance.chat,
         "tools": instance.chat and instance.tools != "none",
@@ -92,6 +92,7 @@ def capabilities_of(instance: Instance) -> list[str]:
         "json": instance.chat and instance.structured,
         "embeddings": instance.embeddings,
         "rerank": instance.rerank,
+        "images": instance.images,
     }
     return [name for name, yes in can.items() if yes]
 

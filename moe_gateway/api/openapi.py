@@ -158,6 +158,17 @@ HOT_BODIES: Final[dict[str, tuple[str, str, Json]]] = {
             top_n={"type": ["integer", "null"], "minimum": 1},
         ),
     ),
+    "/v1/images/generations": (
+        "Images of a description",
+        "application/json",
+        _body(
+            ["prompt"],
+            prompt={"type": "string"},
+            n={"type": ["integer", "null"], "minimum": 1},
+            size={"type": ["string", "null"]},
+            response_format={"enum": ["b64_json", "url", None]},
+        ),
+    ),
     "/v1/responses": (
         "Answer a conversation, as a response",
         "application/json",
@@ -213,6 +224,7 @@ HOT_BODIES: Final[dict[str, tuple[str, str, Json]]] = {
     ),
 }
 KINDS: Final = {
+    "/v1/images/generations": ("application/json",),
     **dict.fromkeys(OLLAMA, ("application/json", "application/x-ndjson")),
     "/v1/audio/transcriptions": ("application/json", "text/plain", "text/event-stream"),
     "/v1/audio/speech": ("audio/wav", "audio/mpeg", "application/octet-stream"),

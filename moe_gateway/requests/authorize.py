@@ -32,6 +32,7 @@ from moe_gateway.routing.addresses import refuse_addresses
 from moe_gateway.routing.audio import form_look
 from moe_gateway.routing.body import WORTH_KEEPING, Look, check_documents, look_at
 from moe_gateway.routing.choice import choose, choose_named, having, known_models
+from moe_gateway.routing.images import check_prompt, with_image_model
 from moe_gateway.routing.instances import Instance
 from moe_gateway.routing.prefix import Prefixes
 from moe_gateway.settings import AUTO, Settings
@@ -109,6 +110,8 @@ class Authorizer:
             content_type = _checked(content_type)
         if isinstance(reply, TranslatedReply):
             kind, path, body, notice = self._translated(reply, path, body, caller)
+        if kind == "images":
+            body = with_image_model(body, known_models(self.instances))
         look = form_look(content_type, body) if kind == "stt" else look_at(body)
         _check(kind, body, look)
         if kind != "stt" and not self.settings.allow_addresses:
@@ -253,7 +256,9 @@ def _check(kind: Kind, body: bytes, look: Look) -> None:
     look.refuse_unsupported()
     if kind == "rerank":
         check_documents(body)
-    if kind in ("tts", "rerank"):
+    if kind == "images":
+        check_prompt(body, stream=look.stream is True)
+    if kind in ("tts", "rerank", "images"):
         look.stream = False  # Keep-alive comments would be a part of the audio or the document.
 
 

@@ -13,6 +13,7 @@ from moe_gateway.routing.body import first_words
 from moe_gateway.routing.choice import (
     Route,
     able_to_call,
+    able_to_draw,
     able_to_rank,
     choose,
     choose_named,
@@ -92,6 +93,8 @@ class Router:
             request.model = model
         if request.kind == "rerank":
             named = able_to_rank(model, named)
+        if request.kind == "images":
+            named = able_to_draw(model, named)
         if request.look.forces_tool:
             named = able_to_call(model, named)
         if named and named[0].fallback:

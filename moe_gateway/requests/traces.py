@@ -47,6 +47,7 @@ OPERATIONS: Final[dict[Kind, str]] = {
     "text": "text_completion",
     "embeddings": "embeddings",
     "rerank": "rerank",
+    "images": "image_generation",
     "stt": "transcription",
     "tts": "speech",
 }

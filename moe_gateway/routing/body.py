@@ -42,6 +42,7 @@ class Needs:
     vision: bool = False
     embeddings: bool = False
     rerank: bool = False
+    images: bool = False
     structured: bool = False
     """It must hold to a JSON schema."""
     languages: tuple[str, ...] = ()
@@ -51,6 +52,11 @@ class Needs:
     affinity: bytes = b""
     """Hash of the prompt's prefix: requests with the same prefix go to the same instance, whose
     cache contains it. Empty: no preference."""
+
+    @property
+    def talks(self) -> bool:
+        """Whether it is for a model that chats."""
+        return not (self.embeddings or self.rerank or self.images)
 
 
 NO_MESSAGE: Final = 12
@@ -251,6 +257,8 @@ def needs_of(body: bytes, kind: Kind, hints: Hints = NO_HINTS) -> Needs:
         return Needs(embeddings=True)
     if kind == "rerank":
         return Needs(rerank=True)
+    if kind == "images":
+        return Needs(images=True)
     try:
         facts = _FACTS.decode(body)
     except (msgspec.DecodeError, RecursionError):

@@ -9,6 +9,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from moe_gateway.errors import (
     cannot_call_tools,
+    cannot_draw,
     cannot_rank,
     no_speech,
     none_capable,
@@ -84,6 +85,10 @@ class Candidate(Protocol):
     @property
     def rerank(self) -> bool:
         """Whether it ranks texts by how well they fit a question."""
+
+    @property
+    def images(self) -> bool:
+        """Whether it makes images."""
 
     @property
     def structured(self) -> bool: ...
@@ -162,6 +167,14 @@ def able_to_rank(model: str, named: Sequence[C]) -> list[C]:
     able = [one for one in named if one.rerank]
     if named and not able:
         raise cannot_rank(model)
+    return able
+
+
+def able_to_draw(model: str, named: Sequence[C]) -> list[C]:
+    """Those that make images. Raises `Refused` (400) when there is none."""
+    able = [one for one in named if one.images]
+    if named and not able:
+        raise cannot_draw(model)
     return able
 
 
@@ -320,7 +333,8 @@ def lack_of(instance: Candidate, needs: Needs) -> str | None:
         (needs.vision and not instance.vision, "pictures"),
         (needs.embeddings and not instance.embeddings, "embeddings"),
         (needs.rerank and not instance.rerank, "rerank"),
-        (not (needs.embeddings or needs.rerank or instance.chat), "chat"),
+        (needs.images and not instance.images, "requests for images"),
+        (needs.talks and not instance.chat, "chat"),
         (needs.structured and not instance.structured, "JSON schema"),
     )
     lack = next((what for lacking, what in lacks if lacking), None)

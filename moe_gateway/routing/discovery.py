@@ -20,6 +20,7 @@ EXPERT_META: Final = (
     "vision",
     "embeddings",
     "rerank",
+    "images",
     "cost",
     "stops_unary",
     "auto",

@@ -81,7 +81,7 @@ class Instance:
         self.tools, self.vision = settings.tools, settings.vision
         self.embeddings, self.cost, self.auto = settings.embeddings, settings.cost, settings.auto
         self.chat, self.structured = settings.chat, settings.structured
-        self.rerank = settings.rerank
+        self.rerank, self.images = settings.rerank, settings.images
         self.languages, self.domains = settings.languages, settings.domains
         self.fallback = settings.fallback
 

@@ -29,7 +29,7 @@ CHECKS = [
 FIT, WRONG = GenerationMode.POSITIVE, GenerationMode.NEGATIVE
 OPERATIONS = [
     ("POST", "/v1/chat/completions"), ("POST", "/v1/completions"), ("POST", "/v1/embeddings"),
-    ("POST", "/v1/rerank"),
+    ("POST", "/v1/rerank"), ("POST", "/v1/images/generations"),
     ("POST", "/v1/responses"), ("GET", "/v1/responses/{response_id}"),
     ("DELETE", "/v1/responses/{response_id}"),
     ("POST", "/v1/messages"), ("POST", "/v1/messages/count_tokens"),
@@ -52,7 +52,7 @@ def schema(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     with ExitStack() as stack:
         lab = Lab(stack, folder)
         gateway = lab.gateway(
-            lab.expert(ScriptedModel(), slots=64, embeddings=True),
+            lab.expert(ScriptedModel(), slots=64, embeddings=True, images=True),
             lab.at(lab.serve(Speech("stt")), speech="stt"),
             lab.at(lab.serve(Speech("tts")), speech="tts"),
             key_store=folder / "keys.db",
