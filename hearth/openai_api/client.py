@@ -1,5 +1,6 @@
 """Client of one OpenAI-compatible server. It never retries: the caller decides what to repeat."""
 
+import base64
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
@@ -152,6 +153,34 @@ class ModelClient:
             "POST", f"{self.base_url}/audio/speech", json=asked, headers=headers
         )
         return (await self._send(call)).content
+
+    async def image(
+        self,
+        prompt: str,
+        *,
+        model: str,
+        size: str,
+        seed: int,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[bytes, str]:
+        """A picture of a prompt, and the expert that made it; empty if the server names none.
+
+        `size` is such as `1024x1024`; OpenAI's API does not have `seed`, servers of diffusion
+        models do. Raises like `complete`.
+        """
+        asked = {
+            "model": model, "prompt": prompt, "n": 1, "size": size, "seed": seed,
+            "response_format": "b64_json",
+        }  # fmt: skip
+        call = self._http.build_request(
+            "POST", f"{self.base_url}/images/generations", json=asked, headers=headers
+        )
+        answer = await self._send(call)
+        try:
+            data = base64.b64decode(answer.json()["data"][0]["b64_json"], validate=True)
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise ModelLost("The response has no picture as b64_json.") from error
+        return data, answer.headers.get("x-hearth-expert", "")
 
     async def transcription(
         self, sound: bytes, *, language: str | None, headers: Mapping[str, str] | None = None

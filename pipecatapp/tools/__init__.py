@@ -31,6 +31,7 @@ from pipecatapp.tools.documents import write as document_write
 from pipecatapp.tools.files import delete, listing, read, write
 from pipecatapp.tools.fix import texts
 from pipecatapp.tools.git import branches, history
+from pipecatapp.tools.images import chart, diagram, make
 from pipecatapp.tools.memory import conversation, items, note
 from pipecatapp.tools.model import llm, typed
 from pipecatapp.tools.model.evaluation import evaluate
@@ -127,6 +128,9 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             project_memory.memory,
             recall.recall,
             remember.remember,
+            make.make,
+            chart.chart,
+            diagram.diagram,
             say.say,
             hear.hear,
             status.status,

@@ -10,6 +10,14 @@ from pipecatapp.workflow.running.agent import agent
 
 A: Final = "author"
 M: Final = "model"
+CHART: Final = (
+    *("kind", "series", "labels", "title", "subtitle", "x_title", "y_title", "stacked"),
+    *("horizontal", "bins", "theme", "width", "height", "scale"),
+)
+DIAGRAM: Final = (
+    *("kind", "title", "subtitle", "nodes", "edges", "direction", "tasks", "columns", "rows"),
+    *("theme", "scale"),
+)
 SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
     "llm": {
         "messages": M,
@@ -202,6 +210,18 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
     "project.tree": {"depth": M, "limit": M},
     "speech.say": {"text": M, "path": M, "voice": M},
     "speech.hear": {"path": M, "language": M},
+    "image.make": {
+        "prompt": M,
+        "path": M,
+        "width": M,
+        "height": M,
+        "seed": M,
+        "model": A,
+        "backend": A,
+        "drawing": A,
+    },
+    "image.chart": dict.fromkeys(("path", "file", "x", "y", "every", "combine", *CHART), M),
+    "image.diagram": dict.fromkeys(("path", *DIAGRAM), M),
     "cluster.status": {},
     "note.save": {"text": M, "tags": M},
     "note.find": {"query": M, "limit": M},
