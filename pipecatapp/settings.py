@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any
 from urllib.parse import urlsplit
 
-from pydantic import AnyHttpUrl, Field, IPvAnyNetwork, field_validator
+from pydantic import AnyHttpUrl, Field, IPvAnyNetwork, ValidationInfo, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from hearth.service.names import DEFAULT_PORT_BASE, MOE_GATEWAY, PIPECATAPP, port_of
@@ -15,6 +15,7 @@ from hearth.service.settings import TlsSettings
 from hearth.service.state import StateDir
 from hearth.settings import default_state_dir
 from pipecatapp.sandbox.ceiling import Ceiling
+from pipecatapp.tools.web.addresses import AddressPolicy
 from pipecatapp.voice.manners import Manners
 from pipecatapp.workflow.syntax import ModelPart
 
@@ -99,6 +100,19 @@ class Settings(TlsSettings):
     mcp_file: Path | None = Field(
         None, description="File with the MCP servers; default: `mcp.yaml` of the state directory."
     )
+    searxng_url: AnyHttpUrl | None = Field(
+        None, description="Address of a SearXNG instance; without it, search.web is not available."
+    )
+    web_hosts: list[str] = Field(
+        [],
+        description="Hosts that every step may request with http.get, http.download and"
+        " http.request, such as `api.example.org` or `*.example.org`; a step can name more.",
+    )
+    web_private: list[str] = Field(
+        [],
+        description="Private and loopback hosts, addresses and networks that these tools may"
+        " request, such as `nas.lan:8080` or `192.168.1.0/24`; steps cannot name more.",
+    )
     voice_sessions: int = Field(
         3, ge=0, description="Maximum number of concurrent voice conversations; 0 disables them."
     )
@@ -166,6 +180,12 @@ class Settings(TlsSettings):
     def _bound_to_models(cls, value: dict[str, Any]) -> dict[str, Any]:
         for said in value.values():
             ModelPart.model_validate(said)
+        return value
+
+    @field_validator("web_hosts", "web_private")
+    @classmethod
+    def _are_hosts(cls, value: list[str], info: ValidationInfo) -> list[str]:
+        AddressPolicy(**{"private" if info.field_name == "web_private" else "hosts": value})
         return value
 
     @property

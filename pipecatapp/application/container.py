@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Protocol
 
@@ -47,7 +47,10 @@ from pipecatapp.tools.model.facts import ExpertFacts
 from pipecatapp.tools.plugins import plugins
 from pipecatapp.tools.ports.opening import Ports
 from pipecatapp.tools.prompts.find import Prompts
+from pipecatapp.tools.search.files import FileIndexes
+from pipecatapp.tools.search.web import SEARXNG, WebSearch
 from pipecatapp.tools.tasks.save import Tasks
+from pipecatapp.tools.web.addresses import AddressPolicy
 from pipecatapp.workflow import (
     Documents,
     Engine,
@@ -113,7 +116,7 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
         library.add_tasks((one.id, one.document) for one in StoredTasks(ledger).find(limit=10**6))
         engine = Engine(
             ledger,
-            tools=TOOLS.values(),
+            tools=configured_tools(settings),
             workflows=library.workflows.values(),
             prompts=library.prompts.values(),
             projects=library.projects.values(),
@@ -130,6 +133,9 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
                 Ports: Ports(settings.state_dir / "ports.yaml", secrets),
                 CodePlaces: await open_code_places(settings, stack),
                 Workspaces: GitWorkspaces(settings.state_dir / "workspaces"),
+                WebSearch: WebSearch(str(settings.searxng_url or "")),
+                FileIndexes: FileIndexes(settings.state_dir / "search"),
+                AddressPolicy: AddressPolicy(settings.web_hosts, settings.web_private),
                 Packages: Packages(
                     settings.state_dir / "packages",
                     sandbox,
@@ -160,6 +166,15 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
             }
         )
         yield Container(runs, directory, facts, schedules, prompts_and_tasks, client)
+
+
+def configured_tools(settings: Settings) -> list[Tool]:
+    """Return all tools; one that needs a setting that is not set is listed as unavailable."""
+    lacking = {"search.web": SEARXNG} if settings.searxng_url is None else {}
+    return [
+        replace(tool, needs=(*tool.needs, lacking[name])) if name in lacking else tool
+        for name, tool in TOOLS.items()
+    ]
 
 
 def secrets_of(settings: Settings) -> Secrets:

@@ -43,6 +43,8 @@ from pipecatapp.tools.ports import delivery, message, tracker
 from pipecatapp.tools.project import docs, entry, facts
 from pipecatapp.tools.project import tree as project_tree
 from pipecatapp.tools.prompts import find as prompt_find
+from pipecatapp.tools.search import files as search_files
+from pipecatapp.tools.search import web as search_web
 from pipecatapp.tools.speech import hear, say
 from pipecatapp.tools.tasks import find as task_find
 from pipecatapp.tools.tasks import save as task_save
@@ -128,6 +130,8 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             project_memory.memory,
             recall.recall,
             remember.remember,
+            search_web.web,
+            search_files.files,
             make.make,
             chart.chart,
             diagram.diagram,

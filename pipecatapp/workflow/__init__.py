@@ -20,7 +20,7 @@ from pipecatapp.workflow.ledger import (
     Status,
 )
 from pipecatapp.workflow.loading import Documents, load_document, read_document
-from pipecatapp.workflow.needs import Need, Package, Program
+from pipecatapp.workflow.needs import Need, Package, Program, Setting
 from pipecatapp.workflow.plan import NotGranted, Plan, granting
 from pipecatapp.workflow.running.waiting import NotAsked, WrongAnswer
 from pipecatapp.workflow.todo import NoTodo, NotStruck, TodoItem
@@ -83,6 +83,7 @@ __all__ = [
     "RunSummary",
     "RunView",
     "ServiceMissing",
+    "Setting",
     "Status",
     "StepView",
     "TodoItem",

@@ -52,4 +52,23 @@ class Program:
         return f"the program `{self.name}` (Debian package `{self.apt}`)"
 
 
-Need = Package | Program
+@dataclass(frozen=True)
+class Setting:
+    """A setting without which a tool cannot work, such as
+    `Setting("PIPECATAPP_SEARXNG_URL", example="http://127.0.0.1:8888")`.
+
+    The application adds it to the tool if it is not set.
+    """
+
+    name: str
+    example: str
+
+    def missing(self) -> str:
+        """Return the sentence that names the setting."""
+        return f"The setting {self.name} is not set. Set it, such as to {self.example}."
+
+    def __str__(self) -> str:
+        return f"the setting `{self.name}`"
+
+
+Need = Package | Program | Setting

@@ -62,13 +62,20 @@ async def tree(
     """
     root = workspace(ctx)
     try:
-        found = await asyncio.to_thread(_found, root)
-        ignored = await _ignored(root, found[:LISTED])
-        visible = [one for one in found[:LISTED] if one.path not in ignored]
-        seen = await asyncio.to_thread(_tree, root, visible, depth, limit)
+        entries, cut = await visible(root)
+        seen = await asyncio.to_thread(_tree, root, entries, depth, limit)
     except (OSError, TooLarge) as error:
         raise ToolFailed(f"The workspace cannot be read: {error}.") from error
-    return seen.model_copy(update={"cut": True}) if len(found) > LISTED else seen
+    return seen.model_copy(update={"cut": True}) if cut else seen
+
+
+async def visible(root: Path) -> tuple[list[Entry], bool]:
+    """Return the entries of a workspace that are not hidden or ignored by git, and whether there
+    are more than `LISTED`. Raises `OSError`, `TooLarge` or `ToolFailed`.
+    """
+    found = await asyncio.to_thread(_found, root)
+    ignored = await _ignored(root, found[:LISTED])
+    return [one for one in found[:LISTED] if one.path not in ignored], len(found) > LISTED
 
 
 def _found(root: Path) -> list[Entry]:

@@ -210,6 +210,10 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
     "project.tree": {"depth": M, "limit": M},
     "speech.say": {"text": M, "path": M, "voice": M},
     "speech.hear": {"path": M, "language": M},
+    "search.web": dict.fromkeys(
+        ("query", "categories", "language", "time_range", "page", "limit", "budget"), M
+    ),
+    "search.files": {"query": M, "globs": M, "limit": M, "budget": M},
     "image.make": {
         "prompt": M,
         "path": M,

@@ -95,6 +95,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "prompt.find": {},
     "speech.say": {"text": "x", "path": "x.wav"},
     "speech.hear": {"path": "x.wav"},
+    "search.web": {"query": "x"},
+    "search.files": {"query": "x"},
     "image.make": {"prompt": "x", "path": "x.png"},
     "image.chart": {"kind": "bar", "path": "x.png"},
     "image.diagram": {"kind": "flow", "path": "x.png"},
