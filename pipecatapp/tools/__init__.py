@@ -48,6 +48,9 @@ from pipecatapp.tools.search import web as search_web
 from pipecatapp.tools.speech import hear, say
 from pipecatapp.tools.tasks import find as task_find
 from pipecatapp.tools.tasks import save as task_save
+from pipecatapp.tools.web import download as http_download
+from pipecatapp.tools.web import get as http_get
+from pipecatapp.tools.web import request as http_request
 from pipecatapp.tools.workspace import deliver, reset, state
 from pipecatapp.workflow import Tool
 
@@ -130,6 +133,9 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             project_memory.memory,
             recall.recall,
             remember.remember,
+            http_get.get,
+            http_download.download,
+            http_request.request,
             search_web.web,
             search_files.files,
             make.make,

@@ -176,6 +176,10 @@ class AddressPolicy:
         private = [entry.text for entry in self._private]
         return AddressPolicy(hosts, private, resolver=self._resolver, setting=self._setting)
 
+    def and_hosts(self, hosts: Collection[str]) -> "AddressPolicy":
+        """Return a policy that permits these public hosts, too. Raises `ValueError`."""
+        return self.for_hosts([*(entry.text for entry in self._hosts), *hosts])
+
     async def check(self, url: str) -> Target:
         """Look up the host of an address and check it; raises `AddressRefused`."""
         target, host, port = _parsed(url)

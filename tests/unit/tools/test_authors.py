@@ -10,6 +10,15 @@ from pipecatapp.workflow.running.agent import agent
 
 A: Final = "author"
 M: Final = "model"
+HTTP: Final[dict[str, Literal["author", "model"]]] = {
+    "url": M,
+    "headers": M,
+    "hosts": A,
+    "secrets": A,
+    "seconds": A,
+    "max_bytes": A,
+    "statuses": A,
+}
 CHART: Final = (
     *("kind", "series", "labels", "title", "subtitle", "x_title", "y_title", "stacked"),
     *("horizontal", "bins", "theme", "width", "height", "scale"),
@@ -210,6 +219,9 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
     "project.tree": {"depth": M, "limit": M},
     "speech.say": {"text": M, "path": M, "voice": M},
     "speech.hear": {"path": M, "language": M},
+    "http.get": {**HTTP, "method": M, "retries": A},
+    "http.download": {**HTTP, "path": M},
+    "http.request": {**HTTP, "method": M, "data": M, "text": M},
     "search.web": dict.fromkeys(
         ("query", "categories", "language", "time_range", "page", "limit", "budget"), M
     ),
