@@ -185,7 +185,7 @@ class Settings(TlsSettings):
     @field_validator("web_hosts", "web_private")
     @classmethod
     def _are_hosts(cls, value: list[str], info: ValidationInfo) -> list[str]:
-        AddressPolicy(**{"private" if info.field_name == "web_private" else "hosts": value})
+        AddressPolicy(private=value) if info.field_name == "web_private" else AddressPolicy(value)
         return value
 
     @property

@@ -131,10 +131,10 @@ class OpenIndex:
         parts = phrases(query)
         seen: set[int] = set()
         for every in (True, False) if len(parts) > 1 else (True,):
-            for id, *row in self._matches(parts, every=every) if parts else ():
+            for id, path, line, text, score in self._matches(parts, every=every) if parts else ():
                 if id not in seen:
                     seen.add(id)
-                    yield Passage(*row)
+                    yield Passage(path, line, text, score)
         if not seen and parts and is_unspaced(query):
             yield from self._containing(parts)
 

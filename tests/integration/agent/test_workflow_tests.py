@@ -46,6 +46,14 @@ def test_example_passes_and_leaves_no_trace(
     assert json.loads(hearth("runs", "list", "--json").stdout)["runs"] == []
 
 
+@pytest.mark.parametrize(("name", "count"), [("energy-chart", 2), ("answer-with-sources", 1)])
+def test_examples_with_tools_pass(hearth: Hearth, name: str, count: int) -> None:
+    """A chart of a file is drawn; a search without an engine names the setting."""
+    ended = hearth("workflows", "test", str(EXAMPLE / f"{name}.tests.yaml"))
+
+    assert (ended.exit_code, ended.output.splitlines()[-1]) == (0, f"{count} passed, 0 failed.")
+
+
 @pytest.mark.proves("001-29")
 def test_repairs_without_a_model_and_by_the_small_model(hearth: Hearth) -> None:
     """A real run repairs what is clear itself, lists it, and asks a model for the rest only."""

@@ -32,6 +32,7 @@ class Server:
     vision: bool = False
     embeddings: bool = False
     rerank: bool = False
+    images: bool = False
     chat: bool = True
     structured: bool = True
     languages: tuple[str, ...] = ()
@@ -49,6 +50,7 @@ SMALL_2 = replace(SMALL, label="s2")
 BIG = Server("b1", "big", ("big",), cost=20, context=32_768)
 EYES = Server("e1", "eyes", ("eyes",), cost=10, context=8192, vision=True)
 VECTORS = Server("v1", "vectors", ("vectors",), cost=0.1, embeddings=True, context=512)
+DRAWS = Server("d1", "draws", ("draws",), cost=0.1, images=True, chat=False)
 RANKS = Server("r1", "ranks", ("ranks",), cost=0.2, rerank=True, chat=False)
 CODER = Server("c1", "coder", ("coder",), cost=9, domains=("code",), languages=("en", "de"))
 AUSTRIAN = replace(CODER, languages=("de-AT",))
@@ -84,6 +86,8 @@ def sick(server: Server) -> Server:
         ("auto", Needs(), [sick(SMALL), SMALL_2, sick(BIG)], ["s2"], "auto: cheapest of 2"),
         ("auto", Needs(embeddings=True), [BIG, VECTORS], ["v1"], "auto: the only one that can"),
         ("auto", Needs(rerank=True), [BIG, VECTORS, RANKS], ["r1"], "auto: the only one that can"),
+        ("auto", Needs(images=True), [BIG, DRAWS], ["d1"], "auto: the only one that can"),
+        ("auto", Needs(), [BIG, DRAWS], ["b1"], "auto: the only one that can"),
         ("auto", Needs(), [replace(BIG, cost=1), SMALL], ["b1", "s1"], "auto: cheapest of 2"),
         ("auto", Needs(), [replace(SMALL, load=9), BIG], ["s1", "b1"], "auto: cheapest of 2"),
         ("auto", Needs(), [replace(SMALL, auto=False), BIG], ["b1"], "auto: the only one"),

@@ -68,7 +68,8 @@ def _bars(data: ChartData) -> Iterator[Bar]:
             key = label, value < 0
             begin = tops.get(key, 0.0)
             tops[key] = begin + value
-            yield Bar(label, 0, index, *sorted((begin, begin + value)), value)
+            low, high = sorted((begin, begin + value))
+            yield Bar(label, 0, index, low, high, value)
 
 
 def _scale(bars: list[Bar], most: int) -> Scale:

@@ -18,12 +18,12 @@ class Series(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: Text = Field("", description="Its name in the legend.")
+    name: Text = Field(default="", description="Its name in the legend.")
     values: list[Number | None] = Field(
         description="Its values; null is a gap.", max_length=MOST_VALUES
     )
     x: list[Number | str] | None = Field(
-        None,
+        default=None,
         description="Where the values are, if not at the labels: numbers or dates.",
         max_length=MOST_VALUES,
     )
@@ -34,24 +34,26 @@ class ChartData(ToolInputs):
 
     kind: ChartKind = Field(description="bar, line, area, scatter, pie or histogram.")
     series: list[Series] = Field(
-        [], description="The values; a pie and a histogram have one series.", max_length=20
+        default=[], description="The values; a pie and a histogram have one series.", max_length=20
     )
     labels: list[Number | Text] = Field(
-        [],
+        default=[],
         description="Of the values: names, numbers, or dates such as 2026-03-29.",
         max_length=MOST_VALUES,
     )
-    title: Text = Field("", description="The heading.")
-    subtitle: Text = Field("", description="A line below it.")
-    x_title: Text = Field("", description="What the horizontal axis shows.")
-    y_title: Text = Field("", description="What the vertical axis shows, with its unit.")
+    title: Text = Field(default="", description="The heading.")
+    subtitle: Text = Field(default="", description="A line below it.")
+    x_title: Text = Field(default="", description="What the horizontal axis shows.")
+    y_title: Text = Field(default="", description="What the vertical axis shows, with its unit.")
     stacked: bool = Field(default=False, description="Bars and areas on top of each other.")
     horizontal: bool = Field(default=False, description="Bars from left to right, for long labels.")
-    bins: int | None = Field(None, description="Bins of a histogram.", ge=1, le=200)
-    theme: ThemeName = Field("light", description="light or dark.")
-    width: int = Field(960, description="Pixels, before `scale`.", ge=240, le=4000)
-    height: int = Field(540, description="Pixels, before `scale`.", ge=180, le=4000)
-    scale: float = Field(2, description="Pixels of the picture for each of these.", ge=0.5, le=4)
+    bins: int | None = Field(default=None, description="Bins of a histogram.", ge=1, le=200)
+    theme: ThemeName = Field(default="light", description="light or dark.")
+    width: int = Field(default=960, description="Pixels, before `scale`.", ge=240, le=4000)
+    height: int = Field(default=540, description="Pixels, before `scale`.", ge=180, le=4000)
+    scale: float = Field(
+        default=2, description="Pixels of the picture for each of these.", ge=0.5, le=4
+    )
 
 
 class WrongData(ValueError):

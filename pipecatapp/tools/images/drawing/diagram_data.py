@@ -20,9 +20,9 @@ class Node(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     id: Id = Field(description="The name that edges use.")
-    label: Text = Field("", description="The text in it; its id by default.")
-    shape: Shape = Field("box", description="box, round, ellipse, diamond or database.")
-    group: Text = Field("", description="Nodes of one group have the same colour.")
+    label: Text = Field(default="", description="The text in it; its id by default.")
+    shape: Shape = Field(default="box", description="box, round, ellipse, diamond or database.")
+    group: Text = Field(default="", description="Nodes of one group have the same colour.")
 
 
 class Edge(BaseModel):
@@ -32,7 +32,7 @@ class Edge(BaseModel):
 
     source: Id = Field(alias="from", description="The node that it begins at.")
     target: Id = Field(alias="to", description="The node that it leads to.")
-    label: Text = Field("", description="The text on it.")
+    label: Text = Field(default="", description="The text on it.")
     dashed: bool = Field(default=False, description="A dashed line.")
 
 
@@ -43,29 +43,31 @@ class Task(BaseModel):
 
     label: Text = Field(description="Its name.")
     start: Text = Field(description="A date or time, such as 2026-03-29 or 2026-03-29T14:00.")
-    end: Text | None = Field(None, description="Its end; null for a milestone.")
-    group: Text = Field("", description="Tasks of one group have the same colour.")
+    end: Text | None = Field(default=None, description="Its end; null for a milestone.")
+    group: Text = Field(default="", description="Tasks of one group have the same colour.")
 
 
 class DiagramData(ToolInputs):
     """A diagram: what it shows, and its texts."""
 
     kind: DiagramKind = Field(description="flow, tree, timeline or table.")
-    title: Text = Field("", description="The heading.")
-    subtitle: Text = Field("", description="A line below it.")
+    title: Text = Field(default="", description="The heading.")
+    subtitle: Text = Field(default="", description="A line below it.")
     nodes: list[Node] = Field(
-        [],
+        default=[],
         description="Of a flow or tree; nodes that only edges name need not be listed.",
         max_length=300,
     )
     edges: list[Edge] = Field(
-        [], description="Of a flow; of a tree, from each parent to its children.", max_length=600
+        default=[],
+        description="Of a flow; of a tree, from each parent to its children.",
+        max_length=600,
     )
-    direction: Literal["down", "right"] = Field("down", description="Of a flow or tree.")
-    tasks: list[Task] = Field([], description="Of a timeline.", max_length=200)
-    columns: list[Text] = Field([], description="Headings of a table.", max_length=30)
-    rows: list[list[Cell]] = Field([], description="Rows of a table.", max_length=500)
-    theme: ThemeName = Field("light", description="light or dark.")
+    direction: Literal["down", "right"] = Field(default="down", description="Of a flow or tree.")
+    tasks: list[Task] = Field(default=[], description="Of a timeline.", max_length=200)
+    columns: list[Text] = Field(default=[], description="Headings of a table.", max_length=30)
+    rows: list[list[Cell]] = Field(default=[], description="Rows of a table.", max_length=500)
+    theme: ThemeName = Field(default="light", description="light or dark.")
     scale: float = Field(
         2, description="Pixels of the picture for each of a drawing.", ge=0.5, le=4
     )

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final
 
 from pipecatapp.tools.images.drawing.data import WrongData
 from pipecatapp.tools.images.drawing.diagram_data import DiagramData, Edge, Node, Shape
@@ -148,7 +148,7 @@ def _begun(data: DiagramData, wide: float, high: float, groups: list[str]) -> tu
 def _draw_box(svg: Svg, box: Box, centre: Point, groups: list[str]) -> None:
     theme, group = svg.theme, box.node.group
     colour = theme.colour(groups.index(group)) if group else theme.soft
-    style = {"fill": theme.fill, "stroke": colour, "stroke_width": 1.6}
+    style: dict[str, Any] = {"fill": theme.fill, "stroke": colour, "stroke_width": 1.6}
     x, y, (wide, high) = centre[0] - box.size[0] / 2, centre[1] - box.size[1] / 2, box.size
     shape = box.node.shape
     if shape == "ellipse":
