@@ -185,7 +185,10 @@ class Settings(TlsSettings):
     @field_validator("web_hosts", "web_private")
     @classmethod
     def _are_hosts(cls, value: list[str], info: ValidationInfo) -> list[str]:
-        AddressPolicy(private=value) if info.field_name == "web_private" else AddressPolicy(value)
+        if info.field_name == "web_private":
+            AddressPolicy(private=value)
+        else:
+            AddressPolicy(value)
         return value
 
     @property
