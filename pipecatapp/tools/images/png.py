@@ -11,7 +11,7 @@ MAX_PIXELS: Final = 64_000_000
 
 
 class NotAPicture(ValueError):
-    """Bytes that are no picture, or not a complete one."""
+    """Bytes that are not a valid picture."""
 
 
 def with_metadata(png: bytes, facts: Mapping[str, str]) -> bytes:

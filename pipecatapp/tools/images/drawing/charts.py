@@ -1,7 +1,7 @@
 """Draw charts."""
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import Final
 
 from pipecatapp.tools.images.drawing.bars import draw_bars
@@ -29,6 +29,9 @@ from pipecatapp.tools.images.drawing.theme import SMALL, THEMES
 
 Points = list[list[tuple[float, float]]]
 """Parts of a line between its gaps."""
+DENSE: Final = 2000
+"""Points of a line from which on those of one pixel are put together."""
+MOST_DOTS: Final = 20_000
 MARKS: Final = 60
 """A line with at most this many values shows each of them as a dot."""
 
@@ -36,6 +39,8 @@ MARKS: Final = 60
 def draw_chart(data: ChartData) -> Svg:
     """Draw a chart. Raises `WrongData`."""
     svg = Svg(data.width, data.height, THEMES[data.theme])
+    if data.kind == "scatter" and sum(len(one.values) for one in data.series) > MOST_DOTS:
+        raise WrongData(f"More than {MOST_DOTS:,} dots cannot be read: draw a line or a histogram.")
     if not any(value is not None for one in data.series for value in one.values):
         raise WrongData("There are no values: set `series`, each with `values`.")
     DRAWN[data.kind](svg, data)
@@ -97,10 +102,22 @@ def _points(
     return [part for part in parts if part]
 
 
+def _thinned(part: list[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return a line with at most four points for each pixel: its ends and its extremes there."""
+    if len(part) <= DENSE:
+        return part
+    found: list[tuple[float, float]] = []
+    for _, group in groupby(part, key=lambda point: int(point[0])):
+        points = list(group)
+        low, high = min(points, key=lambda p: p[1]), max(points, key=lambda p: p[1])
+        found.extend(dict.fromkeys(sorted((points[0], low, high, points[-1]))))
+    return found
+
+
 def _line(svg: Svg, kind: ChartKind, parts: Points, colour: str) -> None:
     count = sum(map(len, parts))
     if kind != "scatter":
-        for part in parts:
+        for part in map(_thinned, parts):
             svg.path(
                 part, colour, stroke_width=2.5, stroke_linejoin="round", stroke_linecap="round"
             )
@@ -166,7 +183,8 @@ def _ends(rows: list[list[float]]) -> tuple[float, float]:
 
 def _x_of(series: Series, data: ChartData) -> list[float | str]:
     given = data.labels if series.x is None else series.x
-    if given and len(given) != len(series.values):
+    has_x = any(one.x is not None for one in data.series)
+    if (given or has_x) and len(given) != len(series.values):
         name = series.name or "The series"
         raise WrongData(
             f"{name} has {len(series.values)} values for {len(given)} labels: give one label for"

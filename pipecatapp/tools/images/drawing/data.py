@@ -9,7 +9,7 @@ from pipecatapp.workflow import ToolInputs
 
 ChartKind = Literal["bar", "line", "area", "scatter", "pie", "histogram"]
 Text = Annotated[str, Field(max_length=200)]
-Number = Annotated[float, Field(allow_inf_nan=False)]
+Number = Annotated[float, Field(allow_inf_nan=False, ge=-1e100, le=1e100)]
 MOST_VALUES = 20_000
 
 

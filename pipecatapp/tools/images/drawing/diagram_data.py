@@ -56,12 +56,12 @@ class DiagramData(ToolInputs):
     nodes: list[Node] = Field(
         default=[],
         description="Of a flow or tree; nodes that only edges name need not be listed.",
-        max_length=300,
+        max_length=200,
     )
     edges: list[Edge] = Field(
         default=[],
         description="Of a flow; of a tree, from each parent to its children.",
-        max_length=600,
+        max_length=300,
     )
     direction: Literal["down", "right"] = Field(default="down", description="Of a flow or tree.")
     tasks: list[Task] = Field(default=[], description="Of a timeline.", max_length=200)

@@ -60,9 +60,9 @@ def shortened(text: str, size: float, room: float, *, bold: bool = False) -> str
     """Return a text that is at most `room` pixels wide; a longer one ends in `…`."""
     if width(text, size, bold=bold) <= room:
         return text
-    while text and width(text + MARK, size, bold=bold) > room:
-        text = text[:-1]
-    return text.rstrip() + MARK
+    left = room - width(MARK, size, bold=bold)
+    kept = text[: _fit(text, size, left, bold=bold)] if left > 0 else ""
+    return kept.rstrip() + MARK
 
 
 def wrapped(text: str, size: float, room: float, most: int, *, bold: bool = False) -> list[str]:
@@ -82,15 +82,22 @@ def _lines(text: str, size: float, room: float, *, bold: bool) -> Iterator[str]:
             yield line
             longer = word
         while width(longer, size, bold=bold) > room and len(longer) > 1:
-            fit = next(
-                n for n in range(len(longer) - 1, 0, -1)
-                if n == 1 or width(longer[:n], size, bold=bold) <= room
-            )  # fmt: skip
+            fit = _fit(longer, size, room, bold=bold)
             yield longer[:fit]
             longer = longer[fit:]
         line = longer
     if line:
         yield line
+
+
+def _fit(text: str, size: float, room: float, *, bold: bool) -> int:
+    """Return how many characters fit, at least one."""
+    letters, wide = face(bold=bold), 0.0
+    for count, letter in enumerate(text):
+        wide += size * letters.width(letter)
+        if wide > room:
+            return max(1, count)
+    return len(text)
 
 
 @dataclass(frozen=True)

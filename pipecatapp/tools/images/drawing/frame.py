@@ -111,7 +111,8 @@ def labels_for(texts: Sequence[str], room: float, *, first: float) -> Labels:
         ]
         high = max(width(text, SMALL) for text in short) * SINE + SMALL
         return Labels(short, steep=True, every=1, height=high)
-    every = next(n for n in range(1, len(texts) + 2) if room * n >= min(wide, 90) + 10)
+    fits = (n for n in range(1, len(texts)) if room * n >= min(wide, 90) + 10)
+    every = next(fits, max(1, len(texts)))
     short = [shortened(text, SMALL, room * every - 8) for text in texts]
     return Labels(short, steep=False, every=every, height=SMALL * 1.5)
 

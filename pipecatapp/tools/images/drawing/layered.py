@@ -5,6 +5,7 @@ the order within the layers is chosen for few crossings, and each node is moved 
 its neighbours. All steps depend only on the input, so the same graph has the same picture.
 """
 
+from bisect import bisect_right, insort
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -60,8 +61,8 @@ def layered(
 ) -> Layout:
     """Lay out nodes of these sizes from top to bottom.
 
-    `labels` are the sizes of the texts on the edges; they get room of their own. Edges from a node
-    to itself have no way.
+    `labels` are the sizes of the texts on the edges; they get room, too. Edges from a node to
+    itself have no way.
     """
     items = {name: Item(*size) for name, size in sizes.items()}
     forward = _without_cycles(items, edges)
@@ -171,9 +172,11 @@ def _order(layers: list[list[Item]]) -> None:
     best, least = [list(layer) for layer in layers], _crossings(layers)
     for sweep in range(SWEEPS):
         down = sweep % 2 == 0
+        places = _places(layers)
         for layer in layers if down else reversed(layers):
-            places = _places(layers)
-            layer.sort(key=lambda item, down=down, places=places: _mean(item, places, down=down))  # type: ignore[misc]
+            means = {id(item): _mean(item, places, down=down) for item in layer}
+            layer.sort(key=lambda item, means=means: means[id(item)])  # type: ignore[misc]
+            places.update(_places([layer]))
         count = _crossings(layers)
         if count < least:
             best, least = [list(layer) for layer in layers], count
@@ -199,9 +202,12 @@ def _crossings(layers: list[list[Item]]) -> int:
     total = 0
     for upper, lower in pairwise(layers):
         places = {id(item): index for index, item in enumerate(lower)}
-        ends = [sorted(places[id(one)] for one in item.below) for item in upper]
-        flat = [place for group in ends for place in group]
-        total += sum(later < earlier for n, earlier in enumerate(flat) for later in flat[n + 1 :])
+        before: list[int] = []
+        for item in upper:
+            ends = [places[id(one)] for one in item.below]
+            total += sum(len(before) - bisect_right(before, end) for end in ends)
+            for end in ends:
+                insort(before, end)
     return total
 
 

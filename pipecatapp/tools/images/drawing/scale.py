@@ -32,8 +32,8 @@ def number_scale(low: float, high: float, most: int, *, zero: bool) -> Scale:
     """
     if zero:
         low, high = min(low, 0.0), max(high, 0.0)
-    if low == high:
-        pad = abs(low) * 0.5 or 1.0
+    if _is_one(low, high):
+        pad = max(abs(low) * 0.5, 1e-80) if abs(low) > 1e-80 else 1.0
         low, high = (low, high + pad) if zero and low >= 0 else (low - pad, high + pad)
     step = nice_step((high - low) / max(1, most - 1))
     first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
@@ -42,6 +42,11 @@ def number_scale(low: float, high: float, most: int, *, zero: bool) -> Scale:
     years = not zero and step >= 1 and values[0] >= 1000 and values[-1] < 3000
     texts = [str(int(v)) if years else _written(v, step, most_digits) for v in values]
     return Scale(values[0], values[-1], tuple(zip(values, texts, strict=True)))
+
+
+def _is_one(low: float, high: float) -> bool:
+    """Return whether two values are too near to each other for ticks between them."""
+    return high - low <= 1e-12 * max(abs(low), abs(high), 1e-80)
 
 
 def nice_step(least: float) -> float:
@@ -132,10 +137,13 @@ def _months(low: float, high: float, most: int) -> list[tuple[float, str]]:
 
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+FIRST: Final = datetime(1, 1, 1, tzinfo=UTC).timestamp()
+LAST: Final = datetime(9999, 12, 31, tzinfo=UTC).timestamp()
+"""The times that Python's dates can have."""
 
 
 def _utc(at: float) -> datetime:
-    return EPOCH + timedelta(seconds=at)
+    return EPOCH + timedelta(seconds=min(max(at, FIRST), LAST))
 
 
 def _time(at: float, form: str) -> str:
@@ -149,12 +157,14 @@ def edges(values: Sequence[float], bins: int | None) -> list[float]:
     """
     ordered = sorted(values)
     low, high = ordered[0], ordered[-1]
-    if low == high:
-        return [low - 0.5, high + 0.5]
+    if _is_one(low, high):
+        pad = max(0.5, abs(low) * 0.01)
+        return [low - pad, high + pad]
     if bins is None:
         quarter = len(ordered) // 4
         spread = ordered[-1 - quarter] - ordered[quarter]
-        wide = 2 * spread / len(ordered) ** (1 / 3) or (high - low) / 10
+        wide = 2 * spread / len(ordered) ** (1 / 3)
+        wide = wide if wide > (high - low) / 1000 else (high - low) / 10
         bins = max(3, min(60, math.ceil((high - low) / wide)))
     step = nice_step((high - low) / bins)
     first, last = math.floor(low / step + 1e-9), math.floor(high / step + 1e-9) + 1

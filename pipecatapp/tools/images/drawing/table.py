@@ -14,6 +14,7 @@ WIDEST: Final = 320.0
 """Pixels of a column; longer texts have several lines."""
 SIDE, LINE, SPACE = 12.0, 18.0, 14.0
 """Pixels beside a text, of a line, and above and below the lines of a row."""
+MOST_CELLS: Final = 5000
 LEAST: Final = 360.0
 
 
@@ -22,6 +23,8 @@ def draw_table(data: DiagramData) -> Svg:
     count = max([len(data.columns), *map(len, data.rows)])
     if not count:
         raise WrongData("There is nothing to draw: set `columns` and `rows`.")
+    if count * len(data.rows) > MOST_CELLS:
+        raise WrongData(f"A table with more than {MOST_CELLS:,} cells cannot be read: shorten it.")
     wrong = next((n for n, row in enumerate(data.rows, 1) if len(row) != count), None)
     if wrong is not None or len(data.columns) not in (0, count):
         place = f"Row {wrong}" if wrong is not None else "`columns`"

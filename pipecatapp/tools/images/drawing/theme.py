@@ -8,7 +8,7 @@ ThemeName = Literal["light", "dark"]
 
 @dataclass(frozen=True)
 class Theme:
-    """The colours of a drawing; `series` can be told apart also with the usual colour blindness."""
+    """The colours of a drawing; `series` differ also for readers with colour blindness."""
 
     paper: str
     text: str

@@ -26,6 +26,7 @@ CHART = {"kind": "bar", "labels": ["a", "b"], "series": [{"values": [1, 2]}]}
 
 
 @pytest.mark.proves("000-04")
+@pytest.mark.proves("003-09")
 @pytest.mark.proves("003-39")
 async def test_picture_of_an_expert_is_in_the_workspace_with_its_facts(
     opened: Opened, client: ModelClient, gateways: Gateways, tmp_path: Path

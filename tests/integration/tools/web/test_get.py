@@ -1,14 +1,20 @@
 """The tool `http.get` against a server on a socket."""
 
 import asyncio
+import ssl
 import time
+from collections.abc import Sequence
+from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.responses import PlainTextResponse, RedirectResponse, Response, StreamingResponse
 
+from hearth.cluster.certificates import issue, make_authority
 from pipecatapp.tools import TOOLS
-from pipecatapp.tools.web.addresses import AddressPolicy
+from pipecatapp.tools.web import fetching
+from pipecatapp.tools.web.addresses import Address, AddressPolicy
 from pipecatapp.workflow import Context, ToolFailed
 from tests.integration.tools.web.conftest import Site
 
@@ -195,3 +201,40 @@ async def test_wrong_json_is_reported(ctx: Context, site: Site, port: int) -> No
     site.plan = [Response("<html>", media_type="application/json")]
     with pytest.raises(ToolFailed, match="but it is not"):
         await get(ctx, port)
+
+
+async def test_certificate_is_checked_for_the_name_of_the_address(
+    ctx: Context, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The connection goes to a checked number, the certificate is still that of the name."""
+    authority = make_authority("test")
+    pair = issue(authority, "api", ["api.example"])
+    for name, text in (
+        ("ca", authority.certificate),
+        ("cert", pair.certificate),
+        ("key", pair.key),
+    ):
+        (tmp_path / f"{name}.pem").write_text(text)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    trusted = ssl.create_default_context(cafile=str(tmp_path / "ca.pem"))
+    monkeypatch.setattr(fetching, "trusting", lambda _file: trusted)
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nhi")
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0, ssl=tls) as server:
+        port = server.sockets[0].getsockname()[1]
+        named = [f"api.example:{port}", f"other.example:{port}"]
+        ctx.services = {AddressPolicy: AddressPolicy([], named, resolver=loopback)}
+        assert (await get(ctx, port, url=f"https://api.example:{port}/"))["text"] == "hi"
+        with pytest.raises(ToolFailed, match=r"certificate.*other\.example"):
+            await get(ctx, port, url=f"https://other.example:{port}/", retries=0)
+
+
+async def loopback(_host: str, _port: int) -> Sequence[Address]:
+    """Answer as a DNS in which every name is this machine."""
+    return [ip_address("127.0.0.1")]
