@@ -22,7 +22,7 @@ NO_EXPERT: Final = (
 async def make(
     ctx: Context,
     prompt: Annotated[
-        str, Field(description="What the picture shows.", min_length=1, max_length=4000)
+        str, Field(description="Description of the picture.", min_length=1, max_length=4000)
     ],
     path: Annotated[str, Field(description="The PNG in the workspace; ends in .png.")],
     width: Annotated[int, Field(description="Pixels.", ge=64, le=4096)] = 1024,

@@ -32,11 +32,9 @@ class Picture(BaseModel):
     height: int = Field(description="Pixels.")
     size: int = Field(description="Bytes of the file.")
     sha256: str = Field(description="Of the file, in hex.")
-    model: str = Field(description="What made it, also in its metadata.")
+    model: str = Field(description="The model or renderer, also in its metadata.")
     seed: int = Field(description="The seed, also in its metadata.")
-    note: str = Field(
-        "", description="What is not as asked for, such as characters without a font."
-    )
+    note: str = Field("", description="Limitations, such as characters without a font.")
 
 
 def check_path(path: str) -> None:

@@ -118,7 +118,7 @@ def _decoded(answer: httpx2.Response) -> dict[str, Any]:
 @tool("search.web", effect="net", version=1)
 async def web(
     ctx: Context,
-    query: Annotated[str, Field(description="What to search for.", min_length=1, max_length=500)],
+    query: Annotated[str, Field(description="Words to search for.", min_length=1, max_length=500)],
     categories: Annotated[
         list[str],
         Field(description="Such as general, news, science, it; empty: general.", max_length=10),

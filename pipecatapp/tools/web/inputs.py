@@ -59,7 +59,7 @@ class HttpInputs(ToolInputs):
     statuses: Annotated[
         list[int],
         BY_AUTHOR,
-        Field(description="Statuses from 300 on that are no failure, such as 404.", max_length=50),
+        Field(description="Statuses from 300 on that do not fail, such as 404.", max_length=50),
     ] = Field([])
 
 
