@@ -32,6 +32,7 @@ from pipecatapp.sandbox.ceiling import Ceiling
 from pipecatapp.settings import Settings, inherited
 from pipecatapp.tools import TOOLS
 from pipecatapp.tools.autonomy.authoring import Author
+from pipecatapp.tools.browser.session import Browsers
 from pipecatapp.tools.cluster.consul import ConsulPlaces
 from pipecatapp.tools.cluster.directory import Directory
 from pipecatapp.tools.cluster.fixed import FixedPlaces
@@ -151,7 +152,7 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
         if servers:
             await stack.enter_async_context(servers.running(engine.learn))
         tell_invalid(engine, library)
-        await stack.enter_async_context(engine)
+        browsers = await _enter(engine, settings, stack)
         schedules = Schedules(ledger)
         await schedules.follow(engine.workflows.values())
         await facts.refresh()
@@ -160,6 +161,7 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
         prompts_and_tasks = LibraryService(runs, settings.state_dir)
         engine.provide(
             {
+                Browsers: browsers,
                 Tasks: Tasks(prompts_and_tasks),
                 Author: Author(AuthoringService(runs)),
                 Prompts: Prompts(prompts_and_tasks.prompts),
@@ -175,6 +177,14 @@ def configured_tools(settings: Settings) -> list[Tool]:
         replace(tool, needs=(*tool.needs, lacking[name])) if name in lacking else tool
         for name, tool in TOOLS.items()
     ]
+
+
+async def _enter(engine: Engine, settings: Settings, stack: AsyncExitStack) -> Browsers:
+    """Open the engine, and return the browser of its runs, which ends after their calls."""
+    browsers = Browsers(settings.browser_private, ended=engine.wait)
+    stack.push_async_callback(browsers.close)
+    await stack.enter_async_context(engine)
+    return browsers
 
 
 def secrets_of(settings: Settings) -> Secrets:

@@ -7,6 +7,11 @@ from typing import Final
 from pipecatapp.tools.autonomy import check as workflow_check
 from pipecatapp.tools.autonomy import digest, guide, recent
 from pipecatapp.tools.autonomy import start as run_start
+from pipecatapp.tools.browser import act as browser_act
+from pipecatapp.tools.browser import find as browser_find
+from pipecatapp.tools.browser import open as browser_open
+from pipecatapp.tools.browser import read as browser_read
+from pipecatapp.tools.browser import shot as browser_shot
 from pipecatapp.tools.check import alignment, progress, structure, syntax
 from pipecatapp.tools.clock import time, wait
 from pipecatapp.tools.cluster import status
@@ -51,6 +56,7 @@ from pipecatapp.tools.tasks import save as task_save
 from pipecatapp.tools.web import download as http_download
 from pipecatapp.tools.web import get as http_get
 from pipecatapp.tools.web import request as http_request
+from pipecatapp.tools.vision import ask as image_ask
 from pipecatapp.tools.workspace import deliver, reset, state
 from pipecatapp.workflow import Tool
 
@@ -141,6 +147,12 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             make.make,
             chart.chart,
             diagram.diagram,
+            browser_open.open_page,
+            browser_read.read,
+            browser_find.find,
+            browser_act.act,
+            browser_shot.shot,
+            image_ask.ask,
             say.say,
             hear.hear,
             status.status,

@@ -5,7 +5,7 @@ Its docstring, signature and annotations define its purpose, inputs and outputs.
 
 import inspect
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, cast, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, create_model
@@ -29,7 +29,7 @@ def tool(
     effect: Effect,
     version: int = 1,
     workspace: bool = False,
-    approve: Approve | None = None,
+    approve: Approve | Callable[[Mapping[str, Any]], Approve] | None = None,
     idempotent: bool = False,
     needs: tuple[Need, ...] = (),
 ) -> Callable[[Callable[..., Awaitable[BaseModel]]], Tool]:
@@ -37,9 +37,10 @@ def tool(
 
     `workspace` declares that it uses the run's folder; the effects `workspace` and `exec` imply it.
     A parameter whose type is a subclass of `ToolInputs` stands for the fields of that class.
-    `approve` defines when a model's call needs approval; the default for the effect `external` is
-    the first call. A tool with this effect is `idempotent` if repeating the same call in the same
-    run has no further effect: a resumed run then repeats an interrupted call.
+    `approve` defines when a model's call needs approval, or is a function of the input that does;
+    the default for the effect `external` is the first call. A tool with this effect is `idempotent`
+    if repeating the same call in the same run has no further effect: a resumed run then repeats an
+    interrupted call.
     """
     if not _NAME.fullmatch(name):
         raise ToolMistake(

@@ -1,0 +1,1 @@
+"""A headless browser for workflows and agents."""
