@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from pipecatapp.tools.browser.process import NEEDS
-from pipecatapp.tools.browser.rendering import FRAME_TOKENS, as_data, line_text
+from pipecatapp.tools.browser.rendering import as_data, line_text, room
 from pipecatapp.tools.browser.session import Browsers
 from pipecatapp.tools.browser.snapshot import Line, Snapshot, taken
 from pipecatapp.tools.memory.tokens import estimated
@@ -43,7 +43,7 @@ async def find(
     lines = [
         line_text(snapshot, line) for line in snapshot.lines if _has(snapshot, line, words, role)
     ]
-    left, shown = budget - FRAME_TOKENS, 0
+    left, shown = room(budget, address), 0
     for line in lines:
         left -= estimated(line)
         if left < 0:

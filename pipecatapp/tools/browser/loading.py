@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
@@ -59,7 +59,7 @@ async def load(session: Session, navigate: Navigate) -> Page:
     try:
         async with asyncio.timeout_at(asyncio.get_running_loop().time() + SECONDS):
             response = await navigate()
-            await session.page.wait_for_load_state("domcontentloaded", timeout=SECONDS * 1000)
+            await _parsed(session)
     except TimeoutError:
         cut = "time"
     except Error as error:
@@ -72,6 +72,26 @@ async def load(session: Session, navigate: Navigate) -> Page:
     await _check(session, response)
     await quiet(session, max(LEAST, min(SETTLE, ends - time.monotonic())))
     return await seen(session, response.status if response else 0, cut)
+
+
+async def _state(session: Session) -> None:
+    await session.page.wait_for_load_state("domcontentloaded", timeout=0)
+
+
+async def _parsed(session: Session) -> None:
+    """Wait until the document is complete, or is cut off by its size: then it never is."""
+    waits: tuple[asyncio.Task[Any], ...] = (
+        asyncio.create_task(_state(session)),
+        asyncio.create_task(session.proxy.full.wait()),
+    )
+    try:
+        done, _waiting = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for one in waits:
+            one.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+    for one in done:
+        one.result()
 
 
 def begin(session: Session) -> None:

@@ -40,6 +40,7 @@ async def open_page(
     if not grant.names(host, port):
         raise ToolFailed(f"`hosts` of the step does not name {host}: its pages are not opened.")
     async with browsers.opened(ctx.run) as session:
+        await session.recover()
         session.proxy.grant, session.guarded = grant, False
         page = session.page
         opened = await load(

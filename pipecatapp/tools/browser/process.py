@@ -167,8 +167,8 @@ def command_line(program: str, folder: Path) -> list[str]:
     code = "/run/bridge.py"
     words += ["--ro-bind", str(Path(bridge.__file__)), code]
     words += ["--ro-bind", str(folder / "proxies"), SOCKETS]
-    for place in POLICIES:
-        words += ["--ro-bind", str(folder / "policies"), place]
+    for policies in POLICIES:
+        words += ["--ro-bind", str(folder / "policies"), policies]
     words += ["--remount-ro", "/", "--", bubblewrap.python(), "-I", code]
     return [*words, str(FIRST_PORT), SOCKETS, str(SLOTS), CHROMIUM.path() or CHROMIUM.name]
 

@@ -49,6 +49,8 @@ class Proxy:
         self._path = path
         self.grant = Grant()
         self.left = LARGEST
+        self.full = asyncio.Event()
+        """Set when the page has received all that it may."""
         self.refused: dict[tuple[str, int], str] = {}
         """Why connections to a host and port were refused, since the last page load."""
         self._server: asyncio.Server | None = None
@@ -62,6 +64,7 @@ class Proxy:
     def begin(self) -> None:
         """Begin a page load: count from zero."""
         self.left = LARGEST
+        self.full.clear()
         self.refused.clear()
 
     async def start(self) -> None:
@@ -136,6 +139,8 @@ class Proxy:
             self.left -= len(data)
             writer.write(kept)
             await writer.drain()
+        if self.exceeded:
+            self.full.set()
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -152,7 +157,7 @@ async def _resolved(host: str, port: int) -> list[Address]:
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise RefusedConnection(f"The name {host} is not known.") from error
-    addresses = {ip_address(entry[4][0].partition("%")[0]) for entry in found}
+    addresses = {ip_address(str(entry[4][0]).partition("%")[0]) for entry in found}
     return sorted(addresses, key=lambda one: (one.version, int(one)))
 
 

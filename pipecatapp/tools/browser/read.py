@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import BaseModel, Field
 
 from pipecatapp.tools.browser.process import NEEDS
-from pipecatapp.tools.browser.rendering import FRAME_TOKENS, as_data, reference, rendered
+from pipecatapp.tools.browser.rendering import as_data, reference, rendered, room
 from pipecatapp.tools.browser.session import Browsers, Session
 from pipecatapp.tools.browser.snapshot import Snapshot, taken
 from pipecatapp.tools.memory.tokens import estimated
@@ -41,7 +41,7 @@ async def read(
     async with ctx.service(Browsers).current(ctx.run) as session:
         snapshot, first, fold = await _wanted(session, more)
         address = session.page.url
-    found = rendered(snapshot, budget - FRAME_TOKENS, first=first, fold=fold)
+    found = rendered(snapshot, room(budget, address), first=first, fold=fold)
     left = "" if found.next is None else reference(snapshot, found.next)
     body = found.text or "(The page shows no text.)"
     if left:

@@ -27,7 +27,9 @@ HEIGHT: Final = 800
 CHANGES_NOTHING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 KEPT: Final = 20
 """Addresses of popups and of stopped requests that are kept."""
-RESPONDS: Final = 10.0
+ALIVE: Final = 2.0
+"""Seconds within which a page must answer before another address is opened."""
+RESPONDS: Final = 5.0
 """Seconds that a page may take to answer a question of the browser."""
 
 Ended = Callable[[str], Awaitable[object]]
@@ -90,6 +92,14 @@ class Session:
         with contextlib.suppress(_error()):
             await page.close()
 
+    async def recover(self) -> None:
+        """Replace the page if it does not respond: it would block the next one, too."""
+        try:
+            async with asyncio.timeout(ALIVE):
+                await self.page.evaluate("1")
+        except (TimeoutError, _error()):
+            await self.renew()
+
     async def renew(self) -> None:
         """Replace a page that failed by an empty one."""
         old, self.renewing = self.page, True
@@ -100,7 +110,8 @@ class Session:
         self._watch_page()
         self.snapshot = None
         self.running.clear()
-        await old.close()
+        async with asyncio.timeout(RESPONDS):
+            await old.close()
 
     async def route(self, route: "Route") -> None:
         """Decide on a request of the page before it is sent. The proxy decides on its address."""
@@ -154,6 +165,11 @@ class Browsers:
     def running(self) -> bool:
         """Whether there is a browser process."""
         return self._chromium is not None
+
+    def pages(self, run: str) -> list[str]:
+        """Return the addresses of the pages that a run has open."""
+        session = self._sessions.get(run)
+        return [page.url for page in session.context.pages] if session else []
 
     def grant(self, hosts: Sequence[str]) -> Grant:
         """Return the permissions for the hosts of a document; raises `ToolFailed`."""
@@ -245,10 +261,15 @@ class Browsers:
             await asyncio.sleep(max(left, 0.1))
         await self._close_session(run, session)
 
-    async def _close_session(self, run: str, session: Session) -> None:
+    async def forget(self, run: str) -> None:
+        """Close the session of a run, if it has one."""
         async with self._starting:
-            if self._sessions.get(run) is session:
+            if run in self._sessions:
                 await self._forget(run)
+
+    async def _close_session(self, run: str, session: Session) -> None:
+        if self._sessions.get(run) is session:
+            await self.forget(run)
         await self._close_unused()
 
     async def _close_unused(self) -> None:

@@ -246,6 +246,7 @@
     owner = null;
   };
   const childrenOf = (node) => {
+    if (node.tagName === "DETAILS" && !node.open) return [...node.children].filter((one) => one.tagName === "SUMMARY").slice(0, 1);
     if (node.shadowRoot) return node.shadowRoot.childNodes;
     if (node.tagName === "SLOT" && node.assignedNodes().length) return node.assignedNodes();
     return node.childNodes;

@@ -18,6 +18,10 @@ MOST_LINES: Final = 20_000
 MOST_CHARACTERS: Final = 2_000_000
 MOST_FRAMES: Final = 10
 WORLD: Final = "hearth"
+SILENCE: Final = 500
+"""Milliseconds without a change after which a page is quiet."""
+MOST_SILENCE: Final = 2_000
+"""Milliseconds after which a page that always changes is taken as it is."""
 SMALLEST: Final = 10
 """Pixels: what is inside of a smaller frame is not seen."""
 SEEN: Final = "el => el.checkVisibility({opacityProperty: true, visibilityProperty: true})"
@@ -135,7 +139,7 @@ async def quiet(session: Session, seconds: float) -> bool:
             while True:
                 before = session.activity
                 async for _frame, world in _worlds(session, inner=False):
-                    await world.call(QUIET, 300, 2000)
+                    await world.call(QUIET, SILENCE, MOST_SILENCE)
                 if before == session.activity and not session.running:
                     return True
     return False
