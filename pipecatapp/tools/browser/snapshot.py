@@ -2,7 +2,8 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+import textwrap
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 MOST_LINES: Final = 20_000
 MOST_CHARACTERS: Final = 2_000_000
+LONGEST_TEXT: Final = 400
+"""Characters of a line; longer paragraphs are divided, so that the rest can be read on."""
 MOST_FRAMES: Final = 10
 WORLD: Final = "hearth"
 SILENCE: Final = 500
@@ -87,8 +90,9 @@ class Snapshot:
             self.elements.append(Element(**one, states=states, options=options, frame=frame))
         for line in found["lines"]:
             family, _, item = line["group"].rpartition("/")
-            parts = tuple(one if isinstance(one, str) else first + one for one in line["parts"])
-            self.lines.append(Line(parts, f"{prefix}{family}" if family else "", item))
+            parts = [one if isinstance(one, str) else first + one for one in line["parts"]]
+            name = f"{prefix}{family}" if family else ""
+            self.lines += [Line(tuple(some), name, item) for some in divided(parts)]
         self.cut = self.cut or bool(found["cut"])
 
     def element(self, number: int) -> Element:
@@ -99,6 +103,30 @@ class Snapshot:
                 f" {len(self.elements)}. Read the page again."
             )
         return self.elements[number - 1]
+
+
+def divided(parts: Sequence[Part]) -> Iterator[list[Part]]:
+    """Yield the parts of a line as lines of at most `LONGEST_TEXT` characters, if words permit."""
+    line: list[Part] = []
+    length = 0
+    for part in parts:
+        if isinstance(part, int):
+            line.append(part)
+            continue
+        for piece in _pieces(part):
+            if line and length + len(piece) > LONGEST_TEXT:
+                yield line
+                line, length = [], 0
+            line.append(piece)
+            length += len(piece)
+    yield line
+
+
+def _pieces(text: str) -> list[str]:
+    if len(text) <= LONGEST_TEXT:
+        return [text]
+    found = textwrap.wrap(text, LONGEST_TEXT, break_on_hyphens=False)
+    return [text[0] * text[0].isspace() + found[0], *found[1:]] if found else [text]
 
 
 @cache

@@ -1,7 +1,10 @@
 """The tool `browser.find`."""
 
+from pipecatapp.tools import TOOLS
 from tests.integration.tools.browser.conftest import Visit
 from tests.integration.tools.browser.test_read import rows
+
+FIND = TOOLS["browser.find"]
 
 
 async def test_row_that_is_folded_in_the_text_is_found(visit: Visit) -> None:
@@ -29,7 +32,7 @@ async def test_nothing_is_found(visit: Visit) -> None:
     """An empty answer is an answer."""
     await visit.show("<p>Tea.")
 
-    found = await visit.call("find", text="coffee")
+    found = await FIND.check(visit.ctx, {"text": "coffee"})
 
     assert (found["count"], found["shown"]) == (0, 0)
     assert "(Nothing was found.)" in found["text"]

@@ -8,10 +8,12 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
+from pipecatapp.tools import TOOLS
 from pipecatapp.tools.browser.session import Browsers
 from pipecatapp.workflow import Context, ToolFailed
 from tests.integration.tools.browser.conftest import Site, Visit, redirect, sent
 
+OPEN = TOOLS["browser.open"]
 MEGABYTE = 1024 * 1024
 
 
@@ -21,8 +23,8 @@ async def test_private_address_needs_the_document_and_the_service(
 ) -> None:
     """The devices of a home trust their network: a page or a model must not reach them."""
     address = f"http://{visit.site.host}/"
-    with pytest.raises(ToolFailed, match="private address.*PIPECATAPP_BROWSER_PRIVATE"):
-        await visit.call("open", address=address)
+    with pytest.raises(ToolFailed, match=r"private address.*PIPECATAPP_BROWSER_PRIVATE"):
+        await OPEN.check(visit.ctx, {"address": address})
     with pytest.raises(ToolFailed, match="private address"):
         await visit.call("open", address=f"http://{secret.host}/", hosts=[secret.host])
     assert (visit.site.requests, secret.requests) == ([], [])
@@ -111,7 +113,7 @@ async def test_direct_connection_is_not_possible(visit: Visit) -> None:
     """The proxy decides on addresses, so there must be no way around it, such as WebRTC's UDP."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stun:
         stun.bind(("127.0.0.1", 0))
-        stun.setblocking(False)
+        stun.settimeout(0)
         port = stun.getsockname()[1]
         await visit.show(f"""<script>
           const peer = new RTCPeerConnection({{iceServers: [{{urls: "stun:127.0.0.1:{port}"}}]}});

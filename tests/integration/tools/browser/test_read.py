@@ -2,10 +2,12 @@
 
 import pytest
 
+from pipecatapp.tools import TOOLS
 from pipecatapp.tools.memory.tokens import estimated
 from pipecatapp.workflow import ToolFailed
 from tests.integration.tools.browser.conftest import Visit
 
+READ = TOOLS["browser.read"]
 HIDDEN = {
     "display": "display:none",
     "visibility": "visibility:hidden",
@@ -157,7 +159,7 @@ async def test_large_page_is_folded_to_its_budget_and_unfolds(visit: Visit) -> N
     """A list of a thousand rows says in four lines what it is, and still shows every row."""
     await visit.show(rows(1000))
 
-    page = await visit.call("read", budget=400)
+    page = await READ.check(visit.ctx, {"budget": 400})
     text = page["text"]
 
     assert page["tokens"] <= 400

@@ -5,8 +5,11 @@ import struct
 
 import pytest
 
+from pipecatapp.tools import TOOLS
 from pipecatapp.workflow import ToolFailed
 from tests.integration.tools.browser.conftest import Visit
+
+SHOT = TOOLS["browser.shot"]
 
 
 @pytest.mark.proves("001-16")
@@ -14,7 +17,7 @@ async def test_picture_of_the_page_is_a_png_in_the_workspace(visit: Visit) -> No
     """A vision model or a person looks at it later."""
     await visit.show("<title>Red</title><body style='background:red;height:2000px'>")
 
-    shot = await visit.call("shot", path="shots/view.png")
+    shot = await SHOT.check(visit.ctx, {"path": "shots/view.png"})
     whole = await visit.call("shot", path="whole.png", full=True)
 
     assert visit.ctx.workspace is not None
