@@ -29,7 +29,8 @@ def _section(tool: Tool) -> Iterator[str]:
     yield tool.about
     yield ""
     told = f"Effect `{tool.effect}`{', idempotent' * tool.idempotent}, version {tool.version}"
-    yield f"{told}; approval of a model's call: `{tool.approval({})}`."
+    depends = ", depending on the input" if callable(tool.approve) else ""
+    yield f"{told}; approval of a model's call: `{tool.approval({})}`{depends}."
     yield ""
     if authors := [f"`{name}`" for name in tool.takes.model_fields if name in tool.author_inputs]:
         yield f"Set by documents, never by a model: {', '.join(authors)}."

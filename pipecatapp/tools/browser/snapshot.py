@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 MOST_LINES: Final = 20_000
 MOST_CHARACTERS: Final = 2_000_000
-LONGEST_TEXT: Final = 400
+LONGEST_TEXT: Final = 200
 """Characters of a line; longer paragraphs are divided, so that the rest can be read on."""
 MOST_FRAMES: Final = 10
 WORLD: Final = "hearth"

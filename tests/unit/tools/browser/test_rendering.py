@@ -57,7 +57,8 @@ def test_long_items_are_no_repetition() -> None:
 @pytest.mark.proves("003-36")
 def test_budget_holds_and_nothing_is_lost(texts: list[str], budget: int) -> None:
     """A page must not push the task out of a small context, whatever it contains."""
-    snapshot, first, found = page(*[Line((text,)) for text in texts]), 0, []
+    snapshot, found = page(*[Line((text,)) for text in texts]), list[str]()
+    first: int | None = 0
     while first is not None:
         part = rendered(snapshot, room(budget, "https://x.org/"), first=first)
         assert estimated(as_data(part.text + "\n(more: r99:99999u)", "https://x.org/")) <= budget
@@ -84,7 +85,8 @@ def test_long_paragraph_is_divided_so_that_its_end_can_be_read() -> None:
     snapshot = Snapshot(ref="r1")
     snapshot.add({"lines": [line], "elements": [], "cut": False}, None, "0:")
 
-    first, found = 0, []
+    first: int | None = 0
+    found: list[str] = []
     while first is not None:
         part = rendered(snapshot, room(300, "https://x.org/"), first=first)
         found += part.text.split()
