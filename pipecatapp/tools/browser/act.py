@@ -33,7 +33,7 @@ class Acted(Page):
     role: str = Field(description="Role of the element.")
     name: str = Field(description="Name of the element.")
     selector: str = Field(description="CSS selector of the element, to find it again.")
-    by: str = Field(description="What found it: `name`, `text` or `selector`; empty for none.")
+    by: str = Field(description="How it was found: `name`, `text` or `selector`; empty for none.")
     stopped: list[str] = Field(
         description="Requests that were not sent because they may change something: repeat the"
         " action with `submit: true` if that is intended."

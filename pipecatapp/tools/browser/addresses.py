@@ -29,7 +29,7 @@ SCHEMES: Final = {"http": 80, "https": 443}
 LONGEST: Final = 4096
 """Characters of an address."""
 SMALLEST_PREFIX: Final = {4: 8, 6: 48}
-"""Prefix lengths below these are no network of a home."""
+"""Networks with shorter prefixes are larger than a home."""
 NAT64: Final = ip_network("64:ff9b::/96")
 _HOST: Final = re.compile(r"(\*\.)?([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::(\d{1,5}))?")
 

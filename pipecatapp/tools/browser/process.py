@@ -1,7 +1,7 @@
 """The browser's process, in a sandbox without a network.
 
 Chromium's own sandbox stays on, also where the service runs as root: inside of bubblewrap it is an
-ordinary user, who may create the namespaces that Chromium's sandbox needs.
+ordinary user, which may create the namespaces that Chromium's sandbox needs.
 """
 
 import json
@@ -35,6 +35,8 @@ FIRST_PORT: Final = 9001
 SOCKETS: Final = "/run/proxies"
 SCRATCH: Final = 512 * 1024 * 1024
 """Bytes of each of the browser's temporary folders, which are in memory."""
+MEMORY: Final = 2 * 1024**3
+"""Bytes of data of each process of the browser."""
 START_SECONDS: Final = 30.0
 ARGUMENTS: Final = (
     "--enable-blink-features=ComputedAccessibilityInfo",  # roles and names for the snapshot
@@ -169,7 +171,8 @@ def command_line(program: str, folder: Path) -> list[str]:
     words += ["--ro-bind", str(folder / "proxies"), SOCKETS]
     for policies in POLICIES:
         words += ["--ro-bind", str(folder / "policies"), policies]
-    words += ["--remount-ro", "/", "--", bubblewrap.python(), "-I", code]
+    words += ["--remount-ro", "/", "--", "/usr/bin/prlimit", f"--data={MEMORY}", "--core=0", "--"]
+    words += [bubblewrap.python(), "-I", code]
     return [*words, str(FIRST_PORT), SOCKETS, str(SLOTS), CHROMIUM.path() or CHROMIUM.name]
 
 

@@ -12,7 +12,7 @@ from pipecatapp.tools.memory.tokens import estimated
 SHOWN: Final = 3
 """Items of a list that are shown before the rest is folded."""
 LONGEST_ITEM: Final = 400
-"""Characters: longer items are no repetition."""
+"""Characters; lists with longer items are not folded."""
 LAST_LINE: Final = 40
 """Tokens for the line that says where the text goes on."""
 

@@ -37,7 +37,7 @@ Ended = Callable[[str], Awaitable[object]]
 
 @dataclass
 class Session:
-    """What one run has in the browser: cookies, storage and one page, shared with no other run."""
+    """Cookies, storage and the page of one run, which no other run sees."""
 
     slot: int
     proxy: Proxy

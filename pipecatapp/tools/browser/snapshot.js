@@ -154,6 +154,18 @@
     if (element.isContentEditable && !parentOf(element)?.isContentEditable) return "textbox";
     return NATIVE[element.tagName] ?? "";
   };
+  const places = new Map();
+  const placeOf = (element) => { // which of how many siblings with its tag; counted once for each parent
+    const parent = element.parentElement;
+    if (!parent) return [1, 1];
+    if (!places.has(parent)) {
+      const counts = {}, numbers = new Map();
+      for (const one of parent.children) numbers.set(one, (counts[one.tagName] = (counts[one.tagName] ?? 0) + 1));
+      places.set(parent, { counts, numbers });
+    }
+    const { counts, numbers } = places.get(parent);
+    return [numbers.get(element), counts[element.tagName]];
+  };
   const selectorOf = (element) => {
     const path = [];
     for (let one = element; one && one !== root; one = one.parentElement) {
@@ -161,9 +173,8 @@
         path.unshift(`#${CSS.escape(one.id)}`);
         break;
       }
-      const siblings = one.parentElement ? [...one.parentElement.children].filter((each) => each.tagName === one.tagName) : [one];
-      const tag = CSS.escape(one.localName);
-      path.unshift(siblings.length > 1 ? `${tag}:nth-of-type(${siblings.indexOf(one) + 1})` : tag);
+      const [at, count] = placeOf(one), tag = CSS.escape(one.localName);
+      path.unshift(count > 1 ? `${tag}:nth-of-type(${at})` : tag);
     }
     return path.join(" > ");
   };
@@ -200,6 +211,7 @@
       role, text, options, name: trimmed(element.computedName || text, 120), value: valueOf(element),
       states: stateOf(element, role), selector: selectorOf(element), computed: element.computedRole === role,
     });
+    if (elements.length >= limits.elements) cut = true;
     return elements.length - 1;
   };
 
@@ -215,12 +227,15 @@
     if (!group && family && !WHOLE.has(element.tagName)) {
       if (!families.has(family)) {
         const counts = new Map();
-        for (const one of family.children) counts.set(signature(one), [...(counts.get(signature(one)) ?? []), one]);
+        for (const one of family.children) {
+          const kind = signature(one);
+          if (!counts.has(kind)) counts.set(kind, { number: counts.size, members: new Map() });
+          counts.get(kind).members.set(one, counts.get(kind).members.size);
+        }
         families.set(family, { id: families.size, counts });
       }
-      const { id, counts } = families.get(family), kind = signature(element);
-      const like = counts.get(kind);
-      if (like.length >= 4) group = `${id}/${[...counts.keys()].indexOf(kind)}/${(like.index ??= new Map(like.map((one, at) => [one, at]))).get(element)}`;
+      const { id, counts } = families.get(family), like = counts.get(signature(element));
+      if (like?.members.size >= 4) group = `${id}/${like.number}/${like.members.get(element)}`;
     }
     groups.set(element, group);
     return group;

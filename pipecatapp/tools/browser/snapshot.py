@@ -1,4 +1,4 @@
-"""What a person sees on a page: its lines of text, and its interactive elements."""
+"""The visible lines of a page, and its interactive elements."""
 
 import asyncio
 import contextlib
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from playwright.async_api import CDPSession, Frame
 
 MOST_LINES: Final = 20_000
+MOST_ELEMENTS: Final = 5_000
 MOST_CHARACTERS: Final = 2_000_000
 LONGEST_TEXT: Final = 200
 """Characters of a line; longer paragraphs are divided, so that the rest can be read on."""
+DETACH_SECONDS: Final = 1.0
 MOST_FRAMES: Final = 10
 WORLD: Final = "hearth"
 SILENCE: Final = 500
@@ -141,7 +143,7 @@ async def taken(session: Session) -> Snapshot:
 
     Raises `TimeoutError` if the page does not respond.
     """
-    limits = {"lines": MOST_LINES, "characters": MOST_CHARACTERS}
+    limits = {"lines": MOST_LINES, "elements": MOST_ELEMENTS, "characters": MOST_CHARACTERS}
     snapshot = Snapshot()
     async with asyncio.timeout(RESPONDS):
         async for number, (frame, world) in _numbered(_worlds(session)):
@@ -165,12 +167,23 @@ async def quiet(session: Session, seconds: float) -> bool:
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):
             while True:
-                before = session.activity
-                async for _frame, world in _worlds(session, inner=False):
-                    await world.call(QUIET, SILENCE, MOST_SILENCE)
-                if before == session.activity and not session.running:
+                if await _is_quiet(session):
                     return True
     return False
+
+
+async def _is_quiet(session: Session) -> bool:
+    """Wait until the document does not change, and return whether nothing was loaded meanwhile."""
+    from playwright.async_api import Error  # noqa: PLC0415 (optional)
+
+    before = session.activity
+    try:
+        async for _frame, world in _worlds(session, inner=False):
+            await world.call(QUIET, SILENCE, MOST_SILENCE)
+    except Error:  # the page was replaced by another
+        await asyncio.sleep(SILENCE / 1000)
+        return False
+    return before == session.activity and not session.running
 
 
 @dataclass(frozen=True)
@@ -225,7 +238,7 @@ async def _worlds(session: Session, *, inner: bool = True) -> AsyncIterator[tupl
 async def _inner(
     session: Session, frame: "Frame", cdp: "CDPSession", tree: dict[str, Any]
 ) -> AsyncIterator[tuple["Frame", _World]]:
-    """Yield the visible frames below a frame. A frame of another site has a process of its own, and
+    """Yield the visible frames below a frame. A frame of another site has a separate process, and
     is not in the tree of the frame around it."""
     nodes: Iterator[dict[str, Any]] = iter(tree.get("childFrames", ()))
     for child in frame.child_frames:
@@ -266,5 +279,7 @@ async def _world(cdp: "CDPSession", tree: dict[str, Any]) -> _World:
 async def _detach(cdp: "CDPSession") -> None:
     from playwright.async_api import Error  # noqa: PLC0415 (optional)
 
-    with contextlib.suppress(Error):  # the page may have gone
-        await cdp.detach()
+    # The page may have gone, or not respond.
+    with contextlib.suppress(Error, TimeoutError):
+        async with asyncio.timeout(DETACH_SECONDS):
+            await cdp.detach()

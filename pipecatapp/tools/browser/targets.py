@@ -19,7 +19,7 @@ CANDIDATES: Final = 5
 
 
 class Target(ToolInputs):
-    """What an action is for."""
+    """The element that an action is for."""
 
     element: int | None = Field(
         None, description="Its number in the last text of browser.read or browser.find.", ge=1
@@ -101,7 +101,7 @@ def _locator(frame: "Frame", target: Target, by: str) -> "Locator | None":
 async def _recorded(
     frames: "list[Frame]", target: Target, matches: "list[Locator]"
 ) -> "Locator | None":
-    """Return the one of several matches that the recorded selector names, or None."""
+    """Return the match that the recorded selector names, or None."""
     if len(matches) < 2 or not target.selector:
         return None
     named = [one for frame in frames for one in await _matches(frame, target, "selector")]
