@@ -50,7 +50,7 @@ def approval(given: Mapping[str, Any]) -> Approve:
 @tool("browser.act", effect="external", version=1, approve=approval, needs=NEEDS)
 async def act(
     ctx: Context,
-    action: Annotated[Action, Field(description="What to do.")],
+    action: Annotated[Action, Field(description="The action.")],
     target: Target,
     value: Annotated[
         str,
