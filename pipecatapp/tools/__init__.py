@@ -53,10 +53,10 @@ from pipecatapp.tools.search import web as search_web
 from pipecatapp.tools.speech import hear, say
 from pipecatapp.tools.tasks import find as task_find
 from pipecatapp.tools.tasks import save as task_save
+from pipecatapp.tools.vision import ask as image_ask
 from pipecatapp.tools.web import download as http_download
 from pipecatapp.tools.web import get as http_get
 from pipecatapp.tools.web import request as http_request
-from pipecatapp.tools.vision import ask as image_ask
 from pipecatapp.tools.workspace import deliver, reset, state
 from pipecatapp.workflow import Tool
 
