@@ -6,13 +6,14 @@ its documents continues with the original plan. Its canonical JSON is stored wit
 
 from collections import ChainMap
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from pipecatapp.workflow.expressions import expression, expressions
 from pipecatapp.workflow.graph import Frozen, Graph, GraphEdge, GraphNode
 from pipecatapp.workflow.tool import EFFECTS, Effect, Json, ModelNeeds, Tool, Where
+from pipecatapp.workflow.tool_names import current_name, is_pattern, matches
 
 Kind = Literal["use", "steps", "graph", "workflow", "agent", "plan", "goto"]
 
@@ -72,7 +73,7 @@ class PlanNode(Frozen):
 
     id: str
     kind: Kind
-    use: str = ""
+    use: Annotated[str, AfterValidator(current_name)] = ""
     version: int = 0
     effect: Effect | None = None
     when: bool | str = True
@@ -362,11 +363,8 @@ def _reads_input(value: Any, name: str) -> bool:
 def _tools_of(node: PlanNode, tools: Mapping[str, Tool]) -> Iterator[str]:
     """Yield the names of the tools that one node may call."""
     for name in (node.use, *_offered(node)):
-        if _is_name(name):
-            yield from (name,) if name in tools else ()
-        else:
-            beginning = "" if "{{" in str(name) else str(name).removesuffix("*")
-            yield from (tool for tool in tools if tool.startswith(beginning))
+        any_tool = "{{" in str(name)
+        yield from (tool for tool in tools if any_tool or matches(str(name), tool))
 
 
 def _offered(node: PlanNode) -> list[Any]:
@@ -376,7 +374,7 @@ def _offered(node: PlanNode) -> list[Any]:
 
 
 def _is_name(name: Any) -> bool:
-    return "{{" not in str(name) and not str(name).endswith(".*")
+    return "{{" not in str(name) and not is_pattern(str(name))
 
 
 def _all_nodes(parent: str, nodes: Iterable[PlanNode]) -> Iterator[tuple[str, PlanNode]]:

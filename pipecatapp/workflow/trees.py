@@ -14,6 +14,7 @@ from typing import Any
 from pipecatapp.workflow.ledger.reading import Reader
 from pipecatapp.workflow.running.failing import holds
 from pipecatapp.workflow.tool import Facts, Json, Tool, ToolFailed
+from pipecatapp.workflow.tool_names import matches
 from pipecatapp.workflow.workspace import Workspaces, Worktree
 
 FACT = "workspace"
@@ -204,7 +205,7 @@ class Trees:
 
 def _means(name: str, tool: Tool) -> bool:
     """Whether a name among an agent's tools is that tool's, or `file.*` of its kind."""
-    return name == tool.name or (name.endswith(".*") and tool.name.startswith(name[:-1]))
+    return matches(name, tool.name)
 
 
 def facts_of(reader: Reader, run: str) -> Iterator[Json]:

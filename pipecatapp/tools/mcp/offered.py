@@ -69,7 +69,7 @@ def as_ours(
     Its effect is `external`, unless the server says that it only reads. `approve` has the approval
     that the owner of the instance has set, by patterns of the server's names.
     """
-    name = f"mcp.{server}.{re.sub(r'[^a-z0-9_-]', '_', tool.name.lower())}"
+    name = f"mcp/{server}/{re.sub(r'[^a-z0-9_-]', '_', tool.name.lower())}"
     try:
         takes = _takes(name, tool.input_schema)
     except ValueError as error:

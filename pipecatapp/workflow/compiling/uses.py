@@ -12,9 +12,9 @@ from pipecatapp.workflow.document.model import ModelPart, Retry
 from pipecatapp.workflow.document.yaml_text import Path
 from pipecatapp.workflow.expressions import expressions, is_expression
 from pipecatapp.workflow.plan import Kind
-from pipecatapp.workflow.running.agent import ALL_BELOW
 from pipecatapp.workflow.running.expansion import PLAN_RUN
 from pipecatapp.workflow.tool import EFFECTS, REPEATABLE, Effect, Json, Tool
+from pipecatapp.workflow.tool_names import current_name, is_pattern
 
 KINDS: Final[Mapping[str, Kind]] = {"agent": "agent", PLAN_RUN: "plan"}
 """Tools whose nodes the engine opens itself."""
@@ -82,13 +82,13 @@ class Uses(Reads):
         }
 
     def _check_tools(self, path: Path, tool: Tool, given: Json) -> None:
-        """Check that the tools of an agent exist, and that a pattern such as `mcp.*` matches
-        any."""
+        """Check that the tools of an agent exist, and that a pattern such as `mcp/*` may
+        match none."""
         offered = given.get("tools") if tool.name == "agent" else None
         for index, name in enumerate(offered if isinstance(offered, list) else []):
-            if not isinstance(name, str) or "{{" in name or name.endswith(ALL_BELOW):
+            if not isinstance(name, str) or "{{" in name or is_pattern(name):
                 continue
-            if name not in self.library.tools:
+            if current_name(name) not in self.library.tools:
                 mend = did_you_mean(name, self.library.tools)
                 self._fault((*path, "with", "tools", index), f"there is no tool {name!r}", mend)
         fixed = given.get("tool_inputs") if tool.name == "agent" else None
@@ -97,11 +97,11 @@ class Uses(Reads):
 
     def _check_tool_inputs(self, path: Path, name: str, inputs: Any) -> None:
         """Check that the inputs that a document sets for a tool of its agent exist."""
-        if name not in self.library.tools:
+        tool = self.library.tools.get(current_name(name))
+        if tool is None:
             mend = did_you_mean(name, self.library.tools)
             self._fault(path, f"there is no tool {name!r}", mend, key=True)
         elif isinstance(inputs, dict):
-            tool = self.library.tools[name]
             schema = tool.input_schema()
             known = checks.keys(inputs, schema, filled=schema.get("required", ()), short=())
             for found in (*known, *checks.literals(inputs, tool.takes, ())):
@@ -127,7 +127,7 @@ class Uses(Reads):
             allowed = given.get("allow")
             return sorted(EFFECTS.intersection(allowed if isinstance(allowed, list) else EFFECTS))
         named = given.get("tools") if tool.name == "agent" else None
-        names = map(str, named if isinstance(named, list) else ())
+        names = [current_name(str(name)) for name in (named if isinstance(named, list) else ())]
         return sorted({self.library.tools[n].effect for n in names if n in self.library.tools})
 
     def _system(self, path: Path, tags: list[str]) -> str:

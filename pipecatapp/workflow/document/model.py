@@ -6,10 +6,19 @@ from typing import Annotated, Any, Literal, Self
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from pipecatapp.workflow.document.shapes import shape
 from pipecatapp.workflow.tool import Effect, Where
+from pipecatapp.workflow.tool_names import current_name
 
 RESERVED = {
     "inputs",
@@ -275,7 +284,9 @@ class Node(Part):
     """One entry of a scope: a tool, another workflow, an inner scope, or a jump."""
 
     id: Name = Field(description="Its name in its scope and in expressions.")
-    use: str | None = Field(None, description="The tool, or `workflow/<id>`.")
+    use: Annotated[str, AfterValidator(current_name)] | None = Field(
+        None, description="The tool, or `workflow/<id>`."
+    )
     goto: Name | None = Field(
         None, description="The sibling of these `steps` to continue with, later or earlier."
     )

@@ -7,15 +7,13 @@ Every model call and every tool call inside is a separate instance (`reply/turn[
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
 
 from pipecatapp.workflow.declaring import tool
 from pipecatapp.workflow.tool import Context, Json, Tool, ToolFailed
-
-ALL_BELOW: Final = ".*"
-"""How the name of a kind of tools ends."""
+from pipecatapp.workflow.tool_names import current_name, is_pattern, matches
 
 
 class Answer(BaseModel):
@@ -39,7 +37,7 @@ async def agent(
     messages: Annotated[list[Json], Field(description="The conversation so far, in OpenAI form.")],
     tools: Annotated[
         list[str],
-        Field(description="Names of the tools it may call; `mcp.*` is all that begin with `mcp.`."),
+        Field(description="Names of the tools it may call; `mcp/*` is all that begin with `mcp/`."),
     ] = [],  # noqa: B006 (pydantic copies defaults)
     max_turns: Annotated[int, Field(ge=1, le=100, description="Model calls it may make.")] = 8,
     temperature: float | None = None,
@@ -53,6 +51,7 @@ async def agent(
     """Let a model work with tools until it answers."""
     before = ctx.before("turn[1]/llm")
     offered = _offered(ctx, tools, lenient=before is not None)
+    tool_inputs = {current_name(name): inputs for name, inputs in tool_inputs.items()}
     specs = before["tools"] if before else _specs(offered, tool_inputs)
     request: Json = {"model": model, "tools": specs}
     request |= {
@@ -103,8 +102,7 @@ class _Voice:
 
 
 def _offered(ctx: Context, tools: Sequence[str], *, lenient: bool) -> dict[str, Tool]:
-    """Return the tools by their names for the model (`time.now` becomes `time_now`), without those
-    that this machine cannot run.
+    """Return the tools by their names for the model, without those that this machine cannot run.
 
     The engine empties `tools` if the model supports none, before the agent's input is stored. After
     a restart the model keeps the earlier tools; a call of a removed tool fails.
@@ -117,14 +115,19 @@ def _offered(ctx: Context, tools: Sequence[str], *, lenient: bool) -> dict[str, 
     missing = {} if lenient else {name: ctx.tools[name].unavailable() for name in known}
     if missing := {name: reason for name, reason in missing.items() if reason}:
         ctx.record(unavailable=missing)
-    return {name.replace(".", "_"): ctx.tools[name] for name in known if name not in missing}
+    return {_for_models(name): ctx.tools[name] for name in known if name not in missing}
+
+
+def _for_models(name: str) -> str:
+    """The name of a tool for a model: `time.now` is `time_now`, `mcp/oven/heat` `mcp_oven_heat`."""
+    return name.replace(".", "_").replace("/", "_")
 
 
 def _meant(ctx: Context, name: str) -> list[str]:
-    """The tools of a name that ends in `.*`: those that are there now, which may be none."""
-    if not name.endswith(ALL_BELOW):
-        return [name]
-    return sorted(tool for tool in ctx.tools if tool.startswith(name.removesuffix("*")))
+    """The tools of a name, or of a pattern: those that are there now, which may be none."""
+    if not is_pattern(name):
+        return [current_name(name)]
+    return sorted(tool for tool in ctx.tools if matches(name, tool))
 
 
 def _specs(offered: Mapping[str, Tool], tool_inputs: Mapping[str, Json]) -> list[Json]:

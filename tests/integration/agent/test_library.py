@@ -101,7 +101,7 @@ NEEDED = {
     "hears": ("use: speech.hear, with: {path: letter.wav}", "workflows"),
     "writes": ("use: file.write, with: {path: letter.txt, text: x}", "workflows"),
     "reader": (AGENT.format(tools="[file.read]"), "workflows"),
-    "servers": (AGENT.format(tools="['mcp.*']"), "workflows"),
+    "servers": (AGENT.format(tools="['mcp/*']"), "workflows"),
     "pattern": (AGENT.format(tools="['code.*']"), "exec"),
     "any-tool": (AGENT.format(tools="'{{ inputs.messages }}'"), "exec"),
 }

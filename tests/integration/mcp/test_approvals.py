@@ -29,7 +29,7 @@ def opened(house: House, orders: Path, **more: object) -> None:
 def up(house: House, client: httpx2.Client) -> None:
     def there() -> bool:
         tools = client.get("/api/tools").json()["tools"]
-        return any(tool["name"] == "mcp.kitchen.order" for tool in tools)
+        return any(tool["name"] == "mcp/kitchen/order" for tool in tools)
 
     wait_for(there, "the kitchen is up", 240)
 
@@ -58,7 +58,7 @@ def test_page_that_a_model_reads_orders_nothing_by_itself(
         third = said(client, "Elsewhere", "c-2")
 
     question = first.json()["choices"][0]["message"]["content"]
-    assert "A model wants to call mcp.kitchen.order. May it?" in question
+    assert "A model wants to call mcp/kitchen/order. May it?" in question
     assert (waiting, before) == ("waiting", False)
     assert second.json()["choices"][0]["message"]["content"] == "A page about fish."
     assert "May it?" in third.json()["choices"][0]["message"]["content"]
@@ -81,7 +81,7 @@ def test_owner_of_the_instance_sets_the_approval_of_a_servers_tools(
 
     assert done.json()["choices"][0]["message"]["content"] == "Done."
     assert orders.read_text() == "milk\n"
-    assert "mcp.kitchen.degrees. May it?" in asked.json()["choices"][0]["message"]["content"]
+    assert "mcp/kitchen/degrees. May it?" in asked.json()["choices"][0]["message"]["content"]
 
 
 @pytest.mark.parametrize(

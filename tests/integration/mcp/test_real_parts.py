@@ -31,7 +31,7 @@ inputs: {model: text}
 steps:
   - {id: said, use: llm, with: {model: "{{ inputs.model }}", max_tokens: 16,
      messages: [{role: user, content: "What is six times seven?"}]}}
-  - {id: heat, use: mcp.kitchen.degrees, with: {oven: big}}
+  - {id: heat, use: mcp/kitchen/degrees, with: {oven: big}}
   - id: ran
     use: code.run
     with:
@@ -90,7 +90,7 @@ async def test_engine_scripted_server_sandbox_and_mcp_server_are_real_and_stop(
                     services={ModelClient: client, Sandbox: Sandbox()},
                 ) as engine,
             ):
-                await until(partial(servers.tools.get, "mcp.kitchen.degrees"))
+                await until(partial(servers.tools.get, "mcp/kitchen/degrees"))
                 engine.learn(servers.tools.values())
                 pids.append(servers.pid("kitchen"))
                 ended = await engine.wait(await engine.start("everything", {"model": "smollm2"}))

@@ -21,20 +21,20 @@ async def test_tools_of_a_server_are_called_by_their_schema(run: Run, tmp_path: 
     async with run(kitchen=kitchen(orders)) as there:
         await until(lambda: there.tools)
         tools, pid = there.tools, there.pid("kitchen")
-        recipe = await there.call("mcp.kitchen.recipe", name="bread")
-        hot = await there.call("mcp.kitchen.degrees", oven="small", fahrenheit=True)
-        await there.call("mcp.kitchen.order", what="milk")
-        seen = (await there.call("mcp.kitchen.surroundings"))["data"]["result"]
-        much = await there.call("mcp.kitchen.everything")
+        recipe = await there.call("mcp/kitchen/recipe", name="bread")
+        hot = await there.call("mcp/kitchen/degrees", oven="small", fahrenheit=True)
+        await there.call("mcp/kitchen/order", what="milk")
+        seen = (await there.call("mcp/kitchen/surroundings"))["data"]["result"]
+        much = await there.call("mcp/kitchen/everything")
         with pytest.raises(ToolFailed, match=r"oven: 3 is not of type 'string'"):
-            await there.call("mcp.kitchen.degrees", oven=3)
-        with pytest.raises(ToolFailed, match=r"mcp\.kitchen\.burn failed"):
-            await there.call("mcp.kitchen.burn")
+            await there.call("mcp/kitchen/degrees", oven=3)
+        with pytest.raises(ToolFailed, match=r"mcp/kitchen/burn failed"):
+            await there.call("mcp/kitchen/burn")
         assert there.health() == {"mcp/kitchen": ""}
 
-    assert tools["mcp.kitchen.degrees"].about == "Tell how hot an oven is."
-    assert tools["mcp.kitchen.degrees"].input_schema()["required"] == ["oven"]
-    assert [tools[f"mcp.kitchen.{one}"].effect for one in ("recipe", "order")] == [
+    assert tools["mcp/kitchen/degrees"].about == "Tell how hot an oven is."
+    assert tools["mcp/kitchen/degrees"].input_schema()["required"] == ["oven"]
+    assert [tools[f"mcp/kitchen/{one}"].effect for one in ("recipe", "order")] == [
         "read", "external",
     ]  # fmt: skip
     assert recipe["data"] == {"name": "bread", "flour_g": 250}
@@ -52,10 +52,10 @@ async def test_server_that_dies_between_calls_is_started_again(run: Run) -> None
     """A crash in the night must not need a person in the morning."""
     async with run(wild=wild("well")) as there:
         await until(lambda: there.tools)
-        first = await there.say("mcp.wild.act")
+        first = await there.say("mcp/wild/act")
         os.kill(there.pid("wild"), signal.SIGKILL)
         await until(lambda: there.pid("wild") and f"process {there.pid('wild')}" not in first)
-        second = await there.say("mcp.wild.act")
+        second = await there.say("mcp/wild/act")
 
     assert first != second
 
@@ -86,8 +86,8 @@ async def test_call_in_which_the_server_dies_says_why_and_the_next_one_works(run
     async with run(wild=wild("die")) as there:
         await until(lambda: there.tools)
         with pytest.raises(ToolFailed) as caught:
-            await there.call("mcp.wild.act", how="badly")
-        again = await there.say("mcp.wild.act", how="well")
+            await there.call("mcp/wild/act", how="badly")
+        again = await there.say("mcp/wild/act", how="well")
 
     assert str(caught.value) == (
         "The MCP server wild ended in the middle of the call: it ended with exit code 3: my disk "
@@ -104,8 +104,8 @@ async def test_call_that_hangs_ends_at_its_deadline_and_the_server_is_started_an
         await until(lambda: there.tools)
         hanging = there.pid("wild")
         with pytest.raises(ToolFailed, match="did not answer within 5 s"):
-            await there.call("mcp.wild.act", how="badly")
-        again = await there.say("mcp.wild.act", how="well")
+            await there.call("mcp/wild/act", how="badly")
+        again = await there.say("mcp/wild/act", how="well")
 
     assert again != f"by process {hanging}"
     assert not psutil.pid_exists(hanging)
@@ -116,14 +116,14 @@ async def test_message_without_end_ends_the_server(run: Run) -> None:
     async with run(wild=wild("flood")) as there:
         await until(lambda: there.tools)
         with pytest.raises(ToolFailed, match="more than 4194304 bytes in one message"):
-            await there.call("mcp.wild.act")
+            await there.call("mcp/wild/act")
 
 
 async def test_server_that_greets_its_caller_works(run: Run) -> None:
     """Many print a banner where only messages belong."""
     async with run(wild=wild("chatter")) as there:
         await until(lambda: there.tools)
-        assert (await there.say("mcp.wild.act")).startswith("by process")
+        assert (await there.say("mcp/wild/act")).startswith("by process")
 
 
 async def test_servers_that_do_not_start_are_reported_and_keep_no_other_away(run: Run) -> None:
@@ -141,7 +141,7 @@ async def test_servers_that_do_not_start_are_reported_and_keep_no_other_away(run
         await until(lambda: there.tools)
         await until(lambda: "starting" not in str(there.health()))
         health = there.health()
-        assert set(there.tools) == {"mcp.wild.act"}
+        assert set(there.tools) == {"mcp/wild/act"}
 
     file = str(there.servers.health()[-1].detail).partition(":")[0]
     assert health == {
@@ -166,7 +166,7 @@ async def test_wrong_approval_is_reported_with_its_file_and_field(run: Run) -> N
         "wild": wild("well", approve={"act": "always"}),
     }
     async with run(**entries) as there:
-        await until(lambda: set(there.tools) == {"mcp.name.act", "mcp.wild.act"})
+        await until(lambda: set(there.tools) == {"mcp/name/act", "mcp/wild/act"})
         await until(lambda: "starting" not in str(there.health()))
         rows = {row.name: (row.healthy, row.detail) for row in there.servers.health()}
 
@@ -190,4 +190,4 @@ async def test_call_of_a_server_that_is_gone_tells_why(run: Run) -> None:
         os.kill(there.pid("wild"), signal.SIGKILL)
         await until(lambda: not there.pid("wild"))
         with pytest.raises(ToolFailed, match=r"wild does not run: /no/such/program cannot be"):
-            await asyncio.wait_for(there.call("mcp.wild.act"), 120)
+            await asyncio.wait_for(there.call("mcp/wild/act"), 120)

@@ -22,12 +22,12 @@ def test_person_approves_and_declines_calls_in_the_chat(visitor: Visitor, tmp_pa
     model.when("did not approve").say("I have ordered nothing.")
     visitor.restart()
     with visitor.house.client() as client:
-        wait_for(lambda: "mcp.kitchen.order" in client.get("/api/tools").text, "it is up", 240)
+        wait_for(lambda: "mcp/kitchen/order" in client.get("/api/tools").text, "it is up", 240)
     page = visitor.enter()
 
     first = say(page, "Summarise the page")
     form = first.get_by_test_id("question-form")
-    expect(form).to_contain_text("A model wants to call mcp.kitchen.order")
+    expect(form).to_contain_text("A model wants to call mcp/kitchen/order")
     expect(form).to_contain_text("Summarise caviar")
     assert not orders.exists()
     assert faults(page) == []

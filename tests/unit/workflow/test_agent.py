@@ -299,13 +299,13 @@ async def test_tools_of_a_kind_are_those_that_there_are_when_it_begins(
 ) -> None:
     """Tools may come while the engine runs; a document names their kind, and there may be none."""
     chat = CHAT.replace(
-        "[text.upper, number.double, log.append, gate.pass]", '[number.double, "mcp.*"]'
+        "[text.upper, number.double, log.append, gate.pass]", '[number.double, "mcp/*"]'
     )
     script = Script("One.", "Two.")
     engine = await open_engine(chat, services={Script: script})
 
     await talk(engine)
-    engine.learn([replace(engine.tools["text.upper"], name="mcp.kitchen.heat")])
+    engine.learn([replace(engine.tools["text.upper"], name="mcp/kitchen/heat")])
     await talk(engine)
 
     assert [[tool["function"]["name"] for tool in asked["tools"]] for asked in script.asked] == [
@@ -340,11 +340,11 @@ async def test_restart_offers_the_model_what_it_was_offered_before(open_engine: 
     that has begun.
     """
     chat = CHAT.replace(
-        "[text.upper, number.double, log.append, gate.pass]", '[gate.pass, "mcp.*"]'
+        "[text.upper, number.double, log.append, gate.pass]", '[gate.pass, "mcp/*"]'
     ).replace("max_turns: 3", "max_turns: 4")
     gates, script = Gates(), Script([("mcp_heat", {"text": "x"})], [("gate_pass", {"name": "g"})])
     first = await open_engine(chat, services={Script: script, Gates: gates})
-    first.learn([replace(first.tools["text.upper"], name="mcp.heat")])
+    first.learn([replace(first.tools["text.upper"], name="mcp/heat")])
     run = await first.start("chat", {"text": "hello"})
     await gates.at("g")[0].wait()
     await first.__aexit__()

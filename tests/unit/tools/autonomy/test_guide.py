@@ -44,11 +44,11 @@ async def test_every_allowed_tool_and_every_key_is_explained_and_nothing_else() 
 @pytest.mark.proves("000-23")
 async def test_tool_that_is_learned_while_the_service_runs_is_in_the_next_text() -> None:
     """Such as one of an MCP server."""
-    learned = replace(TOOLS["value"], name="mcp.clock.now", about="Tell the time there.")
+    learned = replace(TOOLS["value"], name="mcp/clock/now", about="Tell the time there.")
 
-    assert "mcp.clock.now" not in await text()
-    assert "* mcp.clock.now [pure]: Tell the time there." in await text(
-        {**TOOLS, "mcp.clock.now": learned}
+    assert "mcp/clock/now" not in await text()
+    assert "* mcp/clock/now [pure]: Tell the time there." in await text(
+        {**TOOLS, "mcp/clock/now": learned}
     )
 
 
