@@ -42,6 +42,7 @@ from pipecatapp.tools.code.elsewhere.errands import Errands
 from pipecatapp.tools.code.elsewhere.opening import open_elsewhere
 from pipecatapp.tools.code.elsewhere.places import Places as CodePlaces
 from pipecatapp.tools.code.packages import Packages
+from pipecatapp.tools.mcp.save import McpFiles, no_servers
 from pipecatapp.tools.mcp.servers import read_servers
 from pipecatapp.tools.memory.conversation import Conversations
 from pipecatapp.tools.model.facts import ExpertFacts
@@ -107,11 +108,11 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
         client = await stack.enter_async_context(
             ModelClient(places.gateway, key, timeouts, tls=tls)
         )
-        servers = mcp_servers(settings)
+        sandbox, secrets = Sandbox(), secrets_of(settings)
+        servers = mcp_servers(settings, secrets)
         own = servers.health if servers else list
         directory = Directory(places, key=key, http=http, own=own)
         facts, library = ExpertFacts(directory, hosted=settings.hosted_models), library_of(settings)
-        sandbox, secrets = Sandbox(), secrets_of(settings)
         ledger = Ledger(settings.state.ledger)
         stack.callback(ledger.close)
         library.add_tasks((one.id, one.document) for one in StoredTasks(ledger).find(limit=10**6))
@@ -137,6 +138,7 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
                 WebSearch: WebSearch(str(settings.searxng_url or "")),
                 FileIndexes: FileIndexes(settings.state_dir / "search"),
                 AddressPolicy: AddressPolicy(settings.web_hosts, settings.web_private),
+                McpFiles: McpFiles(servers.read if servers else no_servers),
                 Packages: Packages(
                     settings.state_dir / "packages",
                     sandbox,
@@ -196,13 +198,15 @@ class McpServers(Protocol):
     """The MCP servers that a person has set up."""
 
     def running(
-        self, learn: Callable[[Iterable[Tool]], None]
+        self, learn: Callable[[Iterable[Tool], Iterable[str]], None]
     ) -> AbstractAsyncContextManager[None]: ...
+
+    async def read(self, server: str, uri: str) -> bytes: ...
 
     def health(self) -> list[ServiceHealth]: ...
 
 
-def mcp_servers(settings: Settings) -> McpServers | None:
+def mcp_servers(settings: Settings, secrets: Secrets) -> McpServers | None:
     """Return the servers of the file; None without servers.
 
     Their SDK takes a second to import, so it is imported only if there is a server.
@@ -210,7 +214,8 @@ def mcp_servers(settings: Settings) -> McpServers | None:
     configured = read_servers(settings.mcp_path)
     if not configured.servers and not configured.wrong:
         return None
-    servers: McpServers = import_module("pipecatapp.tools.mcp.serving").Servers(configured)
+    serving = import_module("pipecatapp.tools.mcp.serving")
+    servers: McpServers = serving.Servers(configured, secrets, trusting(settings.tls_ca_file))
     return servers
 
 

@@ -37,6 +37,7 @@ from pipecatapp.tools.files import delete, listing, read, write
 from pipecatapp.tools.fix import texts
 from pipecatapp.tools.git import branches, history
 from pipecatapp.tools.images import chart, diagram, make
+from pipecatapp.tools.mcp import save as mcp_save
 from pipecatapp.tools.memory import conversation, items, note
 from pipecatapp.tools.model import llm, typed
 from pipecatapp.tools.model.evaluation import evaluate
@@ -156,6 +157,7 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             say.say,
             hear.hear,
             status.status,
+            mcp_save.save,
             note.save,
             note.find,
             conversation.recall,

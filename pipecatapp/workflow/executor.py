@@ -105,8 +105,10 @@ class Executor:
         self._waking = asyncio.Lock()
         """A run that rests is resumed or ended, never both."""
 
-    def learn(self, tools: Iterable[Tool]) -> None:
-        """Add tools; one with an existing name is replaced."""
+    def learn(self, tools: Iterable[Tool], without: Iterable[str] = ()) -> None:
+        """Add tools, one with an existing name is replaced, and remove those named `without`."""
+        for name in without:
+            self.tools.pop(name, None)
         self.tools.update({tool.name: tool for tool in tools})
 
     def provide(self, services: Mapping[Any, object]) -> None:

@@ -47,14 +47,25 @@ async def write(
     """Write a file of the workspace; readers see the whole file or the previous one."""
     root = workspace(ctx)
     place, data = inside(root, path), to_bytes(text, encoding)
+    return await asyncio.to_thread(write_bytes, root, place, data, mode, executable)
+
+
+def write_bytes(
+    root: Path,
+    place: str,
+    data: bytes,
+    mode: Mode = "replace",
+    executable: bool | None = None,  # noqa: FBT001
+) -> Written:
+    """Write a file at `place`, a path that `inside` has checked. Raises `ToolFailed`."""
     try:
-        return await asyncio.to_thread(_write, root, place, data, mode, executable)
+        return _write(root, place, data, mode, executable)
     except FileExistsError:
-        raise ToolFailed(f"{path!r} exists already.") from None
+        raise ToolFailed(f"{place!r} exists already.") from None
     except NotPlain as error:
-        raise ToolFailed(f"{path!r} cannot be written: {error}.") from error
+        raise ToolFailed(f"{place!r} cannot be written: {error}.") from error
     except OSError as error:
-        raise ToolFailed(f"{path!r} cannot be written: {error.strerror}.") from error
+        raise ToolFailed(f"{place!r} cannot be written: {error.strerror}.") from error
 
 
 def _write(root: Path, place: str, data: bytes, mode: Mode, executable: bool | None) -> Written:  # noqa: FBT001

@@ -6,9 +6,8 @@ The SDK's own transport accepts lines of any length and does not report how the 
 import asyncio
 import time
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
 from typing import Final
 
 import anyio
@@ -18,56 +17,29 @@ from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 from pydantic import ValidationError
 
-from hearth.process.child import Child, StopOrder, Streams
+from hearth.process.child import Child, StopOrder
+from hearth.process.child import Streams as ChildStreams
+from pipecatapp.tools.mcp.life import MAX_MESSAGE, Life, Streams
 from pipecatapp.tools.mcp.servers import McpServer
 
-MAX_MESSAGE: Final = 4 * 1024 * 1024
-"""Bytes of one message; a server that writes more has lost its way, and is ended."""
 KEPT_STDERR: Final = 2000
 STOP: Final = StopOrder(stdin=2.0, term=2.0, term_group=True)
 """The protocol asks for closed input first. A server may be started by a wrapper."""
 
-Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
-Outgoing = MemoryObjectSendStream[SessionMessage]
-
-
-@dataclass
-class Life:
-    """One process of a server, from its start to its end."""
-
-    pid: int = 0
-    heard: float = 0.0
-    """Time of its last output, on the monotonic clock."""
-    stderr: bytes = b""
-    why: str = ""
-    """Why it ended; empty while it runs, and if it was stopped on purpose."""
-    ending: asyncio.Event = field(default_factory=asyncio.Event)
-    """Its stdout is closed, or a stop was requested."""
-    over: asyncio.Event = field(default_factory=asyncio.Event)
-    """The process has ended."""
-
-    def end(self, why: str) -> None:
-        """Let its keeper end it, for this reason."""
-        self.why = self.why or why
-        self.ending.set()
-
-    def last_words(self) -> str:
-        """The last line it wrote to its stderr."""
-        lines = self.stderr.decode(errors="replace").strip().splitlines()
-        return f": {lines[-1][:300]}" if lines else ""
-
 
 @asynccontextmanager
-async def running(server: McpServer, life: Life) -> AsyncIterator[tuple[Incoming, Outgoing]]:
+async def running(server: McpServer, env: Mapping[str, str], life: Life) -> AsyncIterator[Streams]:
     """The server's process while the block runs, as a transport of the SDK.
+
+    `env` has the variables of its entry, with their secrets.
 
     Raises `OSError` where it cannot be started. In the end nothing of its group is left.
     """
     child = await Child.spawn(
         server.command,
         *server.args,
-        streams=Streams(stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=MAX_MESSAGE),
-        env=get_default_environment() | server.env,
+        streams=ChildStreams(stdin=PIPE, stdout=PIPE, stderr=PIPE, limit=MAX_MESSAGE),
+        env=get_default_environment() | dict(env),
         cwd=server.cwd,
     )
     process = child.process

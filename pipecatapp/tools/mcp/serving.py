@@ -1,19 +1,24 @@
 """The MCP servers of an instance, all together."""
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
 from typing import Final
 
 import structlog
-from mcp.types import Tool as McpTool
 
 from pipecatapp.tools.cluster.places import ServiceHealth
-from pipecatapp.tools.mcp.connection import Connection
+from pipecatapp.records.secrets import Secrets
+from pipecatapp.tools.mcp.connection import Connection, Offer
 from pipecatapp.tools.mcp.offered import as_ours, unused_patterns
+from pipecatapp.tools.mcp.resources import contents_of, tools_beside
 from pipecatapp.tools.mcp.servers import Configured
-from pipecatapp.workflow import Tool
+from pipecatapp.workflow import Tool, ToolFailed
+
+Learn = Callable[[Iterable[Tool], Iterable[str]], None]
+"""Callback with the tools of a server, and the names of those that it has no more."""
 
 log = structlog.get_logger()
 
@@ -24,24 +29,30 @@ START_PATIENCE: Final = 10.0
 class Servers:
     """Their connections by name."""
 
-    def __init__(self, configured: Configured) -> None:
+    def __init__(self, configured: Configured, secrets: Secrets, tls: ssl.SSLContext) -> None:
+        """`tls` trusts the certificates of servers over HTTP."""
         self._wrong, self._started = configured.wrong, datetime.now(UTC)
         self._file, self._warnings = configured.file, dict[str, str]()
         self.connections = {
-            name: Connection(name, server) for name, server in configured.servers.items()
+            name: Connection(name, server, secrets, tls)
+            for name, server in configured.servers.items()
         }
+        self._tools = {name: set[str]() for name in self.connections}
         for name, reason in configured.wrong.items():
             log.warning("mcp_server_left_out", server=name, reason=reason)
 
     @asynccontextmanager
-    async def running(self, learn: Callable[[Iterable[Tool]], None]) -> AsyncIterator[None]:
+    async def running(self, learn: Learn) -> AsyncIterator[None]:
         """Keep the servers running during the block; `learn` is called with the tools of each."""
 
-        def learned(connection: Connection, offered: list[McpTool]) -> None:
+        def learned(connection: Connection, offer: Offer) -> None:
             name, approve = connection.name, connection.server.approve
-            ours = [as_ours(name, tool, connection.call, approve) for tool in offered]
-            learn([tool for tool in ours if tool is not None])
-            self._check_patterns(name, unused_patterns(approve, offered))
+            ours = [tool for one in offer.tools if (tool := as_ours(connection, one))]
+            ours += tools_beside(connection, offer)
+            now = {tool.name for tool in ours}
+            learn(ours, self._tools[name] - now)
+            self._tools[name] = now
+            self._check_patterns(name, unused_patterns(approve, offer.tools))
 
         keepers = [asyncio.create_task(one.keep(learned)) for one in self.connections.values()]
         tried = asyncio.gather(*(one.tried.wait() for one in self.connections.values()))
@@ -62,6 +73,17 @@ class Servers:
             log.warning("mcp_approve_without_tool", server=name, reason=reason)
         self._warnings[name] = reason
 
+    async def read(self, server: str, uri: str) -> bytes:
+        """Return a resource of a server as bytes, all its parts joined. Raises `ToolFailed`."""
+        connection = self.connections.get(server)
+        if connection is None:
+            known = ", ".join(self.connections) or "none"
+            raise ToolFailed(f"There is no MCP server {server!r}. Known: {known}.")
+        parts = contents_of(server, uri, await connection.read(uri))
+        if not parts:
+            raise ToolFailed(f"The resource {uri!r} of the MCP server {server} is empty.")
+        return connection.hide(b"".join(data for _, data in parts))
+
     def health(self) -> list[ServiceHealth]:
         """Each as a row of the status: whether it runs, why not, what of its entry is unused."""
         rows = [
@@ -69,7 +91,7 @@ class Servers:
                 name,
                 one.since,
                 one.reason,
-                url=f"stdio:{one.server.command}",
+                url=one.server.shown_url,
                 warning=self._warnings.get(name, ""),
             )
             for name, one in self.connections.items()

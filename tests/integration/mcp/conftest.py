@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import ssl
 import sys
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -11,12 +12,14 @@ from typing import Any
 
 import pytest
 
+from pipecatapp.records.secrets import Secrets
 from pipecatapp.tools.mcp.servers import read_servers
 from pipecatapp.tools.mcp.serving import Servers
 from pipecatapp.workflow import Context, Tool
 
 HERE = Path(__file__).parent
 KITCHEN = HERE / "kitchen.py"
+TOKEN = "token-of-the-kitchen"
 Json = dict[str, Any]
 
 
@@ -45,7 +48,9 @@ class Running:
     servers: Servers
     tools: dict[str, Tool] = field(default_factory=dict)
 
-    def learn(self, tools: Iterable[Tool]) -> None:
+    def learn(self, tools: Iterable[Tool], without: Iterable[str] = ()) -> None:
+        for name in without:
+            del self.tools[name]
         self.tools.update({tool.name: tool for tool in tools})
 
     async def call(self, tool: str, **given: Any) -> Json:
@@ -83,7 +88,8 @@ def run(tmp_path: Path) -> Run:
     async def running(**entries: Json) -> AsyncIterator[Running]:
         file = tmp_path / "mcp.yaml"
         file.write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
-        there = Running(Servers(read_servers(file)))
+        secrets = Secrets(tmp_path / "secrets", {"HOME_TOKEN": TOKEN})
+        there = Running(Servers(read_servers(file), secrets, ssl.create_default_context()))
         async with there.servers.running(there.learn):
             yield there
 

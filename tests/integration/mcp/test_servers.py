@@ -3,13 +3,14 @@
 import asyncio
 import os
 import signal
+import ssl
 from pathlib import Path
 
 import psutil
 import pytest
-from mcp.types import Tool as McpTool
 
-from pipecatapp.tools.mcp.connection import Connection
+from pipecatapp.records.secrets import Secrets
+from pipecatapp.tools.mcp.connection import Connection, Offer
 from pipecatapp.tools.mcp.servers import McpServer
 from pipecatapp.workflow import ToolFailed
 from tests.integration.mcp.conftest import Run, kitchen, until, wild
@@ -60,16 +61,21 @@ async def test_server_that_dies_between_calls_is_started_again(run: Run) -> None
     assert first != second
 
 
-async def test_error_that_nobody_foresaw_costs_one_start() -> None:
+async def test_error_that_nobody_foresaw_costs_one_start(tmp_path: Path) -> None:
     """A fault of ours with the tools of a server must not cost it until the next restart."""
     told: list[int] = []
 
-    def learn(_connection: Connection, tools: list[McpTool]) -> None:
-        told.append(len(tools))
+    def learn(_connection: Connection, offer: Offer) -> None:
+        told.append(len(offer.tools))
         if len(told) == 1:
             raise RuntimeError("a tool that cannot be")
 
-    connection = Connection("wild", McpServer.model_validate(wild("well")))
+    connection = Connection(
+        "wild",
+        McpServer.model_validate(wild("well")),
+        Secrets(tmp_path, {}),
+        ssl.create_default_context(),
+    )
     keeper = asyncio.create_task(connection.keep(learn))
     await asyncio.wait_for(connection.tried.wait(), 60)
     reason = connection.reason
@@ -133,6 +139,9 @@ async def test_servers_that_do_not_start_are_reported_and_keep_no_other_away(run
         "crash": wild("crash"),
         "deaf": wild("deaf", start_seconds=1),
         "remote": {"type": "http", "command": "x"},
+        "old": {"type": "sse", "url": "http://127.0.0.1:9/sse"},
+        "telling": {"url": "http://127.0.0.1:9/mcp", "headers": {"Authorization": "Bearer x"}},
+        "nothing": {"args": ["x"]},
         "Wrong Name": wild("well"),
         "off": wild("well", disabled=True),
         "wild": wild("well"),
@@ -148,7 +157,13 @@ async def test_servers_that_do_not_start_are_reported_and_keep_no_other_away(run
         "mcp/gone": "/no/such/program cannot be started: No such file or directory",
         "mcp/crash": "it ended with exit code 1: there is no such database",
         "mcp/deaf": "it was not ready within 1 s",
-        "mcp/remote": f"{file}: type: Input should be 'stdio'",
+        "mcp/remote": f"{file}: command: not for a server of the type http",
+        "mcp/old": (f"{file}: the transport `sse` is not supported: use `http` and its url for it"),
+        "mcp/telling": (
+            f"{file}: headers: Authorization is a secret: store it with `hearth secrets set NAME`, "
+            "and write ${kept:NAME} in its place"
+        ),
+        "mcp/nothing": f"{file}: use `command` for a program, or `url` for a server over HTTP",
         "mcp/Wrong Name": (
             f"{file}: a server's name is a letter, then letters, digits and '-', all small; "
             "24 at most"

@@ -2,7 +2,7 @@
 
 It is written out by hand because no library writes such servers. `hang` answers no call, `die`
 ends in the middle of one, `flood` answers with a line without end, `deaf` never says anything,
-`chatter` prints what is no message, `crash` ends at once.
+`chatter` prints what is no message, `crash` ends at once, `grow` has another tool after a call.
 """
 
 import json
@@ -57,9 +57,13 @@ def main(kind: str) -> None:
             answer(request, result={"protocolVersion": version, **capable})
         elif method == "tools/list":
             answer(request, result={"tools": [TOOL]})
+            if kind == "grow":
+                TOOL["name"] = "more"
         elif method == "tools/call":
             misbehave(kind, request["params"]["arguments"].get("how", ""))
             text = f"by process {os.getpid()}"
+            if kind == "grow":
+                say('{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}')
             answer(request, result={"content": [{"type": "text", "text": text}]})
         elif "id" in request:
             answer(request, error={"code": -32601, "message": "Method not found"})

@@ -38,6 +38,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "doc.check": {"path": "x.pdf"},
     "doc.pages": {"path": "x.pdf"},
     "doc.review": {"pictures": ["x.png"]},
+    "mcp.save": {"server": "x", "uri": "x", "path": "x"},
     "workspace.state": {},
     "workspace.reset": {},
     "workspace.deliver": {"about": "x"},
