@@ -18,7 +18,7 @@ from hearth.service.metrics import new_registry
 from hearth.service.server import service_routes
 from hearth.service.settings import SettingsError, read_key, trusting
 from moe_gateway.api.anthropic.routes import count_routes
-from moe_gateway.api.keys import key_routes
+from moe_gateway.api.keys import key_routes, own_key_routes
 from moe_gateway.api.models import model_routes
 from moe_gateway.api.ollama.routes import PATHS as OLLAMA_PATHS
 from moe_gateway.api.ollama.routes import ollama_routes
@@ -185,6 +185,7 @@ def build_app(settings: Settings, health: Health) -> Gateway:
     # `include_router` would make each route once more, at the first request after the start.
     for router in (
         model_routes(watch, authorizer.scope_of),
+        own_key_routes(lambda: [one.key for one in instances if one.settings.lists_models]),
         key_routes(store, keys),
         response_routes(responses),
         count_routes(),

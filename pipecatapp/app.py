@@ -42,7 +42,9 @@ from pipecatapp.api.library import (
     schedules,
     tasks,
 )
-from pipecatapp.api.mcp.endpoint import McpEndpoint, mcp_route
+from hearth.service.settings import trusting
+from pipecatapp.api.mcp.callers import Callers
+from pipecatapp.api.mcp.endpoint import McpEndpoint, mcp_routes
 from pipecatapp.api.openai import chat, completions, models
 from pipecatapp.api.parts import Parts, Stop
 from pipecatapp.api.state import backup, errands, keys, logs, machines
@@ -124,7 +126,11 @@ def build_app(
     registry = registry or new_registry()
     stop = stop or Stop()
     metrics, voice_metrics = RunMetrics(registry), VoiceMetrics(registry)
-    mcp = McpEndpoint(max_body_bytes=settings.max_body_bytes)
+    mcp = McpEndpoint(
+        max_body_bytes=settings.max_body_bytes,
+        callers=Callers(trusting(settings.tls_ca_file)),
+        public_origin=settings.public_origin,
+    )
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -153,7 +159,7 @@ def build_app(
     app.router.routes.extend(
         [
             *service_routes(health, registry),
-            mcp_route(mcp),
+            *mcp_routes(mcp),
             *static_routes(static),
             *trust_routes(settings.tls_ca_file),
         ]

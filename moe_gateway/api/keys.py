@@ -1,6 +1,7 @@
 """`/api/keys`: the operations of `hearth keys` over HTTP, for keys with the scope `admin`."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -9,7 +10,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from hearth.service.http_errors import Refused
 from moe_gateway.errors import no_admin
+from moe_gateway.keys.delegation import Delegation
 from moe_gateway.keys.keyring import Keyring
+from moe_gateway.keys.limits import Caller
 from moe_gateway.keys.store import (
     KeyStore,
     Limits,
@@ -90,6 +93,31 @@ def key_routes(store: KeyStore | None, keyring: Keyring) -> APIRouter:
         await _known(kept().revoke, name)
         await keyring.look()
         return {"name": name, "revoked": True}
+
+    return router
+
+
+def own_key_routes(agent_keys: Callable[[], list[bytes]]) -> APIRouter:
+    """Return the route with which an agent asks about the key of a caller of its own.
+
+    `agent_keys` returns the keys with which this gateway calls the agents: they sign the header
+    that names the caller in the agent's requests.
+    """
+    router = APIRouter(tags=["keys"])
+
+    @router.get("/api/keys/self", summary="Show what the key of this request permits")
+    async def own_key(request: Request) -> Json:
+        caller: Caller = request.state.caller
+        caller.count()
+        secret = next(iter(agent_keys()), None)
+        signed = Delegation(caller.name, 1).signed(secret).decode() if secret else ""
+        limits = caller.limits
+        return {
+            "name": caller.name,
+            "models": list(limits.models),
+            "scopes": list(limits.scopes),
+            "caller": signed,
+        }
 
     return router
 

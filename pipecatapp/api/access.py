@@ -41,6 +41,10 @@ class Access:
         """Return whether `key` is one of ours."""
         return self._keys.opens(key)
 
+    def derived(self, purpose: bytes) -> bytes:
+        """Return 32 bytes for a purpose; they change with the first key."""
+        return hmac.digest(self._secret, purpose, "sha256")
+
     def new_session(self) -> str:
         claim = f"v1.{int(self._clock()) + SESSION_SECONDS}.{secrets.token_urlsafe(12)}"
         return f"{claim}.{self._sign(claim)}"

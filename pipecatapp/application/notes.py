@@ -17,6 +17,10 @@ class NoteService:
         """Notes that hold a word of the query, best first; without words the newest."""
         return notes.find(self._ledger, query, limit, owner=owner)
 
+    def get(self, id: str, *, owner: str = "") -> Note | None:
+        """The note with this id; None if there is none or another caller owns it."""
+        return notes.get(self._ledger, id, owner=owner)
+
     def number(self, query: str, *, owner: str = "") -> int:
         """How many notes hold a word of the query; without words, of all."""
         return notes.number(self._ledger, query, owner=owner)

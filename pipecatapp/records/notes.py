@@ -105,6 +105,13 @@ async def delete(ledger: Ledger, id: str, *, owner: str = "") -> bool:
     return True
 
 
+def get(ledger: Ledger, id: str, *, owner: str = "") -> Note | None:
+    """Return a note; None where there is none, or where it belongs to another owner."""
+    sql = f"SELECT {_COLUMNS} FROM note WHERE id = ? AND ? IN ('', owner)"
+    rows = ledger.read.rows(sql, (id, owner))
+    return _note(rows[0]) if rows else None
+
+
 def find(ledger: Ledger, query: str, limit: int = 10, *, owner: str = "") -> list[Note]:
     """Return notes that contain a word of the query, or a word with this prefix, best first;
     without words the newest. Only those of `owner`; all of them for the built-in key.

@@ -1,7 +1,7 @@
 """The engine: starts runs, resumes them, and publishes their events."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Mapping, Sequence
 from typing import Any, Unpack
 
 from pipecatapp.workflow import views
@@ -146,7 +146,7 @@ class Engine(Executor):
             raise UnknownRun(f"The run {run} is unfinished and not executed here.")
         return views.result(self.ledger.read, row)
 
-    async def follow(self, run: str, *, after: int = 0) -> AsyncIterator[Event]:
+    async def follow(self, run: str, *, after: int = 0) -> AsyncGenerator[Event]:
         """Yield its events after `after`, including future ones, each once; ends with the run."""
         async for item in self.listen(run, after=after):
             if isinstance(item, Event):

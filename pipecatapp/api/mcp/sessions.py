@@ -1,141 +1,132 @@
-"""Workflows as tools of the Model Context Protocol, and calls of them as runs."""
+"""The sessions of MCP clients, and the server that they talk to."""
 
-import json
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, Final
 
-import anyio
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.types import (
     CallToolRequestParams,
     CallToolResult,
+    GetPromptRequestParams,
+    GetPromptResult,
+    InputRequiredResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
     ListToolsResult,
     PaginatedRequestParams,
-    TextContent,
-    Tool,
-    ToolAnnotations,
+    ReadResourceRequestParams,
+    ReadResourceResult,
 )
+from starlette.types import Receive, Scope, Send
 
 from hearth.service.version import hearth_version
+from pipecatapp.api.mcp import texts
+from pipecatapp.api.mcp.callers import McpCaller
+from pipecatapp.api.mcp.calls import Calls
+from pipecatapp.api.mcp.offered import tools_for
 from pipecatapp.api.parts import Parts
-from pipecatapp.application.engine import (
-    Delta,
-    Effect,
-    Event,
-    InvalidDocument,
-    InvalidInputs,
-    LedgerFailed,
-    Listener,
-    UnknownWorkflow,
-    Workflow,
-)
-from pipecatapp.application.runs import Document, question_text
 
-RUN: Final = "hearth/run"
-"""The key of a result's `_meta` that names the run."""
+Ctx = ServerRequestContext[Any, Any]
+Page = PaginatedRequestParams | None
 
-LOOKS: Final = frozenset[Effect](("pure", "llm", "read"))
-REFUSED: Final = (InvalidDocument, InvalidInputs, LedgerFailed)
-
-
+NAME: Final = "hearth"
 MOST_SESSIONS: Final = 1000
 """Each session uses 40 kB. A client that opens a session for each call and closes none must not
 block other clients for the half hour until its sessions are idle.
 """
 IDLE_SECONDS: Final = 1800.0
+STATE_SECONDS: Final = 24 * 3600.0
+"""How long a client may take to answer a question; for other answers the run waits longer."""
+CALLER: Final = "mcp_caller"
+"""Where the state of a request has its `McpCaller`."""
+HOUSE_NAME: Final = "hearth instance key"
 
 
-def sessions_of(parts: Parts, *, max_body_bytes: int) -> StreamableHTTPSessionManager:
-    """Return the sessions of all clients; a session ends after half an hour without a request."""
-    return StreamableHTTPSessionManager(
-        workflow_server(parts),
-        max_request_body_size=max_body_bytes,
-        session_idle_timeout=IDLE_SECONDS,
-        max_sessions=MOST_SESSIONS,
-    )
+class Sessions:
+    """The sessions of all clients; a session ends after half an hour without a request.
+
+    `secret` protects the state of questions, which clients keep and send back.
+    """
+
+    def __init__(self, parts: Parts, secret: bytes, *, max_body_bytes: int) -> None:
+        self._manager = StreamableHTTPSessionManager(
+            server_of(parts, secret),
+            max_request_body_size=max_body_bytes,
+            session_idle_timeout=IDLE_SECONDS,
+            max_sessions=MOST_SESSIONS,
+        )
+
+    @asynccontextmanager
+    async def run(self) -> AsyncIterator[None]:
+        """Serve inside the block."""
+        async with self._manager.run():
+            yield
+
+    async def handle(self, caller: McpCaller, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request. A session belongs to the key that has opened it."""
+        token = AccessToken(token="", client_id=_principal(caller), scopes=[*caller.scopes])
+        scope["user"] = AuthenticatedUser(token)
+        scope.setdefault("state", {})[CALLER] = caller
+        await self._manager.handle_request(scope, receive, send)
 
 
-def workflow_server(parts: Parts) -> Server[Any]:
-    """A server that lists the workflows which can run, by their ids, and runs them."""
+def server_of(parts: Parts, secret: bytes) -> Server[Any]:
+    """Return the server: tools, notes and prompts, as far as the key of a request permits."""
+    calls = Calls(parts)
 
-    async def list_tools(
-        ctx: ServerRequestContext[Any], params: PaginatedRequestParams | None
-    ) -> ListToolsResult:
-        workflows = parts.runs.engine.workflows.values()
-        return ListToolsResult(tools=[tool for w in workflows if (tool := as_tool(parts, w))])
+    async def list_tools(ctx: Ctx, params: Page) -> ListToolsResult:
+        return ListToolsResult(tools=tools_for(parts, _caller(ctx)))
 
     async def call_tool(
-        ctx: ServerRequestContext[Any], params: CallToolRequestParams
-    ) -> CallToolResult:
-        return await called(parts, params.name, params.arguments or {})
+        ctx: Ctx, params: CallToolRequestParams
+    ) -> CallToolResult | InputRequiredResult:
+        return await calls.call(ctx, _caller(ctx), params)
 
-    return Server(
-        "hearth", version=hearth_version(), on_list_tools=list_tools, on_call_tool=call_tool
+    async def list_resources(ctx: Ctx, params: Page) -> ListResourcesResult:
+        return ListResourcesResult(resources=texts.notes_of(parts, _caller(ctx)))
+
+    async def list_templates(ctx: Ctx, params: Page) -> ListResourceTemplatesResult:
+        return ListResourceTemplatesResult(resource_templates=[texts.TEMPLATE])
+
+    async def read_resource(ctx: Ctx, params: ReadResourceRequestParams) -> ReadResourceResult:
+        return texts.note_at(parts, _caller(ctx), str(params.uri))
+
+    async def list_prompts(ctx: Ctx, params: Page) -> ListPromptsResult:
+        return ListPromptsResult(prompts=texts.prompts_of(parts))
+
+    async def get_prompt(ctx: Ctx, params: GetPromptRequestParams) -> GetPromptResult:
+        return texts.prompt_of(parts, params.name, params.arguments or {})
+
+    server: Server[Any] = Server(
+        NAME,
+        version=hearth_version(),
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_list_resource_templates=list_templates,
+        on_read_resource=read_resource,
+        on_list_prompts=list_prompts,
+        on_get_prompt=get_prompt,
     )
-
-
-def as_tool(parts: Parts, workflow: Workflow) -> Tool | None:
-    """A workflow as clients see it; None for one that cannot run.
-
-    What may ask a person promises no form of its answer: it may be the question.
-    """
-    effects = parts.runs.effects(workflow.id)
-    if effects is None:
-        return None
-    return Tool(
-        name=workflow.id,
-        description=workflow.about or None,
-        input_schema=workflow.input_schema(),
-        output_schema=None if "human" in effects else workflow.output_schema(),
-        annotations=ToolAnnotations(
-            read_only_hint=effects <= LOOKS,
-            destructive_hint=bool(effects & {"exec", "external"}),
-            open_world_hint=bool(effects & {"net", "external"}),
-        ),
+    security = RequestStateSecurity(
+        keys=[secret], ttl=STATE_SECONDS, bind_principal=lambda ctx: _principal(_caller(ctx))
     )
+    server.middleware.append(RequestStateBoundary(security, default_audience=NAME))
+    return server
 
 
-async def called(parts: Parts, name: str, inputs: dict[str, Any]) -> CallToolResult:
-    """Run a workflow and return its outputs, or its question. A failure is an error of the tool, so
-    that a model can read it. If the client abandons the call, the run is cancelled.
-    """
-    listener, document = Listener(), Document(workflow=name)
-    try:
-        run = await parts.runs.start(document, inputs, caller="mcp", listener=listener)
-    except UnknownWorkflow as error:
-        return _failed(str(error))
-    except REFUSED as error:
-        return _failed(f"The workflow {name} was not started: {error}")
-    try:
-        async for question in _questions(listener):
-            return _told(run, question_text(run, question))
-        result = await parts.runs.engine.wait(run)
-    except BaseException:
-        if not parts.stop.asked:
-            with anyio.CancelScope(shield=True):
-                await parts.runs.engine.cancel(run)
-        raise
-    if result.status != "done":
-        return _failed(
-            f"The run {run} {result.status}: {result.error or 'somebody stopped it'}", run
-        )
-    return _told(run, json.dumps(result.outputs, ensure_ascii=False), result.outputs)
+def _caller(ctx: Ctx) -> McpCaller:
+    caller = getattr(ctx.request.state, CALLER) if ctx.request is not None else None
+    assert isinstance(caller, McpCaller)
+    return caller
 
 
-async def _questions(listener: Listener) -> AsyncIterator[Event]:
-    async for item in listener:
-        if not isinstance(item, Delta) and item.type == "node.waiting":
-            yield item
-
-
-def _told(run: str, text: str, outputs: dict[str, Any] | None = None) -> CallToolResult:
-    return CallToolResult(
-        content=[TextContent(text=text)], structured_content=outputs, _meta={RUN: run}
-    )
-
-
-def _failed(text: str, run: str | None = None) -> CallToolResult:
-    meta = {RUN: run} if run else None
-    return CallToolResult(content=[TextContent(text=text)], is_error=True, _meta=meta)
+def _principal(caller: McpCaller) -> str:
+    return caller.name or HOUSE_NAME

@@ -4,7 +4,6 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-
 MAX_MESSAGE: Final = 4 * 1024 * 1024
 """Bytes of one message; a server that sends more does not work as intended."""
 

@@ -9,8 +9,8 @@ from typing import Final
 
 import structlog
 
-from pipecatapp.tools.cluster.places import ServiceHealth
 from pipecatapp.records.secrets import Secrets
+from pipecatapp.tools.cluster.places import ServiceHealth
 from pipecatapp.tools.mcp.connection import Connection, Offer
 from pipecatapp.tools.mcp.offered import as_ours, unused_patterns
 from pipecatapp.tools.mcp.resources import contents_of, tools_beside

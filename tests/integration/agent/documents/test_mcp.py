@@ -7,14 +7,23 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
+from mcp.client import ClientRequestContext
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import CallToolResult, TextContent
+from mcp.types import (
+    CallToolResult,
+    ElicitRequestParams,
+    ElicitResult,
+    InputRequiredResult,
+    TextContent,
+    TextResourceContents,
+)
 
 from tests.integration.agent.conftest import House
 from tests.shown import Shown
@@ -54,12 +63,12 @@ outputs: {answer: "{{ sure.answer }}"}
 
 
 @asynccontextmanager
-async def connected(house: House, *, key: str | None = None) -> AsyncIterator[Client]:
+async def connected(house: House, **more: Any) -> AsyncIterator[Client]:
     """The protocol's own client, with the key of people."""
-    headers = {"authorization": f"Bearer {house.key if key is None else key}"}
+    headers = {"authorization": f"Bearer {house.key}"}
     async with httpx2.AsyncClient(headers=headers, timeout=60, trust_env=False) as http:
         transport = streamable_http_client(f"{house.address}/mcp", http_client=http)
-        async with Client(transport) as client:
+        async with Client(transport, **more) as client:
             yield client
 
 
@@ -162,6 +171,168 @@ async def test_question_ends_the_call_and_the_run_goes_on(house: House) -> None:
     assert text_of(result).startswith("Shall I jump? (yes, no)")
     assert f"hearth runs answer {run['id']} sure" in text_of(result)
     assert answered.is_success, answered.text
+
+
+@dataclass
+class Person:
+    """Whoever sits before a client, and what they were asked."""
+
+    reply: ElicitResult
+    asked: list[Any] = field(default_factory=list)
+
+    async def __call__(
+        self, context: ClientRequestContext, params: ElicitRequestParams
+    ) -> ElicitResult:
+        self.asked.append(params)
+        return self.reply
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_question_of_a_run_is_asked_by_the_client(house: House, mode: str) -> None:
+    """A person answers where they are, in their editor, and the call gives the result."""
+    person = Person(ElicitResult(action="accept", content={"answer": "yes"}))
+    async with connected(house, elicitation_callback=person, mode=mode) as client:
+        result = await client.call_tool("decide", {"what": "jump"})
+
+    [form] = person.asked
+    assert form.message == "Shall I jump?"
+    assert form.requested_schema["properties"]["answer"]["enum"] == ["yes", "no"]
+    assert (result.is_error, result.structured_content) == (False, {"answer": "yes"})
+    [run] = runs(house)
+    assert (run["workflow"], run["status"]) == ("decide", "done")
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@pytest.mark.parametrize(
+    ("reply", "error", "text", "status"),
+    [
+        (ElicitResult(action="decline"), True, "declined to answer", "cancelled"),
+        (ElicitResult(action="cancel"), False, "still waits for the answer", "waiting"),
+        (
+            ElicitResult(action="accept", content={"answer": "maybe"}),
+            True,
+            "The answer is not valid: ",
+            "waiting",
+        ),
+        (ElicitResult(action="accept"), True, "The answer is not valid: ", "waiting"),
+    ],
+)
+async def test_person_who_does_not_answer_decides_nothing(
+    house: House, mode: str, reply: ElicitResult, *, error: bool, text: str, status: str
+) -> None:
+    """A closed window is not a yes."""
+    async with connected(house, elicitation_callback=Person(reply), mode=mode) as client:
+        result = await client.call_tool("decide", {"what": "jump"})
+
+    assert result.is_error is error
+    assert text in text_of(result)
+    [run] = runs(house)
+    assert run["status"] == status
+
+
+async def test_state_of_a_question_is_of_use_to_nobody_else(house: House) -> None:
+    """A client keeps the state of a run; a changed, foreign or repeated one must move nothing."""
+    async with connected(house, elicitation_callback=Person(ElicitResult(action="cancel"))) as one:
+        first = await one.session.call_tool("decide", {"what": "jump"}, allow_input_required=True)
+        assert isinstance(first, InputRequiredResult)
+        state = first.request_state or ""
+        yes = {"answer": ElicitResult(action="accept", content={"answer": "yes"})}
+        for name, given, changed in (
+            ("decide", {"what": "jump"}, f"{state[:-2]}AA"),
+            ("decide", {"what": "fly"}, state),
+            ("shout", {"word": "x"}, state),
+            ("decide", {"what": "jump"}, json.dumps({"run": "r", "path": "sure", "seq": 1})),
+        ):
+            with pytest.raises(MCPError, match="Invalid or expired requestState"):
+                await one.session.call_tool(name, given, input_responses=yes, request_state=changed)
+        waiting = runs(house)[0]["status"]
+        done = await one.call_tool(
+            "decide", {"what": "jump"}, input_responses=yes, request_state=state
+        )
+        again = await one.call_tool(
+            "decide", {"what": "jump"}, input_responses=yes, request_state=state
+        )
+
+    assert "run" not in state
+    assert waiting == "waiting"
+    assert done.structured_content == {"answer": "yes"}
+    assert again.structured_content == {"answer": "yes"}
+    assert len(runs(house)) == 1
+
+
+async def test_notes_are_tools_and_resources(house: House) -> None:
+    """What one remembers in an editor is known in the kitchen, and the other way round."""
+    async with connected(house) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        saved = await client.call_tool("note_save", {"text": "Ann likes {{ 1 + 1 }} teas."})
+        found = await client.call_tool("note_find", {"query": "teas"})
+        wrong = await client.call_tool("note_save", {"words": "x", "}} {{ inputs": "y"})
+        short = await client.call_tool("note_save", {})
+        [note] = (await client.list_resources()).resources
+        [template] = (await client.list_resource_templates()).resource_templates
+        [contents] = (await client.read_resource(str(note.uri))).contents
+        with pytest.raises(MCPError, match="There is no resource"):
+            await client.read_resource("hearth://notes/none")
+        with pytest.raises(MCPError, match="There is no resource"):
+            await client.read_resource("file:///etc/passwd")
+
+    assert not saved.is_error, text_of(saved)
+    assert saved.structured_content is not None
+    assert found.structured_content is not None
+    assert [one["text"] for one in found.structured_content["notes"]] == [
+        "Ann likes {{ 1 + 1 }} teas."
+    ]
+    assert text_of(wrong).startswith("note_save has no input words, }} {{ inputs: use text")
+    assert (short.is_error, "text" in text_of(short)) == (True, True)
+    assert tools["note_find"].annotations is not None
+    assert tools["note_find"].annotations.read_only_hint
+    assert str(note.uri) == f"hearth://notes/{saved.structured_content['id']}"
+    assert template.uri_template == "hearth://notes/{id}"
+    assert isinstance(contents, TextResourceContents)
+    assert contents.text == "Ann likes {{ 1 + 1 }} teas."
+
+
+async def test_prompts_of_the_library_are_offered(house: House) -> None:
+    """A text that was written once for the house is used in every program."""
+    async with connected(house) as client:
+        listed = {one.name: one for one in (await client.list_prompts()).prompts}
+        name = next(iter(listed))
+        prompt = await client.get_prompt(name)
+        with pytest.raises(MCPError, match="There is no prompt 'nothing'"):
+            await client.get_prompt("nothing")
+        with pytest.raises(MCPError, match="has no arguments"):
+            await client.get_prompt(name, {"x": "y"})
+    with house.client() as api:
+        texts = api.get("/api/prompts").text
+
+    assert isinstance(prompt.messages[0].content, TextContent)
+    assert json.dumps(prompt.messages[0].content.text.strip()[:40])[1:-1] in texts
+
+
+async def test_client_learns_where_keys_are_checked(house: House) -> None:
+    """A client without a key finds out what this server takes (RFC 9728)."""
+    place = f"{house.address}/.well-known/oauth-protected-resource/mcp"
+    with httpx2.Client(base_url=house.address, trust_env=False, timeout=60) as nobody:
+        refused = nobody.post("/mcp", json={})
+        wrong = nobody.post("/mcp", json={}, headers={"authorization": "Bearer sk-wrong"})
+        told = nobody.get(place).json()
+        short = nobody.get("/.well-known/oauth-protected-resource").json()
+
+    challenge = f'resource_metadata="{place}"'
+    assert refused.headers["www-authenticate"] == f'Bearer realm="hearth", {challenge}'
+    assert wrong.headers["www-authenticate"] == (
+        f'Bearer realm="hearth", error="invalid_token", {challenge}'
+    )
+    assert (
+        told
+        == short
+        == {
+            "resource": f"{house.address}/mcp",
+            "resource_name": "Hearth",
+            "bearer_methods_supported": ["header"],
+            "scopes_supported": ["chat", "workflows", "exec", "admin"],
+        }
+    )
 
 
 async def test_failed_run_is_an_error_of_the_tool(house: House) -> None:
