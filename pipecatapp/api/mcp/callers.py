@@ -10,7 +10,7 @@ from starlette.requests import Request
 
 from hearth.openai_api.errors import ModelUnavailable
 from hearth.service.http_errors import Refused, sent_key
-from pipecatapp.api.access import access_of, known_caller, unknown_key
+from pipecatapp.api.access import access_of, known_caller, own_page_only, unknown_key
 from pipecatapp.application.callers import owner_of
 
 SCOPES: Final = ("chat", "workflows", "exec", "admin")
@@ -52,8 +52,10 @@ class Callers:
         self._tls = tls
 
     async def caller_of(self, request: Request) -> McpCaller:
-        """Return the caller. Raises `Refused`: 401, the 429 of its limits, 503 without gateway."""
+        """Return the caller. Raises `Refused`: 401, the 429 of its limits, 503 without gateway, and
+        403 for a page of another origin, whatever its key (the protocol demands that)."""
         key, access = sent_key(request), access_of(request)
+        own_page_only(request, access)
         if key is None or access.opens(key):
             known_caller(request, access)
             return HOUSE
