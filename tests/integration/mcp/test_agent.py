@@ -59,7 +59,9 @@ def test_page_about_servers_works_as_written(
     empty_house: House, tmp_path: Path, shown: Shown
 ) -> None:
     """The first server that somebody sets up is the one of the page."""
-    server, file, document = shown.take(PAGE), shown.take(PAGE), shown.take(PAGE)
+    server, file = shown.take(PAGE), shown.take(PAGE)
+    document, help_document = shown.take(PAGE), shown.take(PAGE)
+    empty_house.model.when("In which steps do I bake bread?").say("Knead it.")
     script = tmp_path / "oven.py"
     script.write_text(server, encoding="utf-8")
     there = file.replace("/home/ada/oven.py", str(script))
@@ -69,9 +71,11 @@ def test_page_about_servers_works_as_written(
     with empty_house.running(), empty_house.client() as client:
         wait_for(lambda: _status(empty_house).get("mcp/oven") == "", "the oven is up", 240)
         run = _run(client, document)
+        helped = _run(client, help_document)
 
     assert run["status"] == "done", run
     assert run["outputs"] == {"heat": "The big oven has 180 degrees."}
+    assert helped["outputs"] == {"manual": "Clean the oven with soda.", "steps": "Knead it."}
 
 
 def _run(client: httpx2.Client, document: str) -> dict[str, object]:

@@ -1,5 +1,6 @@
 """MCP servers at a URL: both eras of the protocol, secrets in headers, and what goes wrong."""
 
+import json
 import os
 import signal
 import subprocess
@@ -12,10 +13,12 @@ from typing import Any
 import httpx2
 import pytest
 
+from pipecatapp.records.secrets import Secrets
 from pipecatapp.workflow import ToolFailed
 from tests.integration.local.conftest import wait_for
 from tests.integration.mcp.conftest import KITCHEN, TOKEN, Json, Run, until
 from tests.ports import free_port
+from tests.shown import Shown
 
 BEARER = {"Authorization": "Bearer ${HOME_TOKEN}"}
 Serve = Callable[..., Any]
@@ -139,6 +142,20 @@ async def test_servers_that_are_not_reached_are_reported_with_the_remedy(
         "mcp/user": "url: use http:// or https:// with a host, without user and password",
         "mcp/home": "",
     }
+
+
+async def test_page_about_urls_works_as_written(
+    run: Run, ports: dict[str, int], tmp_path: Path, shown: Shown
+) -> None:
+    """The entry of the page is the one that owners of Home Assistant paste."""
+    Secrets(tmp_path / "secrets", {}).keep("home-assistant", TOKEN)
+    [entry] = json.loads(shown.take("docs/howto/use-mcp-servers.md"))["mcpServers"].values()
+    entry["url"] = f"http://127.0.0.1:{ports['earlier']}/mcp"
+    async with run(home=entry) as there:
+        await until(lambda: there.tools)
+        heat = await there.call("mcp/home/degrees", oven="big")
+
+    assert heat["data"]["result"].startswith("big: 180")
 
 
 @pytest.mark.parametrize("era", ["present", "earlier"])
