@@ -14,6 +14,7 @@ from hearth.service.logs import lasting
 from hearth.service.metrics import new_registry
 from hearth.service.names import PIPECATAPP
 from hearth.service.server import service_routes
+from hearth.service.settings import trusting
 from hearth.service.state import StateDir
 from hearth.service.version import hearth_version
 from pipecatapp.api import (
@@ -42,7 +43,6 @@ from pipecatapp.api.library import (
     schedules,
     tasks,
 )
-from hearth.service.settings import trusting
 from pipecatapp.api.mcp.callers import Callers
 from pipecatapp.api.mcp.endpoint import McpEndpoint, mcp_routes
 from pipecatapp.api.openai import chat, completions, models

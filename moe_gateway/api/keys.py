@@ -98,7 +98,7 @@ def key_routes(store: KeyStore | None, keyring: Keyring) -> APIRouter:
 
 
 def own_key_routes(agent_keys: Callable[[], list[bytes]]) -> APIRouter:
-    """Return the route with which an agent asks about the key of a caller of its own.
+    """Return the route with which an agent asks what the key of its caller permits.
 
     `agent_keys` returns the keys with which this gateway calls the agents: they sign the header
     that names the caller in the agent's requests.
@@ -108,10 +108,11 @@ def own_key_routes(agent_keys: Callable[[], list[bytes]]) -> APIRouter:
     @router.get("/api/keys/self", summary="Show what the key of this request permits")
     async def own_key(request: Request) -> Json:
         caller: Caller = request.state.caller
-        caller.count()
+        limits = caller.limits
+        # A key permits its first pattern and scope, so this only counts the request.
+        caller.admit(limits.models[0], limits.scopes[0])
         secret = next(iter(agent_keys()), None)
         signed = Delegation(caller.name, 1).signed(secret).decode() if secret else ""
-        limits = caller.limits
         return {
             "name": caller.name,
             "models": list(limits.models),

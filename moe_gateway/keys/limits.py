@@ -82,12 +82,6 @@ class Caller:
         if self.limits is UNLIMITED:
             return
         self.check(model, scope)
-        self.count()
-
-    def count(self) -> None:
-        """Count one request. Raises `Refused`: 429, with the time to wait."""
-        if self.limits is UNLIMITED:
-            return
         self.afford()
         if self._requests is not None:
             if seconds := self._requests.wait(1):

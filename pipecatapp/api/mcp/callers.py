@@ -20,8 +20,10 @@ ASK_SECONDS: Final = 10.0
 
 @dataclass(frozen=True)
 class McpCaller:
-    """What a caller may do. `header` states it in the model calls of its runs; empty for the key
-    of this instance, which may do everything."""
+    """The permissions of a caller.
+
+    `header` states it in the model calls of its runs; it is empty for the key of this instance.
+    """
 
     name: str = ""
     models: tuple[str, ...] = ("*",)

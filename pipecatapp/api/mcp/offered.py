@@ -1,4 +1,4 @@
-"""What MCP clients are offered as tools: the workflows, and some tools of this instance."""
+"""The tools for MCP clients: the workflows, and some tools of this instance."""
 
 from collections.abc import Mapping
 from typing import Any, Final

@@ -74,7 +74,7 @@ class Sessions:
         token = AccessToken(token="", client_id=_principal(caller), scopes=[*caller.scopes])
         scope["user"] = AuthenticatedUser(token)
         scope.setdefault("state", {})[CALLER] = caller
-        # Blanks around a value are no part of it (RFC 9110, section 5.5), and the SDK compares it.
+        # A value ends before its blanks (RFC 9110, section 5.5); the SDK compares it with the body.
         scope["headers"] = [(name, value.strip(b" \t")) for name, value in scope["headers"]]
         await self._manager.handle_request(scope, receive, send)
 

@@ -8,7 +8,7 @@ MAX_MESSAGE: Final = 4 * 1024 * 1024
 """Bytes of one message; a server that sends more does not work as intended."""
 
 Streams = tuple[Any, Any]
-"""What the SDK reads from and writes to: the stream classes of its own transports are private."""
+"""The streams that the SDK reads and writes; their classes are private in the SDK."""
 
 
 @dataclass

@@ -85,7 +85,7 @@ class ResourceText(BaseModel):
     mime_type: str = ""
     text: str = Field(
         description="Its text; only the beginning and the end if it is long, and a note instead of "
-        "bytes that are no text."
+        "an image or other binary data."
     )
     text_cut: int = Field(0, description="Bytes that are missing in the middle of `text`.")
 

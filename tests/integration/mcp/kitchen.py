@@ -9,9 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import uvicorn
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.types import ToolAnnotations
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import Receive, Scope, Send
 
 server = MCPServer("kitchen")
 READS = ToolAnnotations(read_only_hint=True)
@@ -108,11 +112,6 @@ def plan_dinner(guests: str, diet: str = "none") -> str:
 
 def serve_http(port: int, *, earlier: bool) -> None:
     """Serve Streamable HTTP on loopback."""
-    import uvicorn
-    from starlette.requests import Request
-    from starlette.responses import PlainTextResponse, Response
-    from starlette.types import Receive, Scope, Send
-
     app = server.streamable_http_app()
 
     def refusal(request: Request) -> Response | None:

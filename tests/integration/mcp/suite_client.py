@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from pipecatapp.records.secrets import Secrets
-from pipecatapp.tools.mcp.serving import Servers
 from pipecatapp.tools.mcp.servers import Configured, McpServer
+from pipecatapp.tools.mcp.serving import Servers
 from pipecatapp.workflow import Context, Tool, ToolFailed
 
 SMALLEST: dict[str, Any] = {

@@ -1,5 +1,6 @@
 """MCP servers at a URL: both eras of the protocol, secrets in headers, and what goes wrong."""
 
+import asyncio
 import json
 import os
 import signal
@@ -144,18 +145,21 @@ async def test_servers_that_are_not_reached_are_reported_with_the_remedy(
     }
 
 
-async def test_page_about_urls_works_as_written(
+def test_page_about_urls_works_as_written(
     run: Run, ports: dict[str, int], tmp_path: Path, shown: Shown
 ) -> None:
     """The entry of the page is the one that owners of Home Assistant paste."""
     Secrets(tmp_path / "secrets", {}).keep("home-assistant", TOKEN)
     [entry] = json.loads(shown.take("docs/howto/use-mcp-servers.md"))["mcpServers"].values()
     entry["url"] = f"http://127.0.0.1:{ports['earlier']}/mcp"
-    async with run(home=entry) as there:
-        await until(lambda: there.tools)
-        heat = await there.call("mcp/home/degrees", oven="big")
 
-    assert heat["data"]["result"].startswith("big: 180")
+    async def degrees() -> str:
+        async with run(home=entry) as there:
+            await until(lambda: there.tools)
+            heat = await there.call("mcp/home/degrees", oven="big")
+        return str(heat["data"]["result"])
+
+    assert asyncio.run(degrees()).startswith("big: 180")
 
 
 @pytest.mark.parametrize("era", ["present", "earlier"])

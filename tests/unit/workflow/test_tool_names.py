@@ -72,11 +72,14 @@ async def test_plan_of_an_unfinished_run_has_the_new_name(open_engine: OpenEngin
         for node in body["nodes"]:
             node["use"] = "mcp.kitchen.shout"
 
-    Plan.model_validate(stored).check_tools(engine.tools)
+    plan = Plan.model_validate(stored)
+
+    plan.check_tools(engine.tools)
+    assert plan.uses("mcp/kitchen/shout")
 
 
 async def _engine(open_engine: OpenEngine) -> Engine:
-    engine = await open_engine(OLD)
+    engine: Engine = await open_engine(OLD)
     engine.learn([replace(engine.tools["text.upper"], name="mcp/kitchen/shout")])
     engine.know(load_document(OLD, file="old.yaml"))
     return engine

@@ -21,6 +21,7 @@ from mcp.types import (
     ElicitRequestParams,
     ElicitResult,
     InputRequiredResult,
+    InputResponses,
     TextContent,
     TextResourceContents,
 )
@@ -236,7 +237,7 @@ async def test_state_of_a_question_is_of_use_to_nobody_else(house: House) -> Non
         first = await one.session.call_tool("decide", {"what": "jump"}, allow_input_required=True)
         assert isinstance(first, InputRequiredResult)
         state = first.request_state or ""
-        yes = {"answer": ElicitResult(action="accept", content={"answer": "yes"})}
+        yes: InputResponses = {"answer": ElicitResult(action="accept", content={"answer": "yes"})}
         for name, given, changed in (
             ("decide", {"what": "jump"}, f"{state[:-2]}AA"),
             ("decide", {"what": "fly"}, state),

@@ -7,7 +7,7 @@ import httpx2
 import pytest
 from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
-from mcp.types import CallToolResult, ElicitResult, InputRequiredResult, TextContent
+from mcp.types import CallToolResult, ElicitResult, InputRequiredResult, InputResponses, TextContent
 
 from tests.integration.gateway.callers.conftest import House
 from tests.integration.gateway.conftest import SERVICE_KEY, caller
@@ -92,7 +92,9 @@ async def test_notes_and_questions_of_a_key_are_out_of_reach_for_others(house: H
                 await client.read_resource(
                     f"hearth://notes/{(saved.structured_content or {})['id']}"
                 )
-            yes = {"answer": ElicitResult(action="accept", content={"answer": "yes"})}
+            yes: InputResponses = {
+                "answer": ElicitResult(action="accept", content={"answer": "yes"})
+            }
             with pytest.raises(MCPError, match="Invalid or expired requestState"):
                 await client.call_tool("ask-first", HELLO, input_responses=yes, request_state=state)
 

@@ -1,5 +1,6 @@
 """The tool `mcp.save`, with the resources of an instance as bytes."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -30,12 +31,12 @@ async def test_resource_becomes_a_file_with_its_folders(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["../one.md", "/etc/one.md", ".git/config", "."])
-async def test_file_outside_of_the_workspace_is_not_written(tmp_path: Path, path: str) -> None:
+def test_file_outside_of_the_workspace_is_not_written(tmp_path: Path, path: str) -> None:
     """The server's document may come from anybody; it must not become a program of the machine."""
     ctx = Context(workspace=tmp_path, services={McpFiles: McpFiles(page)})
 
     with pytest.raises(ToolFailed):
-        await TOOLS["mcp.save"].check(ctx, {**SAVE, "path": path})
+        asyncio.run(TOOLS["mcp.save"].check(ctx, {**SAVE, "path": path}))
 
     assert list(tmp_path.iterdir()) == []
 
