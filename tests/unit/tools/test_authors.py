@@ -82,6 +82,7 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
     "doc.check": {"path": M, "ignore": M},
     "doc.pages": {"path": M, "into": M, "first": M, "last": M, "most": M, "dpi": M},
     "doc.review": {"pictures": M, "about": M, "model": A},
+    "mcp.save": {"server": M, "uri": M, "path": M},
     "workspace.state": {},
     "workspace.reset": {"to": M},
     "workspace.deliver": {"about": M},
