@@ -27,6 +27,9 @@ KINDS: Final = {None: "string", "text": "string", "integer": "integer", "number"
                 "boolean": "boolean"}  # fmt: skip
 """Types of answers that a form of the protocol can have."""
 
+LONGEST_QUESTION: Final = 4000
+"""Characters that a client shows; a person must not approve what is cut off."""
+
 Ctx = ServerRequestContext[Any, Any]
 
 
@@ -50,8 +53,8 @@ def read_state(state: str) -> Asked:
 
 
 def form_of(event: Event) -> ElicitRequestFormParams | None:
-    """Return the form of a question; None where its answer has no form, or where a person has to
-    answer in a place that the instance itself protects (locks, doors, payments)."""
+    """Return the form of a question; None where its answer has no form, where it is too long, or
+    where a person has to answer at the instance itself (locks, doors, payments)."""
     question = event.data["question"]
     returns = question.get("returns")
     kind = KINDS.get(returns) if returns is None or isinstance(returns, str) else None
@@ -63,7 +66,9 @@ def form_of(event: Event) -> ElicitRequestFormParams | None:
     schema = {"type": "object", "properties": {ANSWER: field}, "required": [ANSWER]}
     text = question["text"]
     if question.get("show") is not None:
-        text = f"{text}\n\n{json.dumps(question['show'], ensure_ascii=False, indent=1)[:4000]}"
+        text = f"{text}\n\n{json.dumps(question['show'], ensure_ascii=False, indent=1)}"
+    if len(text) > LONGEST_QUESTION:
+        return None
     return ElicitRequestFormParams(message=text, requested_schema=schema)
 
 
