@@ -111,14 +111,8 @@ class Settings(TlsSettings):
     web_private: list[str] = Field(
         [],
         description="Private and loopback hosts, addresses and networks that these tools may"
-        " request, such as `nas.lan:8080` or `192.168.1.0/24`; steps cannot name more.",
-    )
-    browser_private: list[
-        Annotated[str, Field(pattern=r"^([\w.-]+|\[[\da-fA-F:.]+\])(:\d{1,5})?$")]
-    ] = Field(
-        [],
-        description="Private hosts that workflows may permit their browser to open, such as"
-        " `192.168.1.5` or `127.0.0.1:8000`; without any, it opens public hosts only.",
+        " request, such as `nas.lan:8080` or `192.168.1.0/24`; steps cannot name more. The browser"
+        " opens such a host only if the step names it, too.",
     )
     voice_sessions: int = Field(
         3, ge=0, description="Maximum number of concurrent voice conversations; 0 disables them."

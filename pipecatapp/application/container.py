@@ -183,7 +183,7 @@ def configured_tools(settings: Settings) -> list[Tool]:
 
 async def _enter(engine: Engine, settings: Settings, stack: AsyncExitStack) -> Browsers:
     """Open the engine, and return the browser of its runs, which ends after their calls."""
-    browsers = Browsers(settings.browser_private, ended=engine.wait)
+    browsers = Browsers(settings.web_private, ended=engine.wait)
     stack.push_async_callback(browsers.close)
     await stack.enter_async_context(engine)
     return browsers

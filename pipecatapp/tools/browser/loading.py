@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
-from pipecatapp.tools.browser.addresses import end_point
+from pipecatapp.tools.browser.page_address import end_point
 from pipecatapp.tools.browser.proxy import LARGEST
 from pipecatapp.tools.browser.session import Session, sentence
 from pipecatapp.tools.browser.snapshot import quiet
@@ -130,7 +130,7 @@ async def _check(session: Session, response: "Response | None") -> None:
     if not address.startswith(("http://", "https://")):
         await session.renew()
         raise ToolFailed(_failure(session, "the server sent no page in time"))
-    if not session.proxy.grant.names(*end_point(address)):
+    if not session.proxy.policy.names(*end_point(address)):
         await session.renew()
         host = end_point(address)[0]
         raise ToolFailed(f"The page leads to {host}, which `hosts` of the step does not name.")

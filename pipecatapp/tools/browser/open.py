@@ -5,8 +5,8 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from pipecatapp.tools.browser.addresses import end_point, page_address
 from pipecatapp.tools.browser.loading import SECONDS, Page, load
+from pipecatapp.tools.browser.page_address import end_point, page_address
 from pipecatapp.tools.browser.process import NEEDS
 from pipecatapp.tools.browser.session import Browsers
 from pipecatapp.workflow import BY_AUTHOR, Approve, Context, ToolFailed, tool
@@ -28,20 +28,20 @@ async def open_page(
         Field(
             description="Hosts whose pages may be opened in this run from now on:"
             " `example.org`, `*.example.org`, `127.0.0.1:8000`; empty: every public host. A private"
-            " host must be named here and in PIPECATAPP_BROWSER_PRIVATE.",
+            " host must be named here and in PIPECATAPP_WEB_PRIVATE.",
             max_length=100,
         ),
     ] = [],  # noqa: B006 (pydantic copies defaults)
 ) -> Page:
     """Open a web page in the headless browser of this run. Read it with browser.read."""
     address, browsers = page_address(address), ctx.service(Browsers)
-    grant = browsers.grant(hosts)
+    policy = browsers.policy(hosts)
     host, port = end_point(address)
-    if not grant.names(host, port):
+    if not policy.names(host, port):
         raise ToolFailed(f"`hosts` of the step does not name {host}: its pages are not opened.")
     async with browsers.opened(ctx.run) as session:
         await session.recover()
-        session.proxy.grant, session.guarded = grant, False
+        session.proxy.policy, session.guarded = policy, False
         page = session.page
         opened = await load(
             session, lambda: page.goto(address, wait_until="commit", timeout=SECONDS * 1000)

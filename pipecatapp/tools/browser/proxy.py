@@ -7,15 +7,14 @@ addresses is not permitted, and connects to the checked address, so a second ans
 
 import asyncio
 import contextlib
-import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
-from pipecatapp.tools.browser.addresses import Address, Grant, end_point, plain_host
+from pipecatapp.tools.browser.page_address import end_point
+from pipecatapp.tools.web.addresses import AddressPolicy, AddressRefused, plain_host
 
 LARGEST: Final = 2 * 1024 * 1024
 """Bytes that one page load receives."""
@@ -47,7 +46,7 @@ class Proxy:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.grant = Grant()
+        self.policy = AddressPolicy(both=True)
         self.left = LARGEST
         self.full = asyncio.Event()
         """Set when the page has received all that it may."""
@@ -105,7 +104,7 @@ class Proxy:
     ) -> None:
         try:
             upstream, sink = await self._connect(request)
-        except RefusedConnection as error:
+        except (AddressRefused, RefusedConnection) as error:
             if len(self.refused) < REASONS_KEPT:
                 self.refused[request.host, request.port] = str(error)
             return
@@ -120,13 +119,13 @@ class Proxy:
             sending.cancel()
 
     async def _connect(self, request: Request) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connect to a checked address of the server. Raises `RefusedConnection`."""
+        """Connect to a checked address of the server.
+
+        Raises `AddressRefused` or `RefusedConnection`.
+        """
         if self.exceeded:
             raise RefusedConnection(f"the page has more than {LARGEST // 1024 // 1024} MB")
-        found = await _resolved(request.host, request.port)
-        if reason := self.grant.refusal(request.host, request.port, found):
-            raise RefusedConnection(reason)
-        for address in found:
+        for address in await self.policy.addresses(request.host, request.port):
             with contextlib.suppress(OSError, TimeoutError):
                 async with asyncio.timeout(CONNECT_SECONDS):
                     return await asyncio.open_connection(str(address), request.port)
@@ -148,17 +147,6 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         while data := await reader.read(PIECE):
             writer.write(data)
             await writer.drain()
-
-
-async def _resolved(host: str, port: int) -> list[Address]:
-    """Return the addresses of a host, IPv4 first. Raises `RefusedConnection` without any."""
-    loop = asyncio.get_running_loop()
-    try:
-        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise RefusedConnection(f"The name {host} is not known.") from error
-    addresses = {ip_address(str(entry[4][0]).partition("%")[0]) for entry in found}
-    return sorted(addresses, key=lambda one: (one.version, int(one)))
 
 
 async def _head(reader: asyncio.StreamReader) -> Request | None:

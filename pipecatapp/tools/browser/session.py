@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from pipecatapp.tools.browser.addresses import Grant, end_point, patterns
+from pipecatapp.tools.browser.page_address import end_point
 from pipecatapp.tools.browser.process import SLOTS, Chromium
 from pipecatapp.tools.browser.proxy import Proxy
+from pipecatapp.tools.web.addresses import AddressPolicy, HostPattern
 from pipecatapp.workflow import ToolFailed
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class Session:
         """Whether the document permits a page of this host; other requests are not restricted."""
         if not request.is_navigation_request() or _is_inner(request):
             return True
-        return self.proxy.grant.names(*end_point(request.url))
+        return self.proxy.policy.names(*end_point(request.url))
 
     async def close(self) -> None:
         """Forget everything of the run."""
@@ -154,7 +155,7 @@ class Browsers:
         idle: float = IDLE,
         linger: float = LINGER,
     ) -> None:
-        self._private, self._ended = patterns(private), ended
+        self._policy, self._ended = AddressPolicy(private=private, both=True), ended
         self._idle, self._linger = idle, linger
         self._chromium: Chromium | None = None
         self._starting = asyncio.Lock()
@@ -171,9 +172,20 @@ class Browsers:
         session = self._sessions.get(run)
         return [page.url for page in session.context.pages] if session else []
 
-    def grant(self, hosts: Sequence[str]) -> Grant:
-        """Return the permissions for the hosts of a document; raises `ToolFailed`."""
-        return Grant(patterns(hosts), self._private)
+    def policy(self, hosts: Sequence[str]) -> AddressPolicy:
+        """Return the policy for the hosts of a document; empty: every public host.
+
+        Raises `ToolFailed`.
+        """
+        try:
+            if any(HostPattern.read(text).host == "*" for text in hosts):
+                raise ToolFailed(
+                    "'*' is not valid here: leave `hosts` empty to permit every public host. A"
+                    " person then approves the first address that a model opens."
+                )
+            return self._policy.for_hosts(hosts or ["*"])
+        except ValueError as error:
+            raise ToolFailed(str(error)) from error
 
     @asynccontextmanager
     async def opened(self, run: str) -> AsyncIterator[Session]:

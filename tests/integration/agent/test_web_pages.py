@@ -46,7 +46,7 @@ def place(tmp_path_factory: pytest.TempPathFactory, shop: Site) -> Iterator[Hous
         house.state.mkdir()
         (house.state / "key").write_text(house.key, encoding="utf-8")
         (house.state / "service_key").write_text("sk-hearth-services", encoding="utf-8")
-        house.more = {"browser_private": [shop.host]}
+        house.more = {"web_private": [shop.host]}
         with house.running():
             yield house
 

@@ -23,7 +23,7 @@ async def test_private_address_needs_the_document_and_the_service(
 ) -> None:
     """The devices of a home trust their network: a page or a model must not reach them."""
     address = f"http://{visit.site.host}/"
-    with pytest.raises(ToolFailed, match=r"private address.*PIPECATAPP_BROWSER_PRIVATE"):
+    with pytest.raises(ToolFailed, match=r"private address.*PIPECATAPP_WEB_PRIVATE"):
         await OPEN.check(visit.ctx, {"address": address})
     with pytest.raises(ToolFailed, match="private address"):
         await visit.call("open", address=f"http://{secret.host}/", hosts=[secret.host])
@@ -228,7 +228,7 @@ async def test_host_that_the_document_does_not_name_is_not_opened(visit: Visit) 
     """The author of a document decides where its words may go."""
     with pytest.raises(ToolFailed, match=r"does not name example\.org"):
         await visit.call("open", address="http://example.org/", hosts=["example.com"])
-    with pytest.raises(ToolFailed, match="is not a host"):
+    with pytest.raises(ToolFailed, match="is not a valid host"):
         await visit.call("open", address="http://example.org/", hosts=["http://x/"])
 
 
