@@ -3,6 +3,7 @@
 import pytest
 
 from pipecatapp.tools import TOOLS
+from pipecatapp.tools.browser import act, session
 from pipecatapp.tools.memory.tokens import estimated
 from pipecatapp.workflow import ToolFailed
 from tests.integration.tools.browser.conftest import Visit
@@ -199,8 +200,12 @@ async def test_reference_of_an_earlier_page_is_refused(visit: Visit) -> None:
             await visit.text(more=more)
 
 
-async def test_page_that_blocks_itself_is_reported(visit: Visit) -> None:
+async def test_page_that_blocks_itself_is_reported(
+    visit: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An endless loop in a page must not hold the run."""
+    monkeypatch.setattr(act, "ACTS", 1500)
+    monkeypatch.setattr(session, "ALIVE", 0.5)
     await visit.show("<button onclick='while (true);'>Stop</button>")
 
     with pytest.raises(ToolFailed, match=r"does not respond|Timeout"):
