@@ -4,13 +4,19 @@ Chromium's own sandbox stays on, also where the service runs as root: inside of 
 ordinary user, which may create the namespaces that Chromium's sandbox needs.
 """
 
+import asyncio
+import contextlib
 import json
+import os
 import shlex
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
+
+import structlog
 
 from pipecatapp.sandbox import bubblewrap
 from pipecatapp.sandbox.bubblewrap import SandboxUnusable
@@ -21,6 +27,10 @@ from pipecatapp.workflow.needs import Package, Program
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Playwright
 
+log = structlog.get_logger()
+
+PID: Final = "pid"
+"""The file with the number of the sandbox's process, in the folder of a browser."""
 CHROMIUM: Final = Program("chromium", apt="chromium", others=("google-chrome", "chromium-browser"))
 NEEDS: Final = (
     Package("playwright", extra="browser"),
@@ -38,6 +48,8 @@ SCRATCH: Final = 512 * 1024 * 1024
 MEMORY: Final = 2 * 1024**3
 """Bytes of data of each process of the browser."""
 START_SECONDS: Final = 30.0
+CLOSE_SECONDS: Final = 5.0
+"""Time that the browser has to close something by itself; then it is killed."""
 ARGUMENTS: Final = (
     "--enable-blink-features=ComputedAccessibilityInfo",  # roles and names for the snapshot
     "--force-renderer-accessibility",  # computes them once, and not for each question
@@ -124,10 +136,29 @@ class Chromium:
         return f"http://127.0.0.1:{FIRST_PORT + slot}"
 
     async def close(self) -> None:
-        """End the browser and everything that it has stored."""
-        await self.browser.close()
-        await self._playwright.stop()
+        """End the browser and everything that it has stored, also if it does not respond."""
+        from playwright.async_api import Error  # noqa: PLC0415 (optional)
+
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self.browser.close()
+        except (TimeoutError, Error) as error:
+            log.warning("browser_killed", reason=str(error) or "it did not close in time")
+        self.kill()
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._playwright.stop()
+        except TimeoutError:
+            log.warning("browser_driver_left", seconds=CLOSE_SECONDS)
         shutil.rmtree(self._folder, ignore_errors=True)
+
+    def kill(self) -> None:
+        """Kill the sandbox with everything in it, unless it has ended: its number may then be that
+        of another process.
+        """
+        if self.browser.is_connected():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int((self._folder / PID).read_text(encoding="ascii")), signal.SIGKILL)
 
 
 def written_launcher(folder: Path) -> Path:
@@ -137,7 +168,10 @@ def written_launcher(folder: Path) -> Path:
     except SandboxUnusable as error:
         raise ToolFailed(f"The browser runs only in a sandbox. {error}") from error
     launcher = folder / "start"
-    launcher.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n', encoding="utf-8")
+    pid = shlex.quote(str(folder / PID))
+    launcher.write_text(
+        f'#!/bin/sh\necho $$ > {pid}\nexec {shlex.join(words)} "$@"\n', encoding="utf-8"
+    )
     launcher.chmod(0o700)
     return launcher
 

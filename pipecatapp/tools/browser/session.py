@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from pipecatapp.tools.browser.page_address import end_point
-from pipecatapp.tools.browser.process import SLOTS, Chromium
+from pipecatapp.tools.browser.process import CLOSE_SECONDS, SLOTS, Chromium
 from pipecatapp.tools.browser.proxy import Proxy
 from pipecatapp.tools.web.addresses import AddressPolicy, HostPattern
 from pipecatapp.workflow import ToolFailed
@@ -133,11 +133,18 @@ class Session:
             return True
         return self.proxy.policy.names(*end_point(request.url))
 
-    async def close(self) -> None:
-        """Forget everything of the run."""
-        with contextlib.suppress(_error()):
-            await self.context.close()
+    async def close(self) -> bool:
+        """Forget everything of the run. Returns whether the browser did so in time."""
+        closed = True
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self.context.close()
+        except TimeoutError:
+            closed = False
+        except _error():  # the browser has ended, and the context with it
+            pass
         await self.proxy.close()
+        return closed
 
 
 class Browsers:
@@ -296,7 +303,9 @@ class Browsers:
 
     async def _forget(self, run: str) -> None:
         session = self._sessions.pop(run)
-        await session.close()
+        if not await session.close() and self._chromium is not None:
+            # Its page would go on, through the proxy of the next run in this slot.
+            self._chromium.kill()
 
     async def _stop(self) -> None:
         for run in list(self._sessions):
@@ -306,13 +315,15 @@ class Browsers:
             await chromium.close()
 
     async def close(self) -> None:
-        """End all sessions and the browser."""
+        """End all sessions and the browser; a call that holds it is not waited for."""
         for task in self._tasks:
             task.cancel()
         if self._tasks:
-            await asyncio.wait(self._tasks)
-        async with self._starting:
-            await self._stop()
+            await asyncio.wait(self._tasks, timeout=CLOSE_SECONDS)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await self._starting.acquire()
+        await self._stop()
 
 
 async def _session(chromium: Chromium, slot: int, proxy: Proxy) -> Session:

@@ -6,10 +6,11 @@ import threading
 import time
 from http.server import BaseHTTPRequestHandler
 
+import psutil
 import pytest
 
 from pipecatapp.tools import TOOLS
-from pipecatapp.tools.browser import loading
+from pipecatapp.tools.browser import loading, process, session
 from pipecatapp.tools.browser.session import Browsers
 from pipecatapp.workflow import Context, ToolFailed
 from tests.integration.tools.browser.conftest import Site, Visit, redirect, sent
@@ -253,3 +254,24 @@ async def test_session_ends_with_its_run_and_the_browser_when_it_is_idle(site: S
             await visit.text()
     finally:
         await browsers.close()
+
+
+async def test_browser_that_does_not_respond_is_killed_when_the_service_ends(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page that hangs must not keep the service from stopping, nor go on after its run."""
+    for module in (process, session):
+        monkeypatch.setattr(module, "CLOSE_SECONDS", 0.5)
+    browsers = Browsers([site.host])
+    visit = Visit(Context(run="r", services={Browsers: browsers}), site)
+    await visit.show("<p>Hello")
+    ours = psutil.Process().children(recursive=True)
+    frozen = [one for one in ours if "chrom" in one.name()]
+    assert frozen
+    for one in frozen:
+        one.suspend()
+    async with asyncio.timeout(30):
+        await browsers.close()
+    _gone, left = await asyncio.to_thread(psutil.wait_procs, frozen, 10)
+    assert left == []
+    assert not browsers.running
