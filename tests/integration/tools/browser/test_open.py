@@ -264,8 +264,9 @@ async def test_browser_that_does_not_respond_is_killed_when_the_service_ends(
         monkeypatch.setattr(module, "CLOSE_SECONDS", 0.5)
     browsers = Browsers([site.host])
     visit = Visit(Context(run="r", services={Browsers: browsers}), site)
+    others = set(psutil.Process().children(recursive=True))
     await visit.show("<p>Hello")
-    ours = psutil.Process().children(recursive=True)
+    ours = set(psutil.Process().children(recursive=True)) - others
     frozen = [one for one in ours if "chrom" in one.name()]
     assert frozen
     for one in frozen:
