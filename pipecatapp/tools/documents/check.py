@@ -41,7 +41,7 @@ class Checked(BaseModel):
     ok: bool = Field(description="Whether all pages were checked and no rule found anything.")
     findings: list[Fault] = Field(description="The faults, in the order of the pages.")
     more: int = Field(description="Further findings that are left out.")
-    text: str = Field(description="The findings as lines, for people and models.")
+    text: str = Field(description="The findings as lines, or that there are none.")
     pages: int = Field(description="Pages of the PDF.")
     checked: int = Field(description="Pages that were checked, from the first one on.")
 
@@ -79,11 +79,13 @@ async def check(
     )
     async with finished(ctx, workspace(ctx), job, _Report) as done:
         found = done.result
-    return Checked(
-        ok=not found.findings and found.checked >= found.pages,
-        text="\n".join(map(_line, found.findings)),
-        **found.model_dump(),
-    )
+    ok = not found.findings and found.checked >= found.pages
+    told = "\n".join(map(_line, found.findings)) or f"Nothing was found on {_pages(found.checked)}."
+    return Checked(ok=ok, text=told, **found.model_dump())
+
+
+def _pages(number: int) -> str:
+    return "1 page" if number == 1 else f"{number:,} pages"
 
 
 def _line(fault: Fault) -> str:
