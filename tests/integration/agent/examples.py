@@ -79,8 +79,10 @@ def run_example(name: str, house: House, folder: Path, monkeypatch: pytest.Monke
 
 
 def _files(repo: Path, branch: str) -> dict[str, str]:
-    names = git(repo, "diff", "--name-only", f"main..{branch}").split()
-    return {name: git(repo, "show", f"{branch}:{name}") for name in names}
+    """The text files that a branch adds or changes."""
+    lines = git(repo, "diff", "--numstat", f"main..{branch}").splitlines()
+    texts = [line.split("\t")[2] for line in lines if not line.startswith("-")]
+    return {name: git(repo, "show", f"{branch}:{name}") for name in texts}
 
 
 def write() -> None:
