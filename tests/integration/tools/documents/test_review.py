@@ -117,7 +117,7 @@ async def test_visual_check_renders_pages_and_asks_a_model_that_sees(house: Hous
     ).replace("\\n", "\n")
     assert house.small.requests == []
     assert told["text"] == (
-        "0 findings of the rules on 2 pages. The visual check of 2 of 2 pages found 1 problems."
+        "Findings of the rules: 0; pages: 2. Visual check of 2 of 2 pages; problems: 1."
     )
 
 
@@ -132,7 +132,7 @@ async def test_rules_work_without_a_model_that_sees_and_the_reason_is_told(house
     assert (result.outputs["ok"], result.outputs["pictures"]) == (False, [])
     assert [one["rule"] for one in result.outputs["findings"]] == ["markdown"]
     assert result.outputs["text"] == (
-        "1 findings of the rules on 1 pages. No visual check: 'auto' is not a model that reads"
+        "Findings of the rules: 1; pages: 1. No visual check: 'auto' is not a model that reads"
         " pictures (no healthy expert has vision)."
     )
     assert house.small.requests == []
