@@ -191,7 +191,7 @@ def test_garbage_on_the_wire_harms_nobody(gateway: httpx2.Client) -> None:
     ("method", "path"),
     [
         ("POST", "/v1/files"), ("GET", "/v1/files"), ("POST", "/v1/moderations"),
-        ("POST", "/v1/images/generations"), ("GET", "/v1/responses/resp_1/input_items"),
+        ("POST", "/v1/images/edits"), ("GET", "/v1/responses/resp_1/input_items"),
         ("POST", "/v1/threads/t/runs"), ("GET", "/v1"),
     ],
 )  # fmt: skip

@@ -40,7 +40,7 @@ OPERATIONS = [
     ("POST", "/api/show"), ("POST", "/api/pull"), ("POST", "/api/push"), ("POST", "/api/create"),
     ("POST", "/api/copy"), ("DELETE", "/api/delete"),
     ("GET", "/health"), ("GET", "/health/live"), ("GET", "/metrics"),
-    ("GET", "/api/keys"), ("POST", "/api/keys"),
+    ("GET", "/api/keys"), ("POST", "/api/keys"), ("GET", "/api/keys/self"),
     ("PUT", "/api/keys/{name}"), ("DELETE", "/api/keys/{name}"),
 ]  # fmt: skip
 

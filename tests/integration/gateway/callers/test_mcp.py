@@ -68,8 +68,9 @@ async def test_run_of_a_call_belongs_to_the_key_and_counts_for_it(house: House) 
         async with connected(house, child) as client:
             refused = await client.call_tool("ask-big", HELLO)
             saved = await client.call_tool("note_save", {"text": "The child likes jam."})
+    mine = {"workflow": "ask-big", "person": "mcp-child"}
     with caller(house.agent_url, SERVICE_KEY) as service:
-        runs = service.get("/api/runs", params={"workflow": "ask-big"}).json()["runs"]
+        runs = service.get("/api/runs", params=mine).json()["runs"]
 
     assert "On behalf of the key 'mcp-child'" in text_of(refused)
     assert saved.structured_content is not None

@@ -127,7 +127,7 @@ def test_run_that_waits_for_a_person_goes_on_for_who_asked_after_a_restart(house
             wait_until(lambda: service.get(where).json()["status"] == "done", 60)
         wait_until(lambda: house.used("patient") > 0, 60)
 
-    count = "SELECT count(*) FROM behalf"
+    count = "SELECT count(*) FROM behalf WHERE run = ?"
     with closing(sqlite3.connect(house.settings.state.ledger)) as ledger:
-        wait_until(lambda: ledger.execute(count).fetchone() == (0,), 60)
-        assert ledger.execute(count).fetchone() == (0,)
+        wait_until(lambda: ledger.execute(count, (run,)).fetchone() == (0,), 60)
+        assert ledger.execute(count, (run,)).fetchone() == (0,)
