@@ -50,7 +50,7 @@ from pipecatapp.application.secrets import SecretMissing
 from pipecatapp.application.status import GatewayAway
 from pipecatapp.application.tool_runs import UnknownTool
 from pipecatapp.records.tasks import UnknownTask
-from pipecatapp.workspace import NotUploaded
+from pipecatapp.workspace import NotStored, NotUploaded
 
 FAILED, INVALID = ExitCode.FAILED, ExitCode.INVALID
 
@@ -85,6 +85,7 @@ ERRORS: Final[dict[type[Exception], ErrorCode]] = {
     WrongAnswer: ErrorCode(422, "wrong_answer", INVALID, "value"),
     NotImported: ErrorCode(422, "not_imported", INVALID),
     NotUploaded: ErrorCode(422, "not_uploaded", INVALID, "files"),
+    NotStored: ErrorCode(503, "not_stored", FAILED),
     UnknownRunFile: ErrorCode(404, "file_not_found", FAILED, "path"),
     FileTooLarge: ErrorCode(413, "file_too_large", FAILED, "path"),
     UnknownFile: ErrorCode(404, "file_not_found", FAILED, "path"),

@@ -222,8 +222,8 @@ class RunService:
     ) -> Document:
         """Return the document of one call of a tool, with all inputs if none are named."""
         text = workflow_for(tool, tool.takes.model_fields if given is None else given)
-        told = {"tool": None, "document": text, "file": f"tool {tool.name}"}
-        return document.model_copy(update=told)
+        changes = {"tool": None, "document": text, "file": f"tool {tool.name}"}
+        return document.model_copy(update=changes)
 
     def _layers(self, document: Document) -> list[Layer]:
         return [self._layer(layer, document) for layer in document.layers]

@@ -3,7 +3,15 @@
 from pipecatapp.workspace.branches import Branches
 from pipecatapp.workspace.folders import GitWorkspaces
 from pipecatapp.workspace.stored import StoredFile
-from pipecatapp.workspace.uploads import NotUploaded, Uploads
+from pipecatapp.workspace.uploads import NotStored, NotUploaded, Uploads
 from pipecatapp.workspace.worktree import GitWorktree
 
-__all__ = ["Branches", "GitWorkspaces", "GitWorktree", "NotUploaded", "StoredFile", "Uploads"]
+__all__ = [
+    "Branches",
+    "GitWorkspaces",
+    "GitWorktree",
+    "NotStored",
+    "NotUploaded",
+    "StoredFile",
+    "Uploads",
+]

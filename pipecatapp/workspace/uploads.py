@@ -3,12 +3,13 @@
 import asyncio
 import os
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from tempfile import NamedTemporaryFile
 from typing import Final
 
-from pipecatapp.workspace.git import Git, make
+from pipecatapp.workspace.git import Git, GitFailed, make
 from pipecatapp.workspace.worktree import DEPTH, HIDDEN
 
 LARGEST: Final = 256 * 1024 * 1024
@@ -29,6 +30,21 @@ class NotUploaded(ValueError):
     """A file cannot be stored or used; the message says why."""
 
 
+class NotStored(RuntimeError):
+    """The machine cannot store a file, for example because its disk is full."""
+
+
+@contextmanager
+def _storing() -> Iterator[None]:
+    """Raise `NotStored` for an error of the disk or of git."""
+    try:
+        yield
+    except GitFailed as error:
+        raise NotStored(f"The file cannot be stored: {error}") from error
+    except OSError as error:
+        raise NotStored(f"The file cannot be stored: {error.strerror}.") from error
+
+
 class Uploads:
     """Stores uploaded files below `root`, each content once, until no run needs it.
 
@@ -42,38 +58,43 @@ class Uploads:
     async def add(self, body: AsyncIterator[bytes]) -> str:
         """Store the bytes of a file as they arrive; return the id for `commit`.
 
-        Raises `NotUploaded` above `LARGEST` bytes.
+        Raises `NotUploaded` above `LARGEST` bytes, and `NotStored`.
         """
-        git = await self._git()
-        with NamedTemporaryFile(dir=self.root, prefix=".upload-") as file:
-            size = 0
-            async for data in body:
-                size += len(data)
-                if size > LARGEST:
-                    raise NotUploaded(f"A file may have {LARGEST // 2**20} MiB at most.")
-                await asyncio.to_thread(file.write, data)
-            await asyncio.to_thread(file.flush)
-            return await git.text("hash-object", "-w", "--no-filters", "--", file.name)
+        with _storing():
+            git = await self._git()
+            with NamedTemporaryFile(dir=self.root, prefix=".upload-") as file:
+                size = 0
+                async for data in body:
+                    size += len(data)
+                    if size > LARGEST:
+                        raise NotUploaded(f"A file may have {LARGEST // 2**20} MiB at most.")
+                    await asyncio.to_thread(file.write, data)
+                await asyncio.to_thread(file.flush)
+                return await git.text("hash-object", "-w", "--no-filters", "--", file.name)
 
     async def commit(self, files: Mapping[str, str]) -> str:
         """Make a commit of uploads by their paths in the workspace; return its id.
 
-        Raises `NotUploaded` for a path that is not inside a workspace, and for an unknown upload.
+        Raises `NotUploaded` for a path that is not inside a workspace, and for an unknown upload;
+        `NotStored` if the disk is full.
         """
         check_paths(files)
-        git = await self._git()
-        await self._check_uploads(git, files)
-        lines = (f"100644 {blob}\t".encode() + os.fsencode(path) for path, blob in files.items())
-        index = self.root / f".index-{os.urandom(8).hex()}"
-        try:
-            listed = b"".join(line + b"\0" for line in lines)
-            await git("update-index", "-z", "--add", "--index-info", stdin=listed, index=index)
-            tree = await git.text("write-tree", index=index)
-        finally:
-            index.unlink(missing_ok=True)
-        dates = {"GIT_AUTHOR_DATE": STAMP, "GIT_COMMITTER_DATE": STAMP}
-        _, made = await git("commit-tree", tree, stdin=b"the given files", settings=dates)
-        return made.decode().strip()
+        with _storing():
+            git = await self._git()
+            await self._check_uploads(git, files)
+            lines = (
+                f"100644 {blob}\t".encode() + os.fsencode(path) for path, blob in files.items()
+            )
+            index = self.root / f".index-{os.urandom(8).hex()}"
+            try:
+                listed = b"".join(line + b"\0" for line in lines)
+                await git("update-index", "-z", "--add", "--index-info", stdin=listed, index=index)
+                tree = await git.text("write-tree", index=index)
+            finally:
+                index.unlink(missing_ok=True)
+            dates = {"GIT_AUTHOR_DATE": STAMP, "GIT_COMMITTER_DATE": STAMP}
+            _, made = await git("commit-tree", tree, stdin=b"the given files", settings=dates)
+            return made.decode().strip()
 
     async def use(self, run: str, commit: str) -> None:
         """Keep a commit as long as the run is kept."""

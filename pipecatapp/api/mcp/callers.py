@@ -87,6 +87,6 @@ class Callers:
         return found
 
 
-def _caller(told: dict[str, Any]) -> McpCaller:
-    models, scopes = tuple(map(str, told["models"])), tuple(map(str, told["scopes"]))
-    return McpCaller(str(told["name"]), models, scopes, str(told["caller"]))
+def _caller(answer: dict[str, Any]) -> McpCaller:
+    models, scopes = tuple(map(str, answer["models"])), tuple(map(str, answer["scopes"]))
+    return McpCaller(str(answer["name"]), models, scopes, str(answer["caller"]))

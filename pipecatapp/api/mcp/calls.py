@@ -109,7 +109,7 @@ class Calls:
         """Pass the person's reply to the run; returns the result if the call ends with it."""
         runs = self._parts.runs
         if reply.action == "cancel":
-            return told(asked.run, f"The run {asked.run} still waits for the answer.")
+            return result_of(asked.run, f"The run {asked.run} still waits for the answer.")
         if reply.action == "decline":
             if runs.engine.row(asked.run).ended is not None:
                 return None
@@ -146,7 +146,7 @@ class Calls:
         """Ask the client's person; None if the run goes on."""
         form = form_of(event) if can_ask(ctx) else None
         if form is None:
-            return told(run, question_text(run, event))
+            return result_of(run, question_text(run, event))
         asked = Asked(run, event.path, event.seq)
         if is_modern(ctx):
             return required(asked, form)
@@ -155,7 +155,7 @@ class Calls:
                 form.message, form.requested_schema, related_request_id=ctx.request_id
             )
         except MCPError:  # The client cannot ask now; the question stays open.
-            return told(run, question_text(run, event))
+            return result_of(run, question_text(run, event))
         return await self._replied(asked, reply)
 
     async def _outputs(self, name: str, run: str) -> CallToolResult:
@@ -165,10 +165,10 @@ class Calls:
                 f"The run {run} {result.status}: {result.error or 'somebody stopped it'}", run
             )
         outputs = result.outputs["result"] if self._is_own(name) else result.outputs
-        return told(run, json.dumps(outputs, ensure_ascii=False), outputs)
+        return result_of(run, json.dumps(outputs, ensure_ascii=False), outputs)
 
 
-def told(run: str, text: str, outputs: dict[str, Any] | None = None) -> CallToolResult:
+def result_of(run: str, text: str, outputs: dict[str, Any] | None = None) -> CallToolResult:
     """Return a result with the id of its run."""
     return CallToolResult(
         content=[TextContent(text=text)], structured_content=outputs, _meta={RUN: run}

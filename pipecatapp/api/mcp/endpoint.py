@@ -92,16 +92,16 @@ class McpEndpoint:
             f'Bearer realm="hearth"{error}, resource_metadata="{self._origin(request)}{METADATA}"'
         )
 
-    async def _run(self, parts: Parts, secret: bytes, told: "asyncio.Future[Sessions]") -> None:
+    async def _run(self, parts: Parts, secret: bytes, opened: "asyncio.Future[Sessions]") -> None:
         try:
             module = await asyncio.to_thread(import_module, "pipecatapp.api.mcp.sessions")
             sessions = module.Sessions(parts, secret, max_body_bytes=self._max_body_bytes)
             async with sessions.run():
-                told.set_result(sessions)
+                opened.set_result(sessions)
                 await asyncio.Event().wait()
         except Exception as error:
-            if not told.done():
-                told.set_exception(error)
+            if not opened.done():
+                opened.set_exception(error)
             raise
         finally:
             self._manager = None

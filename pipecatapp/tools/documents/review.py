@@ -3,14 +3,13 @@
 import asyncio
 import base64
 import hashlib
-import os
 from pathlib import Path
 from typing import Annotated, Any, Final, cast
 
 from pydantic import BaseModel, Field
 
-from pipecatapp.sandbox.tree import NotPlain, open_plain
-from pipecatapp.tools.files.place import inside, workspace
+from pipecatapp.tools.files.content import content_of
+from pipecatapp.tools.files.place import workspace
 from pipecatapp.workflow import BY_AUTHOR, Context, ModelFacts, ModelNeeds, ToolFailed, tool
 
 MOST: Final = 50
@@ -121,17 +120,7 @@ def message(picture: bytes, about: str) -> dict[str, Any]:
 
 def _content(root: Path, path: str) -> bytes:
     """Return the bytes of a picture; raises `ToolFailed` if it is none, or too large."""
-    try:
-        with os.fdopen(open_plain(root, inside(root, path)), "rb") as stream:
-            data = stream.read(LARGEST + 1)
-    except NotPlain as error:
-        raise ToolFailed(f"{path!r} cannot be read: {error}.") from error
-    except OSError as error:
-        raise ToolFailed(f"{path!r} cannot be read: {error.strerror}.") from error
-    if len(data) > LARGEST:
-        raise ToolFailed(
-            f"{path!r} has more than {LARGEST >> 20} MiB: render it with a lower `dpi`."
-        )
+    data = content_of(root, path, largest=LARGEST, advice="render it with a lower `dpi`")
     if not data.startswith(tuple(KINDS)):
         raise ToolFailed(
             f"{path!r} is neither PNG nor JPEG: `doc.pages` renders the pages of a PDF."

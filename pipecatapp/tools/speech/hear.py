@@ -1,15 +1,14 @@
 """The words of a recording in the workspace."""
 
 import asyncio
-import os
 from typing import Annotated
 
 from pydantic import BaseModel, Field
 
 from hearth.openai_api.client import ModelClient
 from hearth.openai_api.errors import ModelError
-from pipecatapp.sandbox.tree import NotPlain, open_plain
-from pipecatapp.tools.files.place import inside, workspace
+from pipecatapp.tools.files.content import content_of
+from pipecatapp.tools.files.place import workspace
 from pipecatapp.tools.model.behalf import behalf_of
 from pipecatapp.workflow import Context, ToolFailed, tool
 
@@ -33,16 +32,9 @@ async def hear(
 ) -> Heard:
     """Transcribe a recording of the workspace."""
     root, client = workspace(ctx), ctx.service(ModelClient)
-    place = inside(root, path)
-    try:
-        with os.fdopen(await asyncio.to_thread(open_plain, root, place), "rb") as stream:
-            sound = await asyncio.to_thread(stream.read, LARGEST + 1)
-    except NotPlain as error:
-        raise ToolFailed(f"{path!r} cannot be read: {error}.") from error
-    except OSError as error:
-        raise ToolFailed(f"{path!r} cannot be read: {error.strerror}.") from error
-    if len(sound) > LARGEST:
-        raise ToolFailed(f"{path!r} has more than {LARGEST} bytes: cut it into parts.")
+    sound = await asyncio.to_thread(
+        content_of, root, path, largest=LARGEST, advice="cut it into parts"
+    )
     try:
         text = await client.transcription(sound, language=language, headers=behalf_of(ctx))
     except ModelError as error:

@@ -3,13 +3,12 @@
 import asyncio
 import base64
 import hashlib
-import os
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, Field
 
-from pipecatapp.sandbox.tree import NotPlain, open_plain
+from pipecatapp.tools.files.content import content_of
 from pipecatapp.tools.files.place import inside, workspace
 from pipecatapp.workflow import BY_AUTHOR, Context, ModelFacts, ModelNeeds, ToolFailed, tool
 
@@ -50,8 +49,11 @@ async def ask(
     ] = [],  # noqa: B006 (pydantic copies defaults)
 ) -> ImageAnswer:
     """Ask a model that reads images about an image of the workspace."""
-    place = inside(workspace(ctx), path)
-    image = await _image(ctx, path, place)
+    root = workspace(ctx)
+    place = inside(root, path)
+    image = await asyncio.to_thread(
+        content_of, root, path, largest=LARGEST, advice="make it smaller"
+    )
     kind, sha256 = kind_of(image, path), hashlib.sha256(image).hexdigest()
     first, *others = _able(ctx, [model, *fallback])
     ctx.record(image={"path": place, "sha256": sha256, "size": len(image), "type": kind})
@@ -113,17 +115,3 @@ def _able(ctx: Context, models: Sequence[str]) -> list[str]:
             " one in `model`."
         )
     return list(dict.fromkeys(found))
-
-
-async def _image(ctx: Context, path: str, place: str) -> bytes:
-    root = workspace(ctx)
-    try:
-        with os.fdopen(await asyncio.to_thread(open_plain, root, place), "rb") as stream:
-            image = await asyncio.to_thread(stream.read, LARGEST + 1)
-    except NotPlain as error:
-        raise ToolFailed(f"{path!r} cannot be read: {error}.") from error
-    except OSError as error:
-        raise ToolFailed(f"{path!r} cannot be read: {error.strerror}.") from error
-    if len(image) > LARGEST:
-        raise ToolFailed(f"{path!r} has more than {LARGEST // 1024 // 1024} MB: make it smaller.")
-    return image

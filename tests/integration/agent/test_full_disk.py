@@ -102,3 +102,16 @@ def test_run_that_is_started_on_a_full_disk_is_refused(
         filler.unlink()
         until(client, "/health", lambda answer: answer.status_code == 200)
         assert client.post("/api/runs", json=new).status_code == 201
+
+
+def test_file_for_which_there_is_no_room_is_told_and_leaves_nothing(
+    small_disk: Path, empty_house: House
+) -> None:
+    """A person learns that the disk is full, and a smaller file still fits."""
+    with empty_house.running(), empty_house.client() as client:
+        refused = client.post("/api/files", content=bytes(SIZE))
+        error = refused.json()["error"]
+        assert (refused.status_code, error["code"]) == (503, "not_stored")
+        assert error["message"] == "The file cannot be stored: No space left on device."
+        assert [path.name for path in (small_disk / "uploads").iterdir()] == ["git"]
+        assert client.post("/api/files", content=b"small").status_code == 201
