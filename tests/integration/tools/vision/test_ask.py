@@ -84,7 +84,7 @@ async def test_file_that_is_no_image_is_refused(tmp_path: Path) -> None:
     ctx = Context(workspace=tmp_path)
     for path, reason in (
         ("x.png", "not a PNG, JPEG or WebP image"), ("none.png", "No such file"),
-        ("large.png", "more than 3 MB"), ("../x.png", "leads out"),
+        ("large.png", "more than 3 MiB"), ("../x.png", "leads out"),
     ):  # fmt: skip
         with pytest.raises(ToolFailed, match=reason):
             await TOOLS["image.ask"].check(ctx, {"path": path, "question": "What?"})
