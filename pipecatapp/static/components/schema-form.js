@@ -1,4 +1,5 @@
 import { h } from "../dom.js"
+import { draftOf, keepDraft } from "../drafts.js"
 import { icon } from "../icons.js"
 
 const WRONG = Symbol("cannot be read")
@@ -7,12 +8,15 @@ const DEEPEST = 5 // objects inside each other that have fields of their own; de
 /**
  * A form for inputs, from their JSON Schema: {element, values(), tell(message)}. `values()` gives the inputs, or null
  * after it has marked what cannot be read. `tell` marks the fields that a message of the server names first, as
- * "path: Field required; limit: …".
+ * "path: Field required; limit: …". What is typed is kept as a draft under the name `draft`, with which the next form
+ * begins.
  */
-export function schemaForm(schema, empty = "This workflow needs no inputs.") {
+export function schemaForm(schema, { empty = "This workflow needs no inputs.", draft }) {
   const all = new Map() // "limits.wall" → the field
-  const fields = fieldsOf(schema, { root: schema, all, above: "", depth: 0 })
-  const element = h("div", { class: "fields" }, fields.length ? fields.map((each) => each.element) : h("p", { class: "quiet" }, empty))
+  const keep = () => keepDraft(draft, JSON.stringify(contentOf(fields) ?? null))
+  const fields = fieldsOf(schema, { root: schema, all, keep, above: "", depth: 0 })
+  const element = h("div", { class: "fields", oninput: keep }, fields.length ? fields.map((each) => each.element) : h("p", { class: "quiet" }, empty))
+  fill(fields, JSON.parse(draftOf(draft) || "null"))
   const values = () => {
     const found = valuesOf(fields)
     return found === WRONG ? null : found
@@ -33,6 +37,17 @@ function valuesOf(fields) {
   const found = fields.map((each) => [each.name, each.read()])
   if (found.some(([, value]) => value === WRONG)) return WRONG
   return Object.fromEntries(found.filter(([, value]) => value !== undefined))
+}
+
+/** What was typed into fields, by name, as `fill` takes it; undefined where nothing was. */
+function contentOf(fields) {
+  const found = fields.map((each) => [each.name, each.content()]).filter(([, content]) => content !== undefined)
+  return found.length ? Object.fromEntries(found) : undefined
+}
+
+/** Fills fields with what was typed into others; content of another kind is left out, because a schema may have changed since. */
+function fill(fields, contents) {
+  for (const each of fields) if (contents?.[each.name] !== undefined) each.fill(contents[each.name])
 }
 
 /** Follows a local reference, and takes the first real choice of `anyOf` (an optional value is "this or null"). */
@@ -79,7 +94,11 @@ function single(name, path, schema, required, place) {
   const now = () => (tick ? control.checked : control.value)
   const before = now()
   const changed = () => now() !== before
-  return { name, read, changed, element: h("div", { class: tick ? "field tick" : "field" }, tick ? [control, label] : [label, control], hint, fault) }
+  const content = () => (changed() ? now() : undefined)
+  const fillControl = (typed) => {
+    if (typeof typed === typeof now()) control[tick ? "checked" : "value"] = typed
+  }
+  return { name, read, changed, content, fill: fillControl, element: h("div", { class: tick ? "field tick" : "field" }, tick ? [control, label] : [label, control], hint, fault) }
 }
 
 /** An object with fields of its own; an optional one counts once something in it was changed. */
@@ -90,14 +109,18 @@ function group(name, path, schema, required, place) {
   const hint = schema.description && h("p", { class: "hint" }, schema.description)
   const inner = h("div", { class: "fields" }, fields.map((each) => each.element))
   const element = required ? h("fieldset", { class: "field group" }, h("legend", {}, words(name)), hint, inner) : h("details", { class: "field group" }, h("summary", { testid: `group-${path}` }, words(name), h("span", { class: "fine" }, "optional")), hint, inner)
-  return { name, read, changed, element }
+  const fillGroup = (typed) => {
+    fill(fields, typed)
+    if (changed()) element.open = true
+  }
+  return { name, read, changed, content: () => contentOf(fields), fill: fillGroup, element }
 }
 
 /** A list of objects: one group for each entry. */
 function rows(name, path, schema, items, required, place) {
   const entries = []
   const list = h("ol", { class: "entries" })
-  const add = h("button", { type: "button", class: "button", testid: `add-${path}`, onclick: () => more().focus() }, icon("plus"), "Add entry")
+  const add = h("button", { type: "button", class: "button", testid: `add-${path}`, onclick: () => added().focus() }, icon("plus"), "Add entry")
   const more = () => {
     const above = `${path}.${entries.length}.`
     const fields = fieldsOf(items, { ...place, above, depth: place.depth + 1 })
@@ -106,9 +129,17 @@ function rows(name, path, schema, items, required, place) {
     list.append(entry.element)
     return entry.element.querySelector("input, select, textarea") ?? add
   }
+  const added = () => {
+    const first = more()
+    place.keep()
+    return first
+  }
   const drop = (entry) => {
-    entries.splice(entries.indexOf(entry), 1)
-    entry.element.remove()
+    const rest = contents().toSpliced(entries.indexOf(entry), 1)
+    entries.length = 0
+    list.replaceChildren()
+    fillRows(rest) // with new numbers: the server names a field by its place in the list
+    place.keep()
     add.focus()
   }
   const read = () => {
@@ -117,7 +148,15 @@ function rows(name, path, schema, items, required, place) {
     return found.includes(WRONG) ? WRONG : found
   }
   const hint = schema.description && h("p", { class: "hint" }, schema.description)
-  return { name, read, changed: () => entries.length > 0, element: h("fieldset", { class: "field group" }, h("legend", {}, words(name), !required && h("span", { class: "fine" }, "optional")), hint, list, h("div", {}, add)) }
+  const contents = () => entries.map((entry) => contentOf(entry.fields) ?? {})
+  const content = () => (entries.length ? contents() : undefined)
+  const fillRows = (typed) => {
+    for (const each of Array.isArray(typed) ? typed : []) {
+      more()
+      fill(entries.at(-1).fields, each)
+    }
+  }
+  return { name, read, changed: () => entries.length > 0, content, fill: fillRows, element: h("fieldset", { class: "field group" }, h("legend", {}, words(name), !required && h("span", { class: "fine" }, "optional")), hint, list, h("div", {}, add)) }
 }
 
 const words = (name) => name.replaceAll("_", " ")

@@ -1,5 +1,6 @@
 import { post } from "../api.js"
 import { h } from "../dom.js"
+import { keepDraft } from "../drafts.js"
 import { icon } from "../icons.js"
 import { runAddress } from "../router.js"
 import { filePicker } from "./file-picker.js"
@@ -8,11 +9,13 @@ import { schemaForm } from "./schema-form.js"
 
 /**
  * A form that starts a run of what `named` names ({workflow} or {tool}), with inputs of this JSON Schema. A refused
- * input is told at its field where the server names it.
+ * input is told at its field where the server names it. Inputs and files are kept as drafts until the run has started.
  */
 export function startForm(named, schema, { title = "Start a run", label = "Start run", empty } = {}) {
-  const form = schemaForm(schema, empty)
-  const files = filePicker()
+  const draft = `start-${JSON.stringify(named)}`
+  const drafts = { inputs: draft, files: `${draft}-files` }
+  const form = schemaForm(schema, { empty, draft: drafts.inputs })
+  const files = filePicker(drafts.files)
   const fault = h("div", {})
   const button = h("button", { type: "submit", class: "button primary", testid: "start" }, icon("play"), label)
 
@@ -24,6 +27,7 @@ export function startForm(named, schema, { title = "Start a run", label = "Start
     button.disabled = true
     try {
       const { run } = await post("/api/runs", { ...named, inputs, files: await files.upload() })
+      for (const each of Object.values(drafts)) keepDraft(each, "")
       location.hash = runAddress(run)
     } catch (error) {
       if (error.code === "invalid_inputs") form.tell(error.message)
