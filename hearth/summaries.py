@@ -21,6 +21,7 @@ SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = {
         "conversations": "Manage conversations: list, rename, pin, branch, delete and export.",
         "tasks": "Manage stored tasks: list, show, add, copy, run and remove.",
         "schedule": "Manage schedules: list, add, pause, resume, run and remove.",
+        "triggers": "Manage triggers: webhooks and watched folders that start workflows.",
         "code": "Fix and write source code with agents.",
         "evolve": "Improve prompts on measured runs.",
         "fixes": "Manage stored fixes: list, show, export, import and remove.",

@@ -42,6 +42,7 @@ from pipecatapp.api.library import (
     prompts,
     schedules,
     tasks,
+    triggers,
 )
 from pipecatapp.api.mcp.callers import Callers
 from pipecatapp.api.mcp.endpoint import McpEndpoint, mcp_routes
@@ -56,11 +57,12 @@ from pipecatapp.api.voice.runner import forget_left
 from pipecatapp.api.voice.satellites import open_satellites
 from pipecatapp.api.voice.trust import trust_routes
 from pipecatapp.application.backup import apply_staged
-from pipecatapp.application.container import caller_keys, open_container
+from pipecatapp.application.container import Container, caller_keys, open_container
 from pipecatapp.application.engine import LedgerFailed, outwait
 from pipecatapp.application.library.campaigns import CampaignRunner
 from pipecatapp.application.models import ModelService
 from pipecatapp.application.remote_jobs import Errands
+from pipecatapp.application.triggers.folders import FolderWatch
 from pipecatapp.metrics import RunMetrics
 from pipecatapp.settings import Settings
 from pipecatapp.voice.metrics import VoiceMetrics
@@ -92,6 +94,8 @@ ROUTERS: Final = (
     fixes.router,
     code_memory.router,
     schedules.router,
+    triggers.router,
+    triggers.hooks,
     importing.router,
     prompts.router,
     evolution.router,
@@ -141,11 +145,12 @@ def build_app(
             metrics.expect(
                 [*container.runs.engine.workflows, "document"], [*container.runs.engine.tools]
             )
-            parts = Parts(container.runs, container.directory, metrics, stop, container.schedules)
+            parts = parts_with(container, metrics, stop)
             app.state.parts = parts
             container.runs.engine.ledger.on_full = report_full_disk(health, settings.state)
             parts.spawn(resume(parts))
             parts.spawn(lasting(parts.starter.run))
+            parts.spawn(lasting(FolderWatch(parts.triggers, parts.runs).run))
             app.state.model_client = container.client
             app.state.studio = studio = studio_of(settings, container.directory, voice_metrics)
             async with talking(settings, studio, parts), mcp.serving():
@@ -177,9 +182,7 @@ def build_command_app(settings: Settings, key: str) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with open_container(settings) as container:
-            metrics = RunMetrics(new_registry())
-            runs, directory, schedules = container.runs, container.directory, container.schedules
-            parts = Parts(runs, directory, metrics, Stop(), schedules)
+            parts = parts_with(container, RunMetrics(new_registry()), Stop())
             app.state.parts = parts
             try:
                 yield
@@ -189,6 +192,13 @@ def build_command_app(settings: Settings, key: str) -> FastAPI:
                 await parts.drain(0)
 
     return _routes(settings, lifespan, [key])
+
+
+def parts_with(container: Container, metrics: RunMetrics, stop: Stop) -> Parts:
+    """Return the parts of an application on an open engine."""
+    return Parts(
+        container.runs, container.directory, metrics, stop, container.schedules, container.triggers
+    )
 
 
 def _routes(settings: Settings, lifespan: Lifespan, keys: Sequence[str]) -> FastAPI:

@@ -29,7 +29,7 @@ SECURITY_HEADERS: Final = {
     "cross-origin-resource-policy": "same-origin",
 }
 START_ERRORS: Final = (LedgerBusy, LedgerFailed, LedgerTooNew, InvalidDocument, CannotListen)
-PRIVATE: Final = ("/api/", "/v1/", "/mcp")
+PRIVATE: Final = ("/api/", "/v1/", "/mcp", "/hooks/")
 LARGE: Final = ("/api/restore", "/api/errands/", "/api/files")
 """Routes that accept bodies of any size, and write them to the disk as they arrive."""
 

@@ -20,6 +20,7 @@ from pipecatapp.application.runs import Beside, Document, RunService
 from pipecatapp.application.schedules.starting import Starter
 from pipecatapp.application.schedules.store import Schedules
 from pipecatapp.application.status import Directory
+from pipecatapp.application.triggers.service import TriggerService
 from pipecatapp.metrics import RunMetrics
 
 log = structlog.get_logger()
@@ -76,6 +77,7 @@ class Parts:
     metrics: RunMetrics
     stop: Stop
     schedules: Schedules
+    triggers: TriggerService
     _running: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 

@@ -24,6 +24,7 @@ from pipecatapp.application.library.service import LibraryService
 from pipecatapp.application.runs import RunService
 from pipecatapp.application.schedules.store import Schedules
 from pipecatapp.application.steps import packages_of_unfinished
+from pipecatapp.application.triggers.service import TriggerService
 from pipecatapp.records.conversations import turns
 from pipecatapp.records.secrets import Secrets
 from pipecatapp.records.tasks import StoredTasks
@@ -78,6 +79,7 @@ class Container:
     directory: Directory
     facts: ExpertFacts
     schedules: Schedules
+    triggers: TriggerService
     library: LibraryService
     client: ModelClient
     """The client of the gateway."""
@@ -169,7 +171,15 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
                 Prompts: Prompts(prompts_and_tasks.prompts),
             }
         )
-        yield Container(runs, directory, facts, schedules, prompts_and_tasks, client)
+        yield Container(
+            runs,
+            directory,
+            facts,
+            schedules,
+            TriggerService(settings.state_dir / "triggers", runs, secrets),
+            prompts_and_tasks,
+            client,
+        )
 
 
 def configured_tools(settings: Settings) -> list[Tool]:

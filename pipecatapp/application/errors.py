@@ -49,6 +49,9 @@ from pipecatapp.application.schedules.timing import WrongTiming
 from pipecatapp.application.secrets import SecretMissing
 from pipecatapp.application.status import GatewayAway
 from pipecatapp.application.tool_runs import UnknownTool
+from pipecatapp.application.triggers.definition import InvalidTrigger, UnknownTrigger
+from pipecatapp.application.triggers.service import TooManyDeliveries, WrongDelivery
+from pipecatapp.application.triggers.signatures import NotSigned
 from pipecatapp.records.tasks import UnknownTask
 from pipecatapp.workspace import NotStored, NotUploaded
 
@@ -109,6 +112,11 @@ ERRORS: Final[dict[type[Exception], ErrorCode]] = {
     ScheduleKept: ErrorCode(409, "schedule_kept", FAILED, "id"),
     NotStarted: ErrorCode(422, "not_started", FAILED),
     WrongTiming: ErrorCode(422, "wrong_timing", INVALID),
+    UnknownTrigger: ErrorCode(404, "trigger_not_found", FAILED, "id"),
+    InvalidTrigger: ErrorCode(422, "invalid_trigger", INVALID),
+    NotSigned: ErrorCode(401, "not_signed", FAILED),
+    TooManyDeliveries: ErrorCode(429, "too_many_deliveries", FAILED),
+    WrongDelivery: ErrorCode(400, "wrong_delivery", INVALID),
     SecretMissing: ErrorCode(422, "secret_missing", FAILED),
     GatewayAway: ErrorCode(502, "gateway_away", FAILED),
     UnknownModel: ErrorCode(404, "model_not_found", FAILED, "name"),

@@ -9,6 +9,7 @@ const ROUTES = [
   [/^#\/workflows$/, "workflows-page", "Workflows", []],
   [/^#\/workflows\/(.+)$/, "workflow-page", "Workflow", ["workflow"]],
   [/^#\/tools$/, "tools-page", "Tools", []],
+  [/^#\/triggers$/, "triggers-page", "Triggers", []],
   [/^#\/tools\/(.+)$/, "tool-page", "Tool", ["tool"]],
   [/^#\/evolution(?:\/([^/]+))?$/, "evolution-page", "Evolution", ["campaign"]],
   [/^#\/status$/, "status-page", "Status", []],
@@ -20,6 +21,7 @@ const ROUTES = [
 
 /** Pages that the navigation shows as one place, with tabs between them. */
 const SYSTEM = new Set(["status", "machines", "models", "people", "evolution", "logs"])
+const STARTED = new Set(["tools", "triggers"]) // pages beside that of the workflows
 
 /** The route of a hash: {page, title, section, params}, with its query among the params; null for an address without a page. */
 export function match(hash) {
@@ -32,7 +34,7 @@ export function match(hash) {
     const params = { ...Object.fromEntries(new URLSearchParams(query)), ...Object.fromEntries(names.map((name, i) => [name, parts[i]])) }
     if (page === "run-page" && params.with) return { page: "compare-page", title: "Compare two runs", section: "runs", params }
     const [, first] = address.split("/")
-    return { page, title, section: SYSTEM.has(first) ? "status" : first === "tools" ? "workflows" : first, params }
+    return { page, title, section: SYSTEM.has(first) ? "status" : STARTED.has(first) ? "workflows" : first, params }
   }
   return null
 }

@@ -2,13 +2,23 @@
 
 import typer
 
-from pipecatapp.cli.library import fixes, importing, projects, prompts, schedule, secrets, tasks
+from pipecatapp.cli.library import (
+    fixes,
+    importing,
+    projects,
+    prompts,
+    schedule,
+    secrets,
+    tasks,
+    triggers,
+)
 
 
 def library_commands(app: typer.Typer) -> None:
     """Add the commands for what people keep."""
     app.command("import")(importing.import_file)
     _schedule(app)
+    _triggers(app)
     _tasks(app)
     group = typer.Typer(
         help="Manage system prompts: list, show, add and remove.", invoke_without_command=True
@@ -55,6 +65,20 @@ def _schedule(app: typer.Typer) -> None:
     group.command("run")(schedule.run_schedule)
     group.command("remove")(schedule.remove_schedule)
     app.add_typer(group, name="schedule")
+
+
+def _triggers(app: typer.Typer) -> None:
+    group = typer.Typer(
+        help="Manage triggers: webhooks and watched folders that start workflows.",
+        invoke_without_command=True,
+    )
+    group.callback()(triggers.list_triggers)
+    group.command("webhook")(triggers.add_webhook)
+    group.command("folder")(triggers.add_folder)
+    group.command("pause")(triggers.pause_trigger)
+    group.command("resume")(triggers.resume_trigger)
+    group.command("remove")(triggers.remove_trigger)
+    app.add_typer(group, name="triggers")
 
 
 def _tasks(app: typer.Typer) -> None:

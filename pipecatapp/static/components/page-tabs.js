@@ -12,6 +12,7 @@ const SYSTEM = [
 const WORKFLOWS = [
   ["workflows", "Workflows"],
   ["tools", "Tools"],
+  ["triggers", "Triggers"],
 ]
 
 /** The head of a page about the system: its title, the links to the other ones, and what else stands in the head. */
