@@ -33,6 +33,7 @@ from pipecatapp.api.documents import layers, texts, tools
 from pipecatapp.api.edge import Edge
 from pipecatapp.api.errors import answer_errors_as_openai
 from pipecatapp.api.library import (
+    bundles,
     code_memory,
     evolution,
     fixes,
@@ -97,6 +98,7 @@ ROUTERS: Final = (
     triggers.router,
     triggers.hooks,
     importing.router,
+    bundles.router,
     prompts.router,
     evolution.router,
     tasks.router,

@@ -9,6 +9,9 @@ from typing import Final
 
 from hearth.models.errors import ModelError, ModelInUse, ModelMissing, UnknownModel
 from hearth.service.settings import SettingsError
+from pipecatapp.application.bundles.archive import InvalidBundle
+from pipecatapp.application.bundles.service import NotTrusted, NotUsable, UnknownDocument
+from pipecatapp.application.bundles.signing import WrongSignature
 from pipecatapp.application.code_memory import UnknownFile
 from pipecatapp.application.conversations import UnknownConversation, UnknownTurn
 from pipecatapp.application.documents.editing import DocumentChanged, NotEdited, UnknownLayer
@@ -87,6 +90,11 @@ ERRORS: Final[dict[type[Exception], ErrorCode]] = {
     NoTodo: ErrorCode(409, "no_todo", FAILED, "add"),
     WrongAnswer: ErrorCode(422, "wrong_answer", INVALID, "value"),
     NotImported: ErrorCode(422, "not_imported", INVALID),
+    InvalidBundle: ErrorCode(422, "invalid_bundle", INVALID),
+    WrongSignature: ErrorCode(422, "wrong_signature", INVALID),
+    NotTrusted: ErrorCode(403, "not_trusted", FAILED, "trust"),
+    NotUsable: ErrorCode(422, "not_usable", INVALID),
+    UnknownDocument: ErrorCode(404, "document_not_found", FAILED, "document"),
     NotUploaded: ErrorCode(422, "not_uploaded", INVALID, "files"),
     NotStored: ErrorCode(503, "not_stored", FAILED),
     UnknownRunFile: ErrorCode(404, "file_not_found", FAILED, "path"),

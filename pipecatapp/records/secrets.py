@@ -6,14 +6,13 @@ program is started, and are never written to a document, ledger, log or view.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from hearth.files import write_atomic
+from pipecatapp.records.nodes import nodes_of
 from pipecatapp.workflow import Diagnostic, Workflow
-from pipecatapp.workflow.syntax import Node
-from pipecatapp.workflow.syntax import Path as Place
 
 NAME: Final = re.compile(r"[a-z][a-z0-9_-]*")
 LONGEST: Final = 64 * 1024
@@ -81,7 +80,7 @@ def missing(workflow: Workflow, named: Mapping[str, str], secrets: Secrets) -> l
     locations of the secrets of its project.
     """
     faults = []
-    for path, node in _nodes((), workflow.document.steps, workflow.document.graph):
+    for path, node in nodes_of(workflow.document):
         asked = node.given.get("secrets")
         for variable, name in asked.items() if isinstance(asked, dict) else ():
             if name not in named:
@@ -94,16 +93,3 @@ def missing(workflow: Workflow, named: Mapping[str, str], secrets: Secrets) -> l
                 told = f"the secret {name!r} is missing: {fact}"
                 faults.append(workflow.source.diagnostic(at, told, mend))
     return faults
-
-
-def _nodes(
-    at: Place,
-    steps: list[Node] | None,
-    graph: list[Node] | None,
-    otherwise: list[Node] | None = None,
-) -> Iterator[tuple[Place, Node]]:
-    for key, nodes in (("steps", steps), ("graph", graph), ("else", otherwise)):
-        for index, node in enumerate(nodes or ()):
-            path = (*at, key, index)
-            yield path, node
-            yield from _nodes(path, node.steps, node.graph, node.otherwise)

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 from pipecatapp.workflow import views
 from pipecatapp.workflow.channel import Delta, Listener
 from pipecatapp.workflow.compiling.compiler import compile_workflow
-from pipecatapp.workflow.document import Prompt, Workflow
+from pipecatapp.workflow.document import Project, Prompt, Workflow
 from pipecatapp.workflow.document.diagnostic import did_you_mean
 from pipecatapp.workflow.executor import Executor, Given, UnknownRun, UnknownStep
 from pipecatapp.workflow.ledger import Event, inbox
@@ -39,13 +39,14 @@ class Engine(Executor):
         workflow: str | Workflow,
         others: Mapping[str, Workflow] | None = None,
         prompts: Mapping[str, Prompt] | None = None,
+        projects: Mapping[str, Project] | None = None,
     ) -> Plan:
         """Compile a workflow; raises `UnknownWorkflow` and `InvalidDocument`. It may use `others`,
-        too. `prompts` replace those of the same id, and are used by this plan only.
+        too. `prompts` and `projects` replace those of the same id, and are used by this plan only.
 
         Another thread may call it too: what others change meanwhile is replaced, never edited.
         """
-        plans: dict[int, Plan] = {} if prompts else self._plans
+        plans: dict[int, Plan] = {} if prompts or projects else self._plans
         if isinstance(workflow, str):
             if workflow not in self.workflows:
                 raise UnknownWorkflow(
@@ -59,9 +60,9 @@ class Engine(Executor):
                 {**self.prompts, **(prompts or {})}.values(),
                 workflows={**self.workflows, **(others or {})},
                 roles=self._roles,
-                projects=self.projects,
+                projects={**self.projects, **(projects or {})},
             )
-            if self.workflows.get(workflow.id) is workflow and not (others or prompts):
+            if self.workflows.get(workflow.id) is workflow and not (others or prompts or projects):
                 plans[id(workflow)] = plan
         return plan
 

@@ -125,6 +125,15 @@ class DocumentService:
             self._check(before, seen)
         return await self._put(before, document, look=look)
 
+    def adopt(self, name: str, document: str) -> None:
+        """Store a text that was compiled together with other new ones, in the place of one that is
+        there."""
+        known = self.text(name) if name in self._documents.written else None
+        own = self._root / "workflows" / f"{name}.yaml"
+        file = Path(known.file) if known is not None and known.kept else own
+        write_atomic(file, document)
+        self._learn(document, file)
+
     def remove(self, name: str, *, seen: str) -> None:
         """Remove a stored workflow; a shipped one with the same id is used again."""
         text = self.text(name)

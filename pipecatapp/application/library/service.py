@@ -2,14 +2,16 @@
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from hearth.files import sync_folder, write_atomic
-from pipecatapp.application.documents.files import load_prompt, stored_prompt
+from pipecatapp.application.documents.files import SHIPPED, load_prompt, stored_prompt
 from pipecatapp.application.importers.reading import import_document
+from pipecatapp.application.library.projects import load_project, project_files
 from pipecatapp.application.library.promotions import check_not_promoted
 from pipecatapp.application.library.searching import find_prompts
 from pipecatapp.application.runs import Document, Planned, RunService, shown
@@ -198,6 +200,25 @@ class LibraryService:
         project = self.runs.engine.projects[id]
         return ProjectDetail(id=id, values=project.values, models=dict(project.roles))
 
+    def keep_project(self, id: str, text: str) -> ProjectDetail:
+        """Store a project, in the place of one that is there; raises `InvalidDocument`."""
+        file = self._project_file(id)
+        project = load_project(text, file=str(file))
+        if project.id != id:
+            raise _wrong(str(file), f"it has the id {project.id!r}, not {id!r}")
+        write_atomic(file, text)
+        engine = self.runs.engine
+        engine.tell(engine.prompts.values(), {**engine.projects, id: project}.values())
+        return self.project(id)
+
+    def stored_text(self, kind: Literal["prompt", "project"], id: str) -> str | None:
+        """Return the text of a prompt or project as it is stored; None if there is none."""
+        file = self._project_file(id)
+        if kind == "prompt":
+            shipped = SHIPPED / "prompts" / f"{id}.md"
+            file = own if (own := self._prompt_file(id)).exists() else shipped
+        return file.read_text(encoding="utf-8") if file.exists() else None
+
     @property
     def _prompts(self) -> dict[str, Prompt]:
         return dict(self.runs.engine.prompts)
@@ -207,6 +228,14 @@ class LibraryService:
 
     def _prompt_file(self, id: str) -> Path:
         return self._state / "prompts" / f"{id}.md"
+
+    def _project_file(self, id: str) -> Path:
+        """Return the file of a project; a stored one may have another name than its id."""
+        for file in project_files(self._state):
+            with suppress(InvalidDocument, OSError, UnicodeDecodeError):
+                if load_project(file.read_text(encoding="utf-8"), file=str(file)).id == id:
+                    return file
+        return self._state / "projects" / f"{id}.yaml"
 
     def _card(self, prompt: Prompt) -> PromptSummary:
         kept = self._prompt_file(prompt.id).exists()

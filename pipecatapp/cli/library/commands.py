@@ -3,6 +3,7 @@
 import typer
 
 from pipecatapp.cli.library import (
+    bundles,
     fixes,
     importing,
     projects,
@@ -40,6 +41,11 @@ def library_commands(app: typer.Typer) -> None:
     group.command("set")(secrets.keep_secret)
     group.command("remove")(secrets.remove_secret)
     app.add_typer(group, name="secrets")
+    _fixes(app)
+    _bundles(app)
+
+
+def _fixes(app: typer.Typer) -> None:
     group = typer.Typer(
         help="Manage stored fixes: list, show, export, import and remove.",
         invoke_without_command=True,
@@ -51,6 +57,18 @@ def library_commands(app: typer.Typer) -> None:
     group.command("import")(fixes.import_fixes)
     group.command("forget")(fixes.forget_fixes)
     app.add_typer(group, name="fixes")
+
+
+def _bundles(app: typer.Typer) -> None:
+    group = typer.Typer(
+        help="Give workflows, prompts and projects to another home, or take some: export, show "
+        "and import.",
+        no_args_is_help=True,
+    )
+    group.command("export")(bundles.export_bundle)
+    group.command("show")(bundles.show_bundle)
+    group.command("import")(bundles.import_bundle)
+    app.add_typer(group, name="bundles")
 
 
 def _schedule(app: typer.Typer) -> None:

@@ -11,13 +11,19 @@ class WorkflowPage extends HTMLElement {
   async connectedCallback() {
     this.name = this.params.workflow
     this.content = h("div", {}, loading(3))
-    this.replaceChildren(h("header", { class: "page-head" }, h("a", { class: "link-button crumb", href: "#/workflows" }, icon("back"), "Workflows"), h("h1", { tabindex: "-1" }, this.name)), this.content)
+    this.replaceChildren(h("header", { class: "page-head" }, h("a", { class: "link-button crumb", href: "#/workflows" }, icon("back"), "Workflows"), h("h1", { tabindex: "-1" }, this.name), this.#export()), this.content)
     setTitle(this.name)
     try {
       this.#show(await get(`/api/workflows/${encodeURIComponent(this.name)}`))
     } catch (error) {
       this.content.replaceChildren(problem("This workflow cannot be shown", error.message, h("a", { class: "button", href: "#/workflows" }, "All workflows")))
     }
+  }
+
+  /** A link to a bundle of the workflow, for another home. */
+  #export() {
+    const address = `/api/bundles?${new URLSearchParams({ document: this.name })}`
+    return h("a", { class: "button", href: address, download: `${this.name}.hearth`, title: "A signed file with this workflow and all that it needs, for another home", testid: "bundle-export" }, icon("down"), "Export")
   }
 
   #show(workflow) {

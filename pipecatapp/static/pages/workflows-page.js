@@ -1,4 +1,5 @@
 import { get } from "../api.js"
+import { bundleImport } from "../components/bundle-import.js"
 import { emptyState, loading, problem } from "../components/notice.js"
 import { workflowsHead } from "../components/page-tabs.js"
 import { h } from "../dom.js"
@@ -9,7 +10,12 @@ import { workflowAddress } from "../router.js"
 class WorkflowsPage extends HTMLElement {
   async connectedCallback() {
     this.list = h("div", {}, loading(3))
-    this.replaceChildren(workflowsHead("workflows"), this.list)
+    this.note = h("div", { class: "note-slot" })
+    this.replaceChildren(workflowsHead("workflows", h("div", {}, bundleImport(this.note, this.#load))), this.note, this.list)
+    await this.#load()
+  }
+
+  #load = async () => {
     try {
       const { workflows } = await get("/api/workflows")
       this.list.replaceChildren(workflows.length ? h("ul", { class: "cards", testid: "workflows" }, workflows.map(card)) : emptyState("workflows", "No workflows", "Put one into the state directory, in its folder “workflows”."))

@@ -1,0 +1,1 @@
+"""Bundles: documents of one instance in a signed file, for another one."""
