@@ -44,7 +44,8 @@ from pipecatapp.tools.model.evaluation import evaluate
 from pipecatapp.tools.people import ask
 from pipecatapp.tools.people import note as people_note
 from pipecatapp.tools.plain import value
-from pipecatapp.tools.plan import expand, revise, todo
+from pipecatapp.tools.plan import evidence, expand, revise, todo
+from pipecatapp.tools.plan import steps as plan_steps
 from pipecatapp.tools.ports import delivery, message, tracker
 from pipecatapp.tools.project import docs, entry, facts
 from pipecatapp.tools.project import tree as project_tree
@@ -97,6 +98,8 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             expand.expand,
             revise.revise,
             todo.todo,
+            plan_steps.plan_steps,
+            evidence.evidence,
             propose.propose,
             merge.merge,
             progress.progress,
