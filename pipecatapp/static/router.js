@@ -10,6 +10,7 @@ const ROUTES = [
   [/^#\/workflows\/(.+)$/, "workflow-page", "Workflow", ["workflow"]],
   [/^#\/tools$/, "tools-page", "Tools", []],
   [/^#\/triggers$/, "triggers-page", "Triggers", []],
+  [/^#\/explore$/, "explore-page", "Explore", []],
   [/^#\/tools\/(.+)$/, "tool-page", "Tool", ["tool"]],
   [/^#\/evolution(?:\/([^/]+))?$/, "evolution-page", "Evolution", ["campaign"]],
   [/^#\/status$/, "status-page", "Status", []],
@@ -21,7 +22,7 @@ const ROUTES = [
 
 /** Pages that the navigation shows as one place, with tabs between them. */
 const SYSTEM = new Set(["status", "machines", "models", "people", "evolution", "logs"])
-const STARTED = new Set(["tools", "triggers"]) // pages beside that of the workflows
+const STARTED = new Set(["tools", "triggers", "explore"]) // pages beside that of the workflows
 
 /** The route of a hash: {page, title, section, params}, with its query among the params; null for an address without a page. */
 export function match(hash) {

@@ -39,7 +39,7 @@ from pipecatapp.tools.git import branches, history
 from pipecatapp.tools.images import chart, diagram, make
 from pipecatapp.tools.mcp import save as mcp_save
 from pipecatapp.tools.memory import conversation, items, note
-from pipecatapp.tools.model import llm, typed
+from pipecatapp.tools.model import llm, tokens, typed
 from pipecatapp.tools.model.evaluation import evaluate
 from pipecatapp.tools.people import ask
 from pipecatapp.tools.people import note as people_note
@@ -68,6 +68,8 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
         for tool in (
             llm.llm,
             typed.typed,
+            tokens.tokens,
+            tokens.cull,
             evaluate.evaluate,
             value.value,
             texts.fix_json,

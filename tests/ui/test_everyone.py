@@ -7,7 +7,8 @@ from tests.ui.conftest import Visitor, ended, faults, say
 
 PAGES = (
     "chat", "notes", "talk", "runs", "run", "workflows", "workflow",
-    "tools", "tool", "triggers", "status", "machines", "models", "people", "evolution", "logs",
+    "tools", "tool", "triggers", "explore", "status", "machines", "models", "people", "evolution",
+    "logs",
 )  # fmt: skip
 SIZES = ((1280, 800), (768, 1024), (360, 740), (844, 390), (640, 400))
 """Three widths, a phone on its side, and a laptop at 200 % zoom."""
@@ -40,7 +41,8 @@ def visit(page: Page, name: str) -> None:
     signs = {
         "chat": "composer", "notes": "notes-filter", "talk": "talk-kept", "runs": "run",
         "workflows": "workflow", "workflow": "start", "tools": "tool", "tool": "start",
-        "triggers": "trigger-add", "status": "services", "machines": "machine",
+        "triggers": "trigger-add", "explore": "explore-start",
+        "status": "services", "machines": "machine",
         "models": "model", "people": "key-add", "evolution": "evolution-state", "logs": "logs",
     }  # fmt: skip
     page.get_by_test_id(signs[name]).first.wait_for()

@@ -13,6 +13,7 @@ const WORKFLOWS = [
   ["workflows", "Workflows"],
   ["tools", "Tools"],
   ["triggers", "Triggers"],
+  ["explore", "Explore"],
 ]
 
 /** The head of a page about the system: its title, the links to the other ones, and what else stands in the head. */

@@ -1,6 +1,7 @@
 """One question to a model, through the gateway."""
 
 import time
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError
@@ -81,7 +82,7 @@ async def llm(
         try:
             return await _answer(ctx, client, request.model_copy(update={"model": name}), speech)
         except ModelError as error:
-            failed = _failure(name, error)
+            failed = failure_of(name, error)
             if isinstance(error, ModelRefused) and error.status == BAD_REQUEST:
                 ctx.record(refused=refusal_of(error))
             if speech.begun or name == [model, *fallback][-1]:
@@ -100,7 +101,7 @@ def refusal_of(error: ModelRefused) -> dict[str, str | None]:
     return {"message": message_of(error.body), **words}
 
 
-def _failure(model: str, error: ModelError) -> ToolFailed:
+def failure_of(model: str, error: ModelError) -> ToolFailed:
     """Return the error as the run shows it."""
     if isinstance(error, ModelUnavailable):
         hint = "" if error.status else " Is it running? `hearth up` starts it."
@@ -154,6 +155,24 @@ def request_of(
 async def _answer(
     ctx: Context, client: ModelClient, request: ChatRequest, speech: _Speech
 ) -> Answer:
+    choice, model = await choice_of(ctx, client, request, speech.say)
+    message = choice.get("message", {})
+    return Answer(
+        text=message.get("content") or "",
+        tool_calls=[called_tool(call) for call in message.get("tool_calls", [])],
+        finish_reason=choice["finish_reason"] or "stop",
+        model=model,
+    )
+
+
+async def choice_of(
+    ctx: Context, client: ModelClient, request: ChatRequest, say: Callable[[str], Awaitable[None]]
+) -> tuple[dict[str, Any], str]:
+    """Stream an answer to `say`, record its model, tokens, cost and speed, and return its first
+    choice with the model that answered.
+
+    Raises `ModelError`, and `ToolFailed` for an answer without a choice.
+    """
     whole, first = Assembler(), None
     async with client.stream(request, headers=behalf_of(ctx)) as chunks:
         answered_by = chunks.headers.get(ANSWERED_BY)
@@ -162,7 +181,7 @@ async def _answer(
             if first is None and any(each.delta.body().keys() - {"role"} for each in chunk.choices):
                 first = time.monotonic()
             if chunk.text:
-                await speech.say(chunk.text)
+                await say(chunk.text)
     completion = whole.completion()
     usage = completion.get("usage") or {}
     model = answered_by or completion.get("model") or request.model
@@ -175,14 +194,7 @@ async def _answer(
         ctx.record(tokens_per_second=round(max(0, (written or 0) - 1) / seconds, 2))
     if not completion["choices"]:
         raise ToolFailed(f"Model {model!r} answered nothing.")
-    choice = completion["choices"][0]
-    message = choice.get("message", {})
-    return Answer(
-        text=message.get("content") or "",
-        tool_calls=[called_tool(call) for call in message.get("tool_calls", [])],
-        finish_reason=choice["finish_reason"] or "stop",
-        model=model,
-    )
+    return completion["choices"][0], model
 
 
 def called_tool(call: dict[str, Any]) -> CalledTool:
