@@ -49,6 +49,11 @@ class Settings(StrictSettings):
         None,
         description="Language of speech, such as `de`. Default: the languages of the models.",
     )
+    embeddings: bool = Field(
+        default=True,
+        description="Also start the expert for embeddings, by which `hearth knowledge` finds"
+        " passages with the meaning of a question; it needs 150 MB of memory.",
+    )
     llama_server_binary: Path | None = Field(
         None, description="The llama-server program; without it, the one on PATH."
     )

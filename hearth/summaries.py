@@ -24,6 +24,7 @@ SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = {
         "triggers": "Manage triggers: webhooks and watched folders that start workflows.",
         "code": "Fix and write source code with agents.",
         "evolve": "Improve prompts on measured runs.",
+        "knowledge": "Manage indexed documents: add, list, show, search, update and remove.",
         "fixes": "Manage stored fixes: list, show, export, import and remove.",
         "say": "Speak a text on this machine's loudspeaker, or write the speech to a file.",
         "listen": "Transcribe a recording.",

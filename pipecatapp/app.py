@@ -38,6 +38,7 @@ from pipecatapp.api.library import (
     evolution,
     fixes,
     importing,
+    knowledge,
     notes,
     projects,
     prompts,
@@ -92,6 +93,7 @@ ROUTERS: Final = (
     conversations.router,
     chat_models.router,
     notes.router,
+    knowledge.router,
     fixes.router,
     code_memory.router,
     schedules.router,
@@ -153,6 +155,7 @@ def build_app(
             parts.spawn(resume(parts))
             parts.spawn(lasting(parts.starter.run))
             parts.spawn(lasting(FolderWatch(parts.triggers, parts.runs).run))
+            parts.spawn(container.knowledge.indexer.watch(settings.knowledge_seconds))
             app.state.model_client = container.client
             app.state.studio = studio = studio_of(settings, container.directory, voice_metrics)
             async with talking(settings, studio, parts), mcp.serving():
@@ -199,7 +202,13 @@ def build_command_app(settings: Settings, key: str) -> FastAPI:
 def parts_with(container: Container, metrics: RunMetrics, stop: Stop) -> Parts:
     """Return the parts of an application on an open engine."""
     return Parts(
-        container.runs, container.directory, metrics, stop, container.schedules, container.triggers
+        container.runs,
+        container.directory,
+        metrics,
+        stop,
+        container.schedules,
+        container.triggers,
+        container.knowledge,
     )
 
 

@@ -100,6 +100,17 @@ class Settings(TlsSettings):
     mcp_file: Path | None = Field(
         None, description="File with the MCP servers; default: `mcp.yaml` of the state directory."
     )
+    knowledge_model: str = Field(
+        "",
+        max_length=100,
+        description="Expert that embeds the documents of `hearth knowledge`; another one embeds"
+        " them again. Default: the one that the index has, else the cheapest with embeddings.",
+    )
+    knowledge_seconds: float = Field(
+        15.0,
+        ge=0.1,
+        description="Seconds between two comparisons of these documents with the index.",
+    )
     searxng_url: AnyHttpUrl | None = Field(
         None, description="Address of a SearXNG instance; without it, search.web is not available."
     )

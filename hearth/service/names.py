@@ -12,6 +12,7 @@ LLAMA_EXPERT: Final = "llama-expert"
 LLAMA_RPC: Final = "llama-rpc"
 SPEECH_STT: Final = "speech-stt"
 SPEECH_TTS: Final = "speech-tts"
+EMBEDDINGS: Final = "embeddings"
 PROMETHEUS: Final = "prometheus"
 NODE_EXPORTER: Final = "node-exporter"
 GRAFANA: Final = "grafana"
@@ -30,6 +31,7 @@ PORT_OFFSETS: Final = {
     LLAMA_EXPERT: 81,
     SPEECH_STT: 91,
     SPEECH_TTS: 92,
+    EMBEDDINGS: 93,
 }
 """Service name -> its port, counted from the port base of its instance."""
 

@@ -50,6 +50,11 @@ class StateDir:
         return self.root / "ledger.db"
 
     @property
+    def knowledge(self) -> Path:
+        """The SQLite file of the indexed documents."""
+        return self.root / "knowledge.db"
+
+    @property
     def models(self) -> Path:
         """Model files, one folder for each model."""
         return self.root / "models"

@@ -237,8 +237,9 @@ class Watch:
             await asyncio.Event().wait()
 
     def tell(self) -> None:
-        """The gateway is ready when one expert is."""
-        experts = [instance for instance in self.instances if instance.expert is not None]
+        """The gateway is ready when one expert is: one that chats, if there are any."""
+        known = [instance for instance in self.instances if instance.expert is not None]
+        experts = [one for one in known if one.chat] or known
         if any(instance.healthy for instance in experts):
             self.health.ready_again("experts")
         else:

@@ -43,6 +43,8 @@ from pipecatapp.tools.code.elsewhere.errands import Errands
 from pipecatapp.tools.code.elsewhere.opening import open_elsewhere
 from pipecatapp.tools.code.elsewhere.places import Places as CodePlaces
 from pipecatapp.tools.code.packages import Packages
+from pipecatapp.tools.knowledge.embedding import EmbeddingModel
+from pipecatapp.tools.knowledge.knowledge import Knowledge
 from pipecatapp.tools.mcp.save import McpFiles, no_servers
 from pipecatapp.tools.mcp.servers import read_servers
 from pipecatapp.tools.memory.conversation import Conversations
@@ -83,6 +85,7 @@ class Container:
     library: LibraryService
     client: ModelClient
     """The client of the gateway."""
+    knowledge: Knowledge
 
 
 def library_of(settings: Settings) -> Library:
@@ -114,7 +117,8 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
         servers = mcp_servers(settings, secrets)
         own = servers.health if servers else list
         directory = Directory(places, key=key, http=http, own=own)
-        facts, library = ExpertFacts(directory, hosted=settings.hosted_models), library_of(settings)
+        facts = ExpertFacts(directory, hosted=settings.hosted_models)
+        library, knowledge = library_of(settings), _knowledge(settings, directory, sandbox, stack)
         ledger = Ledger(settings.state.ledger)
         stack.callback(ledger.close)
         library.add_tasks((one.id, one.document) for one in StoredTasks(ledger).find(limit=10**6))
@@ -130,6 +134,7 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
                 Directory: directory,
                 Ledger: ledger,
                 StateDir: settings.state,
+                Knowledge: knowledge,
                 Documents: library.documents,
                 Sandbox: sandbox,
                 Ceiling: settings.code_ceiling,
@@ -157,8 +162,7 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
             await stack.enter_async_context(servers.running(engine.learn))
         tell_invalid(engine, library)
         browsers = await _enter(engine, settings, stack)
-        schedules = Schedules(ledger)
-        await schedules.follow(engine.workflows.values())
+        schedules = await _schedules(ledger, engine)
         await facts.refresh()
         _last(facts.keep_fresh, stack)
         runs = RunService(engine, library.documents, secrets)
@@ -179,7 +183,19 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
             TriggerService(settings.state_dir / "triggers", runs, secrets),
             prompts_and_tasks,
             client,
+            knowledge,
         )
+
+
+def _knowledge(
+    settings: Settings, directory: Directory, sandbox: Sandbox, stack: AsyncExitStack
+) -> Knowledge:
+    """Return the indexed documents, whose indexing ends with the stack."""
+    model = EmbeddingModel(directory, settings.knowledge_model)
+    services = {Sandbox: sandbox, Ceiling: settings.code_ceiling}
+    knowledge = Knowledge(settings.state.knowledge, model, services)
+    stack.push_async_callback(knowledge.indexer.close)
+    return knowledge
 
 
 def configured_tools(settings: Settings) -> list[Tool]:
@@ -189,6 +205,13 @@ def configured_tools(settings: Settings) -> list[Tool]:
         replace(tool, needs=(*tool.needs, lacking[name])) if name in lacking else tool
         for name, tool in TOOLS.items()
     ]
+
+
+async def _schedules(ledger: Ledger, engine: Engine) -> Schedules:
+    """Return the schedules, with those of the workflows."""
+    schedules = Schedules(ledger)
+    await schedules.follow(engine.workflows.values())
+    return schedules
 
 
 async def _enter(engine: Engine, settings: Settings, stack: AsyncExitStack) -> Browsers:

@@ -34,6 +34,13 @@ from pipecatapp.application.engine import (
 )
 from pipecatapp.application.exit_codes import ExitCode
 from pipecatapp.application.fixes import FixesNotImported, UnknownFix
+from pipecatapp.application.knowledge import (
+    IndexDamaged,
+    SourceExists,
+    SourceRefused,
+    UnknownPassage,
+    UnknownSource,
+)
 from pipecatapp.application.library.campaigns import CampaignBusy, CampaignRefused
 from pipecatapp.application.library.promotions import (
     PromptPromoted,
@@ -102,6 +109,11 @@ ERRORS: Final[dict[type[Exception], ErrorCode]] = {
     UnknownFile: ErrorCode(404, "file_not_found", FAILED, "path"),
     UnknownFix: ErrorCode(404, "fix_not_found", FAILED, "id"),
     FixesNotImported: ErrorCode(422, "fixes_not_imported", INVALID),
+    UnknownSource: ErrorCode(404, "source_not_found", FAILED, "name"),
+    UnknownPassage: ErrorCode(404, "passage_not_found", FAILED, "passage"),
+    SourceExists: ErrorCode(409, "source_exists", FAILED, "name"),
+    SourceRefused: ErrorCode(422, "source_refused", INVALID, "paths"),
+    IndexDamaged: ErrorCode(500, "knowledge_damaged", FAILED),
     LedgerBusy: ErrorCode(503, "ledger_busy", FAILED),
     LedgerTooNew: ErrorCode(503, "ledger_too_new", FAILED),
     LedgerFailed: ErrorCode(503, "ledger_failed", FAILED),

@@ -37,6 +37,8 @@ from pipecatapp.tools.files import delete, listing, read, write
 from pipecatapp.tools.fix import texts
 from pipecatapp.tools.git import branches, history
 from pipecatapp.tools.images import chart, diagram, make
+from pipecatapp.tools.knowledge import search as rag_search
+from pipecatapp.tools.knowledge import update as rag_update
 from pipecatapp.tools.mcp import save as mcp_save
 from pipecatapp.tools.memory import conversation, items, note
 from pipecatapp.tools.model import llm, tokens, typed
@@ -150,6 +152,8 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             http_request.request,
             search_web.web,
             search_files.files,
+            rag_search.search,
+            rag_update.update,
             make.make,
             chart.chart,
             diagram.diagram,

@@ -6,6 +6,7 @@ from pipecatapp.cli.library import (
     bundles,
     fixes,
     importing,
+    knowledge,
     projects,
     prompts,
     schedule,
@@ -57,6 +58,23 @@ def _fixes(app: typer.Typer) -> None:
     group.command("import")(fixes.import_fixes)
     group.command("forget")(fixes.forget_fixes)
     app.add_typer(group, name="fixes")
+    _knowledge(app)
+
+
+def _knowledge(app: typer.Typer) -> None:
+    group = typer.Typer(
+        help="Manage indexed documents: add, list, show, search, update and remove.",
+        invoke_without_command=True,
+    )
+    group.callback()(knowledge.list_sources)
+    group.command("list")(knowledge.list_sources)
+    group.command("add")(knowledge.add_source)
+    group.command("show")(knowledge.show_source)
+    group.command("search")(knowledge.search_sources)
+    group.command("update")(knowledge.update_source)
+    group.command("readers")(knowledge.change_readers)
+    group.command("remove")(knowledge.remove_source)
+    app.add_typer(group, name="knowledge")
 
 
 def _bundles(app: typer.Typer) -> None:

@@ -49,19 +49,19 @@ class DocumentText(BaseModel):
     notes: list[str] = Field(description="Parts that could not be read, such as scanned pages.")
 
 
-class _Segment(BaseModel):
+class Segment(BaseModel):
     page: int
     text: str
 
 
-class _Read(BaseModel):
+class Parsed(BaseModel):
     """The result of the program."""
 
     kind: str
     facts: dict[str, str]
     notes: list[str]
     pages: int | None
-    segments: list[_Segment] = Field(min_length=1)
+    segments: list[Segment] = Field(min_length=1)
 
 
 @tool(
@@ -96,7 +96,7 @@ async def read(
         failure=f"{path!r} cannot be read",
         files={"input": path},
     )
-    async with finished(ctx, root, job, _Read) as done:
+    async with finished(ctx, root, job, Parsed) as done:
         found = done.result
     if found.pages is None and page > 1:
         raise ToolFailed(f"{path!r} has no pages: leave `page` out, and use `start`.")
@@ -119,7 +119,7 @@ async def read(
 
 
 def fitting(
-    segments: list[_Segment], start: int, budget: int, *, marked: bool
+    segments: list[Segment], start: int, budget: int, *, marked: bool
 ) -> tuple[str, Position | None]:
     """Return the text that fits the budget, and where the rest begins; `start` is in the first.
 
@@ -161,7 +161,7 @@ def cut(text: str, room: int) -> int:
     return low
 
 
-def _left_out(found: _Read, following: Position | None) -> str:
+def _left_out(found: Parsed, following: Position | None) -> str:
     if following is None:
         return ""
     again = f"Read on with page={following.page} and start={following.start}."

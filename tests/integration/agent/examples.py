@@ -61,6 +61,8 @@ def run_example(name: str, house: House, folder: Path, monkeypatch: pytest.Monke
     hearth = command(house, monkeypatch)
     with house.running():
         announce(house)
+        if "documents" in example:
+            _add_documents(hearth, folder / "documents", example["documents"])
         with house.client() as client:
             for body in example.get("before", ()):
                 run = client.post("/api/runs", json=body).json()["run"]
@@ -76,6 +78,15 @@ def run_example(name: str, house: House, folder: Path, monkeypatch: pytest.Monke
     text = json.dumps(given, ensure_ascii=False)
     written: Json = json.loads(_COMMIT.sub("COMMIT", _RUN.sub("RUN", text)))
     return written
+
+
+def _add_documents(hearth: Any, folder: Path, documents: dict[str, str]) -> None:
+    """Write the documents of an example, and index them as the source `home`."""
+    folder.mkdir()
+    for name, text in documents.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    added = hearth("knowledge", "add", "home", str(folder))
+    assert added.exit_code == 0, added.output
 
 
 def _files(repo: Path, branch: str) -> dict[str, str]:

@@ -34,7 +34,7 @@ def test_instance_has_its_ports_from_its_base(services: dict[str, Service]) -> N
     """Two instances live side by side when every port follows from one number."""
     assert {name: service.port for name, service in services.items()} == {
         "llama-expert-smollm2": 9081, "speech-stt": 9091, "speech-tts": 9092,
-        "moe-gateway": 9080, "pipecatapp": 9000,
+        "embeddings": 9093, "moe-gateway": 9080, "pipecatapp": 9000,
     }  # fmt: skip
     assert next(iter(services)) == "llama-expert-smollm2"
 
@@ -44,7 +44,7 @@ def test_gateway_knows_the_expert_and_asks_the_agent_for_its_models(
 ) -> None:
     """Facts of the catalogue and of the engine reach the one that routes by them."""
     environment = services["moe-gateway"].environment
-    expert, agent, *speech = json.loads(environment["MOE_GATEWAY_INSTANCES"])
+    expert, agent, *speech, embeddings = json.loads(environment["MOE_GATEWAY_INSTANCES"])
     smollm2 = Catalogue.load()["smollm2"]
 
     assert expert["url"] == "http://127.0.0.1:9081"
@@ -63,6 +63,10 @@ def test_gateway_knows_the_expert_and_asks_the_agent_for_its_models(
     assert [(one["speech"], one["url"]) for one in speech] == [
         ("stt", "http://127.0.0.1:9091"), ("tts", "http://127.0.0.1:9092"),
     ]  # fmt: skip
+    assert (embeddings["expert"], embeddings["url"]) == (
+        "multilingual-e5-small", "http://127.0.0.1:9093",
+    )  # fmt: skip
+    assert (embeddings["chat"], embeddings["embeddings"]) == (False, True)
 
 
 def test_agent_knows_every_service_whose_status_it_shows(services: dict[str, Service]) -> None:
@@ -75,13 +79,14 @@ def test_agent_knows_every_service_whose_status_it_shows(services: dict[str, Ser
         "llama-expert-smollm2": "http://127.0.0.1:9081",
         "speech-stt": "http://127.0.0.1:9091",
         "speech-tts": "http://127.0.0.1:9092",
+        "embeddings": "http://127.0.0.1:9093",
     }
 
 
 def test_speech_can_be_left_out(tmp_path: Path) -> None:
     """A small machine, or a house that is not to be listened to, starts without it."""
     settings = Settings.model_validate({"state_dir": tmp_path, "port_base": 9000})
-    options = Options.of(settings, speech=False)
+    options = Options.of(settings, speech=False, embeddings=False)
     names = [service.name for service in embedded_services(options, [Catalogue.load()["smollm2"]])]
 
     assert names == ["llama-expert-smollm2", "moe-gateway", "pipecatapp"]

@@ -242,6 +242,8 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
         ("query", "categories", "language", "time_range", "page", "limit", "budget"), M
     ),
     "search.files": {"query": M, "globs": M, "limit": M, "budget": M},
+    "rag.search": dict.fromkeys(("query", "sources", "limit", "budget", "everything"), M),
+    "rag.update": {"source": M},
     "image.make": {
         "prompt": M,
         "path": M,

@@ -107,6 +107,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "http.request": {"url": "https://example.org"},
     "search.web": {"query": "x"},
     "search.files": {"query": "x"},
+    "rag.search": {"query": "x"},
+    "rag.update": {"source": "x"},
     "image.make": {"prompt": "x", "path": "x.png"},
     "image.chart": {"kind": "bar", "path": "x.png"},
     "image.diagram": {"kind": "flow", "path": "x.png"},

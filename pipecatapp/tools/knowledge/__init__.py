@@ -1,0 +1,1 @@
+"""Knowledge: documents of this home that are indexed, searched by meaning and words, and cited."""

@@ -1,0 +1,212 @@
+"""Search passages by words and by meaning, among the sources that a key may read.
+
+Sources are selected before anything is counted or compared, so a source that the key may not read
+has no influence on the order or the scores.
+"""
+
+import asyncio
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from types import ModuleType
+from typing import Any, Final
+
+from pipecatapp.tools.knowledge.embedding import EmbeddingModel, EmbeddingsUnavailable
+from pipecatapp.tools.knowledge.store import KnowledgeStore, SourceRow, StoredPassage
+from pipecatapp.tools.search.query import expression, phrases
+
+CANDIDATES: Final = 50
+"""Passages of each list, by words and by meaning, that are merged."""
+RANK_OFFSET: Final = 60
+"""Constant of reciprocal rank fusion (Cormack, Clarke and Büttcher, SIGIR 2009)."""
+MEANING: Final = 0.34
+"""How much closer than the background a relevant passage is: 0 is as close, 1 is identical."""
+COVERAGE: Final = 0.5
+"""Part of the weight of a question's words that is in a relevant passage."""
+
+LONG: Final = 6
+"""Letters of a word that is seldom an article or another word without a subject."""
+
+
+class UnknownSource(LookupError):
+    """There is no such source, or the key may not read it."""
+
+
+@dataclass(frozen=True)
+class Ranked:
+    """A passage that was found. `score` is that of reciprocal rank fusion.
+
+    `meaning` and `coverage` are described at the constants of these names.
+    """
+
+    passage: StoredPassage
+    score: float
+    meaning: float | None
+    coverage: float
+
+    @property
+    def is_relevant(self) -> bool:
+        return self.coverage >= COVERAGE or (self.meaning or 0.0) >= MEANING
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Passages, the best first; `sources` are the names of those that were searched.
+
+    `by_words`: why the meaning was not compared; empty if it was.
+    """
+
+    passages: list[Ranked]
+    sources: list[str]
+    by_words: str = ""
+
+
+@dataclass
+class _Scores:
+    total: dict[int, float] = field(default_factory=dict)
+    cosines: dict[int, float] = field(default_factory=dict)
+
+    def add(self, ids: Sequence[int]) -> None:
+        for rank, id in enumerate(ids, 1):
+            self.total[id] = self.total.get(id, 0.0) + 1 / (RANK_OFFSET + rank)
+
+
+class Search:
+    """Searches the index; keeps the vectors of sources in memory until they change."""
+
+    def __init__(self, store: KnowledgeStore, model: EmbeddingModel) -> None:
+        self._store, self._model = store, model
+        self._matrices: dict[int, tuple[int, Any]] = {}
+
+    async def readable(self, reader: str, names: Sequence[str] = ()) -> list[SourceRow]:
+        """Return the sources that a key may read, only those with `names` if there are any.
+
+        Raises `UnknownSource`.
+        """
+        sources = await asyncio.to_thread(self._store.sources)
+        allowed = {one.name: one for one in sources if one.is_readable(reader)}
+        for name in names:
+            if name not in allowed:
+                known = ", ".join(allowed) or "none"
+                raise UnknownSource(f"There is no source {name!r}. Known sources: {known}.")
+        return [one for name, one in allowed.items() if not names or name in names]
+
+    async def find(
+        self,
+        query: str,
+        *,
+        reader: str,
+        names: Sequence[str] = (),
+        limit: int,
+        meaning: bool = True,
+    ) -> Ranking:
+        """Return the passages that fit best. `meaning`: also compare vectors."""
+        sources = await self.readable(reader, names)
+        vector, by_words = await self._embedded(query) if meaning and sources else (None, "")
+        ranked = await asyncio.to_thread(self._ranked, query, sources, vector, limit)
+        return Ranking(ranked, [one.name for one in sources], by_words)
+
+    async def _embedded(self, query: str) -> tuple[Any, str]:
+        model = await asyncio.to_thread(self._store.model)
+        if not model:
+            return None, "No passage is embedded yet."
+        try:
+            [numbers] = await self._model.embed(model, [query], query=True)
+            vector = (await asyncio.to_thread(_vectors)).normalized(numbers)
+        except (EmbeddingsUnavailable, ValueError) as error:
+            return None, str(error)
+        return vector, ""
+
+    def _ranked(
+        self, query: str, sources: list[SourceRow], vector: Any, limit: int
+    ) -> list[Ranked]:
+        scores, words = _Scores(), list(dict.fromkeys(phrases(query)))
+        if words:
+            expressed = expression(words, every=False)
+            matches = [
+                match
+                for one in sources
+                for match in self._store.matching(one.id, expressed, CANDIDATES)
+            ]
+            matches.sort(key=lambda match: -match[1])
+            scores.add([id for id, _ in matches[:CANDIDATES]])
+        if vector is not None:
+            near = [
+                one
+                for source in sources
+                for one in self._matrix(source, len(vector)).nearest(vector, CANDIDATES)
+            ]
+            near.sort(key=lambda one: -one[1])
+            scores.cosines = dict(near)
+            scores.add([id for id, _ in near[:CANDIDATES]])
+        best = sorted(scores.total, key=lambda id: (-scores.total[id], id))[:limit]
+        found = self._store.passages(best, [one.id for one in sources])
+        coverage = self._coverage(words, sources, best)
+        floor = self._background(vector)
+        return [
+            Ranked(
+                found[id],
+                scores.total[id],
+                _above(scores.cosines.get(id), floor),
+                coverage.get(id, 0.0),
+            )
+            for id in best
+            if id in found
+        ]
+
+    def _matrix(self, source: SourceRow, size: int) -> Any:
+        stamp, matrix = self._matrices.get(source.id, (-1, None))
+        if matrix is None or stamp != source.stamp:
+            matrix = _vectors().Matrix(self._store.vectors(source.id), size)
+            self._matrices[source.id] = (source.stamp, matrix)
+        return matrix
+
+    def forget(self, source: int) -> None:
+        """Free the memory of a source that was removed."""
+        self._matrices.pop(source, None)
+
+    def _background(self, vector: Any) -> float:
+        if vector is None:
+            return 0.0
+        return float(_vectors().product(self._store.background(), vector))
+
+    def _coverage(
+        self, words: list[str], sources: list[SourceRow], ids: list[int]
+    ) -> dict[int, float]:
+        """Return which part of the weight of the words is in each passage.
+
+        The weight of a word is its inverse document frequency, less for a short word: a few
+        documents do not show which words are frequent, and frequent words are short.
+        """
+        if not words or not ids:
+            return {}
+        asked = [expression([word], every=True) for word in words]
+        total, counts = self._store.frequencies([one.id for one in sources], asked)
+        weights = [
+            _length(word) * math.log1p((total - count + 0.5) / (count + 0.5))
+            # A word that is nowhere says no more than one that is in one passage.
+            for word, count in zip(words, (max(1, one) for one in counts), strict=True)
+        ]
+        covered: dict[int, float] = {}
+        for word, weight in zip(asked, weights, strict=True):
+            for source in sources:
+                for id in self._store.containing(source.id, word, ids):
+                    covered[id] = covered.get(id, 0.0) + weight
+        whole = sum(weights)
+        return {id: part / whole for id, part in covered.items()} if whole else {}
+
+
+def _vectors() -> ModuleType:
+    return import_module("pipecatapp.tools.knowledge.vectors")
+
+
+def _length(word: str) -> float:
+    """Return the part of its weight that a word has by its length; all of it for a number."""
+    letters = sum(map(str.isalnum, word))
+    return 1.0 if any(map(str.isdigit, word)) else min(1.0, letters / LONG)
+
+
+def _above(cosine: float | None, floor: float) -> float | None:
+    """Return how far a cosine is above the background, as a part of the way to 1."""
+    return None if cosine is None else max(0.0, (cosine - floor) / (1 - floor))
