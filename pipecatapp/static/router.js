@@ -3,6 +3,7 @@
 const ROUTES = [
   [/^#\/chat(?:\/([^/]+))?$/, "chat-page", "Chat", ["conversation"]],
   [/^#\/notes$/, "notes-page", "Notes", []],
+  [/^#\/knowledge$/, "knowledge-page", "Knowledge", []],
   [/^#\/talk$/, "talk-page", "Talk", []],
   [/^#\/runs$/, "runs-page", "Runs", []],
   [/^#\/runs\/([^/]+)$/, "run-page", "Run", ["run"]],
@@ -21,7 +22,7 @@ const ROUTES = [
 ]
 
 /** Pages that the navigation shows as one place, with tabs between them. */
-const SYSTEM = new Set(["status", "machines", "models", "people", "evolution", "logs"])
+const SYSTEM = new Set(["status", "machines", "models", "knowledge", "people", "evolution", "logs"])
 const STARTED = new Set(["tools", "triggers", "explore"]) // pages beside that of the workflows
 
 /** The route of a hash: {page, title, section, params}, with its query among the params; null for an address without a page. */
@@ -60,6 +61,7 @@ export const runsAddress = (filters) => (Object.keys(filters).length ? `#/runs?$
 export const evolutionAddress = (campaign) => `#/evolution/${encodeURIComponent(campaign)}`
 export const workflowAddress = (id) => `#/workflows/${encodeURIComponent(id)}`
 export const toolAddress = (name) => `#/tools/${encodeURIComponent(name)}`
+export const knowledgeAddress = (params) => (Object.keys(params).length ? `#/knowledge?${new URLSearchParams(params)}` : "#/knowledge")
 /** The chat: a new one without an id; `text` is what the list of conversations is searched by. */
 export const chatAddress = (id = "", text = "") => `#/chat${id && `/${encodeURIComponent(id)}`}${text && `?${new URLSearchParams({ text })}`}`
 

@@ -4,6 +4,7 @@ const SYSTEM = [
   ["status", "Status"],
   ["machines", "Machines"],
   ["models", "Models"],
+  ["knowledge", "Knowledge"],
   ["people", "People"],
   ["evolution", "Evolution"],
   ["logs", "Logs"],

@@ -263,7 +263,7 @@ def test_tools_are_offered_only_to_a_model_that_takes_them(empty_house: House, t
         empty_house.ask("hello")
 
     offered = [t["function"]["name"] for t in empty_house.model.requests[0].body.get("tools", [])]
-    every = ["time_now", "cluster_status", "note_save", "note_find", "autonomy_start"]
+    every = ["time_now", "cluster_status", "rag_search", "note_save", "note_find", "autonomy_start"]
     assert offered == ([] if tools == "none" else every)
 
 
