@@ -26,7 +26,7 @@ class KnowledgePage extends HTMLElement {
     this.note = h("div", { class: "note-slot" }, loading(3))
     this.results = h("section", { class: "passages", "aria-label": "Passages", "aria-live": "polite", testid: "passages" })
     this.sources = h("ul", { class: "model-list", testid: "sources" })
-    this.replaceChildren(systemHead("knowledge", add), h("p", { class: "fine" }, "Hearth answers questions from these documents and names the passages. Changed files are indexed by themselves."), form, this.results, this.note, this.sources)
+    this.replaceChildren(systemHead("knowledge", add), h("p", { class: "fine" }, "Hearth answers questions from these documents and names the passages. Changed files are indexed by themselves."), form, this.results, this.note, h("section", {}, h("h2", { class: "off-screen" }, "Documents"), this.sources))
     this.#stop = every(LOOK_SECONDS, this.#load)
     if (passage) this.#open(passage)
     else if (query) this.#search(query)
@@ -60,7 +60,7 @@ class KnowledgePage extends HTMLElement {
     return h(
       "li",
       { class: "model-row", testid: "source", dataset: { name } },
-      h("div", { class: "model-words" }, h("div", { class: "model-title" }, h("h2", {}, name), state(source)), h("p", {}, words.join(" · ")), h("p", { class: "fine" }, paths.join(", "), checked && [" · compared ", h("time-since", { at: checked })]), error && h("p", { class: "fault", testid: "source-error" }, error), waitingFor && h("p", { class: "fine", testid: "source-waiting" }, `Found only by words for now: ${waitingFor}`), counts.failed > 0 && h("p", {}, h("button", { type: "button", class: "link-button", dataset: { name }, testid: "source-failures", onclick: () => this.#failures(name) }, failed)), progress(source)),
+      h("div", { class: "model-words" }, h("div", { class: "model-title" }, h("h3", {}, name), state(source)), h("p", {}, words.join(" · ")), h("p", { class: "fine" }, paths.join(", "), checked && [" · indexed ", h("time-since", { at: checked })]), error && h("p", { class: "fault", testid: "source-error" }, error), waitingFor && h("p", { class: "fine", testid: "source-waiting" }, `Found only by words for now: ${waitingFor}`), counts.failed > 0 && h("p", {}, h("button", { type: "button", class: "link-button", dataset: { name }, testid: "source-failures", onclick: () => this.#failures(name) }, failed)), progress(source)),
       h("div", { class: "model-actions" }, act("Update", "source-update", () => this.#update(name)), act("Remove", "source-remove", () => this.#remove(name), "danger")),
     )
   }
@@ -78,7 +78,7 @@ class KnowledgePage extends HTMLElement {
     try {
       const { passages, others, by_words: byWords } = await get(`/api/knowledge/search?query=${encodeURIComponent(query)}`)
       const nothing = !passages.length && emptyState("search", "No document fits", others.length ? "The passages below are the nearest ones." : "No document has these words.")
-      this.results.replaceChildren(...[byWords && h("p", { class: "fine", testid: "by-words" }, `Only the words were compared: ${byWords}`), nothing, list("fitting", passages, query), others.length > 0 && h("details", { class: "revoked" }, h("summary", {}, `Passages that hardly fit (${others.length})`), list("others", others, query))].filter(Boolean))
+      this.results.replaceChildren(...[h("h2", { class: "off-screen" }, "Passages"), byWords && h("p", { class: "fine", testid: "by-words" }, `Only the words were compared: ${byWords}`), nothing, list("fitting", passages, query), others.length > 0 && h("details", { class: "revoked" }, h("summary", {}, `Passages that hardly fit (${others.length})`), list("others", others, query))].filter(Boolean))
     } catch (error) {
       this.results.replaceChildren(problem("The documents cannot be searched", error.message))
     }

@@ -49,7 +49,7 @@ class Source(BaseModel):
         description="Names of keys that may read it; `*` is every key. The built-in key may always."
     )
     created: str = Field(description="ISO 8601, UTC.")
-    checked: str = Field(description="When its files were last compared; empty before.")
+    checked: str = Field(description="When changes were last indexed; empty before.")
     state: State = Field(description="Work of the indexer on it.")
     done: int = Field(description="Changed files that are read, while it is read.")
     total: int = Field(description="Changed files, while it is read.")

@@ -56,7 +56,7 @@ class SourceRow(BaseModel):
         description="Names of keys that may read it; `*` is every key. The built-in key may always."
     )
     created: str = Field(description="ISO 8601, UTC.")
-    checked: str = Field(description="When its files were last compared; empty before.")
+    checked: str = Field(description="When changes were last indexed; empty before.")
     error: str = Field(description="Why they could not be compared; empty if they could.")
     stamp: int = Field(exclude=True)
 
@@ -206,7 +206,7 @@ class KnowledgeStore:
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def checked(self, source: int, error: str = "") -> None:
-        """Record that the files of a source were compared, or why not."""
+        """Record that changes of a source were indexed, or why not."""
         with self._opened(write=True) as db:
             change = "UPDATE source SET checked = ?, error = ? WHERE id = ?"
             db.execute(change, (_now(), error, source))
