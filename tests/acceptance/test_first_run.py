@@ -47,7 +47,8 @@ def test_status_tells_every_service_for_people_and_for_programs(instance: Instan
         assert service["healthy"], service
         assert service["name"] in table.stdout
     assert {s["name"] for s in status["services"]} == {
-        "pipecatapp", "moe-gateway", "llama-expert-smollm2", "speech-stt", "speech-tts",
+        "pipecatapp", "moe-gateway", "llama-expert-smollm2", "embeddings", "speech-stt",
+        "speech-tts",
     }  # fmt: skip
 
 

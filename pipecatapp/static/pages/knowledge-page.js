@@ -164,7 +164,10 @@ const bar = (label, value, max) => h("div", { class: "source-progress" }, h("pro
 
 const readers = ({ readers }) => (readers.includes("*") ? "all keys" : readers.join(", ") || "built-in key")
 
-const place = ({ page, line, last_line: last }) => `${page ? `Page ${page}, lines` : "Lines"} ${line} to ${last}`
+function place({ page, line, last_line: last }) {
+  const lines = line === last ? `line ${line}` : `lines ${line} to ${last}`
+  return page ? `Page ${page}, ${lines}` : `${lines[0].toUpperCase()}${lines.slice(1)}`
+}
 
 function list(testid, passages, query) {
   return h("ul", { class: "passage-list", testid: `passages-${testid}` }, passages.map((one) => h("li", { class: "passage", testid: "passage" }, h("h3", {}, h("a", { href: knowledgeAddress({ query, passage: one.id }) }, one.citation)), h("p", { class: "fine" }, place(one)), h("p", { class: "passage-text clipped" }, one.text))))

@@ -51,7 +51,8 @@ def test_real_services_answer_and_leave_nothing_behind(whole: Tiny) -> None:
     assert answer.status_code == 200, answer.text
     assert answer.json()["choices"][0]["message"]["content"]
     assert [service.name for service in instance.services] == [
-        "llama-expert-smollm2", "speech-stt", "speech-tts", "moe-gateway", "pipecatapp",
+        "llama-expert-smollm2", "embeddings", "speech-stt", "speech-tts", "moe-gateway",
+        "pipecatapp",
     ]  # fmt: skip
     assert up.ended() == 0
     whole.assert_nothing_left()
