@@ -1,6 +1,12 @@
 """Every benchmark. One that is not in this list does not exist."""
 
-from tests.benchmarks import gateway_affinity, gateway_prefix, gateway_tokens, sandbox_start
+from tests.benchmarks import (
+    gateway_affinity,
+    gateway_prefix,
+    gateway_tokens,
+    knowledge,
+    sandbox_start,
+)
 from tests.benchmarks.cluster import speed as cluster
 from tests.benchmarks.code import edits, kills, localise, no_model, repair
 from tests.benchmarks.engine import growth
@@ -20,6 +26,7 @@ BENCHMARKS = (
     *gateway_tokens.BENCHMARKS,
     *speed.BENCHMARKS,
     sandbox_start.BENCHMARK,
+    *knowledge.BENCHMARKS,
     hearing.BENCHMARK,
     edits.BENCHMARK,
     kills.BENCHMARK,

@@ -75,9 +75,10 @@ class Indexer:
 
     def progress(self, source: int) -> Progress:
         """Return the work on a source."""
-        if source in self._wanted:
+        progress = self._progress.get(source, Progress("ready"))
+        if source in self._wanted and progress.state == "ready":
             return Progress("waiting")
-        return self._progress.get(source, Progress("ready"))
+        return progress
 
     def request(self, sources: Sequence[int]) -> None:
         """Update these sources soon, after those that were requested before."""

@@ -28,6 +28,11 @@ COVERAGE: Final = 0.5
 LONG: Final = 6
 """Letters of a word that is seldom an article or another word without a subject."""
 
+SMALL: Final = 1000
+"""Passages of an index in which every word is used."""
+REMEMBERED: Final = 10_000
+"""Words whose frequency is remembered."""
+
 
 class UnknownSource(LookupError):
     """There is no such source, or the key may not read it."""
@@ -78,6 +83,7 @@ class Search:
     def __init__(self, store: KnowledgeStore, model: EmbeddingModel) -> None:
         self._store, self._model = store, model
         self._matrices: dict[int, tuple[int, Any]] = {}
+        self._frequencies: dict[tuple[int, str], tuple[int, int]] = {}
 
     async def readable(self, reader: str, names: Sequence[str] = ()) -> list[SourceRow]:
         """Return the sources that a key may read, only those with `names` if there are any.
@@ -121,9 +127,9 @@ class Search:
     def _ranked(
         self, query: str, sources: list[SourceRow], vector: Any, limit: int
     ) -> list[Ranked]:
-        scores, words = _Scores(), list(dict.fromkeys(phrases(query)))
+        scores, words = _Scores(), self._words(query, sources)
         if words:
-            expressed = expression(words, every=False)
+            expressed = " OR ".join(words)
             matches = [
                 match
                 for one in sources
@@ -171,30 +177,46 @@ class Search:
             return 0.0
         return float(_vectors().product(self._store.background(), vector))
 
-    def _coverage(
-        self, words: list[str], sources: list[SourceRow], ids: list[int]
-    ) -> dict[int, float]:
-        """Return which part of the weight of the words is in each passage.
+    def _words(self, query: str, sources: list[SourceRow]) -> dict[str, float]:
+        """Return expressions for the words of a query, with their weights.
 
         The weight of a word is its inverse document frequency, less for a short word: a few
-        documents do not show which words are frequent, and frequent words are short.
+        documents do not show which words are frequent, and frequent words are short. In many
+        passages, words that are in a fifth of them are left out: they cost time and say nothing.
         """
-        if not words or not ids:
-            return {}
-        asked = [expression([word], every=True) for word in words]
-        total, counts = self._store.frequencies([one.id for one in sources], asked)
-        weights = [
-            _length(word) * math.log1p((total - count + 0.5) / (count + 0.5))
+        total = sum(self._frequency(one, "") for one in sources)
+        most = max(SMALL, total // 5)
+        weights, frequent = {}, {}
+        for word in dict.fromkeys(phrases(query)):
+            asked = expression([word], every=True)
+            count = sum(self._frequency(one, asked) for one in sources)
             # A word that is nowhere says no more than one that is in one passage.
-            for word, count in zip(words, (max(1, one) for one in counts), strict=True)
-        ]
+            ratio = (total - count + 0.5) / (max(1, count) + 0.5)
+            (weights if count <= most else frequent)[asked] = _length(word) * math.log1p(ratio)
+        return weights or frequent
+
+    def _frequency(self, source: SourceRow, word: str) -> int:
+        stamp, count = self._frequencies.get((source.id, word), (-1, 0))
+        if stamp != source.stamp:
+            if len(self._frequencies) >= REMEMBERED:
+                self._frequencies.clear()
+            count = self._store.frequency(source.id, word)
+            self._frequencies[source.id, word] = (source.stamp, count)
+        return count
+
+    def _coverage(
+        self, words: dict[str, float], sources: list[SourceRow], ids: list[int]
+    ) -> dict[int, float]:
+        """Return which part of the weight of the words is in each passage."""
+        whole = sum(words.values())
+        if not whole or not ids:
+            return {}
         covered: dict[int, float] = {}
-        for word, weight in zip(asked, weights, strict=True):
+        for word, weight in words.items():
             for source in sources:
                 for id in self._store.containing(source.id, word, ids):
                     covered[id] = covered.get(id, 0.0) + weight
-        whole = sum(weights)
-        return {id: part / whole for id, part in covered.items()} if whole else {}
+        return {id: part / whole for id, part in covered.items()}
 
 
 def _vectors() -> ModuleType:

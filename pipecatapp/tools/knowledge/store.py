@@ -354,20 +354,15 @@ class KnowledgeStore:
 
     # Passages.
 
-    def frequencies(self, sources: Sequence[int], words: Sequence[str]) -> tuple[int, list[int]]:
-        """Return the passages of these sources, and in how many of them each word is."""
+    def frequency(self, source: int, word: str) -> int:
+        """Return in how many passages of a source a word is; of all passages for an empty one."""
         with self._opened() as db:
-            counts = [0 for _ in words]
-            for source in sources:
-                for place, word in enumerate(words):
-                    sql = f"SELECT count(*) FROM words_{source} WHERE words_{source} MATCH ?"
-                    counts[place] += int(db.execute(sql, (word,)).fetchone()[0])
-            ids = json.dumps(list(sources))
-            [total] = db.execute(
-                "SELECT count(*) FROM passage WHERE source IN (SELECT value FROM json_each(?))",
-                (ids,),
-            ).fetchone()
-        return int(total), counts
+            if not word:
+                sql, value = "SELECT count(*) FROM passage WHERE source = ?", str(source)
+            else:
+                sql = f"SELECT count(*) FROM words_{source} WHERE words_{source} MATCH ?"
+                value = word
+            return int(db.execute(sql, (value,)).fetchone()[0])
 
     def containing(self, source: int, word: str, ids: Sequence[int]) -> set[int]:
         """Return those of these passages that match a word."""
