@@ -194,7 +194,7 @@ def _knowledge(
     model = EmbeddingModel(directory, settings.knowledge_model)
     services = {Sandbox: sandbox, Ceiling: settings.code_ceiling}
     knowledge = Knowledge(settings.state.knowledge, model, services)
-    stack.push_async_callback(knowledge.indexer.close)
+    stack.push_async_callback(knowledge.close)
     return knowledge
 
 

@@ -74,6 +74,11 @@ class Knowledge:
         self.indexer = Indexer(self._store, model, Reader(services))
         self._search = Search(self._store, model)
 
+    async def close(self) -> None:
+        """Stop indexing, and close the index."""
+        await self.indexer.close()
+        await asyncio.to_thread(self._store.close)
+
     async def add(self, name: str, paths: Sequence[str], readers: Sequence[str]) -> Source:
         """Add a source and begin to index it. Raises `SourceRefused` and `SourceExists`."""
         if not NAME.match(name):

@@ -6,6 +6,7 @@ that the caller may read, and the words of a removed source are gone with its ta
 
 import json
 import sqlite3
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -112,12 +113,31 @@ class KnowledgeStore:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._lock = threading.Lock()
+        self._idle: sqlite3.Connection | None = None
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            if self._idle is not None:
+                self._idle.close()
+                self._idle = None
+
+    def _stay_open(self) -> None:
+        """Keep one connection: SQLite writes its log back and syncs when the last one is closed,
+        which would take longer than a change.
+        """
+        with self._lock:
+            if self._idle is None:
+                self._idle = sqlite3.connect(self.path, check_same_thread=False)
+                self._idle.execute("PRAGMA user_version").fetchone()
 
     @contextmanager
     def _opened(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
         try:
             with closing(sqlite3.connect(self.path, timeout=SECONDS, isolation_level=None)) as db:
                 self._prepare(db)
+                self._stay_open()
                 db.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 try:
                     yield db

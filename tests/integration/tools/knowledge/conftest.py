@@ -35,7 +35,7 @@ async def opened(index: Path, embedder: str) -> AsyncIterator[Knowledge]:
             model = EmbeddingModel(Directory(places, key=KEY, http=http))
             knowledge = Knowledge(index, model, {Sandbox: Sandbox()})
             yield knowledge
-            await knowledge.indexer.close()
+            await knowledge.close()
 
 
 @pytest.fixture(scope="session")
