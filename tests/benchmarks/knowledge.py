@@ -55,10 +55,10 @@ QUESTIONS: Final = (
     ),
     (
         ("satellite", "Das Gerät im Wohnzimmer hört das Aktivierungswort nicht"),
-        ("heal", "Eine Maschine im Cluster ist ausgefallen"),
+        ("heal", "Ein Rechner im Cluster antwortet nicht mehr"),
         ("schedule-a-workflow", "Stop a task that is repeated every week for some time"),
         ("models", "Download weights in advance"),
-        ("run-programs", "Wie viel Arbeitsspeicher darf ein Programm benutzen?"),
+        ("run-programs", "Wie viel Arbeitsspeicher darf fremder Code benutzen?"),
     ),
     (
         ("talk", "Interrupt it while it is speaking"),
@@ -165,7 +165,8 @@ async def query(folder: Path) -> list[Pair]:
                 [await _timed(search, one, chance, meaning=meaning) for one in words]
                 for meaning in (True, False)
             ]
-            pairs.append(Pair(*(quantiles(times, n=20)[-1] * 1000 for times in both)))
+            ours, words_alone = (quantiles(times, n=20)[-1] * 1000 for times in both)
+            pairs.append(Pair(ours, words_alone))
     return pairs
 
 

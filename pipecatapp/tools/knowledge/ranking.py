@@ -186,7 +186,8 @@ class Search:
         """
         total = sum(self._frequency(one, "") for one in sources)
         most = max(SMALL, total // 5)
-        weights, frequent = {}, {}
+        weights: dict[str, float] = {}
+        frequent: dict[str, float] = {}
         for word in dict.fromkeys(phrases(query)):
             asked = expression([word], every=True)
             count = sum(self._frequency(one, asked) for one in sources)

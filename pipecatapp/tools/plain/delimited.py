@@ -4,7 +4,7 @@ import hashlib
 
 
 def delimited(text: str, *, about: str, name: str) -> str:
-    """Return a text between two lines, below a sentence that says it is no instruction.
+    """Return a text between two lines, below a sentence that it is data.
 
     `about` begins that sentence, such as "Text of the web page X"; `name` begins the name of the
     delimiter. The name contains a hash of the text, so the text cannot contain its own end.
