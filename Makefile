@@ -65,6 +65,7 @@ lock:  ## resolve the dependencies again into requirements/*.lock
 	.tools/uv/bin/uv pip compile -q --upgrade pyproject.toml --extra agent --extra voice --extra tracing --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements/dev.lock -o requirements/agent.lock
 	.tools/uv/bin/uv pip compile -q --upgrade pyproject.toml --extra bench --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements/dev.lock -o tests/benchmarks/engine/requirements.lock
 	for client in tests/clients/*/requirements.in; do .tools/uv/bin/uv pip compile -q --upgrade $$client --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -o $${client%in}lock || exit 1; done
+	.tools/uv/bin/uv pip compile -q --upgrade tests/binaries/home_assistant/requirements.in --python-version 3.14.8 --python-platform x86_64-manylinux_2_40 --generate-hashes --no-header --no-annotate -o tests/binaries/home_assistant/requirements.lock
 	.tools/uv/bin/uv pip compile -q --upgrade pyproject.toml --group engines --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements/dev.lock -o requirements/engines.lock
 	.tools/uv/bin/uv pip compile -q --upgrade --group tools --universal --python-version 3.11 --generate-hashes --no-header --no-annotate -c requirements/dev.lock -o requirements/tools.lock
 
