@@ -20,6 +20,7 @@ SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = {
         "runs": "Manage runs: list, show, answer, cancel, repeat, compare, export and delete.",
         "conversations": "Manage conversations: list, rename, pin, branch, delete and export.",
         "tasks": "Manage stored tasks: list, show, add, copy, run and remove.",
+        "home": "Join a Home Assistant, leave it, and show it.",
         "schedule": "Manage schedules: list, add, pause, resume, run and remove.",
         "triggers": "Manage triggers: webhooks and watched folders that start workflows.",
         "code": "Fix and write source code with agents.",

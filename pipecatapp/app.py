@@ -21,6 +21,7 @@ from pipecatapp.api import (
     chat_models,
     conversations,
     events,
+    home,
     plan,
     run_files,
     runs,
@@ -115,6 +116,7 @@ ROUTERS: Final = (
     local_models.router,
     keys.router,
     machines.router,
+    home.router,
 )
 
 
@@ -208,6 +210,7 @@ def parts_with(container: Container, metrics: RunMetrics, stop: Stop) -> Parts:
         stop,
         container.schedules,
         container.triggers,
+        container.home,
         container.knowledge,
     )
 

@@ -15,6 +15,7 @@ from pipecatapp.application.code_memory import CodeMemory
 from pipecatapp.application.conversations import ConversationService
 from pipecatapp.application.engine import Workflow
 from pipecatapp.application.fixes import FixService
+from pipecatapp.application.home import HomeService
 from pipecatapp.application.knowledge import Knowledge
 from pipecatapp.application.notes import NoteService
 from pipecatapp.application.runs import Beside, Document, RunService
@@ -79,6 +80,7 @@ class Parts:
     stop: Stop
     schedules: Schedules
     triggers: TriggerService
+    home: HomeService
     knowledge: Knowledge
     _running: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)

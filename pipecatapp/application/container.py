@@ -1,11 +1,9 @@
 """Composition root: open the engine with its tools, records and services."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, replace
-from importlib import import_module
-from typing import Protocol
 
 import httpx2
 import structlog
@@ -20,7 +18,10 @@ from hearth.service.settings import SettingsError, read_key, trusting
 from hearth.service.state import StateDir, read_instance
 from pipecatapp.application.authoring import AuthoringService
 from pipecatapp.application.documents.files import Library
+from pipecatapp.application.home import HomeService
 from pipecatapp.application.library.service import LibraryService
+from pipecatapp.application.mcp import McpService
+from pipecatapp.application.people import PeopleService
 from pipecatapp.application.runs import RunService
 from pipecatapp.application.schedules.store import Schedules
 from pipecatapp.application.steps import packages_of_unfinished
@@ -38,15 +39,15 @@ from pipecatapp.tools.cluster.consul import ConsulPlaces
 from pipecatapp.tools.cluster.directory import Directory
 from pipecatapp.tools.cluster.fixed import FixedPlaces
 from pipecatapp.tools.cluster.nomad import NomadView
-from pipecatapp.tools.cluster.places import Places, ServiceHealth
+from pipecatapp.tools.cluster.places import Places
 from pipecatapp.tools.code.elsewhere.errands import Errands
 from pipecatapp.tools.code.elsewhere.opening import open_elsewhere
 from pipecatapp.tools.code.elsewhere.places import Places as CodePlaces
 from pipecatapp.tools.code.packages import Packages
+from pipecatapp.tools.home.home import Home
 from pipecatapp.tools.knowledge.embedding import EmbeddingModel
 from pipecatapp.tools.knowledge.knowledge import Knowledge
-from pipecatapp.tools.mcp.save import McpFiles, no_servers
-from pipecatapp.tools.mcp.servers import read_servers
+from pipecatapp.tools.mcp.save import McpFiles
 from pipecatapp.tools.memory.conversation import Conversations
 from pipecatapp.tools.model.facts import ExpertFacts
 from pipecatapp.tools.plugins import plugins
@@ -83,6 +84,7 @@ class Container:
     schedules: Schedules
     triggers: TriggerService
     library: LibraryService
+    home: HomeService
     client: ModelClient
     """The client of the gateway."""
     knowledge: Knowledge
@@ -114,9 +116,8 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
             ModelClient(places.gateway, key, timeouts, tls=tls)
         )
         sandbox, secrets = Sandbox(), secrets_of(settings)
-        servers = mcp_servers(settings, secrets)
-        own = servers.health if servers else list
-        directory = Directory(places, key=key, http=http, own=own)
+        mcp = McpService(settings, secrets)
+        directory = Directory(places, key=key, http=http, own=mcp.health)
         facts = ExpertFacts(directory, hosted=settings.hosted_models)
         library, knowledge = library_of(settings), _knowledge(settings, directory, sandbox, stack)
         ledger = Ledger(settings.state.ledger)
@@ -145,7 +146,7 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
                 WebSearch: WebSearch(str(settings.searxng_url or "")),
                 FileIndexes: FileIndexes(settings.state_dir / "search"),
                 AddressPolicy: AddressPolicy(settings.web_hosts, settings.web_private),
-                McpFiles: McpFiles(servers.read if servers else no_servers),
+                McpFiles: McpFiles(mcp.read),
                 Packages: Packages(
                     settings.state_dir / "packages",
                     sandbox,
@@ -158,18 +159,20 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
             roles=settings.model_roles,
         )
         engine.learn(plugins(settings.state_dir / "tools"))
-        if servers:
-            await stack.enter_async_context(servers.running(engine.learn))
+        await stack.enter_async_context(mcp.running(engine.learn))
         tell_invalid(engine, library)
         browsers = await _enter(engine, settings, stack)
         schedules = await _schedules(ledger, engine)
         await facts.refresh()
         _last(facts.keep_fresh, stack)
         runs = RunService(engine, library.documents, secrets)
+        home = HomeService(settings, engine, mcp, PeopleService(directory, engine), secrets)
+        _last(home.keep_fresh, stack)
         prompts_and_tasks = LibraryService(runs, settings.state_dir)
         engine.provide(
             {
                 Browsers: browsers,
+                Home: home.home,
                 Tasks: Tasks(prompts_and_tasks),
                 Author: Author(AuthoringService(runs)),
                 Prompts: Prompts(prompts_and_tasks.prompts),
@@ -182,6 +185,7 @@ async def open_container(settings: Settings) -> AsyncIterator[Container]:
             schedules,
             TriggerService(settings.state_dir / "triggers", runs, secrets),
             prompts_and_tasks,
+            home,
             client,
             knowledge,
         )
@@ -225,31 +229,6 @@ async def _enter(engine: Engine, settings: Settings, stack: AsyncExitStack) -> B
 def secrets_of(settings: Settings) -> Secrets:
     """The values of the secrets that projects name."""
     return Secrets(settings.state_dir / "secrets", inherited())
-
-
-class McpServers(Protocol):
-    """The MCP servers that a person has set up."""
-
-    def running(
-        self, learn: Callable[[Iterable[Tool], Iterable[str]], None]
-    ) -> AbstractAsyncContextManager[None]: ...
-
-    async def read(self, server: str, uri: str) -> bytes: ...
-
-    def health(self) -> list[ServiceHealth]: ...
-
-
-def mcp_servers(settings: Settings, secrets: Secrets) -> McpServers | None:
-    """Return the servers of the file; None without servers.
-
-    Their SDK takes a second to import, so it is imported only if there is a server.
-    """
-    configured = read_servers(settings.mcp_path)
-    if not configured.servers and not configured.wrong:
-        return None
-    serving = import_module("pipecatapp.tools.mcp.serving")
-    servers: McpServers = serving.Servers(configured, secrets, trusting(settings.tls_ca_file))
-    return servers
 
 
 async def open_code_places(settings: Settings, stack: AsyncExitStack) -> CodePlaces:

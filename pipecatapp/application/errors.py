@@ -34,6 +34,7 @@ from pipecatapp.application.engine import (
 )
 from pipecatapp.application.exit_codes import ExitCode
 from pipecatapp.application.fixes import FixesNotImported, UnknownFix
+from pipecatapp.application.home import AlreadyJoined, HomeProblem, NotJoined
 from pipecatapp.application.knowledge import (
     IndexDamaged,
     SourceExists,
@@ -138,6 +139,9 @@ ERRORS: Final[dict[type[Exception], ErrorCode]] = {
     TooManyDeliveries: ErrorCode(429, "too_many_deliveries", FAILED),
     WrongDelivery: ErrorCode(400, "wrong_delivery", INVALID),
     SecretMissing: ErrorCode(422, "secret_missing", FAILED),
+    AlreadyJoined: ErrorCode(409, "home_already_joined", FAILED),
+    NotJoined: ErrorCode(404, "home_not_joined", FAILED),
+    HomeProblem: ErrorCode(422, "home_problem", FAILED),
     GatewayAway: ErrorCode(502, "gateway_away", FAILED),
     UnknownModel: ErrorCode(404, "model_not_found", FAILED, "name"),
     ModelMissing: ErrorCode(409, "model_not_pulled", FAILED, "name"),

@@ -8,6 +8,7 @@ from pipecatapp.cli.code_memory import code_memory
 from pipecatapp.cli.conversations import conversation_commands
 from pipecatapp.cli.documents.commands import document_commands
 from pipecatapp.cli.fork import changes_of_run, compare_runs, fork_run, pin_step, run_again
+from pipecatapp.cli.home import home_commands
 from pipecatapp.cli.library.commands import library_commands
 from pipecatapp.cli.plan import explain_field, flatten_workflow, plan_workflow
 from pipecatapp.cli.retention import delete_runs, export_runs, import_runs, prune_runs
@@ -40,6 +41,7 @@ def commands(app: typer.Typer) -> None:
     app.add_typer(group, name="code")
     app.add_typer(_run_commands(), name="runs")
     conversation_commands(app)
+    home_commands(app)
     document_commands(app)
     library_commands(app)
 

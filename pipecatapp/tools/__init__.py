@@ -36,6 +36,7 @@ from pipecatapp.tools.documents import write as document_write
 from pipecatapp.tools.files import delete, listing, read, write
 from pipecatapp.tools.fix import texts
 from pipecatapp.tools.git import branches, history
+from pipecatapp.tools.home import act as home_act
 from pipecatapp.tools.images import chart, diagram, make
 from pipecatapp.tools.knowledge import search as rag_search
 from pipecatapp.tools.knowledge import update as rag_update
@@ -167,6 +168,8 @@ TOOLS: Final[Mapping[str, Tool]] = MappingProxyType(
             hear.hear,
             status.status,
             mcp_save.save,
+            home_act.act,
+            home_act.confirm,
             note.save,
             note.find,
             conversation.recall,

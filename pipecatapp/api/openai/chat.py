@@ -32,7 +32,7 @@ PASSED_ON = (*WISHES, "response_format", "stop")
 """Fields that reach a workflow which has an input of that name."""
 
 
-TOOLS = frozenset(("tools", "functions", "tool_choice", "function_call"))
+TOOLS = frozenset(("functions", "tool_choice", "function_call"))
 
 
 class Format(Wire):
@@ -116,7 +116,6 @@ async def start(
 
     Raises `Refused` for an unknown model, for fields that its workflow does not support, and for
     the conversation of another caller.
-    conversation of another caller.
     """
     workflow = workflow_of(parts.runs.engine, body)
     inputs, kinds = inputs_for(workflow, body), kinds_of(body.messages)
@@ -124,9 +123,15 @@ async def start(
     refuse_dropped(body.model, kinds, plan, conversation=ours)
     behalf = request.headers.get(CALLER)
     await _own_conversation(body, parts, owner_of(behalf or ""))
-    return await parts.runs.start(
+    document, given = parts.home.turn(
         Document(workflow=workflow.id, layers=list(layers)),
         {**inputs, **(more or {})},
+        body.last_user_text or "",
+        plain=not kinds,
+    )
+    return await parts.runs.start(
+        document,
+        given,
         conversation=body.conversation,
         caller="chat",
         listener=listener,
@@ -182,16 +187,20 @@ def inputs_for(workflow: Workflow, body: AgentRequest) -> dict[str, Any]:
 
 
 def ignored_of(workflow: Workflow, body: AgentRequest) -> list[str]:
-    """Return the options of a request for which its workflow has no input."""
+    """Return the options of a request for which its workflow has no input, and `tools`.
+
+    A model need not use the functions that a caller offers, and a workflow uses its own. They are
+    ignored unless `tool_choice` demands a call: Home Assistant offers functions to every model.
+    """
     takes, given = workflow.input_schema().get("properties", {}), body.passed_on()
-    return [name for name in WISHES if name in given and name not in takes]
+    wishes = [name for name in WISHES if name in given and name not in takes]
+    return wishes + ["tools"] * bool(body.tools)
 
 
 def _refuse_what_nobody_honours(body: AgentRequest, untaken: Collection[str]) -> None:
     """Refuse fields that change the format of an answer: ignoring them would break the client
     later. Sampling options and length limits may be ignored."""
     asked = {
-        "tools": bool(body.tools),
         "functions": bool(body.functions),
         "tool_choice": body.tool_choice not in (None, "auto", "none"),
         "function_call": body.function_call not in (None, "auto", "none"),

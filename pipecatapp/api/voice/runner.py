@@ -49,9 +49,11 @@ class Runner:
         workflow = workflow_for(self.parts.runs.engine.workflows, name)
         said = Message.model_validate({"role": "user", "content": text})
         body = AgentRequest(model=name, messages=[said], conversation=conversation)
+        document = Document(workflow=workflow.id, layers=[asking(expert)] if expert else [])
+        document, inputs = self.parts.home.turn(document, inputs_for(workflow, body), text)
         run = await self.parts.runs.start(
-            Document(workflow=workflow.id, layers=[asking(expert)] if expert else []),
-            inputs_for(workflow, body),
+            document,
+            inputs,
             conversation=conversation,
             caller=KEPT if self.keeps else UNKEPT,
             listener=listener,

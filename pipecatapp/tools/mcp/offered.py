@@ -4,7 +4,6 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
-from functools import partial
 from typing import Any, Final, Self
 
 import structlog
@@ -49,6 +48,9 @@ CRITICAL: Final = frozenset(
 """Words of names and inputs that a person approves each time: locks, alarms, doors, payments."""
 
 Json = dict[str, Any]
+Critical = Callable[[str, Mapping[str, Any]], bool]
+"""Whether a call of a tool of a server, with this input, is critical for another reason than its
+words."""
 
 
 class McpAnswer(BaseModel):
@@ -62,11 +64,14 @@ class McpAnswer(BaseModel):
     data: Any = Field(None, description="The result as JSON, if the tool returns JSON.")
 
 
-def as_ours(connection: Connection, tool: McpTool) -> Tool | None:
+def as_ours(
+    connection: Connection, tool: McpTool, critical: Critical = lambda _server, _given: False
+) -> Tool | None:
     """The tool as workflows and models see it; None, and a word in the log, for one we cannot take.
 
     Its effect is `external`, unless the server says that it only reads. The entry's `approve` has
-    the approval that the owner of the instance has set, by patterns of the server's names.
+    the approval that the owner of the instance has set, by patterns of the server's names; a call
+    that is `critical` needs one each time otherwise.
     """
     server, approve = connection.name, connection.server.approve
     name = f"mcp/{server}/{re.sub(r'[^a-z0-9_-]', '_', tool.name.lower())}"
@@ -81,10 +86,13 @@ def as_ours(connection: Connection, tool: McpTool) -> Tool | None:
         result = await connection.call(tool.name, root)
         return _answer(name, source_of(server), result, connection.hide)
 
+    def approval(given: Mapping[str, Any]) -> Approve:
+        return "always" if critical(server, given) else approval_of(tool.name, given)
+
     reads = tool.annotations is not None and tool.annotations.read_only_hint is True
     about = (tool.description or tool.title or tool.name)[:MAX_ABOUT]
     own = next((set_ for it, set_ in approve.items() if fnmatchcase(tool.name, it)), None)
-    when = own or ("never" if reads else partial(approval_of, tool.name))
+    when = own or ("never" if reads else approval)
     effect: Effect = reading(connection.server) if reads else "external"
     return Tool(name, 1, about, effect, takes, McpAnswer, run, approve=when)
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
@@ -10,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 
+from hearth.files import write_atomic
 from pipecatapp.tools.mcp.references import REFERENCE, invalid_reference
 from pipecatapp.workflow import Approve, complaints
 
@@ -112,9 +114,9 @@ class Configured:
     wrong: Mapping[str, str]
 
 
-def read_servers(file: Path) -> Configured:
-    """Read the file of servers; an absent file has none. An invalid entry does not affect
-    others."""
+def read_servers(file: Path, *, disabled: bool = False) -> Configured:
+    """Read the file of servers; an absent file has none. An invalid entry does not affect others.
+    With `disabled`, entries that are disabled are included."""
     try:
         told: Any = YAML(typ="safe", pure=True).load(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -132,9 +134,33 @@ def read_servers(file: Path) -> Configured:
         except ValueError as error:
             wrong[str(name)] = f"{file}: {error}"
         else:
-            if not server.disabled:
+            if disabled or not server.disabled:
                 servers[str(name)] = server
     return Configured(file, servers, wrong)
+
+
+def write_server(file: Path, name: str, entry: Mapping[str, Any] | None) -> None:
+    """Write an entry into the file of servers, or remove it (None); the others stay as they are.
+
+    Raises `ValueError` for a file of another form and for one that cannot be written.
+    """
+    yaml = YAML()
+    yaml.preserve_quotes = True
+    try:
+        written: Any = yaml.load(file.read_text(encoding="utf-8")) if file.exists() else None
+        document = {KEY: {}} if written is None else written
+        entries = document.get(KEY) if isinstance(document, dict) else None
+        if not isinstance(entries, dict):
+            raise ValueError(f"{file} has to hold one key, {KEY}, with the servers by name")
+        if entry is None:
+            entries.pop(name, None)
+        else:
+            entries[name] = dict(entry)
+        text = StringIO()
+        yaml.dump(document, text)
+        write_atomic(file, text.getvalue(), mode=0o600)
+    except (OSError, UnicodeDecodeError, YAMLError) as error:
+        raise ValueError(f"{file} cannot be changed: {error}") from error
 
 
 def _server(name: str, entry: object) -> McpServer:

@@ -12,7 +12,7 @@ import structlog
 from pipecatapp.records.secrets import Secrets
 from pipecatapp.tools.cluster.places import ServiceHealth
 from pipecatapp.tools.mcp.connection import Connection, Offer
-from pipecatapp.tools.mcp.offered import as_ours, unused_patterns
+from pipecatapp.tools.mcp.offered import Critical, as_ours, unused_patterns
 from pipecatapp.tools.mcp.resources import contents_of, tools_beside
 from pipecatapp.tools.mcp.servers import Configured
 from pipecatapp.workflow import Tool, ToolFailed
@@ -29,41 +29,91 @@ START_PATIENCE: Final = 10.0
 class Servers:
     """Their connections by name."""
 
-    def __init__(self, configured: Configured, secrets: Secrets, tls: ssl.SSLContext) -> None:
-        """`tls` trusts the certificates of servers over HTTP."""
-        self._wrong, self._started = configured.wrong, datetime.now(UTC)
-        self._file, self._warnings = configured.file, dict[str, str]()
-        self.connections = {
-            name: Connection(name, server, secrets, tls)
-            for name, server in configured.servers.items()
-        }
-        self._tools = {name: set[str]() for name in self.connections}
-        for name, reason in configured.wrong.items():
-            log.warning("mcp_server_left_out", server=name, reason=reason)
+    def __init__(
+        self,
+        configured: Configured,
+        secrets: Secrets,
+        tls: ssl.SSLContext,
+        critical: Critical = lambda _server, _given: False,
+    ) -> None:
+        """`tls` trusts the certificates of servers over HTTP; see `Critical`."""
+        self._critical = critical
+        self._secrets, self._tls = secrets, tls
+        self._started = datetime.now(UTC)
+        self._warnings = dict[str, str]()
+        self._tools = dict[str, set[str]]()
+        self._keepers = dict[str, asyncio.Task[None]]()
+        self._learn: Learn | None = None
+        self.connections = dict[str, Connection]()
+        self._file, self._wrong = configured.file, configured.wrong
+        self._add(configured)
 
     @asynccontextmanager
     async def running(self, learn: Learn) -> AsyncIterator[None]:
         """Keep the servers running during the block; `learn` is called with the tools of each."""
-
-        def learned(connection: Connection, offer: Offer) -> None:
-            name, approve = connection.name, connection.server.approve
-            ours = [tool for one in offer.tools if (tool := as_ours(connection, one))]
-            ours += tools_beside(connection, offer)
-            now = {tool.name for tool in ours}
-            learn(ours, self._tools[name] - now)
-            self._tools[name] = now
-            self._check_patterns(name, unused_patterns(approve, offer.tools))
-
-        keepers = [asyncio.create_task(one.keep(learned)) for one in self.connections.values()]
-        tried = asyncio.gather(*(one.tried.wait() for one in self.connections.values()))
+        self._learn = learn
+        self._keep()
         try:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(tried, START_PATIENCE)
+            await self._tried(self.connections)
             yield
         finally:
-            for keeper in keepers:
-                keeper.cancel()
-            await asyncio.gather(*keepers, return_exceptions=True)
+            await self._stop([*self._keepers])
+
+    async def configure(self, configured: Configured) -> None:
+        """Stop the servers whose entry has changed or is gone, and start those that are new.
+
+        Call it while they are `running`; it returns when each new one was tried.
+        """
+        assert self._learn is not None
+        gone = [
+            name
+            for name, one in self.connections.items()
+            if configured.servers.get(name) != one.server
+        ]
+        await self._stop(gone)
+        for name in gone:
+            del self.connections[name]
+            self._learn([], self._tools.pop(name))
+            self._warnings.pop(name, None)
+        self._file, self._wrong = configured.file, configured.wrong
+        before = set(self.connections)
+        self._add(configured)
+        self._keep()
+        await self._tried(self.connections.keys() - before)
+
+    def _add(self, configured: Configured) -> None:
+        for name, server in configured.servers.items():
+            if name not in self.connections:
+                self.connections[name] = Connection(name, server, self._secrets, self._tls)
+                self._tools[name] = set()
+        for name, reason in configured.wrong.items():
+            log.warning("mcp_server_left_out", server=name, reason=reason)
+
+    def _keep(self) -> None:
+        for name in self.connections.keys() - self._keepers.keys():
+            keeping = self.connections[name].keep(self._learned)
+            self._keepers[name] = asyncio.create_task(keeping)
+
+    async def _stop(self, names: list[str]) -> None:
+        stopped = [self._keepers.pop(name) for name in names]
+        for keeper in stopped:
+            keeper.cancel()
+        await asyncio.gather(*stopped, return_exceptions=True)
+
+    async def _tried(self, names: Iterable[str]) -> None:
+        tried = asyncio.gather(*(self.connections[name].tried.wait() for name in names))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(tried, START_PATIENCE)
+
+    def _learned(self, connection: Connection, offer: Offer) -> None:
+        assert self._learn is not None
+        name, approve = connection.name, connection.server.approve
+        ours = [tool for one in offer.tools if (tool := as_ours(connection, one, self._critical))]
+        ours += tools_beside(connection, offer)
+        now = {tool.name for tool in ours}
+        self._learn(ours, self._tools[name] - now)
+        self._tools[name] = now
+        self._check_patterns(name, unused_patterns(approve, offer.tools))
 
     def _check_patterns(self, name: str, unused: list[str]) -> None:
         """Note the patterns of `approve` without a tool: a misspelt one protects nothing."""

@@ -97,7 +97,14 @@ def running(folder: Path, configuration: str = "") -> Iterator[HomeAssistant]:
     log = folder / "output.log"
     command = [
         *inside(root(), "--bind", str(folder), CONFIG_FOLDER),
-        *(f"{ENVIRONMENT}/bin/hass", "--config", CONFIG_FOLDER, "--skip-pip"),
+        *(
+            f"{ENVIRONMENT}/bin/python",
+            "-m",
+            "homeassistant",
+            "--config",
+            CONFIG_FOLDER,
+            "--skip-pip",
+        ),
     ]
     with log.open("wb") as sink:
         process = subprocess.Popen(

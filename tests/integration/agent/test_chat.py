@@ -147,12 +147,6 @@ def test_failure_after_the_first_word_ends_the_stream_with_an_error_event(house:
         (hello() | {"messages": []}, 400, "empty_array", "messages"),
         (hello() | {"messages": [{"role": "robot"}]}, 400, "invalid_value", "messages.0.role"),
         (hello() | {"messages": [{"role": "system", "content": "x"}]}, 400, "no_user_message", ""),
-        (
-            hello(tools=[{"type": "function", "function": {"name": "f"}}]),
-            400,
-            "unsupported_field",
-            "brings its own tools",
-        ),
         (hello(conversation=""), 400, "string_below_min_length", "conversation"),
         (hello(max_tokens=-5), 400, "integer_below_min_value", "max_tokens"),
         (hello(max_completion_tokens=0), 400, "integer_below_min_value", "max_completion_tokens"),

@@ -106,6 +106,8 @@ CASES: list[tuple[str, int]] = [
     ("workflows diff sum nosuch", INVALID),
     ("workflows remove nosuch", INVALID),
     ("workflows remove agent-turn", FAILED),
+    ("home status --json", DONE),
+    ("home leave", FAILED),
     ("layers save layer.yaml", DONE),
     ("layers save sum.yaml", INVALID),
     ("layers --json", DONE),
@@ -192,8 +194,9 @@ CASES: list[tuple[str, int]] = [
     ("fixes forget nosuch", FAILED),
 ]
 """In this order: some commands use what an earlier one has saved."""
-ALONE = {"backup", "restore", "secrets set", "workflows test"}
-"""They take a whole state directory, a copy of it or standard input, and are tested elsewhere."""
+ALONE = {"backup", "home join", "restore", "secrets set", "workflows test"}
+"""They take a whole state directory, a copy of it or standard input, or need an instance; they are
+tested elsewhere."""
 
 VARIES = re.compile(
     r"\b01[0-9A-Z]{24}\b|\d{4}-\d\d-\d\dT[\d:.]+Z|\d{4}-\d\d-\d\d \d\d:\d\d"

@@ -1,6 +1,7 @@
 """Tools of MCP servers over stdio: offered as they are declared, bounded, and started again."""
 
 import asyncio
+import json
 import os
 import signal
 import ssl
@@ -11,9 +12,9 @@ import pytest
 
 from pipecatapp.records.secrets import Secrets
 from pipecatapp.tools.mcp.connection import Connection, Offer
-from pipecatapp.tools.mcp.servers import McpServer
+from pipecatapp.tools.mcp.servers import McpServer, read_servers
 from pipecatapp.workflow import ToolFailed
-from tests.integration.mcp.conftest import Run, kitchen, until, wild
+from tests.integration.mcp.conftest import Json, Run, Running, kitchen, until, wild
 
 
 async def test_tools_of_a_server_are_called_by_their_schema(run: Run, tmp_path: Path) -> None:
@@ -206,3 +207,29 @@ async def test_call_of_a_server_that_is_gone_tells_why(run: Run) -> None:
         await until(lambda: not there.pid("wild"))
         with pytest.raises(ToolFailed, match=r"wild does not run: /no/such/program cannot be"):
             await asyncio.wait_for(there.call("mcp/wild/act"), 120)
+
+
+async def test_changed_file_starts_and_stops_only_the_servers_whose_entry_has_changed(
+    run: Run, tmp_path: Path
+) -> None:
+    """A join of Home Assistant adds a server; calls of the others must not be cut off by that."""
+    entry, other = kitchen(tmp_path / "orders"), kitchen(tmp_path / "other")
+    file = tmp_path / "mcp.yaml"
+
+    async def change(there: Running, **entries: Json) -> None:
+        file.write_text(json.dumps({"mcpServers": entries}), encoding="utf-8")
+        await there.servers.configure(read_servers(file))
+
+    async with run(stays=entry, changes=entry, goes=entry) as there:
+        await until(lambda: len({name.split("/")[1] for name in there.tools}) == 3)
+        before = {name: there.pid(name) for name in there.servers.connections}
+        await change(there, stays=entry, changes=other, comes=entry)
+        await until(lambda: len({name.split("/")[1] for name in there.tools}) == 3)
+        await there.call("mcp/changes/order", what="milk")
+        after = {name: there.pid(name) for name in there.servers.connections}
+        names = {name.split("/")[1] for name in there.tools}
+
+    assert names == set(after) == {"stays", "changes", "comes"}
+    assert after["stays"] == before["stays"]
+    assert after["changes"] != before["changes"]
+    assert (tmp_path / "other").read_text(encoding="utf-8") == "milk\n"

@@ -54,6 +54,8 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
     "fix.markdown": {"text": M},
     "time.now": {"zone": M},
     "wait": {"seconds": M, "until": M},
+    "home.act": {"text": M},
+    "home.confirm": {"text": M, "tool": M, "input": M},
     "human.ask": {
         "question": M,
         "choices": M,

@@ -39,6 +39,8 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "doc.pages": {"path": "x.pdf"},
     "doc.review": {"pictures": ["x.png"]},
     "mcp.save": {"server": "x", "uri": "x", "path": "x"},
+    "home.act": {"text": "x"},
+    "home.confirm": {"text": "x", "tool": "x", "input": {}},
     "workspace.state": {},
     "workspace.reset": {},
     "workspace.deliver": {"about": "x"},

@@ -63,7 +63,7 @@ CHATS: Final[dict[str, tuple[Any, str, str]]] = {
     "store": (True, PASSED, BY_HABIT),
     "temperature": (0.5, PASSED, IGNORED),
     "tool_choice": ("required", PASSED, REFUSED),
-    "tools": ([TOOL], PASSED, REFUSED),
+    "tools": ([TOOL], PASSED, IGNORED),
     "top_logprobs": (2, PASSED, REFUSED),
     "top_p": (0.5, PASSED, IGNORED),
     "user": ("u", PASSED, BY_HABIT),
