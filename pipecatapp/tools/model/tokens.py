@@ -113,7 +113,7 @@ def _probability(logprob: float) -> float:
 class RankedAnswer(TokenAnswer):
     """An answer among others."""
 
-    rank: int = Field(description="1 is the one of which the model was most certain.")
+    rank: int = Field(description="1 is the most certain answer.")
     kept: bool = Field(description="False for one that is culled.")
 
 
