@@ -30,7 +30,7 @@ from pipecatapp.api import (
     workflows,
 )
 from pipecatapp.api.access import Access
-from pipecatapp.api.documents import layers, texts, tools
+from pipecatapp.api.documents import drafts, layers, texts, tools
 from pipecatapp.api.edge import Edge
 from pipecatapp.api.errors import answer_errors_as_openai
 from pipecatapp.api.library import (
@@ -87,6 +87,7 @@ ROUTERS: Final = (
     run_files.uploads,
     workflows.router,
     texts.router,
+    drafts.router,
     layers.router,
     tools.router,
     plan.router,

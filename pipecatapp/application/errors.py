@@ -14,7 +14,9 @@ from pipecatapp.application.bundles.service import NotTrusted, NotUsable, Unknow
 from pipecatapp.application.bundles.signing import WrongSignature
 from pipecatapp.application.code_memory import UnknownFile
 from pipecatapp.application.conversations import UnknownConversation, UnknownTurn
+from pipecatapp.application.documents.drafts import DraftExists
 from pipecatapp.application.documents.editing import DocumentChanged, NotEdited, UnknownLayer
+from pipecatapp.application.documents.history import NothingToUndo
 from pipecatapp.application.engine import (
     DiskFull,
     InvalidDocument,
@@ -86,6 +88,8 @@ ERRORS: Final[dict[type[Exception], ErrorCode]] = {
     UnknownLayer: ErrorCode(404, "layer_not_found", INVALID, "layer"),
     DocumentChanged: ErrorCode(412, "document_changed", FAILED, "document"),
     NotEdited: ErrorCode(422, "not_edited", INVALID, "operations"),
+    DraftExists: ErrorCode(409, "draft_exists", INVALID, "name"),
+    NothingToUndo: ErrorCode(409, "nothing_to_undo", FAILED),
     NotGranted: ErrorCode(403, "not_granted", INVALID, "allow"),
     UnknownConversation: ErrorCode(404, "conversation_not_found", FAILED, "conversation"),
     UnknownTurn: ErrorCode(404, "turn_not_found", FAILED, "run"),

@@ -42,8 +42,9 @@ export async function signOut() {
 /** Whether this browser signed in before; the server has the last word with every answer. */
 export const signedIn = () => localStorage.getItem("hearth.signed-in") === "yes"
 
-async function call(method, path, { body, bytes, signal, asking = false } = {}) {
-  const headers = body === undefined ? {} : { "content-type": "application/json" }
+/** `seen` is the ETag of the version that a change is meant for. */
+async function call(method, path, { body, bytes, signal, seen, asking = false } = {}) {
+  const headers = { ...(body !== undefined && { "content-type": "application/json" }), ...(seen && { "if-match": seen }) }
   let response
   try {
     response = await fetch(path, { method, headers, body: bytes ?? (body && JSON.stringify(body)), cache: "no-store", signal })

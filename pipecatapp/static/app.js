@@ -2,6 +2,7 @@
 import "./components/theme-toggle.js"
 import "./pages/chat-page.js"
 import "./pages/compare-page.js"
+import "./pages/editor-page.js"
 import "./pages/evolution-page.js"
 import "./pages/explore-page.js"
 import "./pages/knowledge-page.js"

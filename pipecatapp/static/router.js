@@ -8,6 +8,7 @@ const ROUTES = [
   [/^#\/runs$/, "runs-page", "Runs", []],
   [/^#\/runs\/([^/]+)$/, "run-page", "Run", ["run"]],
   [/^#\/workflows$/, "workflows-page", "Workflows", []],
+  [/^#\/workflows\/([^/]+)\/edit$/, "editor-page", "Edit a workflow", ["workflow"]],
   [/^#\/workflows\/(.+)$/, "workflow-page", "Workflow", ["workflow"]],
   [/^#\/tools$/, "tools-page", "Tools", []],
   [/^#\/triggers$/, "triggers-page", "Triggers", []],
@@ -60,6 +61,7 @@ export const compareAddress = (run, other) => `${runAddress(run)}?with=${encodeU
 export const runsAddress = (filters) => (Object.keys(filters).length ? `#/runs?${new URLSearchParams(filters)}` : "#/runs")
 export const evolutionAddress = (campaign) => `#/evolution/${encodeURIComponent(campaign)}`
 export const workflowAddress = (id) => `#/workflows/${encodeURIComponent(id)}`
+export const editorAddress = (id) => `${workflowAddress(id)}/edit`
 export const toolAddress = (name) => `#/tools/${encodeURIComponent(name)}`
 export const knowledgeAddress = (params) => (Object.keys(params).length ? `#/knowledge?${new URLSearchParams(params)}` : "#/knowledge")
 /** The chat: a new one without an id; `text` is what the list of conversations is searched by. */

@@ -1,11 +1,15 @@
 """Nodes of a document as ranges of lines, so that they are moved with their comments."""
 
 import io
+import re
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Final
 
 from ruamel.yaml import YAML
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
+
+_KEY: Final = re.compile(r"(\s*(?:- )?(?:steps|graph|else):)(\s*(?:#.*)?\n)")
 
 Span = tuple[int, int]
 """From its first line, including comments directly above it, to the line after its last."""
@@ -19,11 +23,20 @@ def lines_of(text: str) -> list[str]:
 
 
 def without(text: str, path: str) -> str | None:
-    """Return the text without a node; None if it shares lines with another node."""
+    """Return the text without a node; None if it shares lines with another node. The last node of a
+    list leaves `[]`.
+    """
     found = _siblings(text, path)
-    if found is None or len(found[0]) == 1:
+    if found is None:
         return None
     lines, (start, end) = lines_of(text), found[0][found[1]]
+    if len(found[0]) == 1:
+        key = start - 1
+        while key >= 0 and _beside(lines[key]):
+            key -= 1
+        if key < 0 or not (parts := _KEY.fullmatch(lines[key])):
+            return None
+        lines[key] = f"{parts[1]} []{parts[2]}"
     return "".join(lines[:start] + lines[end:])
 
 

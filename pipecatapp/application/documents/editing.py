@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -11,14 +12,23 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 from ruamel.yaml.scalarstring import LiteralScalarString
 
 from pipecatapp.application.documents.cutting import lines_of, moved, without
+from pipecatapp.application.documents.outline import OUTPUTS
 from pipecatapp.application.documents.renaming import Rename
+from pipecatapp.application.documents.wiring import WireRefused, unwire, wire
 
 SCOPES: Final = ("steps", "graph", "else")
 MERGE: Final = ("git", "merge-file", "-p", "-q", "--theirs")
 """For texts whose lines differ from ruamel's output: lines next to an edit may be rewritten too."""
+
+
+_LIST: Final = re.compile(
+    r"^( *)[^\s#-][^\n]*:[ \t]*(?:#[^\n]*)?\n(?:[ \t]*(?:#[^\n]*)?\n)*( *)- ", re.MULTILINE
+)
+"""The key of a list, whose indentation the others are written with, and its first item."""
 
 
 class NotEdited(LookupError):
@@ -78,7 +88,39 @@ class RenameNode(Part):
     to: str = Field(pattern=r"^[a-z][a-z0-9_]*$", max_length=200)
 
 
-Operation = Annotated[SetField | Remove | AddNode | Move | RenameNode, Field(discriminator="op")]
+class Wire(Part):
+    """Let the node `to` read `output` of the node `from` (all of it when empty) as its `input`;
+    without `input` it only waits for it. `:inputs` and `:outputs` are the ends of the workflow.
+    """
+
+    op: Literal["wire"]
+    origin: str = Field(alias="from", min_length=1, max_length=1000)
+    output: str = Field("", max_length=200)
+    to: str = Field(min_length=1, max_length=1000)
+    into: str = Field("", alias="input", max_length=1000)
+
+
+class Unwire(Part):
+    """Remove what `wire` wrote: inputs that are one expression which reads `from`, and `needs`."""
+
+    op: Literal["unwire"]
+    origin: str = Field(alias="from", min_length=1, max_length=1000)
+    to: str = Field(min_length=1, max_length=1000)
+
+
+class ReplaceRange(Part):
+    """Replace the characters from `start` to before `end`, counted from 0, with `text`."""
+
+    op: Literal["replace"]
+    start: int = Field(ge=0)
+    end: int = Field(ge=0)
+    text: str
+
+
+Operation = Annotated[
+    SetField | Remove | AddNode | Move | RenameNode | Wire | Unwire | ReplaceRange,
+    Field(discriminator="op"),
+]
 
 
 def fingerprint(text: str) -> str:
@@ -101,7 +143,13 @@ def edited(text: str, operations: Sequence[Operation]) -> str:
 
 
 def _cut(text: str, operation: Operation) -> str | None:
-    """Remove or move a node with its complete lines; returns None if that is not possible."""
+    """Replace a range, or remove or move a node with its complete lines; None if that is not
+    possible.
+    """
+    if isinstance(operation, ReplaceRange):
+        if not operation.start <= operation.end <= len(text):
+            raise NotEdited(f"The text has {len(text)} characters: the range is outside of it.")
+        return text[: operation.start] + operation.text + text[operation.end :]
     if isinstance(operation, Remove) and "." not in operation.path:
         return without(text, operation.path)
     if isinstance(operation, Move):
@@ -116,14 +164,27 @@ def _done(text: str, operation: Operation) -> str:
     document = yaml.load(text)
     before = _dumped(yaml, document)
     _do(document, operation)
-    return _merged(text, before, _dumped(yaml, document))
+    after = _dumped(yaml, document)
+    merged = _merged(text, before, after)
+    # Where the indentation is mixed, lines of both kinds may have met.
+    return merged if text == before or _equal(merged, after) else after
+
+
+def _equal(one: str, other: str) -> bool:
+    """Return whether two texts have the same values; False if the first is not YAML."""
+    reader = YAML(typ="safe", pure=True)
+    try:
+        return bool(reader.load(one) == reader.load(other))
+    except YAMLError:
+        return False
 
 
 def _yaml(text: str) -> YAML:
     yaml = YAML()
     yaml.preserve_quotes = True
     yaml.width = 4096
-    offset = 2 if any(line.startswith("  - ") for line in lines_of(text)) else 0
+    found = _LIST.search(text)
+    offset = 2 if found and len(found[2]) > len(found[1]) else 0
     yaml.indent(mapping=2, sequence=2 + offset, offset=offset)
     return yaml
 
@@ -154,24 +215,50 @@ def _merged(text: str, before: str, after: str) -> str:
 
 def _do(document: Any, operation: Operation) -> None:
     if isinstance(operation, SetField):
-        holder, names = _field(document, operation.path)
-        for name in names[:-1]:
-            if not isinstance(holder.get(name), dict):
-                holder[name] = {}
-            holder = holder[name]
-        holder[names[-1]] = _block(operation.value)
+        _set(document, operation)
     elif isinstance(operation, AddNode):
         nodes = _scope(document, operation.scope)
+        if not nodes:
+            nodes.fa.set_block_style()  # `graph: []` would get all nodes on its line
         nodes.insert(_behind(nodes, operation.after, len(nodes)), _block(operation.node))
-    elif isinstance(operation, Remove) and "." in operation.path:
-        _unset(document, operation.path)
     elif isinstance(operation, RenameNode):
         _rename(document, operation)
-    else:
-        nodes, node = _node(document, operation.path)
-        nodes.pop(nodes.index(node))
-        if isinstance(operation, Move):
-            nodes.insert(_behind(nodes, operation.after, 0), node)
+    elif isinstance(operation, Wire | Unwire):
+        _wire(document, operation)
+    elif isinstance(operation, Remove | Move):
+        _take(document, operation)
+
+
+def _set(document: Any, operation: SetField) -> None:
+    holder, names = _field(document, operation.path)
+    for name in names[:-1]:
+        if not isinstance(holder.get(name), dict):
+            holder[name] = {}
+        holder = holder[name]
+    holder[names[-1]] = _block(operation.value)
+
+
+def _take(document: Any, operation: Remove | Move) -> None:
+    """Remove a field or a node, or move a node."""
+    if isinstance(operation, Remove) and "." in operation.path:
+        _unset(document, operation.path)
+        return
+    nodes, node = _node(document, operation.path)
+    nodes.pop(nodes.index(node))
+    if isinstance(operation, Move):
+        nodes.insert(_behind(nodes, operation.after, 0), node)
+
+
+def _wire(document: Any, operation: Wire | Unwire) -> None:
+    origin, to = operation.origin, operation.to
+    node = None if to == OUTPUTS else _node(document, to)[1]
+    try:
+        if isinstance(operation, Wire):
+            wire(document, node, origin, operation.output, to, operation.into)
+        else:
+            unwire(document, node, origin, to)
+    except WireRefused as error:
+        raise NotEdited(str(error)) from error
 
 
 def _rename(document: Any, operation: RenameNode) -> None:

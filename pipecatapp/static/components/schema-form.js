@@ -2,21 +2,22 @@ import { h } from "../dom.js"
 import { draftOf, keepDraft } from "../drafts.js"
 import { icon } from "../icons.js"
 
-const WRONG = Symbol("cannot be read")
+export const WRONG = Symbol("cannot be read")
 const DEEPEST = 5 // objects inside each other that have fields of their own; deeper ones are typed as JSON
 
 /**
- * A form for inputs, from their JSON Schema: {element, values(), tell(message)}. `values()` gives the inputs, or null
- * after it has marked what cannot be read. `tell` marks the fields that a message of the server names first, as
- * "path: Field required; limit: …". What is typed is kept as a draft under the name `draft`, with which the next form
- * begins.
+ * A form for inputs, from their JSON Schema: {element, values(), tell(message), fields, mark(path, words)}. `values()`
+ * gives the inputs, or null after it has marked what cannot be read. `tell` marks the fields that a message of the
+ * server names first, as "path: Field required; limit: …". `fields` are {name, element, read()}, whose `read` gives
+ * undefined for a field that is left out and WRONG for one that cannot be read. What is typed is kept as a draft under
+ * the name `draft`, with which the next form begins; without a name it is not kept.
  */
-export function schemaForm(schema, { empty = "This workflow needs no inputs.", draft }) {
+export function schemaForm(schema, { empty = "This workflow needs no inputs.", draft = null } = {}) {
   const all = new Map() // "limits.wall" → the field
-  const keep = () => keepDraft(draft, JSON.stringify(contentOf(fields) ?? null))
+  const keep = () => draft !== null && keepDraft(draft, JSON.stringify(contentOf(fields) ?? null))
   const fields = fieldsOf(schema, { root: schema, all, keep, above: "", depth: 0 })
   const element = h("div", { class: "fields", oninput: keep }, fields.length ? fields.map((each) => each.element) : h("p", { class: "quiet" }, empty))
-  fill(fields, JSON.parse(draftOf(draft) || "null"))
+  if (draft !== null) fill(fields, JSON.parse(draftOf(draft) || "null"))
   const values = () => {
     const found = valuesOf(fields)
     return found === WRONG ? null : found
@@ -27,7 +28,8 @@ export function schemaForm(schema, { empty = "This workflow needs no inputs.", d
       if (words.length) all.get(name)?.mark(words.join(": "))
     }
   }
-  return { element, values, tell }
+  const mark = (path, message) => all.get(path)?.mark(message)
+  return { element, values, tell, fields, mark }
 }
 
 const fieldsOf = (schema, place) => Object.entries(schema.properties ?? {}).map(([name, each]) => field(name, resolved(each, place.root), schema.required?.includes(name), place))
@@ -51,7 +53,7 @@ function fill(fields, contents) {
 }
 
 /** Follows a local reference, and takes the first real choice of `anyOf` (an optional value is "this or null"). */
-function resolved(property, schema) {
+export function resolved(property, schema) {
   const target = property.$ref ? { ...schema.$defs?.[property.$ref.split("/").at(-1)], ...property } : property
   const choice = target.anyOf?.find((each) => each.type === "number") ?? target.anyOf?.find((each) => each.type !== "null")
   if (!choice) return target
@@ -63,7 +65,7 @@ function field(name, schema, required, place) {
   const path = `${place.above}${name}`
   if (schema.properties && place.depth < DEEPEST) return group(name, path, schema, required, place)
   const items = schema.type === "array" && schema.items && resolved(schema.items, place.root)
-  if (items?.properties && name !== "messages" && place.depth < DEEPEST) return rows(name, path, schema, items, required, place)
+  if (items?.properties && schema.type !== "json" && name !== "messages" && place.depth < DEEPEST) return rows(name, path, schema, items, required, place)
   return single(name, path, schema, required, place)
 }
 
@@ -121,10 +123,10 @@ function rows(name, path, schema, items, required, place) {
   const entries = []
   const list = h("ol", { class: "entries" })
   const add = h("button", { type: "button", class: "button", testid: `add-${path}`, onclick: () => added().focus() }, icon("plus"), "Add entry")
-  const more = () => {
+  const more = (given = {}) => {
     const above = `${path}.${entries.length}.`
-    const fields = fieldsOf(items, { ...place, above, depth: place.depth + 1 })
-    const entry = { fields, element: h("li", { class: "group" }, h("div", { class: "fields" }, fields.map((each) => each.element)), h("button", { type: "button", class: "link-button", onclick: () => drop(entry) }, icon("cross"), "Remove entry")) }
+    const fields = fieldsOf(withValues(items, given, place.root), { ...place, above, depth: place.depth + 1 })
+    const entry = { given, fields, element: h("li", { class: "group" }, h("div", { class: "fields" }, fields.map((each) => each.element)), h("button", { type: "button", class: "link-button", onclick: () => drop(entry) }, icon("cross"), "Remove entry")) }
     entries.push(entry)
     list.append(entry.element)
     return entry.element.querySelector("input, select, textarea") ?? add
@@ -135,11 +137,14 @@ function rows(name, path, schema, items, required, place) {
     return first
   }
   const drop = (entry) => {
-    const rest = contents().toSpliced(entries.indexOf(entry), 1)
-    entries.length = 0
-    list.replaceChildren()
-    fillRows(rest) // with new numbers: the server names a field by its place in the list
+    const rest = entries.filter((each) => each !== entry).map((each) => [each.given, contentOf(each.fields)])
+    clear()
+    for (const [given, typed] of rest) {
+      more(given) // with new numbers: the server names a field by its place in the list
+      fill(entries.at(-1).fields, typed)
+    }
     place.keep()
+    list.dispatchEvent(new Event("change", { bubbles: true }))
     add.focus()
   }
   const read = () => {
@@ -147,17 +152,46 @@ function rows(name, path, schema, items, required, place) {
     const found = entries.map((entry) => valuesOf(entry.fields))
     return found.includes(WRONG) ? WRONG : found
   }
+  if (Array.isArray(schema.default)) schema.default.forEach(more)
   const hint = schema.description && h("p", { class: "hint" }, schema.description)
   const contents = () => entries.map((entry) => contentOf(entry.fields) ?? {})
   const content = () => (entries.length ? contents() : undefined)
+  const clear = () => {
+    entries.length = 0
+    list.replaceChildren()
+  }
   const fillRows = (typed) => {
-    for (const each of Array.isArray(typed) ? typed : []) {
-      more()
+    if (!Array.isArray(typed)) return
+    clear()
+    for (const [index, each] of typed.entries()) {
+      more(schema.default?.[index])
       fill(entries.at(-1).fields, each)
     }
   }
   return { name, read, changed: () => entries.length > 0, content, fill: fillRows, element: h("fieldset", { class: "field group" }, h("legend", {}, words(name), !required && h("span", { class: "fine" }, "optional")), hint, list, h("div", {}, add)) }
 }
+
+/**
+ * The schema with given values as defaults, for a form that shows them. A value that its field cannot show, such as an
+ * expression for a number, is edited as text or as JSON.
+ */
+export function withValues(schema, values, root = schema) {
+  const fields = Object.entries(schema.properties ?? {}).map(([name, property]) => [name, name in values ? withValue(name, resolved(property, root), values[name], root) : untyped(resolved(property, root)) ? { ...property, type: "any" } : property])
+  return { ...schema, properties: Object.fromEntries(fields) }
+}
+
+function withValue(name, schema, value, root) {
+  const { description } = schema
+  const said = name === "messages" && value?.length === 1 && value[0].role === "user" ? value[0].content : value
+  if (typeof said === "string" && name === "messages" && Array.isArray(value)) return { ...schema, default: said }
+  if (typeof value === "string" && (value.includes("{{") || schema.type === undefined)) return { type: "string", description, default: value }
+  if (schema.properties && isObject(value)) return { ...withValues(schema, value, root), default: value }
+  const fits = { string: typeof value === "string", boolean: typeof value === "boolean", array: Array.isArray(value), integer: typeof value === "number", number: typeof value === "number" }[schema.type]
+  return fits && name !== "messages" ? { ...schema, default: value } : { type: "json", description, default: value }
+}
+
+const untyped = ({ type, enum: choices, properties }) => type === undefined && !choices && !properties
+const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value)
 
 const words = (name) => name.replaceAll("_", " ")
 
@@ -195,8 +229,8 @@ const KINDS = [
     read: (_, text) => text,
   },
   {
-    fits: (name) => name === "messages",
-    control: () => h("textarea", { rows: 3 }),
+    fits: (name, { type }) => name === "messages" && type !== "json",
+    control: (schema) => h("textarea", { rows: 3, value: initial(schema) }),
     hint: "What you would say to it.",
     read: (_, text) => [{ role: "user", content: text }],
   },
@@ -205,6 +239,18 @@ const KINDS = [
     control: (schema) => h("textarea", { rows: 3, value: (schema.default ?? []).join("\n") }),
     hint: "One on each line.",
     read: (_, text) => text.split("\n").map((line) => line.trim()).filter(Boolean),
+  },
+  {
+    fits: (_, { type }) => type === "any",
+    control: (schema) => h("textarea", { rows: 2, value: initial(schema) }),
+    hint: "A text, or a value as JSON.",
+    read: (_, text) => {
+      try {
+        return JSON.parse(text)
+      } catch {
+        return text // not JSON: a text as it is
+      }
+    },
   },
   {
     fits: () => true,

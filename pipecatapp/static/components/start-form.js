@@ -9,10 +9,10 @@ import { schemaForm } from "./schema-form.js"
 
 /**
  * A form that starts a run of what `named` names ({workflow} or {tool}), with inputs of this JSON Schema. A refused
- * input is told at its field where the server names it. Inputs and files are kept as drafts until the run has started.
+ * input is told at its field where the server names it. Inputs and files are kept as drafts, under the name `draft`,
+ * until the run has started. Each of `others` is one more button: {label, testid, act(inputs)}.
  */
-export function startForm(named, schema, { title = "Start a run", label = "Start run", empty } = {}) {
-  const draft = `start-${JSON.stringify(named)}`
+export function startForm(named, schema, { title = "Start a run", label = "Start run", empty, others = [], draft = `start-${JSON.stringify(named)}` } = {}) {
   const drafts = { inputs: draft, files: `${draft}-files` }
   const form = schemaForm(schema, { empty, draft: drafts.inputs })
   const files = filePicker(drafts.files)
@@ -37,6 +37,19 @@ export function startForm(named, schema, { title = "Start a run", label = "Start
     button.disabled = false
   }
 
-  const element = h("form", { class: "start-form pane", novalidate: true, onsubmit: start }, h("h2", {}, title), form.element, files.element, fault, h("div", { class: "row" }, button))
+  async function instead({ act }) {
+    fault.replaceChildren()
+    const inputs = form.values()
+    if (!inputs) return element.querySelector("[aria-invalid]").focus()
+    try {
+      await act(inputs)
+    } catch (error) {
+      if (error.code === "invalid_inputs") form.tell(error.message)
+      fault.replaceChildren(problem("That did not work", error.message))
+    }
+  }
+
+  const more = others.map((other) => h("button", { type: "button", class: "button", testid: other.testid, onclick: () => instead(other) }, other.label))
+  const element = h("form", { class: "start-form pane", novalidate: true, onsubmit: start }, h("h2", {}, title), form.element, files.element, fault, h("div", { class: "row" }, button, more))
   return element
 }

@@ -7,7 +7,7 @@ import { Viewport } from "./viewport.js"
 import { neighbour } from "./walk.js"
 
 const LEGIBLE = 0.62 // by itself a graph gets no smaller than this; "Show all" does what it says
-const MANY = 80 // nodes; laying out more takes too long for the page to wait
+export const MANY = 80 // nodes; laying out more takes too long for the page to wait
 const KEYS = "Arrow keys go from node to node, Enter opens one, plus and minus zoom, 0 shows all."
 
 /**
@@ -161,7 +161,8 @@ class RunGraph extends HTMLElement {
   }
 }
 
-function layoutAside(graph) {
+/** Lays out a big graph in a worker. */
+export function layoutAside(graph) {
   const worker = new Worker(new URL("./layout-worker.js", import.meta.url), { type: "module" })
   return new Promise((resolve, reject) => {
     worker.onmessage = ({ data }) => resolve(data)

@@ -4,14 +4,14 @@ import { loading, problem } from "../components/notice.js"
 import { startForm } from "../components/start-form.js"
 import { h } from "../dom.js"
 import { icon } from "../icons.js"
-import { setTitle } from "../router.js"
+import { editorAddress, setTitle } from "../router.js"
 
 /** One workflow: what it does, its graph, and a form that starts it. */
 class WorkflowPage extends HTMLElement {
   async connectedCallback() {
     this.name = this.params.workflow
     this.content = h("div", {}, loading(3))
-    this.replaceChildren(h("header", { class: "page-head" }, h("a", { class: "link-button crumb", href: "#/workflows" }, icon("back"), "Workflows"), h("h1", { tabindex: "-1" }, this.name), this.#export()), this.content)
+    this.replaceChildren(h("header", { class: "page-head" }, h("a", { class: "link-button crumb", href: "#/workflows" }, icon("back"), "Workflows"), h("h1", { tabindex: "-1" }, this.name), h("div", { class: "row" }, h("a", { class: "button", href: editorAddress(this.name), testid: "edit-workflow" }, icon("edit"), "Edit"), this.#export())), this.content)
     setTitle(this.name)
     try {
       this.#show(await get(`/api/workflows/${encodeURIComponent(this.name)}`))
