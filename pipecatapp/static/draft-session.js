@@ -69,7 +69,12 @@ export class DraftSession extends EventTarget {
   redo = () => this.#next(() => this.#step("redo"))
 
   async #step(way) {
-    this.#take(await post(`${this.address}/${way}`, undefined, { seen: this.draft.etag }))
+    try {
+      this.#take(await post(`${this.address}/${way}`, undefined, { seen: this.draft.etag }))
+    } catch (error) {
+      if (error.status === 412) this.#take(await get(this.address)) // nobody undoes what they have not seen
+      throw error
+    }
     return true
   }
 

@@ -35,7 +35,7 @@ QUIET = (
 )  # fmt: skip
 REPORT = Path(__file__).parent / "report.yaml"
 """A workflow with all that a graph can show: a scope, parallel nodes, a model, a condition."""
-REFUSED = re.compile(r"Failed to load resource: .* (400|401|404|409|422|502|503)")
+REFUSED = re.compile(r"Failed to load resource: .* (400|401|404|409|412|422|502|503)")
 """Chromium's own line about a refusal that the page itself shows to its reader."""
 
 PATIENCE = 60_000

@@ -175,7 +175,7 @@ class DraftService:
         draft = self._load(name)
         if seen not in ("*", fingerprint(draft.text)):
             raise DocumentChanged(
-                f"The draft of {name!r} was changed in another window. Read it again."
+                f"The draft of {name!r} was changed in another window. Look at it, and try again."
             )
         return draft
 

@@ -69,7 +69,7 @@ def wire(document: Any, node: Any, origin: str, output: str, to: str, into: str)
             holder = _mapping(holder, name)
         holder[last] = [{"role": "user", "content": text}] if last == "messages" else text
     elif origin == INPUTS or origin.rpartition("/")[0] != to.rpartition("/")[0]:
-        raise WireRefused("A node can only wait for a node of its own scope: choose an input.")
+        raise WireRefused("A node can only wait for a node of the same scope: choose an input.")
     else:
         node["needs"] = list(dict.fromkeys([*_words(node.get("needs")), origin.split("/")[-1]]))
 

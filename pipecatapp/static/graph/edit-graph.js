@@ -164,7 +164,9 @@ class EditGraph extends HTMLElement {
   /** Down and up follow the wires of a node, in the order in which they lie; elsewhere the nearest node is next. */
   #next(path, key) {
     const ends = { ArrowDown: ["from", "to"], ArrowUp: ["to", "from"] }[key]
-    const along = ends ? this.#placed.lines.filter((line) => line.kind !== "hidden" && line[ends[0]] === path).map((line) => line[ends[1]]) : []
+    const lines = ends ? this.#placed.lines.filter((line) => line[ends[0]] === path) : []
+    const drawn = lines.filter((line) => line.kind !== "hidden")
+    const along = (drawn.length ? drawn : lines).map((line) => line[ends[1]])
     along.sort((a, b) => this.#placed.boxes.get(a).x - this.#placed.boxes.get(b).x)
     return along[0] ?? neighbour(this.#placed.boxes, path, key)
   }

@@ -64,7 +64,9 @@ def done(text: str, *operations: dict[str, Any]) -> str:
 
 
 class Editing(RuleBasedStateMachine):
-    """Changes, undo and redo in any order, beside a plain list of all texts."""
+    """Changes, undo and redo in any order, beside a plain list of all texts: as many undos as changes
+    give the same bytes, with the comments between them.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -131,7 +133,102 @@ class Editing(RuleBasedStateMachine):
 
 
 Editing.TestCase.settings = settings(max_examples=15, stateful_step_count=20, deadline=None)
+TestAnyChangesAndAsManyUndos = Editing.TestCase
 
 
-class TestAnyChangesAndAsManyUndos(Editing.TestCase):
-    """As many undos as changes give the same bytes, with the comments between them."""
+def drawn(text: str) -> set[tuple[str, str, str]]:
+    value, source = read_yaml(text, file="w.yaml")
+    return {(edge.origin, edge.to, edge.kind) for edge in outline(value, source).edges}
+
+
+def test_only_the_latest_changes_can_be_undone() -> None:
+    """A draft that is edited for years does not grow for ever."""
+    history = History(text="0")
+    for count in range(LONGEST + 5):
+        history.change(f"{count + 1}")
+
+    for _ in range(LONGEST):
+        history.undo_change()
+
+    assert history.text == "5"
+    with pytest.raises(NothingToUndo):
+        history.undo_change()
+
+
+@pytest.mark.parametrize(
+    ("origin", "to", "expression"),
+    [
+        (":inputs", "both/inner", "inputs.topic"),
+        ("one", "both/inner", "one.topic"),
+        ("both/inner", "both/last", "inner.topic"),
+        ("both/inner", "one", "both.inner.topic"),
+        ("both/inner", ":outputs", "both.inner.topic"),
+    ],
+)
+def test_wire_is_the_expression_that_reaches_the_node(
+    origin: str, to: str, expression: str
+) -> None:
+    """Names are looked up in the scopes around a node; the outline draws what was wired."""
+    changed = done(
+        TEXT, {"op": "wire", "from": origin, "output": "topic", "to": to, "input": "wired"}
+    )
+
+    assert f"{{{{ {expression} }}}}" in changed
+    assert (origin, to, "data") in drawn(changed)
+
+
+def test_unwire_keeps_text_that_a_person_wrote() -> None:
+    """Only an input that is nothing but the wire is removed."""
+    wired = done(TEXT, {"op": "wire", "from": "one", "to": "both"})
+
+    assert ("one", "both", "order") in drawn(wired)
+    assert done(wired, {"op": "unwire", "from": "one", "to": "both"}) == TEXT
+    mixed = TEXT.replace('value: "{{ inner.value }}"', 'value: "so: {{ inner.value }}"')
+    with pytest.raises(NotEdited, match="other text"):
+        done(mixed, {"op": "unwire", "from": "both/inner", "to": "both/last"})
+
+
+@pytest.mark.parametrize(
+    ("operation", "reason"),
+    [
+        ({"op": "wire", "from": "none", "to": "one", "input": "value"}, "no node 'none'"),
+        ({"op": "wire", "from": "both", "to": "both/inner", "input": "value"}, "contains"),
+        ({"op": "wire", "from": "one", "to": ":outputs", "input": "A b"}, "not a valid name"),
+        ({"op": "wire", "from": "one", "to": "both/inner"}, "choose an input"),
+        ({"op": "unwire", "from": "one", "to": "both"}, "only this wire"),
+        ({"op": "replace", "start": 2, "end": 9999, "text": ""}, "outside"),
+    ],
+)
+def test_wrong_operation_is_refused_with_its_reason(operation: dict[str, Any], reason: str) -> None:
+    """A slip with the mouse changes nothing."""
+    with pytest.raises(NotEdited, match=reason):
+        done(TEXT, operation)
+
+
+def test_last_node_leaves_an_empty_list_and_the_first_one_gets_lines() -> None:
+    """A scope can be emptied and filled again without a broken text."""
+    text = "id: w\ngraph: # nodes\n- id: a\n  use: value\n# the end\n"
+
+    emptied = done(text, {"op": "remove", "path": "a"})
+
+    assert emptied == "id: w\ngraph: [] # nodes\n# the end\n"
+    filled = done(emptied, {"op": "add", "node": {"id": "b", "use": "value"}})
+    assert "- id: b\n  use: value\n" in filled
+
+
+def test_lists_of_two_indentations_are_edited_soundly() -> None:
+    """A list inside a node may be indented in another way than the nodes themselves."""
+    text = "id: w\ngraph:\n- id: a\n  use: value\n- id: b\n  use: value\n  needs:\n    - a\n"
+
+    changed = done(text, {"op": "rename", "path": "a", "to": "z"})
+
+    value, _ = read_yaml(changed, file="w.yaml")
+    assert value["graph"] == [{"id": "z", "use": "value"},
+                              {"id": "b", "use": "value", "needs": ["z"]}]  # fmt: skip
+
+
+def test_patch_is_the_smallest_range() -> None:
+    """A patch of a long text holds only what has changed."""
+    patch = patch_between("a" * 9 + "b" + "c" * 9, "a" * 9 + "dd" + "c" * 9)
+
+    assert (patch.at, patch.removed, patch.inserted) == (9, "b", "dd")
