@@ -303,6 +303,37 @@ def test_fields_of_a_node_follow_its_text_and_graph(begin: Begin) -> None:
     assert "with: {}" in text_of(page)
 
 
+def test_scopes_inputs_and_order_are_edited_by_mouse(begin: Begin, home: House) -> None:
+    """A tool is dropped into a scope, reads an input, and the draft is previewed unsaved."""
+    text = "id: NAME\nsteps:\n- id: clock\n  use: time.now\n- id: box\n  graph: []\n"
+    with home.client() as client:
+        client.put("/api/drafts/scopes", json={"document": text.replace("NAME", "scopes")})
+    page = begin("scopes")
+    node(page, "box").wait_for()
+
+    drag(page, page.locator('[data-tool="value"]'), node(page, "box"))
+    node(page, "box/value").wait_for()
+    node(page, ":inputs").click()
+    page.get_by_test_id("new-input").fill("topic")
+    page.get_by_test_id("add-input").click()
+    expect(page.get_by_test_id("inputs-list")).to_contain_text("topictext")
+    wire(page, ":inputs", "box/value")
+    expect(page.get_by_test_id("wire")).to_have_count(1)
+    node(page, "box").click(position={"x": 20, "y": 12})
+    page.get_by_test_id("node-earlier").click()
+    expect(page.get_by_test_id("node-yaml")).to_contain_text("value: '{{ inputs.topic }}'")
+    page.get_by_test_id("pane-run").click()
+    page.get_by_test_id("input-topic").fill("tea")
+    page.get_by_test_id("dry-run-start").click()
+
+    expect(page.get_by_test_id("dry-run")).to_contain_text("box/value")
+    assert text_of(page) == (
+        "id: scopes\nsteps:\n- id: box\n  graph:\n  - id: value\n    use: value\n    with:\n"
+        "      value: '{{ inputs.topic }}'\n- id: clock\n  use: time.now\n"
+        "inputs:\n  topic:\n    type: text\n"
+    )
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_editor_has_no_fault_of_access(begin: Begin, theme: str) -> None:
     """Names, roles and contrast in each pane, at a wide and a narrow window."""

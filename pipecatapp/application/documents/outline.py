@@ -47,8 +47,9 @@ class OutlineEdge(BaseModel):
 
 
 class Outline(BaseModel):
-    """Nodes by path with their wires."""
+    """Nodes by path with their wires; `steps` is true if the nodes of the workflow run in order."""
 
+    steps: bool
     nodes: list[OutlineNode]
     edges: list[OutlineEdge]
 
@@ -80,6 +81,7 @@ def outline(value: Mapping[str, Any], source: Source) -> Outline:
     for origin in reads(value.get("outputs"), "", found):
         edges.setdefault((origin, OUTPUTS), "data")
     return Outline(
+        steps="steps" in value,
         nodes=ends,
         edges=[OutlineEdge(origin=a, to=b, kind=kind) for (a, b), kind in edges.items()],
     )

@@ -26,7 +26,8 @@ const TYPES = ["text", "integer", "number", "boolean", "list", "object", "any"]
 
 /**
  * <node-editor>: the fields of one node of a draft. `show(node, draft, tool)` fills it; a field is sent when it is left.
- * Tells "operations" {operations}, and "ask" {what, path} for "wire", "rename" and "remove".
+ * Tells "operations" {operations}, and "ask" {what, path} for "wire",
+ * "rename", "remove", and "earlier" and "later" for the order of steps.
  */
 class NodeEditor extends HTMLElement {
   #node = null
@@ -58,7 +59,9 @@ class NodeEditor extends HTMLElement {
     const ask = (what) => () => this.dispatchEvent(new CustomEvent("ask", { detail: { what, path: node.path }, bubbles: true }))
     const button = (what, name, label) => h("button", { type: "button", class: "button small", onclick: ask(what), testid: `node-${what}` }, icon(name), label)
     const buttons = node.kind === "end" ? node.path === ":inputs" && button("wire", "wire", "Wire") : [button("wire", "wire", "Wire"), button("rename", "edit", "Rename"), button("remove", "trash", "Delete")]
-    return h("header", { class: "inspector-head" }, h("h2", { class: "inspector-title", testid: "node-title" }, node.id), h("p", { class: "quiet" }, node.use ? `${node.use}: ${(tool?.about ?? "There is no such tool.").split("\n")[0]}` : node.about), h("div", { class: "row" }, buttons))
+    const moves = [button("earlier", "back", "Earlier"), button("later", "forward", "Later")]
+    this.moves = moves
+    return h("header", { class: "inspector-head" }, h("h2", { class: "inspector-title", testid: "node-title" }, node.id), h("p", { class: "quiet" }, node.use ? `${node.use}: ${(tool?.about ?? "There is no such tool.").split("\n")[0]}` : node.about), h("div", { class: "row" }, buttons, node.kind !== "end" && moves))
   }
 
   #fields(node, tool) {
@@ -123,6 +126,10 @@ class NodeEditor extends HTMLElement {
   }
 
   #update(node, draft) {
+    const [earlier, later] = this.moves
+    const siblings = siblingsOf(node, draft.graph)
+    const at = siblings.indexOf(node)
+    for (const [button, usable] of [[earlier, at > 0], [later, at >= 0 && at < siblings.length - 1]]) button.hidden = !usable
     const faults = [...draft.diagnostics, ...draft.warnings].filter((each) => each.node === node.path)
     this.faults.replaceChildren(...faults.map((each) => h("li", { class: "fault", testid: "node-fault" }, each.mend ? `${each.message}. ${each.mend}` : each.message)))
     for (const { form, prefix } of this.#forms) {
@@ -135,6 +142,13 @@ class NodeEditor extends HTMLElement {
     const text = draft.document.split("\n").slice(node.line - 1, node.end).join("\n")
     this.lines.replaceChildren(...(node.line ? [h("h3", {}, node.end > node.line ? `Lines ${node.line} to ${node.end}` : `Line ${node.line}`), h("pre", { class: "node-yaml", tabindex: "0", "aria-label": "YAML of this node", testid: "node-yaml" }, text)] : []))
   }
+}
+
+/** The nodes of the same scope in the order in which they are written; none where it is no list of `steps`. */
+export function siblingsOf(node, graph) {
+  const holder = graph.nodes.find((each) => each.path === node.parent)
+  const inOrder = holder ? holder.kind === "steps" : graph.steps
+  return inOrder ? graph.nodes.filter((each) => each.parent === node.parent && each.kind !== "end") : []
 }
 
 const plain = (path) => path.replace(/^:/, "")

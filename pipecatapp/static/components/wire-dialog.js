@@ -40,10 +40,10 @@ function inputsOf(node, tools, from) {
   return from.parent === node.parent && from.kind !== "end" ? [...inputs, { name: WAIT }] : inputs
 }
 
-/** The likely pair: fields of one name, else the first output and the first input without a value. */
+/** The likely pair: fields of one name, else the first output and a required input, better one without a value. */
 function guessed(outputs, inputs) {
   const free = inputs.filter((each) => !each.used && each.name !== WAIT)
   const pair = free.find((each) => outputs.includes(each.name))
   const output = pair?.name ?? (outputs.includes("text") ? "text" : outputs[0])
-  return { output, input: (pair ?? free[0] ?? inputs[0])?.name ?? WAIT }
+  return { output, input: (pair ?? free.find((each) => each.needed) ?? inputs.find((each) => each.needed) ?? free[0] ?? inputs[0])?.name ?? WAIT }
 }

@@ -1,10 +1,10 @@
-import "../components/node-editor.js"
 import "../components/text-pane.js"
 import "../components/tool-palette.js"
 import "../graph/edit-graph.js"
 import { get, post } from "../api.js"
 import { confirmed, diffBox, openDialog, textBox } from "../components/dialog.js"
 import { loading, problem } from "../components/notice.js"
+import { siblingsOf } from "../components/node-editor.js"
 import { startForm } from "../components/start-form.js"
 import { wireOperations } from "../components/wire-dialog.js"
 import { DraftSession } from "../draft-session.js"
@@ -52,7 +52,8 @@ class EditorPage extends HTMLElement {
     const button = (name, symbol, label, act, kind = "") => h("button", { type: "button", class: `button small ${kind}`, onclick: act, testid: `editor-${name}`, title: label }, icon(symbol), h("span", { class: "button-words" }, label))
     this.state = h("span", { class: "editor-state", role: "status", testid: "editor-state" })
     this.buttons = { undo: button("undo", "undo", "Undo", () => this.#do(this.session.undo)), redo: button("redo", "redo", "Redo", () => this.#do(this.session.redo)), discard: button("discard", "trash", "Discard draft", () => this.#discard()), save: button("save", "save", "Save…", () => this.#save(), "primary") }
-    const head = h("header", { class: "page-head editor-head" }, h("a", { class: "link-button crumb", href: workflowAddress(this.name) }, icon("back"), "Workflow"), h("h1", { tabindex: "-1" }, this.name), this.state, h("div", { class: "row editor-buttons" }, Object.values(this.buttons)))
+    this.crumb = h("a", { class: "link-button crumb", href: "#/workflows" }, icon("back"), "Workflows")
+    const head = h("header", { class: "page-head editor-head" }, this.crumb, h("h1", { tabindex: "-1" }, this.name), this.state, h("div", { class: "row editor-buttons" }, Object.values(this.buttons)))
     this.notices = h("div", { class: "editor-notices" })
     this.palette = h("tool-palette")
     this.graph = h("edit-graph")
@@ -80,7 +81,7 @@ class EditorPage extends HTMLElement {
     on("wire-open", ({ from }) => this.#seek(from, from))
     on("unwire", ({ from, to }) => this.#make([{ op: "unwire", from, to }]))
     on("operations", ({ operations, typed }) => this.#make(operations, typed))
-    on("ask", ({ what, path }) => ({ rename: () => this.#rename(path), remove: () => this.#remove(path), wire: () => this.#wireTo(path) })[what]())
+    on("ask", ({ what, path }) => ({ rename: () => this.#rename(path), remove: () => this.#remove(path), wire: () => this.#wireTo(path), earlier: () => this.#move(path, -2), later: () => this.#move(path, 1) })[what]())
     on("line", ({ line }) => this.#choose(this.#at(line), { reveal: true }))
     on("leave", () => this.graph.focusNode(this.#chosen))
     on("text-conflict", ({ text }) => this.#notice(problem("Another window changed the same lines", "Your text was not sent. It is kept here until you close this message.", h("div", { class: "notice-content" }, textBox(text, "Your text"), h("button", { type: "button", class: "button", testid: "use-mine", onclick: (event) => (event.target.closest(".notice").remove(), this.#do(() => this.session.replaceText(text))) }, "Use my text instead")))))
@@ -108,6 +109,7 @@ class EditorPage extends HTMLElement {
     if (this.#graph) this.graph.show(this.#graph, new Set(draft.diagnostics.map((each) => each.node)))
     if (!this.#find(this.#chosen)) this.#chosen = null
     const words = draft.dirty ? (draft.stored ? "Unsaved changes" : "Not saved yet") : "Saved"
+    if (draft.stored) this.crumb.href = workflowAddress(this.name)
     const count = draft.diagnostics.length
     this.state.textContent = [words, count ? `${count} ${count === 1 ? "error" : "errors"}` : ""].filter(Boolean).join(" · ")
     this.state.dataset.dirty = String(draft.dirty)
@@ -206,7 +208,7 @@ class EditorPage extends HTMLElement {
     const { pending } = this
     this.pending = null
     if (pending) await this.#wire(pending, path)
-    this.graph.focusNode(path)
+    this.#return(path)
   }
 
   #freeId(name) {
@@ -220,7 +222,7 @@ class EditorPage extends HTMLElement {
   async #wire(from, to) {
     const operations = await wireOperations(this.#find(from), this.#find(to), this.tools, this.#graph)
     if (operations && (await this.#make(operations))) announce(`Wired ${from} to ${to}.`)
-    this.graph.focusNode(to)
+    this.#return(to)
   }
 
   /** The wire of the button in the pane: the node that reads is chosen in a list. */
@@ -238,12 +240,26 @@ class EditorPage extends HTMLElement {
     if (chosen !== "rename" || field.value === node.id) return
     const renamed = node.parent ? `${node.parent}/${field.value}` : field.value
     if (await this.#make([{ op: "rename", path, to: field.value }])) this.#choose(renamed)
-    this.graph.focusNode(this.#chosen)
+    this.#return(this.#chosen)
+  }
+
+  /** Moves a step behind the one that is so many places away from it; to the start where there is none. */
+  async #move(path, places) {
+    const node = this.#find(path)
+    const siblings = siblingsOf(node, this.#graph)
+    const after = siblings[siblings.indexOf(node) + places]?.id ?? null
+    if (await this.#make([{ op: "move", path, after }])) announce(`Moved ${node.id}.`)
   }
 
   async #remove(path) {
     if (await this.#make([{ op: "remove", path }])) announce(`Removed ${path}. Undo brings it back.`)
-    this.graph.focusNode(this.#chosen)
+    this.#return(this.#chosen)
+  }
+
+  /** Gives the focus back to the graph, unless the person has gone on to a field meanwhile. */
+  #return(path) {
+    const { activeElement } = document
+    if (activeElement === document.body || this.graph.contains(activeElement) || this.palette.contains(activeElement)) this.graph.focusNode(path)
   }
 
   /** Sends operations; says what was refused and keeps what was typed. True if they were made. */

@@ -64,8 +64,9 @@ def done(text: str, *operations: dict[str, Any]) -> str:
 
 
 class Editing(RuleBasedStateMachine):
-    """Changes, undo and redo in any order, beside a plain list of all texts: as many undos as changes
-    give the same bytes, with the comments between them.
+    """Changes, undo and redo in any order, beside a plain list of all texts.
+
+    As many undos as changes give the same bytes, with the comments between them.
     """
 
     def __init__(self) -> None:

@@ -80,10 +80,10 @@ def test_draft_does_not_replace_a_version_that_was_saved_meanwhile(house: House)
         change(client, BERLIN)
         keep(client, TEXT)
         outdated = client.get(AT).json()
-        save = {"headers": {"if-match": outdated["etag"]}}
-        refused = client.post(f"{AT}/save", json={}, **save)
-        diff = client.post(f"{AT}/save", json={"look": True}, **save).json()["diff"]
-        forced = client.post(f"{AT}/save", json={"force": True}, **save)
+        save = {"if-match": outdated["etag"]}
+        refused = client.post(f"{AT}/save", json={}, headers=save)
+        diff = client.post(f"{AT}/save", json={"look": True}, headers=save).json()["diff"]
+        forced = client.post(f"{AT}/save", json={"force": True}, headers=save)
 
     assert (followed["document"], followed["dirty"], followed["outdated"]) == (newer, False, False)
     assert outdated["outdated"]
