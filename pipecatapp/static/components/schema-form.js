@@ -125,7 +125,7 @@ function rows(name, path, schema, items, required, place) {
   const add = h("button", { type: "button", class: "button", testid: `add-${path}`, onclick: () => added().focus() }, icon("plus"), "Add entry")
   const more = (given = {}) => {
     const above = `${path}.${entries.length}.`
-    const fields = fieldsOf(withValues(items, given, place.root), { ...place, above, depth: place.depth + 1 })
+    const fields = fieldsOf(Object.keys(given).length ? withValues(items, given, place.root) : items, { ...place, above, depth: place.depth + 1 })
     const entry = { given, fields, element: h("li", { class: "group" }, h("div", { class: "fields" }, fields.map((each) => each.element)), h("button", { type: "button", class: "link-button", onclick: () => drop(entry) }, icon("cross"), "Remove entry")) }
     entries.push(entry)
     list.append(entry.element)

@@ -142,7 +142,7 @@ class EditorPage extends HTMLElement {
     this.#inputs = inputs
     this.preview = h("div", { testid: "dry-run" })
     const dry = { label: "Dry run", testid: "dry-run-start", act: (values) => this.#dryRun(values) }
-    return this.run.replaceChildren(startForm(this.named, draft.inputs, { title: "Run this draft", others: [dry] }), this.preview)
+    return this.run.replaceChildren(startForm(this.named, draft.inputs, { title: "Run this draft", others: [dry], draft: `start-draft-${this.name}` }), this.preview)
   }
 
   async #dryRun(inputs) {
