@@ -7,7 +7,11 @@ import sys
 from itertools import takewhile
 from pathlib import Path
 
+import pytest
+
 from tests.ansible import tree
+
+EXTENDED_INPUTS = ["heal_cluster.yaml", "ansible/plugins/**"]
 
 ANSWER = {
     "findings": [
@@ -56,6 +60,7 @@ def judged(folder: Path, end: str) -> str:
     return ended.stdout
 
 
+@pytest.mark.extended
 def test_repair_that_does_not_hold_is_told_with_what_is_still_there(tmp_path: Path) -> None:
     """Who waits two minutes for a repair wants to know what is left, and where to look."""
     said = judged(tmp_path, f"exit_json(**{ANSWER!r})")

@@ -14,6 +14,8 @@ import pytest
 
 from tests.ansible import tree
 
+EXTENDED_INPUTS = ["ansible/roles/preflight_checks/**", "ansible/plugins/**"]
+
 BIN = Path(sys.executable).parent
 PLAY = Path(__file__).with_name("preflight.yaml")
 Report = dict[str, list[dict[str, str]]]
@@ -119,6 +121,7 @@ def failures(report: Report, machine: str) -> dict[str, dict[str, str]]:
     return {check["feature"]: check for check in report[machine] if check["state"] == "fail"}
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("machine", "feature", "evidence", "remedy"),
     [

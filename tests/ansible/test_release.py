@@ -98,6 +98,7 @@ def test_wheel_that_cannot_be_had_is_told(checkout: Path, tmp_path: Path) -> Non
     assert not list((tmp_path / "out").glob("packages-host-*"))
 
 
+@pytest.mark.extended
 def test_controller_keeps_two_of_each(checkout: Path, tmp_path: Path) -> None:
     """A controller that is updated every week must not fill its disk with what nobody installs."""
     for lock in ("# first", "# second", "# third"):

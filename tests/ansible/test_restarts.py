@@ -10,6 +10,8 @@ import pytest
 
 from tests.ansible import tree
 
+EXTENDED_INPUTS = ["ansible/roles/consul/**", "ansible/roles/nomad/**", "ansible/plugins/**"]
+
 BIN = Path(sys.executable).parent
 SERVERS = ("node1", "node2", "node3")
 
@@ -23,6 +25,7 @@ def _health(ailing: str) -> str:
     return json.dumps({"FailureTolerance": 0 if ailing else 1, "Servers": rows})
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("ailing", "status", "needed"), [("node3", 429, True), ("", 200, False)])
 def test_nomad_is_not_restarted_while_another_server_is_ill(
     ailing: str,
@@ -45,6 +48,7 @@ def test_nomad_is_not_restarted_while_another_server_is_ill(
     assert told == {"needed": needed, "strangers": [ailing] if ailing else []}
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("product", "port", "health"), [("consul", 8300, "json"), ("nomad", 4647, "content")]
 )
@@ -75,6 +79,7 @@ def test_server_steps_down_only_where_the_others_can_do_without_it(
     assert told == {"may": may}
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("product", ["consul", "nomad"])
 @pytest.mark.parametrize(("formed", "patience"), [(False, "few"), (True, "many")])
 def test_nobody_waits_for_a_first_leader_that_nobody_can_choose(

@@ -16,6 +16,11 @@ from hearth.cluster import binaries
 from hearth.cluster.secrets import SecretFile
 from tests.ansible import tree
 
+EXTENDED_INPUTS = [
+    "ansible/roles/host/**", "ansible/roles/grafana/**", "ansible/roles/prometheus/**",
+    "ansible/plugins/**", "ansible/playbooks/tasks/**",
+]  # fmt: skip
+
 pytestmark = pytest.mark.timeout(600)
 BIN = Path(sys.executable).parent
 RENDER = Path(__file__).with_name("render.yaml")
@@ -143,6 +148,7 @@ def _variables(folder: Path) -> dict[str, Any]:
     }
 
 
+@pytest.mark.extended
 def test_components_come_from_the_mirrors_that_the_machine_has(rendered: Rendered) -> None:
     """CUDA's libraries are in such a component; a home may use a local mirror of the archive."""
     for file in rendered.files("host.components.sources"):
@@ -302,6 +308,7 @@ def test_lists_are_in_the_order_of_the_inventory(rendered: Rendered) -> None:
     assert shuffled == []
 
 
+@pytest.mark.extended
 def test_file_differs_by_a_word_a_right_or_a_group(tmp_path: Path) -> None:
     """One question for all files of a role: it finds what the module for templates would write."""
     (tmp_path / "settings.j2").write_text(SETTINGS)

@@ -68,14 +68,14 @@ def test_no_page_has_a_fault_of_access_in_any_theme_and_size(visitor: Visitor) -
 
 
 def faults_of(page: Page, name: str) -> list[str]:
-    """Return every finding of axe on the page as it is, in both themes at every size."""
+    """Return every finding of axe on the page as it is, at every size, and in both themes at the
+    first: no style sheet has a rule for a theme and a size together."""
     found = []
-    for theme in ("light", "dark"):
+    for theme, sizes in (("dark", SIZES[:1]), ("light", SIZES[::-1])):
         page.emulate_media(color_scheme=theme)
-        for width, height in SIZES:
+        for width, height in sizes:
             page.set_viewport_size({"width": width, "height": height})
             found += [f"{name}, {theme}, {width}: {fault}" for fault in lasting_faults(page)]
-    page.set_viewport_size({"width": 1280, "height": 800})
     return found
 
 

@@ -28,6 +28,8 @@ from tests.integration.gateway.conftest import (
     wait_until,
 )
 
+EXTENDED_INPUTS = ["moe_gateway/routing/**", "llama_expert/**"]
+
 SOON = 15.0
 """Seconds. The engine notices at its next token; a whole answer would take far longer."""
 ENDLESS: Json = {"max_tokens": 3500, "ignore_eos": True}
@@ -239,6 +241,7 @@ def test_more_callers_than_slots_all_get_answers(gateway: httpx2.Client) -> None
     assert time.monotonic() - start < 120
 
 
+@pytest.mark.extended
 def test_clock_in_a_system_prompt_does_not_cost_the_cache(
     expert: Expert, gateway: httpx2.Client
 ) -> None:

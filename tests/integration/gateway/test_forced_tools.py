@@ -15,6 +15,8 @@ from hearth.openai_api.testing import ScriptedModel
 from tests.integration.gateway.clients.real import TEMPLATE, llama_server, smollm2
 from tests.integration.gateway.conftest import CHAT, KEY, Json, Lab, chat
 
+EXTENDED_INPUTS = ["moe_gateway/requests/**", "llama_expert/**"]
+
 RESPONSES = "/v1/responses"
 MESSAGES = "/v1/messages"
 OLLAMA = "/api/chat"
@@ -159,6 +161,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
         yield Lab(stack, folder).gateway({"url": server, "expert": "smollm2", "slots": 1})
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("choice", ["required", function("set_light")])
 @pytest.mark.parametrize("stream", [False, True])
 def test_real_engine_makes_the_forced_call(

@@ -33,6 +33,11 @@ from tests.integration.local.conftest import wait_for
 from tests.ports import free_ports
 from tests.support.archives import unpack
 
+EXTENDED_INPUTS = [
+    "pipecatapp/application/backup.py", "pipecatapp/api/state/backup.py",
+    "pipecatapp/cli/backup.py", "hearth/service/state.py",
+]  # fmt: skip
+
 
 class Kept:
     """The service as a process that is started again whenever it ends, as its keeper does."""
@@ -142,6 +147,7 @@ def test_same_backup_is_restored_twice_and_both_times_what_was_there_is_kept(
     assert sorted(one.read_text() for one in kept) == ["first", "second"]
 
 
+@pytest.mark.extended
 def test_restore_ends_no_process(kept: Kept, tmp_path: Path) -> None:
     """Nomad lets a task that ends again and again wait for minutes, and somebody who looks for the
     right backup restores again and again. Afterwards it ends as it did before."""
@@ -187,6 +193,7 @@ def test_service_that_is_stopped_during_a_restore_stops(kept: Kept, tmp_path: Pa
     assert kept.starts == 1
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("damage", ["cut", "flipped", "foreign"])
 def test_unusable_archive_changes_nothing(kept: Kept, tmp_path: Path, damage: str) -> None:
     """It is found before the state is touched, and the service is not even restarted."""

@@ -17,6 +17,10 @@ from tests.integration.agent.cluster.test_backup import Kept
 from tests.integration.agent.conftest import House
 from tests.shown import Shown
 
+EXTENDED_INPUTS = [
+    "docs/howto/use-a-cluster.md", "hearth/cluster/endpoint.py", "hearth/local/cluster.py",
+]  # fmt: skip
+
 INVENTORY = """
 cluster:
   hosts:
@@ -108,6 +112,7 @@ def test_inventory_leads_to_the_cluster(empty_house: House, tmp_path: Path) -> N
     assert str(key) not in told
 
 
+@pytest.mark.extended
 def test_page_about_a_cluster_works_as_written(
     empty_house: House, tmp_path: Path, shown: Shown
 ) -> None:

@@ -13,6 +13,11 @@ from tests.integration.agent.conftest import House, Json
 from tests.integration.agent.test_cli import Hearth
 from tests.integration.tools.code.test_install import wheel
 
+EXTENDED_INPUTS = [
+    "pipecatapp/workflows/build-app.yaml", "pipecatapp/tools/code/**",
+    "pipecatapp/tools/check/**", "pipecatapp/tools/project/**", "pipecatapp/sandbox/**",
+]  # fmt: skip
+
 PLAN: Json = {
     "summary": "Greets a person.",
     "files": [{"path": "main.py", "purpose": "Reads a name and greets."}],
@@ -144,6 +149,7 @@ def test_refused_answer_is_asked_for_again(
     assert not (tmp_path / "main.py").exists()
 
 
+@pytest.mark.extended
 def test_program_that_never_runs_is_not_delivered(
     hearth: Hearth, empty_house: House, tmp_path: Path
 ) -> None:
@@ -160,6 +166,7 @@ def test_program_that_never_runs_is_not_delivered(
     assert not any("README" in str(each.body["messages"][0]) for each in empty_house.model.requests)
 
 
+@pytest.mark.extended
 @pytest.mark.proves("002-16")
 def test_program_that_is_again_as_it_was_stops_the_attempts_and_a_person_is_asked(
     empty_house: House, tmp_path: Path
@@ -182,6 +189,7 @@ def test_program_that_is_again_as_it_was_stops_the_attempts_and_a_person_is_aske
     assert "does not run after 3 attempts" in stuck["text"]
 
 
+@pytest.mark.extended
 @pytest.mark.proves("000-12")
 def test_server_that_still_runs_is_a_success(
     hearth: Hearth, empty_house: House, tmp_path: Path
@@ -196,6 +204,7 @@ def test_server_that_still_runs_is_a_success(
     assert "Attempt 1: wrote main.py; the program runs." in done.output
 
 
+@pytest.mark.extended
 @pytest.mark.proves("000-22")
 def test_person_changes_the_plan_gives_guidance_and_adds_a_feature(
     empty_house: House, tmp_path: Path
@@ -230,6 +239,7 @@ def test_person_changes_the_plan_gives_guidance_and_adds_a_feature(
     assert "These files exist: README.md" in prompts(empty_house)[0]
 
 
+@pytest.mark.extended
 @pytest.mark.proves("000-10")
 def test_package_that_does_not_exist_is_an_error_to_repair(
     hearth: Hearth, empty_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -267,6 +277,7 @@ IN_LANGUAGES: dict[str, tuple[str, str, str, str]] = {
 """By file: the program with a syntax error and without, the command line that fits, the line."""
 
 
+@pytest.mark.extended
 @pytest.mark.proves("002-08", "002-34")
 @pytest.mark.parametrize("name", IN_LANGUAGES)
 def test_program_of_any_language_is_checked_started_and_explained(

@@ -12,6 +12,11 @@ from tests.integration.agent.code.test_fix_bug import with_experts
 from tests.integration.agent.conftest import House, Json, ScriptedGateway
 from tests.integration.agent.test_cli import Hearth
 
+EXTENDED_INPUTS = [
+    "pipecatapp/workflows/coding-task.yaml", "pipecatapp/workflows/coding-plan.yaml",
+    "pipecatapp/tools/plan/**", "pipecatapp/tools/contexts/**", "pipecatapp/tools/tasks/**",
+]  # fmt: skip
+
 TEXT = "Add a function that gives the greeting of a person, and a function for farewells."
 TEST = "python3 check.py"
 CHECK = """from words.greeting import greet
@@ -209,6 +214,7 @@ def test_stored_task_is_found_again_and_used_as_a_layer(
     assert layer["set"] == {"farewell.with.goal": "Write words/farewell.py anew."}
 
 
+@pytest.mark.extended
 @pytest.mark.proves("003-29")
 def test_person_decides_whether_a_stored_task_is_used(
     hearth: Hearth, empty_house: House, repo: Path
@@ -344,6 +350,7 @@ def accepted(client: httpx2.Client, run: str, path: str) -> Json:
     return shown
 
 
+@pytest.mark.extended
 @pytest.mark.proves("003-37")
 def test_contexts_that_a_model_names_are_shown_as_a_layer_and_read_before_the_steps(
     house: House, tmp_path: Path
@@ -397,6 +404,7 @@ def similar_failure(path: str, symbol: str, old: str, new: str) -> Json:
     }  # fmt: skip
 
 
+@pytest.mark.extended
 @pytest.mark.proves("003-38")
 def test_similar_failures_become_one_context_that_a_person_accepts(
     house: House, repo: Path
@@ -429,6 +437,7 @@ def test_similar_failures_become_one_context_that_a_person_accepts(
     assert view["outputs"]["done"] is True
 
 
+@pytest.mark.extended
 @pytest.mark.proves("003-44")
 def test_documentation_that_belongs_to_the_task_is_in_the_prompts_of_planner_and_coder(
     house: House, tmp_path: Path

@@ -24,6 +24,11 @@ from tests.integration.agent.code.test_coding_task import (
 from tests.integration.agent.conftest import House, Json
 from tests.integration.agent.test_cli import Hearth
 
+EXTENDED_INPUTS = [
+    "pipecatapp/workflows/coordinator.yaml", "pipecatapp/workflows/debug-step.yaml",
+    "pipecatapp/tools/check/progress.py",
+]  # fmt: skip
+
 __all__ = ["repo"]
 EXTRA_GOAL = "Write words/extra.py with more(name)."
 ADDED = "Write words/notes.py with a comment."
@@ -220,6 +225,7 @@ def test_item_added_before_a_round_that_is_done_again_is_done_after_it(
     )
 
 
+@pytest.mark.extended
 @pytest.mark.proves("002-16")
 def test_repair_that_goes_in_circles_asks_a_person_whose_words_are_in_the_next_prompt(
     house: House, repo: Path

@@ -9,6 +9,10 @@ from tests.integration.agent.code.conftest import commit, follow_until, git, pro
 from tests.integration.agent.conftest import House
 from tests.integration.agent.test_cli import Hearth
 
+EXTENDED_INPUTS = [
+    "pipecatapp/workflows/fix-bug.yaml", "pipecatapp/tools/code/**", "pipecatapp/sandbox/**",
+]  # fmt: skip
+
 PROGRAM = '''"""Prices."""
 
 
@@ -101,6 +105,7 @@ def test_fix_is_a_branch_whose_diff_is_the_change(
     assert git(repo, "status", "--porcelain") == ""
 
 
+@pytest.mark.extended
 @pytest.mark.proves("000-14", "002-05")
 def test_each_prompt_has_the_error_the_code_and_the_last_attempt(
     hearth: Hearth, empty_house: House, repo: Path
@@ -139,6 +144,7 @@ def test_fix_that_breaks_the_check_is_not_delivered(
     assert "Attempt 2: changed shop/prices.py; the command succeeds." in done.output
 
 
+@pytest.mark.extended
 def test_test_that_failed_before_need_not_pass_but_no_other_may_fail(
     hearth: Hearth, empty_house: House, repo: Path
 ) -> None:
@@ -184,6 +190,7 @@ def test_model_that_repeats_itself_is_stuck_and_nothing_is_delivered(
     assert git(repo, "branch", "--list", "run/*") == ""
 
 
+@pytest.mark.extended
 @pytest.mark.proves("002-16")
 def test_model_that_goes_back_to_an_earlier_answer_is_stuck_and_a_person_is_asked(
     empty_house: House, repo: Path
@@ -202,6 +209,7 @@ def test_model_that_goes_back_to_an_earlier_answer_is_stuck_and_a_person_is_aske
     assert "not fixed after 3 attempts" in question["facts"]["question"]["text"]
 
 
+@pytest.mark.extended
 def test_guidance_of_a_person_is_in_the_next_prompt(empty_house: House, repo: Path) -> None:
     """The run waits for a person when it is stuck, and goes on with the answer."""
     empty_house.model.when("Subtract it").say(RIGHT)
@@ -222,6 +230,7 @@ def test_guidance_of_a_person_is_in_the_next_prompt(empty_house: House, repo: Pa
     assert "A person says: Subtract it from 1." in prompts(empty_house)[-1]
 
 
+@pytest.mark.extended
 def test_fourth_attempt_fixes_it_and_each_begins_with_the_same_code(
     hearth: Hearth, empty_house: House, repo: Path
 ) -> None:
@@ -242,6 +251,7 @@ def test_fourth_attempt_fixes_it_and_each_begins_with_the_same_code(
     assert git(repo, "diff", "--numstat", f"main..{branch}") == "1\t1\tshop/prices.py\n"
 
 
+@pytest.mark.extended
 def test_person_is_asked_after_four_attempts_and_the_next_prompt_has_the_last_one(
     empty_house: House, repo: Path
 ) -> None:
@@ -279,6 +289,7 @@ CHEAPEST = RIGHT.replace(
 ).replace("    return sum(prices) * (1 - discount / 100)\n", f"{HEAD}    return min(prices)\n")
 
 
+@pytest.mark.extended
 def test_attempt_with_fewer_failing_tests_is_the_base_of_the_next(
     hearth: Hearth, empty_house: House, tmp_path: Path
 ) -> None:
@@ -348,6 +359,7 @@ def three_slots(empty_house: House) -> None:
     with_experts(empty_house, "coder", slots=3)
 
 
+@pytest.mark.extended
 @pytest.mark.usefixtures("three_slots")
 def test_free_slots_give_several_patches_and_the_right_one_is_applied(
     hearth: Hearth, empty_house: House, repo: Path
@@ -403,6 +415,7 @@ def test_command_that_succeeds_asks_no_model(
     assert empty_house.model.requests == []
 
 
+@pytest.mark.extended
 def test_mechanical_mistake_is_repaired_without_a_model(
     hearth: Hearth, empty_house: House, repo: Path
 ) -> None:
@@ -430,6 +443,7 @@ def test_mechanical_mistake_is_repaired_without_a_model(
     assert "Repaired without a model" in git(repo, "log", "-1", "--format=%B", branch)
 
 
+@pytest.mark.extended
 def test_function_that_only_the_failing_test_runs_is_in_the_prompt(
     hearth: Hearth, empty_house: House, repo: Path
 ) -> None:
@@ -465,6 +479,7 @@ def test_mistakes_of_the_caller_are_one_clear_sentence(
     assert "edits" in odd.stderr
 
 
+@pytest.mark.extended
 def test_mistake_of_logic_is_repaired_without_a_model(
     hearth: Hearth, empty_house: House, repo: Path
 ) -> None:

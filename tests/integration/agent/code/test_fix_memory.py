@@ -11,6 +11,11 @@ from tests.integration.agent.code.test_fix_bug import CHECK, COMMAND, PROGRAM, R
 from tests.integration.agent.conftest import House
 from tests.integration.agent.test_cli import Hearth, command
 
+EXTENDED_INPUTS = [
+    "pipecatapp/workflows/fix-bug.yaml", "pipecatapp/tools/code/**",
+    "pipecatapp/application/fixes.py",
+]  # fmt: skip
+
 # The same function in another file, between other functions.
 OTHER = PROGRAM.replace(
     "def cheapest", "def first(prices):\n    return prices[0]\n\n\ndef cheapest"
@@ -76,6 +81,7 @@ def test_same_bug_in_another_repository_is_fixed_without_the_model(
     assert counts(empty_house) == (2, 2, 2)
 
 
+@pytest.mark.extended
 def test_stored_fix_that_fails_is_counted_and_the_model_is_next(
     hearth: Hearth, empty_house: House, tmp_path: Path
 ) -> None:
@@ -99,6 +105,7 @@ def test_stored_fix_that_fails_is_counted_and_the_model_is_next(
     assert sorted(tries) == [(1, 1, 1), (2, 2, 1)]
 
 
+@pytest.mark.extended
 def test_stored_fix_of_a_protected_file_is_refused(
     hearth: Hearth, empty_house: House, tmp_path: Path
 ) -> None:
@@ -126,6 +133,7 @@ def test_nothing_is_stored_while_the_test_fails(
     assert stored(empty_house) == []
 
 
+@pytest.mark.extended
 def test_mechanical_repair_is_stored(hearth: Hearth, empty_house: House, tmp_path: Path) -> None:
     """The next time it needs no search for similar names."""
     first = hearth("code", "fix", "python3 -m pytest -q", "--repo", str(_misspelt(tmp_path, "a")))
@@ -141,6 +149,7 @@ def _misspelt(root: Path, name: str) -> Path:
     return shop(root / name, MISSPELT)
 
 
+@pytest.mark.extended
 @pytest.mark.proves("002-26")
 def test_exported_fix_is_used_in_another_home(
     hearth: Hearth, empty_house: House, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -27,6 +27,7 @@ def test_killed_run_ends_with_the_same_result(tmp_path: Path, scenario: str) -> 
     expect_the_same(tmp_path, scenario)
 
 
+@pytest.mark.extended
 @pytest.mark.timeout(900)
 def test_killed_fix_of_a_bug_ends_with_the_same_branch(tmp_path: Path) -> None:
     """Cut off a request, a change, a command and the delivery: nothing that ended is repeated."""

@@ -18,6 +18,8 @@ from prompt_engineering.cli import commands
 from tests.integration.agent.conftest import House
 from tests.integration.agent.evolution.conftest import PROMPT, SEED, archive_folder
 
+EXTENDED_INPUTS = ["prompt_engineering/**"]
+
 Evolve = Callable[..., Result]
 ROOT = Path(__file__).parents[4]
 DONE, FAILED, INVALID = 0, 1, 2
@@ -203,6 +205,7 @@ def test_rounds_end_with_a_proposal_or_an_error(
     ]
 
 
+@pytest.mark.extended
 @pytest.mark.proves("004-01")
 def test_rounds_of_real_processes_find_a_proposal(
     classify_house: House, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

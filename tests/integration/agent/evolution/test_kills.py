@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from prompt_engineering.archive import Archive, Candidate
 from prompt_engineering.cases import case_file
 from prompt_engineering.gate import Gate
@@ -13,6 +15,8 @@ from tests.integration.agent.conftest import House
 from tests.integration.agent.evolution import killed
 from tests.integration.agent.evolution.conftest import archive_folder, client_of, fruit_cases
 
+EXTENDED_INPUTS = ["prompt_engineering/**"]
+
 
 def decided(candidate: Candidate) -> object:
     """What follows from the campaign's seed and its cases, not from its runs' ids."""
@@ -20,6 +24,7 @@ def decided(candidate: Candidate) -> object:
     return candidate.genome, candidate.parents, candidate.status, scores
 
 
+@pytest.mark.extended
 async def test_campaign_that_is_killed_at_each_write_decides_as_one_that_is_not(
     started: House,
 ) -> None:

@@ -39,6 +39,8 @@ from tests.integration.local.conftest import Tiny, make_tiny, wait_for
 from tests.integration.models.conftest import CONTENT
 from tests.rules.tree import ROOT
 
+EXTENDED_INPUTS = ["prompt_engineering/**", "hearth/local/process/**", "hearth/models/**"]
+
 __all__ = ["make_tiny"]
 
 BEGIN = datetime(2027, 1, 1, tzinfo=UTC)
@@ -89,6 +91,7 @@ steps: [{id: big, use: file.read, with: {path: out of memory}}]
     return run
 
 
+@pytest.mark.extended
 async def test_service_that_hangs_is_restarted_once(tiny: Tiny, empty_house: House) -> None:
     """`hearth up` sees processes that end; one that does not answer is restarted by the repair."""
     folder = tiny.state.root / "evolution"
@@ -164,6 +167,7 @@ async def test_model_that_cannot_be_served_leaves_the_one_before(
     assert read_repairs(folder, "expert").attempts[0].result == result
 
 
+@pytest.mark.extended
 async def test_supervisor_command_repairs_with_permission(
     tiny: Tiny, empty_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -217,6 +221,7 @@ def two_models(make_tiny: Callable[[], Tiny], tmp_path: Path) -> Iterator[Tiny]:
     tiny.assert_nothing_left()
 
 
+@pytest.mark.extended
 @pytest.mark.timeout(600)
 async def test_smaller_model_serves_after_a_run_that_used_up_the_memory(two_models: Tiny) -> None:
     """The failed run, the facts, the allowed action, and another model in the real engine."""

@@ -24,6 +24,10 @@ from tests.integration.gateway.conftest import (
 )
 from tests.integration.gateway.consul import ConsulServer, running
 
+EXTENDED_INPUTS = [
+    "moe_gateway/routing/**", "hearth/cluster/watch.py", "hearth/cluster/consul.py",
+]  # fmt: skip
+
 ALL = 'service_prefix "" { policy = "read" } node_prefix "" { policy = "read" }'
 NO_NODES = 'service_prefix "" { policy = "read" }'
 FIRST_ONLY = 'service "llama-expert-first" { policy = "read" } node_prefix "" { policy = "read" }'
@@ -116,6 +120,7 @@ def logged(capsys: pytest.CaptureFixture[str]) -> tuple[int, int]:
     return log.count("consul_away"), log.count("consul_answers")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("rules", "seen"), [(FIRST_ONLY, "second"), (NO_NODES, "or its nodes"), (NOTHING, "no service")]
 )
@@ -271,6 +276,7 @@ NONSENSE = {
 }
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("what", NONSENSE)
 def test_nonsense_from_the_agents_address_takes_nobody_along(
     lab: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str

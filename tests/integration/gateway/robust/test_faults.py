@@ -31,6 +31,11 @@ from tests.integration.gateway.conftest import (
 )
 from tests.ports import free_port
 
+EXTENDED_INPUTS = [
+    "moe_gateway/requests/**", "moe_gateway/responses/**", "moe_gateway/api/**",
+    "moe_gateway/http/**", "hearth/openai_api/**",
+]  # fmt: skip
+
 UNDER_WAY = 16
 """More than the failovers that may come at once for other reasons."""
 SILENT = """
@@ -229,6 +234,7 @@ ENDS = {
 """What the last event of a whole stream holds, and that of a broken one."""
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("path", FAMILIES)
 @pytest.mark.parametrize(("fault", "whole", "streamed"), [*EARLY, *LATE])
 def test_fault_has_an_end_in_every_family(
@@ -251,6 +257,7 @@ def test_fault_has_an_end_in_every_family(
     wait_until(lambda: instances_of(gateway)[0]["in_flight"] == 0, 60)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("path", FAMILIES)
 @pytest.mark.parametrize("fault", ["reset early", "hang early", "half json", "5xx", "busy"])
 def test_fault_of_a_whole_answer_has_its_status_in_every_family(

@@ -24,6 +24,8 @@ from moe_gateway.api import realtime
 from tests.integration.gateway.conftest import KEY, Json, Lab, wait_until
 from tests.integration.gateway.robust.process import Gateway
 
+EXTENDED_INPUTS = ["moe_gateway/http/**", "moe_gateway/api/**"]
+
 MEGABYTE = 1 << 20
 EVENTS = 3000
 SECONDS = 60.0
@@ -170,6 +172,7 @@ def test_caller_that_vanishes_ends_its_session(lab: Lab, stack: ExitStack) -> No
         assert returns(talk, "hello")
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("reads", [True, False])
 def test_session_of_an_agent_that_hangs_is_closed(
     lab: Lab, stack: ExitStack, monkeypatch: pytest.MonkeyPatch, *, reads: bool

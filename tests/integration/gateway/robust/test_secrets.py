@@ -31,6 +31,8 @@ from tests.integration.gateway.conftest import (
 )
 from tests.integration.gateway.robust.process import Gateway
 
+EXTENDED_INPUTS = ["moe_gateway/**"]
+
 PROMPT = "PROMPT-THAT-MUST-STAY-PRIVATE"
 EXPERT_KEY = "sk-hearth-of-that-server"
 NOT_DRIVEN = {
@@ -216,6 +218,7 @@ def events() -> set[str]:
     return found | ENDS
 
 
+@pytest.mark.extended
 def test_nothing_that_is_written_down_holds_a_key_or_a_prompt(
     driven: tuple[Gateway, str], tmp_path: Path
 ) -> None:

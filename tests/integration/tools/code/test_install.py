@@ -19,6 +19,8 @@ from pipecatapp.tools import TOOLS
 from pipecatapp.tools.code.packages import Packages
 from pipecatapp.workflow import Context, ToolFailed
 
+EXTENDED_INPUTS = ["pipecatapp/tools/code/install.py", "pipecatapp/tools/code/packages.py"]
+
 INSTALL, RUN = TOOLS["code.install"], TOOLS["code.run"]
 
 
@@ -93,6 +95,7 @@ async def test_same_packages_are_made_once_and_need_nobody_later(
     assert await INSTALL.check(ctx, {"packages": ["lamp==2.1"]}) == first
 
 
+@pytest.mark.extended
 @pytest.mark.proves("000-09")
 async def test_versions_that_were_chosen_are_recorded_as_a_lock(
     ctx: Context, wheels: Path, tmp_path: Path
@@ -123,6 +126,7 @@ def download(lock: str, wheels: Path, folder: Path) -> list[str]:
     return sorted(file.name for file in folder.glob("*.whl"))
 
 
+@pytest.mark.extended
 async def test_environment_of_an_older_version_has_a_lock_without_hashes(
     ctx: Context, tmp_path: Path
 ) -> None:

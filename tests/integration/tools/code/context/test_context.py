@@ -13,6 +13,8 @@ from pipecatapp.tools import TOOLS
 from pipecatapp.tools.memory.tokens import estimated
 from pipecatapp.workflow import Context
 
+EXTENDED_INPUTS = ["pipecatapp/tools/code/context/**", "pipecatapp/tools/code/map/**"]
+
 CONTEXT = TOOLS["code.context"]
 PROGRAM = '''"""A shop."""
 
@@ -280,6 +282,7 @@ async def test_excerpts_are_there_if_the_files_cannot_be_mapped(tmp_path: Path) 
     assert "bubblewrap" in seen["no_map"]
 
 
+@pytest.mark.extended
 @settings(
     max_examples=25, deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

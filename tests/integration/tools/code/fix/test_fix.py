@@ -12,6 +12,8 @@ from pipecatapp.workflow import Context, ToolFailed
 from tests.support.projects import wheels
 from tests.support.projects.files import write, write_files
 
+EXTENDED_INPUTS = ["pipecatapp/tools/code/**", "pipecatapp/sandbox/**"]
+
 FIX = TOOLS["code.fix"]
 SHOP = '''"""A shop."""
 
@@ -70,6 +72,7 @@ MISTAKES = [
 ]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(("kind", "right", "wrong", "repaired"), MISTAKES)
 async def test_mechanical_mistake_is_repaired(
     project: Context, with_pytest: str, kind: str, right: str, wrong: str, repaired: str | None
@@ -123,6 +126,7 @@ async def test_change_that_does_not_help_is_undone(project: Context, with_pytest
     assert (await FIX.check(project, given))["changes"] == []
 
 
+@pytest.mark.extended
 async def test_change_that_breaks_another_test_is_undone(
     project: Context, with_pytest: str
 ) -> None:
@@ -158,6 +162,7 @@ async def test_tests_and_other_protected_files_stay(project: Context, with_pytes
     assert {one["kept"] for one in result["changes"]} <= {False}
 
 
+@pytest.mark.extended
 async def test_mistake_in_a_real_package_is_repaired(project: Context, with_pytest: str) -> None:
     """toolz: two modules of it import from each other, so one typing error fails all tests."""
     assert project.workspace is not None

@@ -9,6 +9,11 @@ from pipecatapp.workflow import Context, ToolFailed
 from tests.support.projects import wheels
 from tests.support.projects.files import write
 
+EXTENDED_INPUTS = [
+    "pipecatapp/tools/code/localise/**", "pipecatapp/tools/code/testing/**",
+    "pipecatapp/sandbox/**",
+]  # fmt: skip
+
 LOCALISE = TOOLS["code.localise"]
 SHOP = """
 class Cart:
@@ -119,6 +124,7 @@ async def test_function_in_the_traceback_is_first(
     assert (first(found), found["symbols"][0]["score"]) == (("app/shop.py", name), 1.0)
 
 
+@pytest.mark.extended
 async def test_hanging_suite_leads_to_its_loop(project: Context, with_pytest: str) -> None:
     """The run that finds the failing test is ended by its limit; the test is known by its stack."""
     write(project, shop=SHOP, test_shop=CASES)
@@ -129,6 +135,7 @@ async def test_hanging_suite_leads_to_its_loop(project: Context, with_pytest: st
     assert (found["failing"], first(found)) == (["test_shop.py::test_loop"], ("shop.py", "loop"))
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("source", "lines"),
     [("import os\nTAX = os.tax\n", (1, 2)), ("def tax():\n    pass\n\ndef total(:\n", (1, 4)),
@@ -148,6 +155,7 @@ async def test_file_that_cannot_be_imported_is_found(
     assert found["failing"] == ["test_shop.py"]
 
 
+@pytest.mark.extended
 async def test_bug_of_a_real_package_is_found(project: Context, with_pytest: str) -> None:
     """toolz: ten lines of `partition_all` decide how long the last part is."""
     assert project.workspace is not None
@@ -174,6 +182,7 @@ async def test_other_command_gives_the_place_of_its_error(project: Context) -> N
     assert (first(found), found["passing"]) == (("app/shop.py", "use"), [])
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("given", "said"),
     [

@@ -9,6 +9,8 @@ from pipecatapp.workflow import Context, ToolFailed
 from tests.support.projects import wheels
 from tests.support.projects.files import write
 
+EXTENDED_INPUTS = ["pipecatapp/tools/code/testing/**", "pipecatapp/sandbox/**"]
+
 TEST = TOOLS["code.test"]
 SHOP = """
 def total(prices):
@@ -130,6 +132,7 @@ async def test_folder_of_a_project_is_where_its_tests_run(
     assert result["tests"][0]["file"] == "app/tests/test_shop.py"
 
 
+@pytest.mark.extended
 async def test_real_package_is_tested_and_its_bug_is_found(
     project: Context, with_pytest: str
 ) -> None:
