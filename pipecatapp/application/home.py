@@ -185,6 +185,7 @@ class HomeService:
             joined = self.joined()
             if joined is None:
                 raise NotJoined("Hearth has joined no Home Assistant.")
+            await self._people.keys()  # Without a gateway, nothing is removed from either.
             done = []
             try:
                 done += await self._remove_entries(joined)
