@@ -12,8 +12,10 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
 STEPS: Final = 127
-BLOCK: Final = 8192
-"""Vectors that are compared at once: they stay in the cache of a processor."""
+BLOCK: Final = 1024
+"""Vectors that are compared at once: they stay in the cache of a processor, and numpy uses one
+thread for them. With 8,192, it waits for other threads: 60 instead of 13 ms on a busy machine.
+"""
 SCALE_BYTES: Final = 4
 
 
