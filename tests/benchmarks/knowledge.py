@@ -12,6 +12,8 @@ from statistics import quantiles
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
+import numpy as np
+
 from hearth.service.health import Health
 from hearth.service.metrics import new_registry
 from llama_expert.embeddings.app import build_app
@@ -185,7 +187,8 @@ def _fill(store: KnowledgeStore) -> None:
     store.add("large", ["/nowhere"], [])
     [source] = store.sources()
     weights = [1 / rank for rank in range(1, 5001)]
-    store.use_model("chance", mean([[chance.gauss(0, 1) for _ in range(SIZE)]]))
+    numbers = np.random.default_rng(0)
+    store.use_model("chance", mean([numbers.standard_normal(SIZE).tolist()]))
     for file in range(LARGE // 1000):
         found = []
         for number in range(1000):
