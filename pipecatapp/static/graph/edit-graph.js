@@ -16,6 +16,7 @@ const KEYS = "Arrow keys follow the wires, A adds a node, E edits, W starts a wi
 class EditGraph extends HTMLElement {
   #nodes = new Map()
   #graph = null
+  #shape = "" // what is drawn of the graph
   #placed = null
   #view = null
   #chosen = null
@@ -45,11 +46,13 @@ class EditGraph extends HTMLElement {
   }
 
   async show(graph, problems) {
-    if (JSON.stringify(this.#graph) !== JSON.stringify(graph)) {
-      this.#graph = graph
+    const shape = shapeOf(graph)
+    this.#graph = graph
+    if (this.#shape !== shape) {
+      this.#shape = shape
       const planned = { nodes: graph.nodes, edges: [...graph.edges, ...toTheEnds(graph)] }
       const placed = graph.nodes.length > MANY ? await layoutAside(planned) : layout(planned)
-      if (this.#graph !== graph) return
+      if (this.#shape !== shape) return
       this.#draw(graph, placed)
     }
     for (const [path, element] of this.#nodes) this.#mark(element, problems.has(path))
@@ -96,6 +99,7 @@ class EditGraph extends HTMLElement {
 
   #mark(element, faulty) {
     const node = this.#graph.nodes.find((each) => each.path === element.dataset.path)
+    if (!node) return // a bigger graph is being laid out
     element.dataset.faulty = faulty
     element.setAttribute("aria-label", [node.id, caption(node), faulty && "has an error"].filter(Boolean).join(", "))
   }
@@ -232,6 +236,9 @@ class EditGraph extends HTMLElement {
     for (const element of this.#nodes.values()) element.dataset.target = String(element === target && element.dataset.path !== from)
   }
 }
+
+/** What of a graph is drawn: other changes leave the nodes where they are, under a hand that drags them too. */
+const shapeOf = (graph) => JSON.stringify([graph.nodes.map((node) => [node.path, node.kind, node.parent, node.about, caption(node)]), graph.edges])
 
 const caption = (node) => node.use || (node.kind === "end" ? Object.keys(node.value).join(", ") || "none yet" : node.kind === "goto" ? `goto ${node.value.goto}` : node.kind)
 
