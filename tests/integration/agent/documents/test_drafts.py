@@ -3,7 +3,6 @@
 from typing import Any
 
 import httpx2
-import pytest
 
 from tests.integration.agent.conftest import House
 
@@ -29,7 +28,6 @@ def keep(client: httpx2.Client, text: str = TEXT) -> str:
     return str(made.headers["etag"])
 
 
-@pytest.mark.proves("004-25")
 def test_draft_is_kept_on_disk_and_saved_with_its_comments(house: House) -> None:
     """What a person has not saved yet is not lost, and nobody runs it before it is saved."""
     with house.client() as client:
