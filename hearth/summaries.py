@@ -35,7 +35,10 @@ SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = {
         "layers": "Manage layers, which change workflows: list, show, save and remove.",
         "prompts": "Manage system prompts: list, show, add and remove.",
         "projects": "List and show projects.",
-        "bundles": "Give workflows to another home in a signed file, or take some.",
+        "bundles": (
+            "Give workflows, prompts and projects to another home, or take some: export, show and "
+            "import."
+        ),
         "secrets": "Manage secrets for programs of projects: list, set and remove.",
         "tools": "List, describe and call the tools of workflows and agents.",
         "plan": "Show the graph of a workflow without running it.",

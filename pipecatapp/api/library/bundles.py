@@ -9,7 +9,12 @@ from hearth.service.http_errors import Refused
 from pipecatapp.api.access import known_caller
 from pipecatapp.api.library.library import WithLibrary
 from pipecatapp.api.parts import WithParts
-from pipecatapp.application.bundles.service import BundlePreview, BundleService, Imported
+from pipecatapp.application.bundles.service import (
+    BundlePreview,
+    BundleService,
+    Imported,
+    KeyList,
+)
 
 LARGEST: Final = 16 << 20
 """Bytes of a bundle."""
@@ -45,6 +50,12 @@ async def export_bundle(
     name = document[0].rpartition("/")[2]
     headers = {"content-disposition": f'attachment; filename="{name}.hearth"'}
     return Response(bundles.export(document), media_type="application/zip", headers=headers)
+
+
+@router.get("/keys")
+async def list_keys(bundles: WithBundles) -> KeyList:
+    """Return the fingerprints of this instance's key and of the trusted keys."""
+    return bundles.keys()
 
 
 @router.post("/preview")

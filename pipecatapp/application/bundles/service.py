@@ -72,6 +72,21 @@ class BundlePreview(BaseModel):
     documents: list[ImportPreview]
 
 
+class TrustedKey(BaseModel):
+    """A key whose bundles a person trusts."""
+
+    fingerprint: str
+    since: str
+
+
+class KeyList(BaseModel):
+    """The keys of bundles that this instance knows."""
+
+    own: str | None
+    """The fingerprint of its own key; None until its first export."""
+    trusted: list[TrustedKey]
+
+
 class Imported(BaseModel):
     """The names of documents that an import stored, and of those that it left as they were."""
 
@@ -102,6 +117,17 @@ class BundleService:
         return write_bundle(
             dict(sorted(texts.items(), key=lambda item: (order.index(item[0][0]), item[0][1]))),
             self._keys,
+        )
+
+    def keys(self) -> KeyList:
+        """Return the fingerprints of the own key and of the trusted ones."""
+        own, trusted = self._keys.listed()
+        return KeyList(
+            own=own and fingerprint(own),
+            trusted=[
+                TrustedKey(fingerprint=fingerprint(key), since=since)
+                for key, since in trusted.items()
+            ],
         )
 
     def preview(self, archive: bytes) -> BundlePreview:

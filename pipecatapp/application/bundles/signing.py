@@ -53,14 +53,19 @@ class Keys:
 
     def is_trusted(self, key: str) -> bool:
         """Return whether a public key is this instance's or was trusted by a person."""
-        own = _public(self._private()) if self._key.exists() else None
-        return key == own or key in self._read()
+        own, trusted = self.listed()
+        return key == own or key in trusted
 
     def trust(self, key: str) -> None:
         """Trust the bundles of a public key from now on."""
         moment = datetime.now(UTC).isoformat(timespec="seconds")
         trusted = {**self._read(), key: moment}
         write_atomic(self._trusted, json.dumps(trusted, indent=1), mode=0o600)
+
+    def listed(self) -> tuple[str | None, dict[str, str]]:
+        """Return the public key of this instance, None if it has signed nothing yet, and the
+        trusted keys with the times since when they are."""
+        return (_public(self._private()) if self._key.exists() else None), self._read()
 
     def _private(self) -> Ed25519PrivateKey:
         if not self._key.exists():

@@ -16,6 +16,14 @@ from pipecatapp.client import connect
 FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="The bundle.")]
 
 
+def list_keys(
+    context: typer.Context, state_dir: StateOption = None, *, as_json: JsonOption = False
+) -> None:
+    """List the fingerprints of this instance's key and of the keys that it trusts."""
+    if context.invoked_subcommand is None:
+        finish(_keys(state_dir, as_json=as_json))
+
+
 def export_bundle(
     names: Annotated[
         list[str],
@@ -56,6 +64,18 @@ def import_bundle(
     --replace.
     """
     finish(_import(file, trust, replace, state_dir))
+
+
+async def _keys(state_dir: Path | None, *, as_json: bool) -> int:
+    async with connect(state_dir) as client:
+        found = await client.request("GET", "/api/bundles/keys")
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return DONE
+    typer.echo(f"Your key: {found['own'] or 'made by the first export'}")
+    for one in found["trusted"]:
+        typer.echo(f"Trusted since {one['since']}: {one['fingerprint']}")
+    return DONE
 
 
 async def _export(names: list[str], output: Path, state_dir: Path | None) -> int:

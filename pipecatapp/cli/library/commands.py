@@ -81,8 +81,9 @@ def _bundles(app: typer.Typer) -> None:
     group = typer.Typer(
         help="Give workflows, prompts and projects to another home, or take some: export, show "
         "and import.",
-        no_args_is_help=True,
+        invoke_without_command=True,
     )
+    group.callback()(bundles.list_keys)
     group.command("export")(bundles.export_bundle)
     group.command("show")(bundles.show_bundle)
     group.command("import")(bundles.import_bundle)

@@ -34,7 +34,7 @@ class TokenAnswer(BaseModel):
 
     text: str = Field(description="The answer after the prefix.")
     prefix: str = Field(description="The beginning of the answer that was given.")
-    tokens: list[WrittenToken]
+    tokens: list[WrittenToken] = Field(description="Each with its probability.")
     mean_logprob: float = Field(
         description="Mean natural logarithm of the probabilities: 0 is certain, lower is less so."
     )
@@ -62,7 +62,9 @@ async def tokens(
     seed: Annotated[
         int | None, Field(description="The same seed gives the same answer on one machine.")
     ] = None,
-    max_tokens: Annotated[int, Field(description="Longest answer.", ge=1, le=MOST)] = 200,
+    max_tokens: Annotated[
+        int, BY_AUTHOR, Field(description="Longest answer, in tokens.", ge=1, le=MOST)
+    ] = 200,
     top: Annotated[int, Field(description="Alternatives of each token.", ge=0, le=20)] = 5,
 ) -> TokenAnswer:
     """Ask a model, and return the probability of each token of its answer with the alternatives.
@@ -120,7 +122,7 @@ class RankedAnswer(TokenAnswer):
 class Ranking(BaseModel):
     """Answers, the most certain first."""
 
-    answers: list[RankedAnswer]
+    answers: list[RankedAnswer] = Field(description="With rank, and whether it is kept.")
 
 
 @tool("llm.cull", effect="pure", version=1)

@@ -44,7 +44,7 @@ class StepEvidence(BaseModel):
 class PlanEvidence(BaseModel):
     """The evidence for each step of a plan."""
 
-    steps: list[StepEvidence]
+    steps: list[StepEvidence] = Field(description="Each with what exists and what is missing.")
     unread: list[str] = Field(description="Source files that cannot be read, or are too large.")
 
 

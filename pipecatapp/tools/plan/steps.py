@@ -32,7 +32,7 @@ class CheckedStep(BaseModel):
 class PlanSteps(BaseModel):
     """The steps of a plan in their order."""
 
-    steps: list[CheckedStep]
+    steps: list[CheckedStep] = Field(description="Each with the names in it.")
 
 
 @tool("plan.steps", effect="pure", version=1)

@@ -121,6 +121,18 @@ SET_BY: Final[dict[str, dict[str, Literal["author", "model"]]]] = {
     },
     "plan.revise": {"base": A, "changes": M, "layers": A, "note": A},
     "plan.todo": {"taken": M, "files": M},
+    "plan.steps": {"text": M},
+    "plan.evidence": {"steps": M, "characters": M},
+    "llm.tokens": {
+        "messages": M,
+        "model": A,
+        "prefix": M,
+        "temperature": M,
+        "seed": M,
+        "max_tokens": A,
+        "top": M,
+    },
+    "llm.cull": {"answers": M, "margin": M},
     "context.propose": {
         "base": A,
         "kinds": A,

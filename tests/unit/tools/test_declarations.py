@@ -70,6 +70,22 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "plan.expand": {"base": "x", "kinds": {}, "answers": []},
     "plan.revise": {"base": "x", "changes": []},
     "plan.todo": {},
+    "plan.steps": {"text": "- Do it."},
+    "plan.evidence": {"steps": []},
+    "llm.tokens": {"messages": [{"role": "user", "content": "x"}]},
+    "llm.cull": {
+        "answers": [
+            {
+                "text": "x",
+                "prefix": "",
+                "tokens": [],
+                "mean_logprob": 0.0,
+                "perplexity": 1.0,
+                "finish_reason": "stop",
+                "model": "m",
+            }
+        ]
+    },
     "context.propose": {"base": "x", "kinds": {}, "wanted": []},
     "context.merge": {},
     "check.progress": {"tries": []},
