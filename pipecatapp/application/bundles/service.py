@@ -83,7 +83,7 @@ class KeyList(BaseModel):
     """The keys of bundles that this instance knows."""
 
     own: str | None
-    """The fingerprint of its own key; None until its first export."""
+    """The fingerprint of this instance; None until its first export."""
     trusted: list[TrustedKey]
 
 
