@@ -15,7 +15,7 @@ from tests.integration.agent.conftest import Json
 from tests.integration.expert import build_engines
 from tests.integration.expert.running import KEY as EXPERT_KEY
 from tests.integration.expert.running import Expert, Starter
-from tests.ui.conftest import Visitor
+from tests.ui.conftest import Visitor, faults
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +73,8 @@ def test_tokens_and_branches_of_an_answer_are_looked_at_and_continued(explorer: 
     texts = page.locator(".token-text").all_inner_texts()
     page.reload()
     expect(page.get_by_test_id("branch")).to_have_count(4)
+    expect(newest.get_by_test_id("branch-state").first).to_have_text("Culled")
+    assert faults(page, every=True) == []
     assert page.locator(".token-text").all_inner_texts() == texts
 
 
@@ -110,8 +112,8 @@ def explored(client: httpx2.Client, inputs: Json) -> list[Json]:
     return branches
 
 
-def test_model_without_probabilities_is_named(visitor: Visitor) -> None:
-    """An answer without colours would look as if the model were sure of everything."""
+def test_branches_that_break_off_are_said(visitor: Visitor) -> None:
+    """A set that never shows anything would look as if it were still being written."""
     visitor.house.model.when("France").lose("Par", after=1)
     page = visitor.enter()
     page.goto(f"{visitor.house.address}/#/explore")

@@ -4,7 +4,7 @@ import { emptyState, loading, problem } from "../components/notice.js"
 import { workflowsHead } from "../components/page-tabs.js"
 import { tokenLegend, tokenText } from "../components/token-text.js"
 import { announce, h } from "../dom.js"
-import { keepField } from "../drafts.js"
+import { draftOf, keepDraft, keepField } from "../drafts.js"
 import { followRun } from "../events.js"
 import { icon } from "../icons.js"
 import { runAddress } from "../router.js"
@@ -75,7 +75,7 @@ class ExplorePage extends HTMLElement {
   /** Shows a run as soon as it has ended; the newest is the first. */
   #add(id) {
     const content = h("div", {}, loading(2))
-    const section = h("section", { class: "explore-set pane", testid: "explore-set", "aria-label": "Branches" }, content)
+    const section = h("section", { class: "explore-set pane", testid: "explore-set", "aria-label": `Branches, set ${this.sets.querySelectorAll(".explore-set").length + 1}` }, content)
     this.sets.prepend(section)
     const stop = followRun(id, { onEvent: () => {}, onWords: () => {}, onEnd: () => this.#show(id, content) })
     this.#stops.add(stop)
@@ -87,26 +87,31 @@ class ExplorePage extends HTMLElement {
       const { status, error, inputs, outputs } = await get(`/api/runs/${encodeURIComponent(id)}`)
       const head = h("div", { class: "explore-head" }, h("h2", {}, inputs.text), inputs.prefix && h("p", { class: "fine" }, "Continues “", inputs.prefix, "”"), h("a", { class: "fine", href: runAddress(id) }, "Run"))
       if (status !== "done") return content.replaceChildren(head, problem("There are no branches", error ?? `The run is ${status}.`))
-      content.replaceChildren(head, h("ol", { class: "explore-branches" }, outputs.branches.map((branch) => this.#branch(inputs, branch))))
+      content.replaceChildren(head, h("ol", { class: "explore-branches" }, outputs.branches.map((branch) => this.#branch(`explore-${id}-${branch.rank}`, inputs, branch))))
       announce(`${outputs.branches.length} branches are there.`)
     } catch (error) {
       content.replaceChildren(problem("The branches cannot be shown", error.message))
     }
   }
 
-  #branch(inputs, branch) {
+  /** One branch; `choice` is the name of the draft with what a person decided about it. */
+  #branch(choice, inputs, branch) {
     const whole = branch.prefix + branch.text
     const from = (prefix) => this.#start({ text: inputs.text, prefix, model: inputs.model })
     const go = (position, token) => from(branch.prefix + branch.tokens.slice(0, position).map((each) => each.token).join("") + token)
     const state = h("span", { class: "tag", testid: "branch-state" })
-    const cull = h("button", { type: "button", class: "link-button", testid: "branch-cull", onclick: () => mark(element.dataset.kept !== "true") })
+    const cull = h("button", { type: "button", class: "link-button", testid: "branch-cull", onclick: () => decide(element.dataset.kept !== "true") })
     const element = h("li", { class: "explore-branch", testid: "branch" }, h("div", { class: "explore-facts" }, state, h("span", { class: "fine" }, `Mean probability ${Math.round(Math.exp(branch.mean_logprob) * 100)} % · perplexity ${branch.perplexity} · ${branch.tokens.length} tokens · ${branch.model}`), cull, h("button", { type: "button", class: "link-button", testid: "branch-continue", onclick: () => from(whole) }, "Branch from its end"), copyButton(() => whole, "Copy the answer")), tokenText(branch, go))
     const mark = (kept) => {
       element.dataset.kept = kept
       state.textContent = kept ? `Rank ${branch.rank}` : "Culled"
       cull.textContent = kept ? "Cull" : "Keep"
     }
-    mark(branch.kept)
+    const decide = (kept) => {
+      keepDraft(choice, String(kept))
+      mark(kept)
+    }
+    mark((draftOf(choice) || String(branch.kept)) === "true")
     return element
   }
 }

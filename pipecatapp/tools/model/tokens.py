@@ -1,6 +1,8 @@
 """The tokens of an answer with their probabilities, and the choice among several answers."""
 
 import math
+from codecs import getincrementaldecoder
+from collections.abc import Iterable
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, Field
@@ -90,7 +92,7 @@ async def tokens(
     return TokenAnswer(
         text=text,
         prefix=prefix,
-        tokens=[_token(one) for one in written],
+        tokens=_tokens(written),
         mean_logprob=round(mean, 4),
         perplexity=round(math.exp(-mean), 3),
         finish_reason=choice["finish_reason"] or "stop",
@@ -98,14 +100,27 @@ async def tokens(
     )
 
 
-def _token(told: dict[str, Any]) -> WrittenToken:
-    others = [
-        Alternative(token=one["token"], probability=_probability(one["logprob"]))
-        for one in told.get("top_logprobs") or ()
+def _tokens(written: list[dict[str, Any]]) -> list[WrittenToken]:
+    """Return the tokens so that their texts are the answer: a character whose bytes are spread
+    over several tokens belongs to the last of them."""
+    decoder = getincrementaldecoder("utf-8")(errors="replace")
+    return [
+        WrittenToken(
+            token=decoder.decode(bytes(one["bytes"])) if one.get("bytes") else one["token"],
+            probability=_probability(one["logprob"]),
+            alternatives=_alternatives(one.get("top_logprobs") or ()),
+        )
+        for one in written
     ]
-    return WrittenToken(
-        token=told["token"], probability=_probability(told["logprob"]), alternatives=others
-    )
+
+
+def _alternatives(others: Iterable[dict[str, Any]]) -> list[Alternative]:
+    """Return the alternatives that are text: a part of a character cannot be continued."""
+    return [
+        Alternative(token=one["token"], probability=_probability(one["logprob"]))
+        for one in others
+        if one["token"] and "\ufffd" not in one["token"]
+    ]
 
 
 def _probability(logprob: float) -> float:

@@ -1,10 +1,13 @@
 """The tools `llm.tokens` and `llm.cull` against a model server on a real socket."""
 
+import json
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
-from starlette.types import ASGIApp
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from hearth.openai_api.testing import ScriptedModel
 from pipecatapp.tools import TOOLS
@@ -31,6 +34,54 @@ async def test_each_token_has_its_probability_and_the_prefix_is_continued(serve:
     asked = model.requests[0].body
     assert asked["messages"][-1] == {"role": "assistant", "content": "Good"}
     assert (asked["logprobs"], asked["top_logprobs"], asked["seed"]) == (True, 3, 7)
+
+
+def chunk(choice: dict[str, Any]) -> bytes:
+    """An event of a streamed answer, as a server writes it."""
+    body = {"object": "chat.completion.chunk", "choices": [{"index": 0, **choice}]}
+    return f"data: {json.dumps(body)}\n\n".encode()
+
+
+def served_as(serve: Serve, *choices: dict[str, Any]) -> str:
+    """A server that streams these chunks, whatever it is asked."""
+
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        body = b"".join(map(chunk, choices)) + b"data: [DONE]\n\n"
+        await Response(body, media_type="text/event-stream")(scope, receive, send)
+
+    return serve(app)
+
+
+async def test_model_without_probabilities_is_named(serve: Serve) -> None:
+    """An answer without colours would look as if the model were sure of everything."""
+    address = served_as(serve, {"delta": {"content": "Hi"}, "finish_reason": "stop"})
+    async with asking(address) as ctx:
+        with pytest.raises(ToolFailed, match="'plain' does not return the probabilities"):
+            await TOKENS.check(ctx, {"model": "plain", "messages": HELLO})
+
+
+async def test_character_of_several_tokens_is_whole_and_no_part_of_one_is_offered(
+    serve: Serve,
+) -> None:
+    """llama.cpp tells such a token by its bytes; a person can only continue with text."""
+    first, last = b"\xe2\x82", b"\xac"
+    told = [
+        {"token": "", "bytes": [*first], "logprob": -1.0, "top_logprobs": []},
+        {
+            "token": "",
+            "bytes": [*last],
+            "logprob": -1.0,
+            "top_logprobs": [
+                {"token": "", "bytes": [172], "logprob": -1.0},
+                {"token": " x", "bytes": [32, 120], "logprob": -2.0},
+            ],
+        },
+    ]
+    choice = {"delta": {"content": "€"}, "finish_reason": "stop", "logprobs": {"content": told}}
+    async with asking(served_as(serve, choice)) as ctx:
+        answer = await TOKENS.check(ctx, {"messages": HELLO})
+    assert [one["token"] for one in answer["tokens"]] == ["", "€"]
+    assert [one["token"] for one in answer["tokens"][1]["alternatives"]] == [" x"]
 
 
 async def test_server_that_is_away_fails_the_node_with_the_remedy() -> None:
