@@ -13,8 +13,9 @@ from pipecatapp.app import ROUTERS
 from tests.integration.agent.conftest import House
 
 OPEN = {("POST", "/api/session"), ("DELETE", "/api/session")}
-OWN_TOKEN = {("GET", "/api/errands/x"), ("PUT", "/api/errands/x")}
-"""An errand is opened by its own token only, and is not there for anybody else, whatever key."""
+OWN_TOKEN = {("GET", "/api/errands/x"), ("PUT", "/api/errands/x"), ("POST", "/hooks/x")}
+"""An errand is opened by its own token only, and a webhook by its own signature; neither is there
+for anybody else, whatever key."""
 
 
 def routes() -> Iterator[tuple[str, str]]:
