@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from hearth.local.embeddings import EXPERT
 from hearth.local.speech import MODELS
 from hearth.models.catalogue import Catalogue
 from tests.acceptance.conftest import Instance
@@ -20,7 +21,7 @@ def test_model_defined_once_is_the_same_in_command_gateway_agent_and_page(
     with instance.http() as agent, instance.client() as client:
         experts = agent.get("/api/status").json()["experts"]
         at_agent = {model["id"] for model in agent.get("/v1/models").json()["data"]}
-        others = {"auto", defined.name, *MODELS.values()}
+        others = {"auto", defined.name, EXPERT, *MODELS.values()}
         # The gateway asks each service for its model once it is ready.
         wait_for(
             lambda: {model.id for model in client.models.list()} == at_agent | others,
@@ -28,7 +29,7 @@ def test_model_defined_once_is_the_same_in_command_gateway_agent_and_page(
         )  # fmt: skip
 
     (in_use,) = [model for model in listed if model["in_use"]]
-    (expert,) = experts
+    (expert,) = (one for one in experts if one["name"] != EXPERT)
     assert in_use["name"] == expert["model"] == expert["name"] == defined.name
     assert in_use["license"] == defined.license
     assert {model["name"] for model in listed} == set(Catalogue.load().models)

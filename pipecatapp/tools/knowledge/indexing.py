@@ -70,6 +70,8 @@ class Indexer:
         self._wanted: dict[int, None] = {}
         self._task: asyncio.Task[None] | None = None
         self._progress: dict[int, Progress] = {}
+        self._compared = 0.0
+        """Seconds that were spent on finding changes since the last look at all sources."""
         self.waiting_for = ""
         """Why passages cannot be embedded now; empty if they can."""
 
@@ -90,7 +92,7 @@ class Indexer:
     async def watch(self, seconds: float) -> None:
         """Compare all sources with their documents again and again, until cancelled."""
         while True:
-            started = time.monotonic()
+            self._compared = 0.0
             try:
                 sources = await asyncio.to_thread(self._store.sources)
             except (sqlite3.Error, IndexDamaged) as error:
@@ -98,7 +100,7 @@ class Indexer:
                 sources = []
             self.request([one.id for one in sources])
             await self.settled()
-            await asyncio.sleep(max(seconds, REST * (time.monotonic() - started)))
+            await asyncio.sleep(max(seconds, REST * self._compared))
 
     async def settled(self) -> None:
         """Wait until no update is wanted any more."""
@@ -158,8 +160,10 @@ class Indexer:
         return next((one for one in sources if one.id == id), None)
 
     async def _read_changes(self, source: SourceRow) -> None:
+        started = time.monotonic()
         found = await asyncio.to_thread(files_of, source.paths)
         known = await asyncio.to_thread(self._store.files, source.id)
+        self._compared += time.monotonic() - started
         changed = [one for one in found if _is_changed(one, known.get(one.path))]
         gone = known.keys() - {one.path for one in found}
         progress = self._progress[source.id] = Progress("reading", total=len(changed) + len(gone))

@@ -206,8 +206,10 @@ def test_keys_that_cannot_be_read_go_on_opening(
     with caller(str(gateway.base_url), key) as tablet:
         wait_until(lambda: tablet.post(CHAT, json=chat("go")).status_code == 200)
         wait_until(lambda: listed(hearth)["tablet"]["today"]["requests"] == 1)
+        (tmp_path / "folder").mkdir()
         aside = file.rename(tmp_path / "aside")
-        file.mkdir()
+        file.unlink(missing_ok=True)  # the gateway may have made it in this moment
+        (tmp_path / "folder").rename(file)
         answer = tablet.post(CHAT, json=chat("go"))
         shown, told = gateway.get("/api/keys"), remote("list")
         looked_for = datetime.now(UTC)
