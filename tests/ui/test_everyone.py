@@ -48,7 +48,6 @@ def visit(page: Page, name: str) -> None:
     page.get_by_test_id(signs[name]).first.wait_for()
 
 
-@pytest.mark.timeout(900)
 def test_no_page_has_a_fault_of_access_in_any_theme_and_size(visitor: Visitor) -> None:
     """Names, roles, contrast: a screen reader and tired eyes depend on them."""
     visitor.house.model.when("code").say(ANSWER)

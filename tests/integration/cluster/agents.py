@@ -110,7 +110,9 @@ def nomad_agent(
         "advertise": dict.fromkeys(("http", "rpc", "serf"), "127.0.0.1"),
         "server": {"enabled": True, "bootstrap_expect": 1, "raft_multiplier": 1,
                    **({"encrypt": gossip} if gossip else {})},
+        # On a disk that is 80 % full, Nomad deletes what failed before a test can look at it.
         "client": {"enabled": client, "network_interface": "lo", "cpu_total_compute": 4000,
+                   "gc_disk_usage_threshold": 100, "gc_inode_usage_threshold": 100,
                    "options": {"driver.allowlist": "raw_exec",
                                "fingerprint.denylist": SLOW_FINGERPRINTS}},
         "plugin": {"raw_exec": {"config": {"enabled": True}}},
