@@ -197,6 +197,26 @@ def none_healthy(model: str, reasons: Mapping[str, str]) -> Refused:
     return Refused(503, "model_unavailable", message, headers={"retry-after": "1"})
 
 
+def machine_asleep(model: str, machine: str, seconds: float) -> Refused:
+    """`seconds`: how long the wake will probably still take."""
+    message = (
+        f"The machine {machine!r} of {model!r} is being woken up, which takes about"
+        f" {seconds:.0f} s. Try again then."
+    )
+    retry = {"retry-after": str(min(MAX_RETRY_SECONDS, ceil(seconds)))}
+    return Refused(503, "machine_asleep", message, headers=retry)
+
+
+def machine_failed(model: str, machine: str, reason: str) -> Refused:
+    message = f"The machine {machine!r} of {model!r} did not wake up. {reason}"
+    return Refused(503, "machine_not_waking", message, headers=NO_RETRY)
+
+
+def invalid_wake_policy(policy: str) -> Refused:
+    message = f"x-hearth-wake is 'wait', 'smaller' or 'refuse', not {policy[:50]!r}."
+    return Refused(400, "invalid_value", message, param="x-hearth-wake")
+
+
 def none_capable(need: str) -> Refused:
     message = f"No expert can do this: {need}. Ask a model by its name to send it anyway."
     return Refused(400, "no_capable_expert", message, param="model")

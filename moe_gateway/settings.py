@@ -32,6 +32,9 @@ class InstanceSettings(BaseModel):
         None, description="It turns speech into text (`stt`) or text into speech (`tts`)."
     )
     key_file: Path | None = Field(None, description="File with the key that it requires.")
+    machine: Name | None = Field(
+        None, description="Name of its machine for the power manager, if that may sleep."
+    )
     slots: int = Field(1, ge=1, description="Requests that it can process at a time.")
     context: int | None = Field(None, ge=1, description="Size of its context in tokens.")
     tools: Literal["native", "grammar", "none"] = Field(
@@ -144,6 +147,22 @@ class Settings(TlsSettings):
     )
     speech_key_file: Path | None = Field(
         None, description="File with the key for speech services from Consul."
+    )
+    power_url: AnyHttpUrl | None = Field(
+        None,
+        description="The power manager, such as `http://10.0.0.2:8094`: it wakes the machine of a"
+        " model that is asked for.",
+    )
+    power_key_file: Path | None = Field(None, description="File with the key for it.")
+    wake_policy: Literal["wait", "smaller", "refuse"] = Field(
+        "wait",
+        description="What a request for a model on a sleeping machine gets, unless its header"
+        " `x-hearth-wake` says otherwise: `wait` for the machine; a `smaller` model of its"
+        " `fallback` if one is ready; `refuse` with 503 and the time after which to try again. The"
+        " machine is woken in each case.",
+    )
+    wake_seconds: float = Field(
+        180, gt=0, description="Maximum seconds that a request waits for a machine; then 503."
     )
     cors_origins: tuple[str, ...] = Field(
         (),

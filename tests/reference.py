@@ -21,6 +21,8 @@ from pipecatapp.metrics import RunMetrics
 from pipecatapp.settings import Settings as AgentSettings
 from pipecatapp.tools.page import tools_page
 from pipecatapp.voice.metrics import VoiceMetrics
+from power_manager.metrics import Metrics as PowerMetrics
+from power_manager.settings import Settings as PowerSettings
 from speech.metrics import SpeechMetrics
 from speech.settings import Settings as SpeechSettings
 from tests.ansible.page import variables_page
@@ -36,6 +38,7 @@ SERVICES: dict[str, type[StrictSettings]] = {
     "llama_expert.embeddings": EmbeddingsSettings,
     "moe_gateway": GatewaySettings,
     "pipecatapp": AgentSettings,
+    "power_manager": PowerSettings,
     "speech": SpeechSettings,
 }
 
@@ -107,10 +110,12 @@ def metrics() -> str:
     RunMetrics(agent)
     VoiceMetrics(agent)
     ExpertMetrics(expert, [])
-    speech = CollectorRegistry()
+    power, speech = CollectorRegistry(), CollectorRegistry()
+    PowerMetrics(power)
     SpeechMetrics(speech, "stt")
     services = {
-        "moe-gateway": gateway, "pipecatapp": agent, "llama-expert": expert, "speech": speech,
+        "moe-gateway": gateway, "pipecatapp": agent, "llama-expert": expert,
+        "power-manager": power, "speech": speech,
     }  # fmt: skip
     for service, registry in services.items():
         lines += [f"## {service}", "", "| metric | type | description |", "| --- | --- | --- |"]

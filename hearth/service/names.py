@@ -13,6 +13,7 @@ LLAMA_RPC: Final = "llama-rpc"
 SPEECH_STT: Final = "speech-stt"
 SPEECH_TTS: Final = "speech-tts"
 EMBEDDINGS: Final = "embeddings"
+POWER_MANAGER: Final = "power-manager"
 PROMETHEUS: Final = "prometheus"
 NODE_EXPORTER: Final = "node-exporter"
 GRAFANA: Final = "grafana"
@@ -32,6 +33,7 @@ PORT_OFFSETS: Final = {
     SPEECH_STT: 91,
     SPEECH_TTS: 92,
     EMBEDDINGS: 93,
+    POWER_MANAGER: 94,
 }
 """Service name -> its port, counted from the port base of its instance."""
 

@@ -46,6 +46,7 @@ TRACEPARENT: Final = b"traceparent"
 
 DOMAIN: Final = b"x-hearth-domain"
 LANGUAGE: Final = b"x-hearth-language"
+WAKE: Final = b"x-hearth-wake"
 
 LOOKED_AT: Final = frozenset(
     (
@@ -57,6 +58,7 @@ LOOKED_AT: Final = frozenset(
         CALLER_HEADER,
         DOMAIN,
         LANGUAGE,
+        WAKE,
         *SESSION_HEADERS,
     )
 )

@@ -7,6 +7,7 @@ The fast path bypasses FastAPI, because a token must not wait for a framework.
 import asyncio
 import time
 from collections.abc import Mapping
+from functools import partial
 from math import inf
 
 import structlog
@@ -29,9 +30,11 @@ from moe_gateway.requests.route import Router
 from moe_gateway.requests.send import Sender
 from moe_gateway.requests.timeouts import RequestTimeouts, send_cut, watched
 from moe_gateway.requests.translated import ReplyFactory
+from moe_gateway.requests.wake import Wake
 from moe_gateway.routing.admission import Admission
 from moe_gateway.routing.classifier import Classifier
 from moe_gateway.routing.instances import Instance
+from moe_gateway.routing.waking import Waker
 from moe_gateway.settings import Settings
 
 log = structlog.get_logger()
@@ -58,6 +61,8 @@ class FastPath:
         self.queue = Queue(admission, self.router, metrics)
         self.sender = Sender(settings, pool, self.router, metrics, traces)
         self.account = Account(authorizer.keys, metrics, traces)
+        waker = Waker(settings, pool) if settings.power_url else None
+        self.wake = Wake(waker, self.router, settings.wake_policy) if waker else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Receive and authorize a request, and answer it."""
@@ -112,14 +117,12 @@ class FastPath:
             self.account.record(request, reply)
 
     async def _answer(self, request: RequestContext, reply: Reply) -> None:
-        """Route the request, and try one instance after the other until one answers."""
+        """Answer the request, or send the error that prevents it."""
         try:
-            await self.router.begin(request)
-            while not await self._attempt(request, reply):
-                code = str(request.failure.code if request.failure else "failed")
-                request.failover_trail += f"; not {request.instance}: {code}"
-                self.metrics.failed_over(request.model, request.instance)
-                log.warning("failed_over", instance=request.instance, reason=code)
+            if self.wake is None:
+                await self._try_instances(request, reply)
+            else:
+                await self.wake(request, reply, partial(self._try_instances, request, reply))
         except Refused as refused:
             if refused.status >= 500:
                 why = {"code": refused.code, "reason": refused.message}
@@ -129,6 +132,15 @@ class FastPath:
             if not reply.ended:
                 await reply.refuse(internal_error())
             raise
+
+    async def _try_instances(self, request: RequestContext, reply: Reply) -> None:
+        """Route the request, and try one instance after the other until one answers."""
+        await self.router.begin(request)
+        while not await self._attempt(request, reply):
+            code = str(request.failure.code if request.failure else "failed")
+            request.failover_trail += f"; not {request.instance}: {code}"
+            self.metrics.failed_over(request.model, request.instance)
+            log.warning("failed_over", instance=request.instance, reason=code)
 
     async def _attempt(self, request: RequestContext, reply: Reply) -> bool:
         """Queue, send and relay; returns False if another instance is to be tried."""

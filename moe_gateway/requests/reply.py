@@ -63,6 +63,8 @@ class Reply:
     """HTTP status; 0 while the reply is pending."""
     place: Callable[[], int] | None = None
     """Returns the request's place in the queue while it waits."""
+    waking: Callable[[], str] | None = None
+    """Returns the progress of the machine that is woken for the request, as a sentence."""
     binary = False
     """The body is not text and cannot contain an error: on failure the connection is closed."""
     so_far: Callable[[], int] | None = None
@@ -135,7 +137,9 @@ class Reply:
         await self._more(self.keep_alive_comment())
 
     def keep_alive_comment(self) -> bytes:
-        """Return the comment, with the place in the queue where there is one."""
+        """Return the comment, with the place in the queue or the machine that it waits for."""
+        if self.waking is not None:
+            return b": waiting, %s\n\n" % self.waking().encode()
         return WAITING if self.place is None else b": waiting, place %d\n\n" % self.place()
 
     async def _start_early(self) -> None:

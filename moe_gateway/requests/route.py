@@ -12,6 +12,7 @@ from moe_gateway.routing.admission import RetryBudget
 from moe_gateway.routing.body import first_words
 from moe_gateway.routing.choice import (
     Route,
+    able_for_auto,
     able_to_call,
     able_to_draw,
     able_to_rank,
@@ -65,6 +66,18 @@ class Router:
         request.affinity_hit = chosen is route.home
         reply.facts = _facts(request, chosen, route)
         return chosen
+
+    def sleepers(self, request: RequestContext) -> list[Instance]:
+        """Return the instances that could answer if their machine were awake; none if one that is
+        ready can. Instances of a declared fallback do not count."""
+        model = request.look.model
+        if request.kind in SPEECH:
+            named = [one for one in self.instances if one.speech == request.kind]
+        elif model == AUTO:
+            named = able_for_auto(request.needed(), self.instances)
+        else:
+            named = having(model, self.instances)
+        return [] if any(one.usable for one in named) else named
 
     def may_fail_over(
         self, request: RequestContext, instance: Instance, *, sent: bool = True

@@ -151,6 +151,12 @@ def having(model: str, instances: Sequence[C]) -> list[C]:
     return [one for one in instances if model in one.names and one.speech is None]
 
 
+def able_for_auto(needs: Needs, instances: Sequence[C]) -> list[C]:
+    """Return the instances that may be selected for `auto` and can answer, ready or not."""
+    experts = [one for one in instances if one.expert is not None and one.auto]
+    return [one for one in experts if lack_of(one, needs) is None]
+
+
 def able_to_call(model: str, named: Sequence[C]) -> list[C]:
     """Those whose model has a template for tools, for a request that forces a call.
 
@@ -230,7 +236,7 @@ def _automatic(needs: Needs, instances: Sequence[C]) -> Route[C]:
     """Return the experts that can answer, the cheapest first; equal ones in the order of their
     declaration. Experts for the domain of the request come before those for any domain."""
     experts = [one for one in instances if one.expert is not None and one.auto]
-    able = [instance for instance in experts if lack_of(instance, needs) is None]
+    able = able_for_auto(needs, instances)
     if experts and not able:
         raise none_capable(_why_none(needs, experts))
     roomy = [instance for instance in able if _fits(instance, needs)]

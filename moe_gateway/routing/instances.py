@@ -53,7 +53,7 @@ class Instance:
     def __init__(
         self, settings: InstanceSettings, machine: str = "", circuit: Circuit | None = None
     ) -> None:
-        self.settings, self.machine = settings, machine
+        self.settings, self.machine = settings, machine or settings.machine or ""
         self.address = Address.of(str(settings.url))
         where = self.address.authority
         self.label = f"{settings.expert}@{where}" if settings.expert else where

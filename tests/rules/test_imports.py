@@ -32,6 +32,7 @@ SERVICES = {
     "llama_expert": ("host",),
     "moe_gateway": ("host",),
     "pipecatapp": ("agent",),
+    "power_manager": ("host",),
     "speech": ("host", "speech"),
 }
 """The locks of what each finds on a machine of a cluster, or in its image."""

@@ -1,0 +1,80 @@
+"""Every setting of the power manager. Nothing else in this package reads the environment."""
+
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic_settings import SettingsConfigDict
+
+from hearth.service.names import POWER_MANAGER, port_of
+from hearth.service.settings import TlsSettings
+from power_manager.packets import MAC
+
+SSH: Final = 22
+
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
+
+
+class MachineSettings(BaseModel):
+    """One machine that may sleep."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: Name = Field(description="Its name, as in Consul or in the gateway's `instances`.")
+    mac: str = Field(
+        pattern=f"^{MAC.pattern}$",
+        description="Hardware address of its network card, such as `02:00:00:aa:bb:cc`.",
+    )
+    address: IPv4Address = Field(description="Its IPv4 address.")
+    port: int = Field(
+        SSH, ge=1, le=65535, description="TCP port that shows that it is awake, open or closed."
+    )
+    broadcast: IPv4Address = Field(
+        IPv4Address("255.255.255.255"),
+        description="Broadcast address of its network; the packet is also sent to `address`.",
+    )
+    wakeable: bool = Field(
+        default=True, description="Whether its card supports and has enabled wake-on-LAN."
+    )
+
+    @field_validator("mac", mode="before")
+    @classmethod
+    def _in_one_form(cls, mac: object) -> object:
+        return mac.strip().lower().replace("-", ":") if isinstance(mac, str) else mac
+
+
+class Settings(TlsSettings):
+    """Read once, at the start."""
+
+    model_config = SettingsConfigDict(env_prefix="POWER_MANAGER_", frozen=True)
+
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(port_of(POWER_MANAGER), ge=1, le=65535, description="TCP port to listen on.")
+    key_files: Annotated[tuple[Path, ...], Field(min_length=1)] = Field(
+        description="Files with the keys that callers may use."
+    )
+    machines: tuple[MachineSettings, ...] = Field(
+        (), description="The machines that may sleep, as a JSON list."
+    )
+    state_file: Path | None = Field(
+        None, description="File of the measured wake times; without it, they are lost at a restart."
+    )
+    check_seconds: float = Field(
+        10, gt=0, description="Seconds between two checks whether a machine is awake."
+    )
+    probe_seconds: float = Field(
+        1, gt=0, description="Seconds in which a machine that is awake must answer."
+    )
+    attempts: int = Field(3, ge=1, description="How often the packet is sent in one wake.")
+    attempt_seconds: float = Field(
+        40, gt=0, description="Seconds to wait for the machine after each packet."
+    )
+    drain_seconds: int = Field(5, ge=0, description="Seconds for active requests after SIGTERM.")
+
+    @field_validator("machines")
+    @classmethod
+    def _are_different(cls, machines: tuple[MachineSettings, ...]) -> tuple[MachineSettings, ...]:
+        if len({one.name for one in machines}) < len(machines):
+            raise ValueError("two machines have the same name")
+        return machines

@@ -1,0 +1,310 @@
+"""The power manager on real sockets: states, wakes, times, and what it refuses."""
+
+import json
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import httpx2
+import pytest
+
+from hearth.openai_api.testing import ScriptedModel
+from hearth.service.health import Health
+from hearth.service.metrics import new_registry
+from power_manager.app import build_app
+from power_manager.packets import magic_packet
+from power_manager.settings import Settings
+from tests.conftest import served
+from tests.integration.gateway.conftest import KEY, SERVICE_KEY, Lab, chat
+from tests.ports import free_port
+
+MAC: Final = "02:00:00:aa:bb:cc"
+Json = dict[str, Any]
+
+
+class Machine:
+    """A machine on the loopback interface: awake, it refuses connections to its port; asleep, it
+    ignores them, as the kernel does when a queue of connections is full."""
+
+    def __init__(self) -> None:
+        self.port = free_port()
+        self._open: list[socket.socket] = []
+
+    def sleep(self) -> None:
+        self._open.append(socket.create_server(("127.0.0.1", self.port), backlog=0))
+        for _ in range(4):
+            one = socket.socket()
+            one.settimeout(0.01)
+            with suppress(TimeoutError):
+                one.connect(("127.0.0.1", self.port))
+            self._open.append(one)
+
+    def wake(self) -> None:
+        for one in self._open:
+            one.close()
+        self._open = []
+
+
+class Ear:
+    """Receives the packets that are broadcast on the loopback interface."""
+
+    def __init__(self) -> None:
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._socket.bind(("127.255.255.255", 9))
+        self._socket.settimeout(20)
+
+    def packet(self) -> bytes:
+        return self._socket.recv(2048)
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture
+def machine() -> Iterator[Machine]:
+    one = Machine()
+    yield one
+    one.wake()
+
+
+@pytest.fixture
+def ear() -> Iterator[Ear]:
+    one = Ear()
+    yield one
+    one.close()
+
+
+Start = Callable[..., httpx2.Client]
+
+
+@pytest.fixture
+def start(tmp_path: Path, machine: Machine) -> Iterator[Start]:
+    """`start(**settings)` serves a power manager of the machine `box`, and returns a client."""
+    with ExitStack() as stack:
+
+        def start(*, box: Json | None = None, **fields: Any) -> httpx2.Client:
+            key = tmp_path / "power_key"
+            key.write_text(f"{SERVICE_KEY}\n")
+            one = {"name": "box", "mac": MAC, "address": "127.0.0.1", "port": machine.port,
+                   "broadcast": "127.255.255.255", **(box or {})}  # fmt: skip
+            quick: Json = {"check_seconds": 0.1, "probe_seconds": 0.1, "attempt_seconds": 0.3}
+            settings = Settings.model_validate(
+                {"key_files": [key], "machines": [one], **quick, **fields}
+            )
+            health = Health("power-manager", version="test")
+            url = stack.enter_context(served(build_app(settings, health, new_registry())))
+            headers = {"authorization": f"Bearer {SERVICE_KEY}"}
+            client = httpx2.Client(base_url=url, headers=headers, timeout=30, trust_env=False)
+            return stack.enter_context(client)
+
+        yield start
+
+
+def in_state(client: httpx2.Client, state: str) -> Json:
+    """Wait until the machine is in this state, and return its report."""
+    ends = time.monotonic() + 30
+    while True:
+        report: Json = client.get("/api/machines").raise_for_status().json()[0]
+        if report["state"] == state:
+            return report
+        assert time.monotonic() < ends, report
+        time.sleep(0.02)
+
+
+def test_states_follow_the_machine(start: Start, machine: Machine) -> None:
+    """A page that shows the machines must not call one that sleeps a broken one."""
+    client = start()
+    in_state(client, "awake")
+
+    machine.sleep()
+    asleep = in_state(client, "asleep")
+    machine.wake()
+
+    assert in_state(client, "awake")["reason"] == asleep["reason"] == ""
+
+
+def test_wake_sends_the_packet_and_measures_the_time(
+    start: Start, machine: Machine, ear: Ear, tmp_path: Path
+) -> None:
+    """The measured time is what the next caller is told, also after a restart."""
+    client = start(state_file=tmp_path / "state" / "times.json")
+    machine.sleep()
+    in_state(client, "asleep")
+
+    waking = client.post("/api/machines/box/wake", json={"reason": "the model big is needed"})
+    again = client.post("/api/machines/box/wake", json={})
+    packet = ear.packet()
+    machine.wake()
+    awake = in_state(client, "awake")
+
+    assert waking.json()["state"] == again.json()["state"] == "waking"
+    assert again.json()["reason"] == "the model big is needed"
+    assert packet == magic_packet(MAC) == bytes.fromhex("ff" * 6 + "020000aabbcc" * 16)
+    assert 0 < awake["wake_seconds_p50"] == awake["wake_seconds_p95"] < 20
+    assert awake["woken_seconds_ago"] < 20
+    metrics = client.get("/metrics").text
+    assert 'power_manager_wakes_total{machine="box",result="awake"} 1.0' in metrics
+    assert 'power_manager_machine_awake{machine="box"} 1.0' in metrics
+    later = start(state_file=tmp_path / "state" / "times.json")
+    assert in_state(later, "awake")["wake_seconds_p50"] == awake["wake_seconds_p50"]
+
+
+def test_machine_that_does_not_wake_is_tried_again_and_then_explained(
+    start: Start, machine: Machine, ear: Ear
+) -> None:
+    """The usual causes are in the firmware and in the cable: the message names them."""
+    client = start(attempts=2)
+    machine.sleep()
+    in_state(client, "asleep")
+
+    client.post("/api/machines/box/wake", json={})
+    packets = [ear.packet(), ear.packet()]
+    failed = in_state(client, "failed")
+
+    assert packets == [magic_packet(MAC)] * 2
+    assert failed["reason"] == (
+        "It did not answer after 2 magic packets. Check that wake-on-LAN is enabled in its"
+        " firmware, that it is connected by cable, and that it is in the network to whose broadcast"
+        " address the packet is sent."
+    )
+    assert client.post("/api/machines/box/wake", json={}).json()["state"] == "waking"
+    machine.wake()
+    in_state(client, "awake")
+
+
+def test_card_without_wake_on_lan_is_named_at_once(start: Start, machine: Machine) -> None:
+    """Nobody should wait minutes for a packet that the card ignores."""
+    client = start(box={"wakeable": False})
+    machine.sleep()
+    in_state(client, "asleep")
+
+    client.post("/api/machines/box/wake", json={})
+
+    reason = in_state(client, "failed")["reason"]
+    assert reason.startswith("Wake-on-LAN is not enabled on its network card.")
+
+
+def test_machine_that_is_awake_gets_no_packet(start: Start) -> None:
+    """A request for a model that is broken must not look like one for a machine that sleeps."""
+    client = start()
+
+    report = client.post("/api/machines/box/wake", json={}).json()
+
+    assert (report["state"], report["woken_seconds_ago"]) == ("awake", None)
+    assert "power_manager_magic_packets_total{" not in client.get("/metrics").text
+
+
+def test_requests_that_are_not_valid_are_refused(start: Start) -> None:
+    """Whoever can wake machines can raise the bill for power."""
+    client = start()
+
+    unknown = client.post("/api/machines/bax/wake", json={})
+    wrong_key = client.get("/api/machines", headers={"authorization": "Bearer nonsense"})
+    wrong_field = client.post("/api/machines/box/wake", json={"why": "x"})
+
+    assert unknown.status_code == 404
+    assert unknown.json()["error"]["message"] == (
+        "The machine 'bax' is not one that may sleep. Those are: box."
+    )
+    assert (wrong_key.status_code, wrong_field.status_code) == (401, 400)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("mac", "02:00:00:aa:bb"), ("address", "box.lan"), ("port", 0)]
+)
+def test_settings_of_a_machine_are_checked(field: str, value: object) -> None:
+    """A wrong digit would otherwise be found when the machine is needed."""
+    box = {"name": "box", "mac": MAC, "address": "127.0.0.1", field: value}
+
+    with pytest.raises(ValueError, match=field):
+        Settings.model_validate({"key_files": ["/key"], "machines": [box]})
+
+
+def test_damaged_file_of_times_is_replaced(start: Start, machine: Machine, tmp_path: Path) -> None:
+    """It only holds estimates, so it must not prevent the start."""
+    file = tmp_path / "times.json"
+    file.write_text("{")
+    client = start(state_file=file)
+    machine.sleep()
+    in_state(client, "asleep")
+
+    client.post("/api/machines/box/wake", json={})
+    machine.wake()
+    awake = in_state(client, "awake")
+
+    assert json.loads(file.read_text()) == {"box": [awake["wake_seconds_p50"]]}
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    with ExitStack() as stack:
+        yield Lab(stack, tmp_path)
+
+
+def test_smaller_model_answers_while_the_machine_wakes(
+    start: Start, machine: Machine, ear: Ear, lab: Lab, tmp_path: Path
+) -> None:
+    """Who prefers an answer now gets one, and the large model is there for the next request."""
+    manager = start()
+    machine.sleep()
+    in_state(manager, "asleep")
+    away = {"expert": "big", "machine": "box", "fallback": ["small"]}
+    gateway = lab.gateway(
+        lab.at(f"http://127.0.0.1:{machine.port}", **away), lab.expert(ScriptedModel()),
+        power_url=str(manager.base_url), power_key_file=tmp_path / "service_key",
+        wake_policy="smaller", connect_timeout=0.2, check_timeout=0.2, ready=False,
+    )  # fmt: skip
+    ends = time.monotonic() + 30
+    while gateway.get("/health").status_code != 200 and time.monotonic() < ends:
+        time.sleep(0.02)
+
+    answer = gateway.post("/v1/chat/completions", json=chat("Hello", "big"))
+
+    assert answer.status_code == 200
+    assert answer.headers["x-hearth-expert"] == "small"
+    assert "big is not ready; its fallback small" in answer.headers["x-hearth-route"]
+    assert ear.packet() == magic_packet(MAC)
+
+
+def test_failed_wake_is_an_error_that_clients_do_not_repeat(
+    start: Start, machine: Machine, lab: Lab, tmp_path: Path
+) -> None:
+    """Official clients try a 503 three times: each of them would take the whole wake again."""
+    manager = start(attempts=1)
+    machine.sleep()
+    in_state(manager, "asleep")
+    gateway = lab.gateway(
+        lab.at(f"http://127.0.0.1:{machine.port}", expert="big", machine="box"),
+        power_url=str(manager.base_url), power_key_file=tmp_path / "service_key",
+        connect_timeout=0.2, check_timeout=0.2, ready=False,
+    )  # fmt: skip
+
+    answer = gateway.post("/v1/chat/completions", json=chat("Hello", "big"))
+
+    assert answer.status_code == 503
+    assert answer.json()["error"]["code"] == "machine_not_waking"
+    assert answer.json()["error"]["message"].startswith(
+        "The machine 'box' of 'big' did not wake up. It did not answer after 1 magic packets."
+    )
+    assert answer.headers["x-should-retry"] == "false"
+
+
+def test_power_manager_that_is_away_changes_no_error(
+    lab: Lab, machine: Machine, tmp_path: Path
+) -> None:
+    """The first cause is that the model is not there; the log has the second one."""
+    machine.sleep()
+    gateway = lab.gateway(
+        lab.at(f"http://127.0.0.1:{machine.port}", expert="big", machine="box"),
+        power_url="http://127.0.0.1:9", power_key_file=tmp_path / "service_key",
+        connect_timeout=0.2, check_timeout=0.2, ready=False,
+    )  # fmt: skip
+
+    answer = gateway.post("/v1/chat/completions", json=chat("Hello", "big"))
+
+    assert answer.json()["error"]["code"] == "model_unavailable"
+    assert KEY not in answer.text
