@@ -156,10 +156,10 @@ class Settings(TlsSettings):
     power_key_file: Path | None = Field(None, description="File with the key for it.")
     wake_policy: Literal["wait", "smaller", "refuse"] = Field(
         "wait",
-        description="What a request for a model on a sleeping machine gets, unless its header"
-        " `x-hearth-wake` says otherwise: `wait` for the machine; a `smaller` model of its"
-        " `fallback` if one is ready; `refuse` with 503 and the time after which to try again. The"
-        " machine is woken in each case.",
+        description="Treatment of a request whose model is on a sleeping machine, which is woken in"
+        " each case: `wait` for the machine; `smaller`: a model of its `fallback` answers if one is"
+        " ready; `refuse`: 503 with the time after which to try again. The header `x-hearth-wake`"
+        " of a request has precedence.",
     )
     wake_seconds: float = Field(
         180, gt=0, description="Maximum seconds that a request waits for a machine; then 503."

@@ -73,6 +73,12 @@ variable "keys_machine" {
   description = "The machine that keeps the keys that people make; empty: none are kept."
 }
 
+variable "power_url" {
+  type        = string
+  default     = ""
+  description = "Address of the power manager, which wakes machines; empty: there is none."
+}
+
 variable "settings" {
   type        = map(string)
   default     = {}
@@ -259,6 +265,10 @@ job "moe-gateway" {
           MOE_GATEWAY_DRAIN_SECONDS   = "${var.drain_seconds}"
         },
         { for name, value in var.settings : "MOE_GATEWAY_${upper(name)}" => value },
+        var.power_url == "" ? {} : {
+          MOE_GATEWAY_POWER_URL      = var.power_url
+          MOE_GATEWAY_POWER_KEY_FILE = "${NOMAD_SECRETS_DIR}/services"
+        },
         local.bound ? { MOE_GATEWAY_KEY_STORE = "${var.state_dir}/keys.db" } : {},
         var.consul_acl ? { MOE_GATEWAY_CONSUL_TOKEN_FILE = "${NOMAD_SECRETS_DIR}/consul" } : {},
         var.tls_dir == "" ? {} : {

@@ -32,7 +32,7 @@ HINT: Final = (
 
 
 class State(StrEnum):
-    """What is known about a machine."""
+    """The state of a machine."""
 
     UNKNOWN = "unknown"
     AWAKE = "awake"

@@ -39,7 +39,7 @@ USUAL_SECONDS: Final = 60.0
 
 
 class MachineState(BaseModel):
-    """What the power manager reports of a machine; other fields are ignored."""
+    """The state of a machine, as the power manager reports it; other fields are ignored."""
 
     name: str
     state: str

@@ -14,7 +14,8 @@ ROOT_PLACES = {
     "deploy_expert.yaml", "docs", "e2e-tests.yaml", "examples", "fetch.yaml", "group_vars",
     "heal_cluster.yaml",
     "hearth", "host_vars", "inventory", "llama_expert", "moe_gateway", "nomad_jobs", "pipecatapp",
-    "playbook.yaml", "power_manager", "prompt_engineering", "pyproject.toml", "requirements", "rotate_secrets.yaml",
+    "playbook.yaml", "power_manager", "prompt_engineering", "pyproject.toml", "requirements",
+    "rotate_secrets.yaml",
     "secrets.yaml", "services.yaml", "speech", "tests", "uninstall.yaml", "upgrade.yaml",
 }  # fmt: skip
 SWAMPS = {"utils", "util", "helpers", "common", "misc", "shared", "base", "manager", "handler"}
@@ -59,7 +60,9 @@ def test_product_code_holds_no_word_of_pretence() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("package", ["moe_gateway", "llama_expert", "pipecatapp", "power_manager", "speech"])
+@pytest.mark.parametrize(
+    "package", ["moe_gateway", "llama_expert", "pipecatapp", "power_manager", "speech"]
+)
 def test_service_package_imports_nothing_by_itself(package: str) -> None:
     """Importing a service must not start a part of it."""
     body = ast.parse(tree.text(Path(package) / "__init__.py")).body

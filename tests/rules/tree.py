@@ -5,7 +5,15 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("hearth", "moe_gateway", "llama_expert", "pipecatapp", "power_manager", "prompt_engineering", "speech")
+PACKAGES = (
+    "hearth",
+    "moe_gateway",
+    "llama_expert",
+    "pipecatapp",
+    "power_manager",
+    "prompt_engineering",
+    "speech",
+)
 
 
 @cache
