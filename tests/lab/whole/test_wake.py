@@ -76,7 +76,7 @@ def _register(lab: Lab, node: Node) -> None:
         "ID": SERVICE, "Name": SERVICE, "Port": EXPERT_PORT, "Address": str(node.address),
         "Meta": {"expert": "cellar", "model": "big", "scheme": "http", "auto": "false"},
     }  # fmt: skip
-    _agent_call(lab, node, "PUT", "agent/service/register", service)
+    _put(lab, node, "agent/service/register", service)
 
     def is_known() -> bool:
         with gateway(lab, node) as client:
@@ -88,12 +88,12 @@ def _register(lab: Lab, node: Node) -> None:
 
 
 def _deregister(lab: Lab, node: Node) -> None:
-    patiently(lambda: _agent_call(lab, node, "PUT", f"agent/service/deregister/{SERVICE}", {}))
+    patiently(lambda: _put(lab, node, f"agent/service/deregister/{SERVICE}", {}))
 
 
-def _agent_call(lab: Lab, node: Node, method: str, path: str, body: dict[str, Any]) -> bool:
+def _put(lab: Lab, node: Node, path: str, body: dict[str, Any]) -> bool:
     with agents(lab, node) as (consul, _):
-        consul.session.call(method, path, body)
+        consul.session.call("PUT", path, body)
     return True
 
 
