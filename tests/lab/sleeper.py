@@ -68,9 +68,12 @@ class Card:
         self._wanted = b"\xff" * 6 + bytes.fromhex(self.mac.replace(":", "")) * 16
         self._closed = False
 
-    def switch_off(self) -> None:
-        """Cut the power of the machine; nothing answers at its address."""
-        self.node.kill()
+    def switch_off(self, *, cleanly: bool = False) -> None:
+        """Shut the machine down, or cut its power; then nothing answers at its address."""
+        if cleanly:
+            self.node.stop()
+        else:
+            self.node.kill()
         self.node.partition()
 
     @contextmanager

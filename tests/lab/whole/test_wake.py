@@ -37,7 +37,7 @@ def test_machine_of_the_cluster_that_is_off_is_woken_by_a_request(cluster: Lab) 
     _register(cluster, node)
     try:
         with card.listening():
-            card.switch_off()
+            card.switch_off(cleanly=True)
             patiently(lambda: _is_away(cluster, asked))
 
             with gateway(cluster, asked) as client:
