@@ -29,7 +29,8 @@ from hearth.release.errors import CommandFailed
 from hearth.service.version import hearth_version
 
 PACKAGES: Final = (
-    "hearth", "moe_gateway", "llama_expert", "pipecatapp", "power_manager", "prompt_engineering", "speech",
+    "hearth", "moe_gateway", "llama_expert", "pipecatapp", "power_manager", "prompt_engineering",
+    "speech",
 )  # fmt: skip
 CATALOGUE: Final = "group_vars/all/models.yaml"
 LOCKS: Final = {name: f"requirements/{name}.lock" for name in ("host", "speech", "agent")}
