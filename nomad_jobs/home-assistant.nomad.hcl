@@ -1,5 +1,5 @@
 # home-assistant: Home Assistant in a container. Its configuration and state are on a host volume of one
-# machine, which the role home_assistant registers. It starts when the MQTT broker answers.
+# machine, which the role home_assistant registers. It starts after the MQTT broker has answered.
 
 variable "datacenters" {
   type        = list(string)
@@ -16,6 +16,12 @@ variable "machine" {
 variable "image" {
   type        = string
   description = "The container image."
+}
+
+variable "command" {
+  type        = list(string)
+  default     = ["/init"]
+  description = "The program of the image with its arguments."
 }
 
 variable "volume" {
@@ -42,12 +48,6 @@ variable "mqtt_port" {
   description = "TCP port of the MQTT broker."
 }
 
-variable "user" {
-  type        = string
-  default     = "hearth"
-  description = "User that waits for the broker."
-}
-
 variable "memory_mb" {
   type        = number
   default     = 1024
@@ -55,10 +55,21 @@ variable "memory_mb" {
 }
 
 locals {
+  # Nomad runs a prestart task for a new allocation only, not when the machine boots. So the container
+  # itself waits, before each start, and then becomes the program of the image.
   wait = <<-WAIT
-    echo "Waiting for the MQTT broker at $MQTT_HOST, port $MQTT_PORT."
-    until (exec 3<>"/dev/tcp/$MQTT_HOST/$MQTT_PORT") 2>/dev/null; do sleep 1; done
-    echo "The MQTT broker answers."
+    import os, signal, socket, sys, time
+    host, port, *command = sys.argv[1:]
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    print(f"Waiting for the MQTT broker at {host}, port {port}.", flush=True)
+    while True:
+        try:
+            socket.create_connection((host, int(port)), timeout=5).close()
+            break
+        except OSError:
+            time.sleep(1)
+    print("The MQTT broker answers.", flush=True)
+    os.execvp(command[0], command)
   WAIT
 }
 
@@ -147,42 +158,14 @@ job "home-assistant" {
       }
     }
 
-    task "wait-for-mqtt" {
-      driver = "raw_exec"
-      user   = var.user
-
-      lifecycle {
-        hook    = "prestart"
-        sidecar = false
-      }
-
-      config {
-        command = "/bin/bash"
-        args    = ["-c", local.wait]
-      }
-
-      env {
-        MQTT_HOST = var.mqtt_host
-        MQTT_PORT = "${var.mqtt_port}"
-      }
-
-      resources {
-        cpu    = 20
-        memory = 16
-      }
-
-      logs {
-        max_files     = 1
-        max_file_size = 1
-      }
-    }
-
     task "home-assistant" {
       driver       = "docker"
       kill_timeout = "30s"
 
       config {
         image        = var.image
+        entrypoint   = ["python3", "-c", local.wait]
+        args         = concat([var.mqtt_host, "${var.mqtt_port}"], var.command)
         network_mode = "host"
       }
 

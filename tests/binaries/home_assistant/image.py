@@ -22,6 +22,7 @@ LEFT_OUT: Final = (
 COMMAND: Final = (
     f"{ENVIRONMENT}/bin/python", "-m", "homeassistant", "--config", "/config", "--skip-pip",
 )  # fmt: skip
+"""The program that runs in the container."""
 
 
 def archive() -> Path:
@@ -48,7 +49,7 @@ def _make(tree: Path, folder: Path) -> None:
     config = {
         "architecture": ARCHITECTURES[platform.machine()],
         "os": "linux",
-        "config": {"Cmd": COMMAND, "Env": [f"{name}={value}" for name, value in SETTINGS.items()]},
+        "config": {"Env": [f"{name}={value}" for name, value in SETTINGS.items()]},
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
         "history": [{"created_by": "Hearth's tests"}],
     }
