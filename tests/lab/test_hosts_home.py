@@ -1,7 +1,7 @@
 """The services of the home on one host: MQTT, then Home Assistant, also after a reboot."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
@@ -64,13 +64,12 @@ class Home:
 
     def play(self, *options: str, check: bool = True, **variables: object) -> Ran:
         """Run the part of the playbook that is about the home."""
-        return _play(self.lab, *options, check=check, **variables)
+        return _play(self.lab, variables, *options, check=check)
 
     def test(self, *, check: bool = True, **variables: object) -> Ran:
         """Run the part of the end-to-end test that is about the home."""
-        return _play(
-            self.lab, "--tags", "home", playbook="e2e-tests.yaml", check=check, **variables
-        )
+        options = ("--tags", "home")
+        return _play(self.lab, variables, *options, playbook="e2e-tests.yaml", check=check)
 
     def get(self, path: str) -> httpx2.Response:
         """Request a path of Home Assistant, as a browser in the network does."""
@@ -105,7 +104,7 @@ def home(boot: Boot) -> Iterator[Home]:
     # The integrations of a default configuration would install packages from the internet.
     configuration = CONFIGURATION.format(port=8123).replace("  server_host: 127.0.0.1\n", "")
     lab.node("node1").ssh(STORE.format(configuration))
-    home = Home(lab, _play(lab, "--tags", f"host,docker,consul,nomad,{HOME_TAGS}"))
+    home = Home(lab, _play(lab, {}, "--tags", f"host,docker,consul,nomad,{HOME_TAGS}"))
     home.wait()
     yield home
     lab.down()
@@ -263,7 +262,7 @@ def test_uninstall_removes_broker_and_home_assistant(home: Home) -> None:
     """Neither a program nor a unit of them is left; what was set up stays unless it is named."""
     home.play("--tags", HOME_TAGS)
     node = home.lab.node("node1")
-    _play(home.lab, "-e", "uninstall_confirm=lab", playbook="uninstall.yaml")
+    _play(home.lab, {}, "-e", "uninstall_confirm=lab", playbook="uninstall.yaml")
 
     left = node.ssh(
         "ls -d /usr/sbin/mosquitto /usr/bin/mosquitto_pub /etc/mosquitto /etc/hearth"
@@ -274,8 +273,10 @@ def test_uninstall_removes_broker_and_home_assistant(home: Home) -> None:
     assert "configuration.yaml" in node.ssh(f"ls {FOLDER}")
 
 
-def _play(lab: Lab, *options: str, check: bool = True, playbook: str = "playbook.yaml",
-          **variables: object) -> Ran:  # fmt: skip
+def _play(
+    lab: Lab, variables: Mapping[str, object], *options: str, check: bool = True,
+    playbook: str = "playbook.yaml",
+) -> Ran:  # fmt: skip
     chosen: dict[str, object] = {
         "home_assistant_enabled": True,
         "home_assistant_image": NAME,
