@@ -17,6 +17,8 @@ POWER_MANAGER: Final = "power-manager"
 PROMETHEUS: Final = "prometheus"
 NODE_EXPORTER: Final = "node-exporter"
 GRAFANA: Final = "grafana"
+MOSQUITTO: Final = "mosquitto"
+HOME_ASSISTANT: Final = "home-assistant"
 
 BUILT_IN_KEYS: Final = frozenset(("key", "service_key", "people", "services"))
 """Names of the files of the built-in keys, on one machine and on a cluster.
@@ -37,7 +39,13 @@ PORT_OFFSETS: Final = {
 }
 """Service name -> its port, counted from the port base of its instance."""
 
-CLUSTER_PORTS: Final = {PROMETHEUS: 9090, NODE_EXPORTER: 9100, GRAFANA: 3000}
+CLUSTER_PORTS: Final = {
+    PROMETHEUS: 9090,
+    NODE_EXPORTER: 9100,
+    GRAFANA: 3000,
+    MOSQUITTO: 8883,
+    HOME_ASSISTANT: 8123,
+}
 """Service name -> its port, for services that run only in a cluster."""
 
 
