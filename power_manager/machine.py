@@ -91,7 +91,7 @@ class Machine:
             state=self.state,
             reason=self.reason,
             mac=self.settings.mac,
-            address=str(self.settings.address),
+            address=str(self.settings.address.ip),
             elapsed_seconds=now - self._began if self.state is State.WAKING else None,
             woken_seconds_ago=None if self._woken is None else now - self._woken,
             wake_seconds_p50=p50,
@@ -168,9 +168,9 @@ class Machine:
     def _send(self) -> None:
         """Send the packet to the broadcast address, and to the machine's own: its switch may
         still know where it is. Raises `OSError` if the broadcast cannot be sent."""
-        packets.send(self.settings.mac, str(self.settings.broadcast))
+        packets.send(self.settings.mac, str(self.settings.broadcast_address))
         try:
-            packets.send(self.settings.mac, str(self.settings.address))
+            packets.send(self.settings.mac, str(self.settings.address.ip))
         except OSError as error:
             if error.errno not in (errno.EHOSTUNREACH, errno.EHOSTDOWN):
                 raise
@@ -193,7 +193,7 @@ class Machine:
 
     async def _answers(self) -> bool:
         """Return whether it answers a connection: a refusal is an answer, too."""
-        address, port = str(self.settings.address), self.settings.port
+        address, port = str(self.settings.address.ip), self.settings.port
         try:
             async with asyncio.timeout(self.service.probe_seconds):
                 _, writer = await asyncio.open_connection(address, port)

@@ -1,6 +1,6 @@
 """Every setting of the power manager. Nothing else in this package reads the environment."""
 
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -12,6 +12,8 @@ from hearth.service.settings import TlsSettings
 from power_manager.packets import MAC
 
 SSH: Final = 22
+EVERYONE: Final = IPv4Address("255.255.255.255")
+"""All machines of the network to which the default route leads."""
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 
@@ -26,17 +28,29 @@ class MachineSettings(BaseModel):
         pattern=f"^{MAC.pattern}$",
         description="Hardware address of its network card, such as `02:00:00:aa:bb:cc`.",
     )
-    address: IPv4Address = Field(description="Its IPv4 address.")
+    address: IPv4Interface = Field(
+        description="Its IPv4 address with the length of its network prefix, such as"
+        " `192.168.1.13/24`."
+    )
     port: int = Field(
         SSH, ge=1, le=65535, description="TCP port that shows that it is awake, open or closed."
     )
-    broadcast: IPv4Address = Field(
-        IPv4Address("255.255.255.255"),
-        description="Broadcast address of its network; the packet is also sent to `address`.",
+    broadcast: IPv4Address | None = Field(
+        None,
+        description="Address to which the packet is sent, besides `address`; default: the broadcast"
+        " address of its network, or 255.255.255.255 if `address` has no prefix.",
     )
     wakeable: bool = Field(
         default=True, description="Whether its card supports and has enabled wake-on-LAN."
     )
+
+    @property
+    def broadcast_address(self) -> IPv4Address:
+        """The address to which the packet is sent, besides that of the machine."""
+        if self.broadcast is not None:
+            return self.broadcast
+        network = self.address.network
+        return network.broadcast_address if network.prefixlen < 31 else EVERYONE
 
     @field_validator("mac", mode="before")
     @classmethod

@@ -38,8 +38,8 @@ class House:
         stack.enter_context(self.card.listening())
         (folder / "key").write_text(f"{KEY}\n")
         self._install_expert(stack)
-        machine = {"name": "node3", "mac": self.card.mac, "address": str(self.node.address),
-                   "broadcast": "10.231.7.255"}  # fmt: skip
+        address = f"{self.node.address}/24"
+        machine = {"name": "node3", "mac": self.card.mac, "address": address}
         instance = {"url": f"http://{self.node.address}:{EXPERT_PORT}", "expert": "big", "slots": 8,
                     "machine": "node3"}  # fmt: skip
         self._serve(stack, "power_manager", {

@@ -16,7 +16,7 @@ from hearth.service.health import Health
 from hearth.service.metrics import new_registry
 from power_manager.app import build_app
 from power_manager.packets import magic_packet
-from power_manager.settings import Settings
+from power_manager.settings import MachineSettings, Settings
 from tests.conftest import served
 from tests.integration.gateway.conftest import KEY, SERVICE_KEY, Lab, chat
 from tests.ports import free_port
@@ -222,6 +222,23 @@ def test_settings_of_a_machine_are_checked(field: str, value: object) -> None:
 
     with pytest.raises(ValueError, match=field):
         Settings.model_validate({"key_files": ["/key"], "machines": [box]})
+
+
+@pytest.mark.parametrize(
+    ("fields", "to"),
+    [
+        ({"address": "192.168.1.13/24"}, "192.168.1.255"),
+        ({"address": "10.0.5.6/16"}, "10.0.255.255"),
+        ({"address": "192.168.1.13"}, "255.255.255.255"),
+        ({"address": "192.168.1.13/24", "broadcast": "192.168.7.255"}, "192.168.7.255"),
+    ],
+)
+def test_packet_goes_to_the_network_of_the_machine(fields: Json, to: str) -> None:
+    """Of a machine with two networks, the default route may lead into the other one."""
+    box = MachineSettings.model_validate({"name": "box", "mac": "02-00-00-AA-BB-CC", **fields})
+
+    assert str(box.broadcast_address) == to
+    assert box.mac == MAC
 
 
 def test_damaged_file_of_times_is_replaced(start: Start, machine: Machine, tmp_path: Path) -> None:

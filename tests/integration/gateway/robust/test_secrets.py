@@ -41,6 +41,7 @@ NOT_DRIVEN = {
     "circuit_open",  # Here none opens, so that every fault is met by a server.
     "instances_changed", "instances_file_unusable",  # A file that only `hearth up` writes.
     "instance_lost", "instance_unusable", "instance_not_ready_yet",  # No request leads to these.
+    "power_manager_unavailable",  # No machine sleeps here.
 }  # fmt: skip
 """What the gateway writes into its log on no path that is gone here."""
 ENDS = {"caller_gone", "key_closed", "deadline_passed"}
