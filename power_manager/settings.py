@@ -7,7 +7,7 @@ from typing import Annotated, Final
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from hearth.service.names import POWER_MANAGER, port_of
+from hearth.service.names import CLUSTER_PORTS, POWER_MANAGER
 from hearth.service.settings import TlsSettings
 from power_manager.packets import MAC
 
@@ -64,7 +64,9 @@ class Settings(TlsSettings):
     model_config = SettingsConfigDict(env_prefix="POWER_MANAGER_", frozen=True)
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
-    port: int = Field(port_of(POWER_MANAGER), ge=1, le=65535, description="TCP port to listen on.")
+    port: int = Field(
+        CLUSTER_PORTS[POWER_MANAGER], ge=1, le=65535, description="TCP port to listen on."
+    )
     key_files: Annotated[tuple[Path, ...], Field(min_length=1)] = Field(
         description="Files with the keys that callers may use."
     )

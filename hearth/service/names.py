@@ -35,7 +35,6 @@ PORT_OFFSETS: Final = {
     SPEECH_STT: 91,
     SPEECH_TTS: 92,
     EMBEDDINGS: 93,
-    POWER_MANAGER: 94,
 }
 """Service name -> its port, counted from the port base of its instance."""
 
@@ -43,6 +42,7 @@ CLUSTER_PORTS: Final = {
     PROMETHEUS: 9090,
     NODE_EXPORTER: 9100,
     GRAFANA: 3000,
+    POWER_MANAGER: 8094,
     MOSQUITTO: 8883,
     HOME_ASSISTANT: 8123,
 }
