@@ -30,22 +30,41 @@ class Wake:
     ) -> None:
         """Call `answer`; again after a wake, if no instance could be reached. Raises `Refused`."""
         policy = self._policy_of(request)
-        asleep = self.router.sleepers(request)
+        asleep, failure = self.router.sleepers(request), None
         if asleep and asleep[0].fallback:
             if policy == "smaller":
                 self.waker.begin_soon(request.look.model, asleep)
             else:
-                await self._wake(request, reply, asleep, policy)
+                failure = await self._wake_before_fallback(request, reply, asleep, policy)
         try:
             await answer()
         except Refused as refused:
             if refused.status not in AWAY or reply.begun:
                 raise
+            if failure is not None:
+                raise failure from refused
             asleep = self.router.sleepers(request)
             if not asleep or not await self._wake(request, reply, asleep, policy):
                 raise
             request.tried, request.failure = frozenset(), None
             await answer()
+
+    async def _wake_before_fallback(
+        self,
+        request: RequestContext,
+        reply: Reply,
+        instances: Sequence[Instance],
+        policy: WakePolicy,
+    ) -> Refused | None:
+        """Wake the machine, and return the error if it does not wake up: the fallback answers
+        then. With the policy `refuse`, the error is raised."""
+        try:
+            await self._wake(request, reply, instances, policy)
+        except Refused as refused:
+            if policy == "refuse":
+                raise
+            return refused
+        return None
 
     async def _wake(
         self,

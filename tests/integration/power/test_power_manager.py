@@ -18,7 +18,7 @@ from power_manager.app import build_app
 from power_manager.packets import magic_packet
 from power_manager.settings import MachineSettings, Settings
 from tests.conftest import served
-from tests.integration.gateway.conftest import KEY, SERVICE_KEY, Lab, chat
+from tests.integration.gateway.conftest import KEY, SERVICE_KEY, Lab, chat, wait_until
 from tests.ports import free_port
 
 MAC: Final = "02:00:00:aa:bb:cc"
@@ -275,9 +275,7 @@ def test_smaller_model_answers_while_the_machine_wakes(
         power_url=str(manager.base_url), power_key_file=tmp_path / "service_key",
         wake_policy="smaller", connect_timeout=0.2, check_timeout=0.2, ready=False,
     )  # fmt: skip
-    ends = time.monotonic() + 30
-    while gateway.get("/health").status_code != 200 and time.monotonic() < ends:
-        time.sleep(0.02)
+    wait_until(lambda: gateway.get("/health").status_code == 200)
 
     answer = gateway.post("/v1/chat/completions", json=chat("Hello", "big"))
 
@@ -285,6 +283,28 @@ def test_smaller_model_answers_while_the_machine_wakes(
     assert answer.headers["x-hearth-expert"] == "small"
     assert "big is not ready; its fallback small" in answer.headers["x-hearth-route"]
     assert ear.packet() == magic_packet(MAC)
+
+
+def test_fallback_answers_if_the_machine_does_not_wake(
+    start: Start, machine: Machine, lab: Lab, tmp_path: Path
+) -> None:
+    """The cable was pulled out, and the small model is there."""
+    manager = start(attempts=1)
+    machine.sleep()
+    in_state(manager, "asleep")
+    away = {"expert": "big", "machine": "box", "fallback": ["small"]}
+    gateway = lab.gateway(
+        lab.at(f"http://127.0.0.1:{machine.port}", **away), lab.expert(ScriptedModel()),
+        power_url=str(manager.base_url), power_key_file=tmp_path / "service_key",
+        connect_timeout=0.2, check_timeout=0.2, ready=False,
+    )  # fmt: skip
+    wait_until(lambda: gateway.get("/health").status_code == 200)
+
+    answer = gateway.post("/v1/chat/completions", json=chat("Hello", "big"))
+
+    assert answer.status_code == 200
+    assert answer.headers["x-hearth-expert"] == "small"
+    in_state(manager, "failed")
 
 
 def test_failed_wake_is_an_error_that_clients_do_not_repeat(

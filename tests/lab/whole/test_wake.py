@@ -15,8 +15,7 @@ pytestmark = [
     pytest.mark.extended, pytest.mark.hosts, pytest.mark.nomad, pytest.mark.timeout(1500),
 ]  # fmt: skip
 EXTENDED_INPUTS = [
-    "ansible/roles/moe_gateway/**", "ansible/roles/power_manager/**", "power_manager/**",
-    "moe_gateway/requests/wake.py", "moe_gateway/routing/waking.py",
+    "ansible/roles/moe_gateway/**", "ansible/roles/power_manager/**",
     "nomad_jobs/moe-gateway.nomad.hcl", "nomad_jobs/power-manager.nomad.hcl",
     "services.yaml", "tests/lab/sleeper.py",
 ]  # fmt: skip
