@@ -453,6 +453,13 @@ need_prometheus() {
     fi
 }
 
+need_mosquitto() {
+    command -v mosquitto_pub >/dev/null && [ -x /usr/sbin/mosquitto ] && return
+    if for_tests "the MQTT broker" mosquitto mosquitto-clients && [ -d /run/systemd/system ]; then
+        systemctl disable --now --quiet mosquitto || true
+    fi
+}
+
 # need_clients: the programs that the gateway is tested with, each in an environment of its own.
 need_clients() (
     cd "$root"
@@ -489,6 +496,7 @@ case ${1:-} in
         need_docker
         need_hosts
         need_prometheus
+        need_mosquitto
         need_emulator
         use_caches
         need_clients
