@@ -30,7 +30,6 @@ from power_manager.settings import Settings
 
 log = structlog.get_logger()
 
-MAX_BODY = 4096
 TIMES = TypeAdapter(dict[str, list[float]])
 
 
@@ -51,7 +50,10 @@ def build_app(settings: Settings, health: Health, registry: CollectorRegistry) -
     def learned() -> None:
         if settings.state_file is not None:
             known = times | {name: list(one.times) for name, one in machines.items() if one.times}
-            write_atomic(settings.state_file, json.dumps(known, indent=1))
+            try:
+                write_atomic(settings.state_file, json.dumps(known, indent=1))
+            except OSError as error:  # The disk is full: only an estimate is lost.
+                log.warning("wake_times_not_stored", reason=str(error))
 
     for one in settings.machines:
         machines[one.name] = Machine(one, settings, metrics, times.get(one.name, ()), learned)
@@ -72,7 +74,9 @@ def build_app(settings: Settings, health: Health, registry: CollectorRegistry) -
         openapi_url=None, docs_url=None, redoc_url=None,
     )  # fmt: skip
     app.router.routes.extend([*_routes(machines, keys).routes, *service_routes(health, registry)])
-    app.add_middleware(BodyLimit, limit=MAX_BODY, setting="fixed")
+    app.add_middleware(
+        BodyLimit, limit=settings.max_body_bytes, setting="POWER_MANAGER_MAX_BODY_BYTES"
+    )
     add_error_handlers(app, {})
     return app
 

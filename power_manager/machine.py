@@ -179,7 +179,7 @@ class Machine:
     def _woke(self) -> None:
         seconds = time.monotonic() - self._began
         self._woken = time.monotonic()
-        self.times.append(round(seconds, 2))
+        self.times.append(round(seconds, 3))
         self.metrics.woken(self.settings.name, "awake", seconds)
         log.info("machine_woke", machine=self.settings.name, seconds=round(seconds, 1))
         self._now(State.AWAKE)

@@ -86,6 +86,7 @@ class Settings(TlsSettings):
     attempt_seconds: float = Field(
         40, gt=0, description="Seconds to wait for the machine after each packet."
     )
+    max_body_bytes: int = Field(4096, ge=256, description="Maximum bytes of a request body.")
     drain_seconds: int = Field(5, ge=0, description="Seconds for active requests after SIGTERM.")
 
     @field_validator("machines")

@@ -1,7 +1,9 @@
 """Wake the machine of a model that is asked for while its machine sleeps."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from math import inf
 from typing import Final, Literal
 
 import orjson
@@ -70,6 +72,9 @@ class Waker:
         self._address, self._pool = Address.of(str(settings.power_url)), pool
         self._key = read_key(settings.power_key_file).encode() if settings.power_key_file else b""
         self._seconds = settings.wake_seconds
+        self._looking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._looked: dict[str, tuple[float, MachineState | None]] = {}
+        """When each machine was looked at last, and its state then."""
         self._begun: set[asyncio.Task[MachineState | None]] = set()
 
     async def wait(
@@ -80,7 +85,8 @@ class Waker:
     ) -> bool:
         """Wake the machine of these instances, and wait until one of them can be used.
 
-        Returns False if none of them is on a machine that sleeps, so that waiting would not help.
+        Returns False if the machine does not sleep: none of them may sleep, or it woke up and its
+        model was not ready in time.
         `shown` is called once, with a function that returns the progress as a sentence. Raises
         `Refused` (503) if the machine does not wake up in time.
         """
@@ -98,10 +104,20 @@ class Waker:
                     return True
                 await asyncio.sleep(CHECK_SECONDS)
             if loop.time() > until:
+                if state.state == "awake":
+                    return False  # Its model was not ready in time: that is the error.
                 raise machine_asleep(model, state.name, state.seconds_left)
-            state = await self._look(state.name) or state
-            if state.state == "failed":
-                raise machine_failed(model, state.name, state.reason)
+            state = await self._next(model, state)
+
+    async def _next(self, model: str, state: MachineState) -> MachineState:
+        """Return the state of the machine now, or the one before if it cannot be read. Raises
+        `Refused` if its wake failed."""
+        now = await self._look(state.name) or state
+        if now.state == "failed":
+            raise machine_failed(model, now.name, now.reason)
+        if now.state in ("asleep", "unknown"):  # The power manager was restarted.
+            now = await self._wake(now.name, model) or now
+        return now
 
     def begin_soon(self, model: str, instances: Sequence[Instance]) -> None:
         """Wake the machine of these instances without waiting for it."""
@@ -135,9 +151,16 @@ class Waker:
         )
 
     async def _look(self, machine: str) -> MachineState | None:
-        path = f"/api/machines/{machine}"
-        answer = self._pool.get(self._address, path, key=self._key, seconds=ANSWER_SECONDS)
-        return await self._state_of(machine, answer)
+        """Return the state of the machine; requests that wait at the same time share an answer."""
+        async with self._looking[machine]:
+            now = asyncio.get_running_loop().time()
+            at, state = self._looked.get(machine, (-inf, None))
+            if now - at >= ASK_SECONDS:
+                path = f"/api/machines/{machine}"
+                answer = self._pool.get(self._address, path, key=self._key, seconds=ANSWER_SECONDS)
+                state = await self._state_of(machine, answer)
+                self._looked[machine] = now, state
+            return state
 
     async def _state_of(
         self, machine: str, answer: Awaitable[tuple[int, bytes]]

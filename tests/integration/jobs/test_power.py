@@ -39,8 +39,8 @@ def test_power_manager_runs_with_the_machines_of_the_inventory(cluster: Cluster)
     headers = {"authorization": f"Bearer {KEYS['service_key']}"}
     with httpx2.Client(verify=trusted, headers=headers, trust_env=False) as client:
         cluster.until(lambda: client.get(f"{address}/api/machines").json()[0]["state"] == "awake")
-        told = client.get(f"{address}/api/machines/rack").json()
-    assert (told["name"], told["mac"], told["address"]) == (
+        report = client.get(f"{address}/api/machines/rack").json()
+    assert (report["name"], report["mac"], report["address"]) == (
         "rack", "02:00:00:aa:bb:cc", "127.0.0.1",
     )  # fmt: skip
     found = httpx2.get(f"{cluster.consul.url}/v1/health/service/power-manager", trust_env=False)

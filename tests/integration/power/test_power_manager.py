@@ -1,9 +1,13 @@
 """The power manager on real sockets: states, wakes, times, and what it refuses."""
 
 import json
+import os
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
@@ -18,7 +22,7 @@ from power_manager.app import build_app
 from power_manager.packets import magic_packet
 from power_manager.settings import MachineSettings, Settings
 from tests.conftest import served
-from tests.integration.gateway.conftest import KEY, SERVICE_KEY, Lab, chat, wait_until
+from tests.integration.gateway.conftest import SERVICE_KEY, Lab, chat, wait_until
 from tests.ports import free_port
 
 MAC: Final = "02:00:00:aa:bb:cc"
@@ -130,7 +134,7 @@ def test_states_follow_the_machine(start: Start, machine: Machine) -> None:
 def test_wake_sends_the_packet_and_measures_the_time(
     start: Start, machine: Machine, ear: Ear, tmp_path: Path
 ) -> None:
-    """The measured time is what the next caller is told, also after a restart."""
+    """The next caller sees the measured time as an estimate, also after a restart."""
     client = start(state_file=tmp_path / "state" / "times.json")
     machine.sleep()
     in_state(client, "asleep")
@@ -331,17 +335,123 @@ def test_failed_wake_is_an_error_that_clients_do_not_repeat(
 
 
 def test_power_manager_that_is_away_changes_no_error(
-    lab: Lab, machine: Machine, tmp_path: Path
+    lab: Lab, machine: Machine, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The first cause is that the model is not there; the log has the second one."""
     machine.sleep()
     gateway = lab.gateway(
         lab.at(f"http://127.0.0.1:{machine.port}", expert="big", machine="box"),
-        power_url="http://127.0.0.1:9", power_key_file=tmp_path / "service_key",
+        power_url=f"http://127.0.0.1:{free_port()}", power_key_file=tmp_path / "service_key",
         connect_timeout=0.2, check_timeout=0.2, ready=False,
     )  # fmt: skip
 
     answer = gateway.post("/v1/chat/completions", json=chat("Hello", "big"))
 
     assert answer.json()["error"]["code"] == "model_unavailable"
-    assert KEY not in answer.text
+    assert "power_manager_unavailable" in capsys.readouterr().out
+
+
+def test_full_disk_does_not_make_a_wake_fail(start: Start, machine: Machine) -> None:
+    """A file system without space takes the estimate, not the machine."""
+    client = start(state_file=Path("/dev/full/times.json"))
+    machine.sleep()
+    in_state(client, "asleep")
+
+    client.post("/api/machines/box/wake", json={})
+    machine.wake()
+
+    assert in_state(client, "awake")["wake_seconds_p50"] is not None
+
+
+def test_hundred_requests_share_one_wake(
+    start: Start, machine: Machine, ear: Ear, lab: Lab, tmp_path: Path
+) -> None:
+    """A house full of programs that ask again must not flood the network or the power manager."""
+    manager = start(attempt_seconds=20)
+    machine.sleep()
+    in_state(manager, "asleep")
+    gateway = lab.gateway(
+        lab.at(f"http://127.0.0.1:{machine.port}", expert="big", machine="box"),
+        power_url=str(manager.base_url), power_key_file=tmp_path / "service_key",
+        connect_timeout=0.2, check_timeout=0.2, wake_seconds=3, ready=False,
+    )  # fmt: skip
+
+    def ask(_: int) -> int:
+        body = chat("Hello", "big")
+        return int(gateway.post("/v1/chat/completions", json=body, timeout=60).status_code)
+
+    with ThreadPoolExecutor(100) as pool:
+        asked = pool.map(ask, range(100))
+        first = ear.packet()
+        statuses = list(asked)
+
+    assert first == magic_packet(MAC)
+    assert statuses == [503] * 100
+    sent = 'power_manager_magic_packets_total{machine="box"} 1.0'
+    assert sent in manager.get("/metrics").text
+
+
+def test_wake_outlives_a_kill_of_the_power_manager(
+    machine: Machine, ear: Ear, lab: Lab, tmp_path: Path
+) -> None:
+    """The request that waits has the machine woken again, and ends with the cause that is left."""
+    port = free_port()
+    box = {"name": "box", "mac": MAC, "address": "127.0.0.1", "port": machine.port,
+           "broadcast": "127.255.255.255"}  # fmt: skip
+    settings = {
+        "PORT": str(port), "KEY_FILES": json.dumps([str(tmp_path / "service_key")]),
+        "MACHINES": json.dumps([box]), "PROBE_SECONDS": "0.1", "CHECK_SECONDS": "0.1",
+    }  # fmt: skip
+    environment = os.environ | {f"POWER_MANAGER_{name}": text for name, text in settings.items()}
+    command = [sys.executable, "-m", "power_manager"]
+    machine.sleep()
+    gateway = lab.gateway(
+        lab.at(f"http://127.0.0.1:{machine.port}", expert="big", machine="box"),
+        power_url=f"http://127.0.0.1:{port}", power_key_file=tmp_path / "service_key",
+        connect_timeout=0.2, check_timeout=0.2, wake_seconds=6, ready=False,
+    )  # fmt: skip
+    with (
+        ThreadPoolExecutor(1) as pool,
+        subprocess.Popen(command, env=environment) as first,
+    ):
+        wait_until(lambda: _listens(port))
+        asked = pool.submit(gateway.post, "/v1/chat/completions", json=chat("Hello", "big"))
+        packet = ear.packet()
+        first.kill()
+        first.wait(30)
+        with subprocess.Popen(command, env=environment) as second:
+            again = ear.packet()
+            machine.wake()
+            answer = asked.result()
+            second.terminate()
+
+    assert packet == again == magic_packet(MAC)
+    assert answer.json()["error"]["code"] == "model_unavailable"
+
+
+def _listens(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        return True
+    return False
+
+
+def test_key_without_the_model_wakes_nothing(
+    start: Start, machine: Machine, lab: Lab, tmp_path: Path
+) -> None:
+    """Otherwise anybody with some key could keep the large machine from sleeping."""
+    manager = start()
+    machine.sleep()
+    in_state(manager, "asleep")
+    gateway = lab.gateway(
+        lab.at(f"http://127.0.0.1:{machine.port}", expert="big", machine="box"),
+        lab.expert(ScriptedModel()), key_store=tmp_path / "keys.db",
+        power_url=str(manager.base_url), power_key_file=tmp_path / "service_key",
+        connect_timeout=0.2, check_timeout=0.2, ready=False,
+    )  # fmt: skip
+    made = gateway.post("/api/keys", json={"name": "guest", "models": ["small"]}).json()
+    headers = {"authorization": f"Bearer {made['key']}"}
+
+    answer = gateway.post("/v1/chat/completions", json=chat("Hello", "big"), headers=headers)
+
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "model_not_allowed")
+    assert in_state(manager, "asleep")["reason"] == ""
