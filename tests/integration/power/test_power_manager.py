@@ -361,6 +361,9 @@ def test_full_disk_does_not_make_a_wake_fail(start: Start, machine: Machine) -> 
     machine.wake()
 
     assert in_state(client, "awake")["wake_seconds_p50"] is not None
+    metrics = client.get("/metrics").text
+    assert 'power_manager_wakes_total{machine="box",result="awake"} 1.0' in metrics
+    assert 'result="failed"' not in metrics
 
 
 def test_hundred_requests_share_one_wake(
