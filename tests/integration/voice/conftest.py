@@ -79,12 +79,16 @@ class Caller:
 
     async def hears(self, type: str, *, after: int = 0, **wanted: Any) -> Message:
         """The first message of that kind, from the message number `after` on."""
-        async with asyncio.timeout(SECONDS), self._news:
-            while True:
-                for _, message in self.told[after:]:
-                    if message["type"] == type and wanted.items() <= message.items():
-                        return message
-                await self._news.wait()
+        try:
+            async with asyncio.timeout(SECONDS), self._news:
+                while True:
+                    for _, message in self.told[after:]:
+                        if message["type"] == type and wanted.items() <= message.items():
+                            return message
+                    await self._news.wait()
+        except TimeoutError:
+            heard = [f"{at:.1f} {message}" for at, message in self.told]
+            raise TimeoutError(f"No {type} {wanted} after {after} of {heard}") from None
 
     async def sounds(self, *, after: float = 0.0) -> float:
         """When the agent could be heard first."""

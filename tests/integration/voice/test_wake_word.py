@@ -31,6 +31,9 @@ DRAGON = "Tell me a long story about a dragon."
 thirteen, no dragon."""
 
 FRANCE = "What is the capital of France?"
+PAUSE = np.zeros(HEARD_RATE * 3 // 10, np.float32)
+"""Between two sentences. Without it, 3 in 100 wake words directly after a sentence are missed."""
+
 STORY = " ".join(f"The dragon number {n} sat on a hill and looked at the sea." for n in range(20))
 
 
@@ -113,6 +116,7 @@ async def test_wake_word_opens_a_conversation_and_a_stop_word_ends_it(lasting_ho
         await caller.hears("state", state="speaking")
         await says(caller, stop, "interrupted", "dismissed", "asleep")
         await caller.speak(question)
+        await caller.speak(PAUSE)
         await says(caller, wake, "woken")
         await says(caller, question, "asked", "answered", "asleep")  # Nobody went on.
     asked = [message["text"] for _, message in caller.told if message["type"] == "asked"]
