@@ -416,17 +416,19 @@ def test_wake_outlives_a_kill_of_the_power_manager(
     with (
         ThreadPoolExecutor(1) as pool,
         subprocess.Popen(command, env=environment) as first,
+        ExitStack() as stack,
     ):
+        stack.callback(first.kill)
         wait_until(lambda: _listens(port))
         asked = pool.submit(gateway.post, "/v1/chat/completions", json=chat("Hello", "big"))
         packet = ear.packet()
         first.kill()
         first.wait(30)
-        with subprocess.Popen(command, env=environment) as second:
-            again = ear.packet()
-            machine.wake()
-            answer = asked.result()
-            second.terminate()
+        second = stack.enter_context(subprocess.Popen(command, env=environment))
+        stack.callback(second.kill)
+        again = ear.packet()
+        machine.wake()
+        answer = asked.result()
 
     assert packet == again == magic_packet(MAC)
     assert answer.json()["error"]["code"] == "model_unavailable"
