@@ -20,6 +20,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 pytest_plugins = [
+    "tests.at_once",
     "tests.rings",
     "tests.extended",
     "tests.proofs",

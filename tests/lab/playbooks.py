@@ -32,6 +32,8 @@ RECAP = re.compile(
 )
 
 
+SECONDS = 1200
+"""Longer than a playbook takes on a busy machine."""
 PASSWORD = "a password of the tests"
 Variables = Mapping[str, Mapping[str, object]]
 
@@ -137,7 +139,8 @@ def told(
 ) -> Ran:
     """What a command inside a lab says that works on its hosts.
 
-    It finds the secrets by its environment, to which `more` is added.
+    It finds the secrets by its environment, to which `more` is added. Fails, also without `check`,
+    if it takes longer than `SECONDS`.
     """
     password = vault().with_name("password")
     if not password.exists():
@@ -160,7 +163,11 @@ def told(
         settings[f"HEARTH_{name.upper()}_BINARY"] = str(found or "")
     # An ssh that a test has killed leaves our standard input non-blocking, which Ansible refuses.
     os.set_blocking(0, True)
-    ended = lab.run(words, cwd=root, settings=settings, check=False)
+    try:
+        ended = lab.run(words, cwd=root, settings=settings, check=False, seconds=SECONDS)
+    except subprocess.TimeoutExpired as error:
+        output = (error.stdout or b"").decode(errors="replace")
+        raise AssertionError(f"still running after {SECONDS} s: {output[-8000:]}") from error
     if check and ended.returncode != 0:
         raise AssertionError(failed(ended.stdout) + ended.stdout[-8000:] + ended.stderr[-2000:])
     return Ran(ended.stdout, ended.returncode, ended.stderr)
