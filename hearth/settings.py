@@ -75,6 +75,9 @@ class Settings(StrictSettings):
     cluster_ca_file: Path | None = Field(
         None, description="Its certificate authority (PEM); without it, those of the system."
     )
+    power_url: AnyHttpUrl | None = Field(
+        None, description="Address of the power manager for `hearth power`."
+    )
     lab_dir: Path = Field(
         Path("/var/lib/hearth/lab"), description="Directory of the hosts of `hearth lab`."
     )

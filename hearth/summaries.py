@@ -12,6 +12,7 @@ SUMMARIES: Final[Mapping[str, Mapping[str, str]]] = {
         "logs": "Show the services' logs in order of time.",
         "models": "List, download, choose, measure and remove models.",
         "keys": "Create, list, limit and revoke API keys.",
+        "power": "See machines that sleep, wake them, keep them awake, and test both.",
         "backup": "Write ledger, notes, documents and keys to one file.",
         "restore": "Restore a backup.",
     },

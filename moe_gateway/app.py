@@ -44,6 +44,7 @@ from moe_gateway.responses.routes import response_routes
 from moe_gateway.responses.store import ResponseStore
 from moe_gateway.routing.admission import Admission, Circuit
 from moe_gateway.routing.classifier import Classifier
+from moe_gateway.routing.holding import Holding
 from moe_gateway.routing.instances import Instance, Watch
 from moe_gateway.settings import Settings
 
@@ -170,9 +171,10 @@ def build_app(settings: Settings, health: Health) -> Gateway:
     watch = Watch(instances, pool, settings, health, left=metrics.forget, told=admission.changed)
     if (consul := watch.consul) is not None:
         registry.register(ConsulCollector(lambda: consul.away))
+    holding = Holding(settings, pool, instances) if settings.power_url else None
     rest = FastAPI(
         title="moe-gateway",
-        lifespan=_lifespan(watch, keys, responses, health, traces),
+        lifespan=_lifespan(watch, keys, responses, health, traces, holding),
         openapi_url=None,
     )
     # A `SettingsError` during a request means that the file of the keys is locked or damaged.
@@ -261,11 +263,14 @@ def _lifespan(
     responses: ResponseStore,
     health: Health,
     traces: Traces | None,
+    holding: Holding | None,
 ) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with asyncio.TaskGroup() as group:
-            lasting = (watch.run(), keys.run(), responses.run())
+            lasting = [watch.run(), keys.run(), responses.run()]
+            if holding is not None:
+                lasting.append(holding.run())
             tasks = [group.create_task(one) for one in lasting]
             health.started()
             yield

@@ -1,17 +1,14 @@
 """The HTTP API of the power manager: machines, their state, and wakes."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
+from typing import Annotated
 
-import structlog
 from fastapi import APIRouter, Depends, FastAPI, Request
 from prometheus_client import CollectorRegistry
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from hearth.files import write_atomic
 from hearth.service.health import Health
 from hearth.service.http_errors import (
     BearerKeys,
@@ -24,13 +21,13 @@ from hearth.service.http_errors import (
 from hearth.service.server import service_routes
 from hearth.service.settings import read_key
 from hearth.service.version import hearth_version
-from power_manager.machine import Machine, MachineReport
+from power_manager.machine import Advice, Machine, MachineReport
+from power_manager.memory import Memory
 from power_manager.metrics import Metrics
 from power_manager.settings import Settings
 
-log = structlog.get_logger()
-
-TIMES = TypeAdapter(dict[str, list[float]])
+Reason = Annotated[str, Field(max_length=200)]
+DAY: int = 86_400
 
 
 class WakeRequest(BaseModel):
@@ -38,25 +35,46 @@ class WakeRequest(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    reason: str = Field("a person asked for it", max_length=200)
+    reason: Reason = "a person asked for it"
+
+
+class HoldRequest(BaseModel):
+    """A holder that needs a machine awake for some time."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    holder: Annotated[str, Field(min_length=1, max_length=100)]
+    reason: Reason
+    seconds: Annotated[float, Field(gt=0, le=7 * DAY)]
+    wake: bool = False
+    """Whether it is woken if it sleeps."""
+
+
+class Question(BaseModel):
+    """The question of a machine whether it may sleep."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    busy: Annotated[str, Field(max_length=500)] = ""
+    """The reason for which it stays awake, known only to itself."""
 
 
 def build_app(settings: Settings, health: Health, registry: CollectorRegistry) -> FastAPI:
     """Build the application. Raises `SettingsError` when a key file cannot be read."""
     keys = BearerKeys([read_key(path) for path in settings.key_files])
     machines: dict[str, Machine] = {}
-    metrics, times = Metrics(registry), _read_times(settings.state_file)
+    metrics, memory = Metrics(registry), Memory.read(settings.state_file)
 
     def learned() -> None:
-        if settings.state_file is not None:
-            known = times | {name: list(one.times) for name, one in machines.items() if one.times}
-            try:
-                write_atomic(settings.state_file, json.dumps(known, indent=1))
-            except OSError as error:  # The disk is full: only an estimate is lost.
-                log.warning("wake_times_not_stored", reason=str(error))
+        # A machine that is not in the settings now may be there after the next start.
+        times = {name: list(one.times) for name, one in machines.items() if one.times}
+        holds = {name: one.holds.stored() for name, one in machines.items()}
+        kept = Memory(times=memory.times | times, holds=memory.holds | holds)
+        kept.write(settings.state_file)
 
     for one in settings.machines:
-        machines[one.name] = Machine(one, settings, metrics, times.get(one.name, ()), learned)
+        known = memory.times.get(one.name, ()), memory.holds.get(one.name)
+        machines[one.name] = Machine(one, settings, metrics, *known, learned)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -101,7 +119,32 @@ def _routes(machines: dict[str, Machine], keys: BearerKeys) -> APIRouter:
     async def wake(name: str, body: WakeRequest) -> MachineReport:
         return await _named(machines, name).wake(body.reason)
 
+    _add_sleep_routes(router, machines)
     return router
+
+
+def _add_sleep_routes(router: APIRouter, machines: dict[str, Machine]) -> None:
+    @router.post("/{name}/sleep")
+    async def sleep(name: str) -> MachineReport:
+        machine = _named(machines, name)
+        if refusal := machine.sleep():
+            raise Refused(409, "machine_stays_awake", refusal)
+        return machine.report()
+
+    @router.post("/{name}/holds")
+    async def hold(name: str, body: HoldRequest) -> MachineReport:
+        machine = _named(machines, name)
+        return await machine.hold(body.holder, body.reason, body.seconds, wake=body.wake)
+
+    @router.delete("/{name}/holds/{holder}")
+    async def release(name: str, holder: str) -> MachineReport:
+        machine = _named(machines, name)
+        machine.release(holder)
+        return machine.report()
+
+    @router.post("/{name}/advice")
+    async def advise(name: str, body: Question) -> Advice:
+        return _named(machines, name).advise(body.busy)
 
 
 def _named(machines: dict[str, Machine], name: str) -> Machine:
@@ -111,14 +154,3 @@ def _named(machines: dict[str, Machine], name: str) -> Machine:
         message = f"The machine {name[:100]!r} is not one that may sleep. Those are: {known}."
         raise Refused(404, "machine_not_found", message)
     return machine
-
-
-def _read_times(file: Path | None) -> dict[str, list[float]]:
-    """Return the measured wake times; a file that cannot be read is logged and replaced later."""
-    if file is None or not file.exists():
-        return {}
-    try:
-        return TIMES.validate_json(file.read_bytes())
-    except (OSError, ValidationError) as error:
-        log.warning("wake_times_unreadable", file=str(file), reason=str(error))
-        return {}

@@ -1,19 +1,20 @@
-"""One machine that may sleep: its state, and one wake at a time."""
+"""One machine that may sleep: its state, one wake at a time, and whether it may go to sleep."""
 
 import asyncio
 import errno
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from statistics import quantiles
-from typing import Final
+from typing import Final, Literal
 
 import structlog
 from pydantic import BaseModel
 
 from power_manager import packets
+from power_manager.holds import HoldReport, Holds, StoredHold
 from power_manager.metrics import Metrics
 from power_manager.settings import MachineSettings, Settings
 
@@ -24,6 +25,18 @@ PROBE_PAUSE: Final = 0.25
 
 REMEMBERED: Final = 50
 """Wakes whose times are kept."""
+
+LONG_SECONDS: Final = 300.0
+"""Holds that last longer are stored: nobody renews them after a restart of the power manager."""
+
+ASKS_SECONDS: Final = 600.0
+"""A machine that has not asked for so long does not ask any more."""
+
+NEVER_SEEN: Final = (
+    "Nothing on it asks whether it may sleep: hearth-sleep.timer does not run there."
+)
+
+NOT_WAKEABLE: Final = "Nothing could wake it: wake-on-LAN is not enabled on its network card."
 
 HINT: Final = (
     "Check that wake-on-LAN is enabled in its firmware, that it is connected by cable, and that it"
@@ -36,6 +49,8 @@ class State(StrEnum):
 
     UNKNOWN = "unknown"
     AWAKE = "awake"
+    DRAINING = "draining"
+    """It may sleep soon, and still answers."""
     ASLEEP = "asleep"
     WAKING = "waking"
     FAILED = "failed"
@@ -48,7 +63,7 @@ class MachineReport(BaseModel):
     name: str
     state: State
     reason: str
-    """Why it is being woken, or why that failed; empty in other states."""
+    """Why it is being woken, why that failed, or why it stays awake; may be empty."""
     mac: str
     address: str
     elapsed_seconds: float | None
@@ -58,12 +73,31 @@ class MachineReport(BaseModel):
     wake_seconds_p50: float | None
     wake_seconds_p95: float | None
     """Of the last wakes; null before the first one."""
+    holds: list[HoldReport]
+    """Users and services that need it awake."""
+    idle_seconds: float
+    """Time without a hold."""
+    sleep_after_seconds: float | None
+    """It goes to sleep when it was idle for so long; null: only when a person asks for it."""
+    sleep_requested: bool
+    """A person wants it to sleep when it asks next."""
+    asked_seconds_ago: float | None
+    """Since the machine last asked whether it may sleep; null: it never did."""
+
+
+class Advice(BaseModel):
+    """The answer to a machine that asks whether it may sleep."""
+
+    advice: Literal["stay", "ask_again", "sleep"]
+    seconds: float
+    """With `ask_again`: when."""
+    reason: str
 
 
 class Machine:
-    """Knows whether a machine is awake, and wakes it.
+    """Knows whether a machine is awake, wakes it, and tells it when it may sleep.
 
-    `learned` is called with the times of its last wakes, in seconds, when one was added.
+    `learned` is called when the wake times or the long holds have changed.
     """
 
     def __init__(
@@ -72,12 +106,21 @@ class Machine:
         service: Settings,
         metrics: Metrics,
         times: Sequence[float] = (),
+        holds: Mapping[str, StoredHold] | None = None,
         learned: Callable[[], None] = lambda: None,
     ) -> None:
         self.settings, self.service, self.metrics = settings, service, metrics
         self.times = deque(times, maxlen=REMEMBERED)
+        self.holds = Holds(holds or {})
         self.state, self.reason = State.UNKNOWN, ""
         self._learned = learned
+        self._asked: float | None = None
+        self._wanted_asleep = False
+        """A person wants it to sleep now."""
+        self._drained = 0.0
+        """When it began to drain."""
+        self._dismissed = False
+        """It was allowed to sleep since then."""
         self._wake: asyncio.Task[None] | None = None
         self._began = 0.0
         self._woken: float | None = None
@@ -96,7 +139,18 @@ class Machine:
             woken_seconds_ago=None if self._woken is None else now - self._woken,
             wake_seconds_p50=p50,
             wake_seconds_p95=p95,
+            holds=self.holds.report(),
+            idle_seconds=self.holds.idle_seconds,
+            sleep_after_seconds=self.sleep_after,
+            sleep_requested=self._wanted_asleep,
+            asked_seconds_ago=None if self._asked is None else now - self._asked,
         )
+
+    @property
+    def sleep_after(self) -> float | None:
+        """Idle time after which it may sleep; None: never by itself."""
+        own = self.settings.sleep_after_seconds
+        return self.service.sleep_after_seconds if own is None else own
 
     async def watch(self) -> None:
         """Check for ever whether it is awake."""
@@ -112,24 +166,133 @@ class Machine:
         awake = await self._answers()
         if self._wake is not None:  # It was asked for during the probe.
             return
-        if awake:
-            self._now(State.AWAKE)
+        if awake and self.state is State.DRAINING:
+            if time.monotonic() - self._drained > self.service.suspend_seconds:
+                self._stays("It did not go to sleep in time.")
+        elif awake:
+            if self.state is not State.AWAKE:
+                self.holds.touch()
+                self._now(State.AWAKE)
         elif self.state is not State.FAILED:
             self._now(State.ASLEEP)
 
     async def wake(self, reason: str) -> MachineReport:
         """Wake it if it does not answer, and return its state at once: `awake` or `waking`.
 
-        Any number of callers share one wake. `reason` is shown and logged.
+        Any number of callers share one wake. `reason` is shown and logged. A machine that drains
+        stays awake; one that may already sleep is woken when it is asleep.
         """
+        self._wanted_asleep = False
         if self._wake is None:
-            if await self._answers():
-                self._now(State.AWAKE)
+            if not self._leaving and await self._answers():
+                self.holds.touch()
+                if self.state is not State.AWAKE:
+                    self._stays(reason)
             elif self._wake is None:
                 self._began = time.monotonic()
                 self._now(State.WAKING, reason)
                 self._wake = asyncio.create_task(self._wake_up())
         return self.report()
+
+    @property
+    def _leaving(self) -> bool:
+        return self.state is State.DRAINING and self._dismissed
+
+    async def hold(self, holder: str, reason: str, seconds: float, *, wake: bool) -> MachineReport:
+        """Keep it awake for so long; with `wake`, wake it if it sleeps."""
+        self.holds.put(holder, reason, seconds)
+        if seconds > LONG_SECONDS:
+            self._learned()
+        if wake or self.state is State.DRAINING:
+            return await self.wake(reason)
+        return self.report()
+
+    def release(self, holder: str) -> None:
+        """End a hold."""
+        if self.holds.release(holder):
+            self._learned()
+
+    def sleep(self) -> str:
+        """Let it sleep when it asks next, without the idle time.
+
+        Returns an empty text, or the reason why that is not possible.
+        """
+        if not self.settings.wakeable:
+            return NOT_WAKEABLE
+        if self.state is State.ASLEEP:
+            return ""
+        if self._asked is None or time.monotonic() - self._asked > ASKS_SECONDS:
+            return NEVER_SEEN
+        if refusal := self._needed():
+            return refusal
+        self._wanted_asleep = True
+        return ""
+
+    def advise(self, busy: str) -> Advice:
+        """Tell the machine itself whether it may sleep now.
+
+        It asks again after a short time, so that requests that arrive meanwhile keep it awake.
+
+        Args:
+            busy: The reason for which the machine stays awake, such as a logged-in person;
+                empty if there is none.
+        """
+        self._asked = time.monotonic()
+        if self._leaving:
+            busy = busy or "It is awake again."
+        if busy:
+            self.holds.touch()
+        if refusal := self._refusal(busy):
+            if self._wake is None:
+                self._stays(refusal)
+            self._dismissed = False  # It asks, so it is awake.
+            return Advice(advice="stay", seconds=0, reason=refusal)
+        reason = self._cause()
+        if self.state is not State.DRAINING:
+            self._drained, self._dismissed = self._asked, False
+            log.info("machine_draining", machine=self.settings.name, reason=reason)
+            self._now(State.DRAINING, reason)
+            return Advice(advice="ask_again", seconds=self.service.quiet_seconds, reason=reason)
+        self._wanted_asleep, self._dismissed = False, True
+        self.metrics.sleeps.labels(self.settings.name).inc()
+        log.info("machine_may_sleep", machine=self.settings.name, reason=reason)
+        return Advice(advice="sleep", seconds=0, reason=reason)
+
+    def _refusal(self, busy: str) -> str:
+        """Return why it may not sleep now, or an empty text."""
+        if not self.settings.wakeable:
+            return NOT_WAKEABLE
+        if refusal := busy or self._needed():
+            return refusal
+        if self._wanted_asleep:
+            return ""
+        after = self.sleep_after
+        if after is None:
+            return "It has no idle time after which it sleeps."
+        idle = self.holds.idle_seconds
+        if idle < after:
+            return f"It was idle for {idle:.0f} s of {after:.0f} s."
+        return ""
+
+    def _needed(self) -> str:
+        """Return the user or service that needs it awake now, or an empty text."""
+        if self._wake is not None:
+            return f"It is being woken: {self.reason}."
+        for holder, one in self.holds.now().items():
+            return f"{holder} needs it: {one.reason}."
+        return ""
+
+    def _cause(self) -> str:
+        if self._wanted_asleep:
+            return "A person asked for it."
+        return f"It was idle for {self.holds.idle_seconds:.0f} s."
+
+    def _stays(self, reason: str) -> None:
+        """It is awake, and stays so, for a reason that is logged if it was about to sleep."""
+        if self.state is State.DRAINING:
+            log.info("machine_stays_awake", machine=self.settings.name, reason=reason)
+        self._wanted_asleep = self._dismissed = False
+        self._now(State.AWAKE, reason)
 
     async def close(self) -> None:
         """Stop a wake that is in progress."""
@@ -142,6 +305,7 @@ class Machine:
         log.info("machine_waking", machine=self.settings.name, reason=self.reason)
         failure = f"It did not answer after {self.service.attempts} magic packets. {HINT}"
         try:
+            await self._until_gone()
             if not self.settings.wakeable:
                 failure = f"Wake-on-LAN is not enabled on its network card. {HINT}"
             elif await self._until_awake():
@@ -154,6 +318,16 @@ class Machine:
         self.metrics.woken(self.settings.name, "failed")
         log.warning("machine_not_waking", machine=self.settings.name, reason=failure)
         self._now(State.FAILED, failure)
+
+    async def _until_gone(self) -> None:
+        """Wait until a machine that was allowed to sleep no longer answers: a packet before that
+        would be lost. One that does not go is awake."""
+        until = time.monotonic() + self.service.suspend_seconds
+        while self._dismissed and time.monotonic() < until:
+            if not await self._answers():
+                break
+            await asyncio.sleep(PROBE_PAUSE)
+        self._dismissed = False
 
     async def _until_awake(self) -> bool:
         for _ in range(self.service.attempts):
@@ -179,6 +353,7 @@ class Machine:
     def _woke(self) -> None:
         seconds = time.monotonic() - self._began
         self._woken = time.monotonic()
+        self.holds.touch()
         self.times.append(round(seconds, 3))
         self.metrics.woken(self.settings.name, "awake", seconds)
         log.info("machine_woke", machine=self.settings.name, seconds=round(seconds, 1))

@@ -15,6 +15,10 @@ class Metrics:
             "power_manager_magic_packets", "Magic packets that were sent.", ["machine"],
             registry=registry,
         )  # fmt: skip
+        self.sleeps = Counter(
+            "power_manager_sleeps", "How often the machine was allowed to sleep.", ["machine"],
+            registry=registry,
+        )  # fmt: skip
         self._wakes = Counter(
             "power_manager_wakes", "Wakes by result: awake or failed.", ["machine", "result"],
             registry=registry,

@@ -2,14 +2,15 @@
 
 from ipaddress import IPv4Address, IPv4Interface
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator
+from pydantic import AnyHttpUrl, BaseModel, ConfigDict, Field, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from hearth.service.names import CLUSTER_PORTS, POWER_MANAGER
-from hearth.service.settings import TlsSettings
+from hearth.service.settings import StrictSettings, TlsSettings
 from power_manager.packets import MAC
+from power_manager.presence import GPU_DEVICES
 
 SSH: Final = 22
 EVERYONE: Final = IPv4Address("255.255.255.255")
@@ -44,6 +45,10 @@ class MachineSettings(BaseModel):
         default=True, description="Whether its card supports and has enabled wake-on-LAN."
     )
 
+    sleep_after_seconds: float | None = Field(
+        None, gt=0, description="Idle time after which it sleeps; default: that of the service."
+    )
+
     @property
     def broadcast_address(self) -> IPv4Address:
         """The address to which the packet is sent, besides that of the machine."""
@@ -74,7 +79,24 @@ class Settings(TlsSettings):
         (), description="The machines that may sleep, as a JSON list."
     )
     state_file: Path | None = Field(
-        None, description="File of the measured wake times; without it, they are lost at a restart."
+        None,
+        description="File of the measured wake times and of the long holds; without it, they are"
+        " lost at a restart.",
+    )
+    sleep_after_seconds: float | None = Field(
+        None,
+        gt=0,
+        description="Idle time after which a machine sleeps; without it, it sleeps only if a person"
+        " asks for that.",
+    )
+    quiet_seconds: float = Field(
+        10,
+        ge=0,
+        description="Seconds without a request between the decision that a machine sleeps and its"
+        " suspension.",
+    )
+    suspend_seconds: float = Field(
+        60, gt=0, description="Seconds within which a machine that may sleep does so."
     )
     check_seconds: float = Field(
         10, gt=0, description="Seconds between two checks whether a machine is awake."
@@ -95,3 +117,26 @@ class Settings(TlsSettings):
         if len({one.name for one in machines}) < len(machines):
             raise ValueError("two machines have the same name")
         return machines
+
+
+class SleeperSettings(StrictSettings):
+    """Settings of `power_manager.sleeper`, which runs on a machine that sleeps."""
+
+    model_config = SettingsConfigDict(env_prefix="SLEEPER_", frozen=True)
+
+    manager_url: AnyHttpUrl = Field(
+        description="The power manager, such as `https://10.0.0.2:8094`."
+    )
+    machine: Name = Field(description="Name of this machine for the power manager.")
+    key_file: Path = Field(description="File with the key for it.")
+    ca_file: Path | None = Field(
+        None, description="Certificate authority (PEM) of it; without it, those of the system."
+    )
+    action: Literal["suspend", "hybrid-sleep", "hibernate", "poweroff"] = Field(
+        "suspend", description="How it sleeps: a command of systemctl."
+    )
+    gpu_devices: tuple[str, ...] = Field(
+        GPU_DEVICES,
+        description="Patterns of the device files that a program has open which uses the graphics"
+        " card, as a JSON list.",
+    )

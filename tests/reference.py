@@ -23,6 +23,7 @@ from pipecatapp.tools.page import tools_page
 from pipecatapp.voice.metrics import VoiceMetrics
 from power_manager.metrics import Metrics as PowerMetrics
 from power_manager.settings import Settings as PowerSettings
+from power_manager.settings import SleeperSettings
 from speech.metrics import SpeechMetrics
 from speech.settings import Settings as SpeechSettings
 from tests.ansible.page import variables_page
@@ -39,6 +40,7 @@ SERVICES: dict[str, type[StrictSettings]] = {
     "moe_gateway": GatewaySettings,
     "pipecatapp": AgentSettings,
     "power_manager": PowerSettings,
+    "power_manager.sleeper": SleeperSettings,
     "speech": SpeechSettings,
 }
 

@@ -44,6 +44,9 @@ class Instance:
     breaker_generation = before = 0
     """How often its circuit has opened, and how many requests in flight are older than that."""
 
+    answers = 0
+    """How many requests it began to answer."""
+
     token_seconds = 0.0
     """Smoothed seconds between two tokens of a stream; 0 before the first one."""
 
@@ -114,6 +117,7 @@ class Instance:
     def answered(self, seconds: float) -> None:
         """It sent its first byte after so many seconds."""
         self.circuit.succeeded()
+        self.answers += 1
         self.first_byte += SMOOTHING * (seconds - self.first_byte)
 
     def paced(self, pause: float) -> None:

@@ -4,7 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from math import inf
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import orjson
 import structlog
@@ -63,14 +63,57 @@ class MachineState(BaseModel):
         return self.state == "awake" and ago is not None and ago < STARTING_SECONDS
 
 
-class Waker:
-    """Asks the power manager to wake machines; many requests share its one wake."""
+class PowerManager:
+    """The power manager, as the gateway sees it: it answers with the state of a machine."""
 
     def __init__(self, settings: Settings, pool: Pool) -> None:
         """Raises `SettingsError` if the file of the key cannot be read."""
         assert settings.power_url is not None
         self._address, self._pool = Address.of(str(settings.power_url)), pool
         self._key = read_key(settings.power_key_file).encode() if settings.power_key_file else b""
+
+    async def post(self, machine: str, what: str, body: dict[str, Any]) -> MachineState | None:
+        """Wake or hold a machine; see `_state_of` for what is returned."""
+        answer = self._pool.post(
+            self._address,
+            f"/api/machines/{machine}/{what}",
+            orjson.dumps(body),
+            key=self._key,
+            seconds=ANSWER_SECONDS,
+            limit=MAX_ANSWER,
+        )
+        return await self._state_of(machine, answer)
+
+    async def look(self, machine: str) -> MachineState | None:
+        """Return the state of a machine; see `_state_of`."""
+        path = f"/api/machines/{machine}"
+        answer = self._pool.get(self._address, path, key=self._key, seconds=ANSWER_SECONDS)
+        return await self._state_of(machine, answer)
+
+    async def _state_of(
+        self, machine: str, answer: Awaitable[tuple[int, bytes]]
+    ) -> MachineState | None:
+        """Return the state in an answer of the power manager; None if the machine is not one that
+        may sleep, or if the power manager does not answer, which is logged."""
+        try:
+            status, body = await answer
+            if status == 404:
+                return None
+            if status == 200:
+                return MachineState.model_validate_json(body)
+            reason = f"HTTP {status}: {body[:200].decode('utf-8', 'replace')}"
+        except (UpstreamError, ValidationError) as error:
+            reason = str(error)
+        log.warning("power_manager_unavailable", machine=machine, reason=reason)
+        return None
+
+
+class Waker:
+    """Asks the power manager to wake machines; many requests share its one wake."""
+
+    def __init__(self, settings: Settings, pool: Pool) -> None:
+        """Raises `SettingsError` if the file of the key cannot be read."""
+        self._manager = PowerManager(settings, pool)
         self._seconds = settings.wake_seconds
         self._looking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._looked: dict[str, tuple[float, MachineState | None]] = {}
@@ -137,18 +180,8 @@ class Waker:
         return None
 
     async def _wake(self, machine: str, model: str) -> MachineState | None:
-        body = orjson.dumps({"reason": f"the model {model[:100]} is needed"})
-        return await self._state_of(
-            machine,
-            self._pool.post(
-                self._address,
-                f"/api/machines/{machine}/wake",
-                body,
-                key=self._key,
-                seconds=ANSWER_SECONDS,
-                limit=MAX_ANSWER,
-            ),
-        )
+        reason = f"the model {model[:100]} is needed"
+        return await self._manager.post(machine, "wake", {"reason": reason})
 
     async def _look(self, machine: str) -> MachineState | None:
         """Return the state of the machine; requests that wait at the same time share an answer."""
@@ -156,28 +189,9 @@ class Waker:
             now = asyncio.get_running_loop().time()
             at, state = self._looked.get(machine, (-inf, None))
             if now - at >= ASK_SECONDS:
-                path = f"/api/machines/{machine}"
-                answer = self._pool.get(self._address, path, key=self._key, seconds=ANSWER_SECONDS)
-                state = await self._state_of(machine, answer)
+                state = await self._manager.look(machine)
                 self._looked[machine] = now, state
             return state
-
-    async def _state_of(
-        self, machine: str, answer: Awaitable[tuple[int, bytes]]
-    ) -> MachineState | None:
-        """Return the state in an answer of the power manager; None if the machine is not one that
-        may sleep, or if the power manager does not answer, which is logged."""
-        try:
-            status, body = await answer
-            if status == 404:
-                return None
-            if status == 200:
-                return MachineState.model_validate_json(body)
-            reason = f"HTTP {status}: {body[:200].decode('utf-8', 'replace')}"
-        except (UpstreamError, ValidationError) as error:
-            reason = str(error)
-        log.warning("power_manager_unavailable", machine=machine, reason=reason)
-        return None
 
 
 def _machines(instances: Iterable[Instance]) -> list[str]:
