@@ -1,5 +1,5 @@
-# power-manager: wakes machines that sleep. The key comes from Nomad's variable
-# nomad/jobs/power-manager: service_key.
+# power-manager: lets machines sleep, and wakes them. The keys come from Nomad's variable
+# nomad/jobs/power-manager: service_key for the gateway and the machines, api_key for people.
 
 variable "datacenters" {
   type        = list(string)
@@ -63,7 +63,7 @@ variable "settings" {
 variable "state_dir" {
   type        = string
   default     = "/var/lib/hearth/state"
-  description = "Folder for the measured wake times."
+  description = "Folder for the measured wake times and the holds."
 }
 
 locals {
@@ -154,12 +154,18 @@ job "power-manager" {
         change_mode = "restart"
       }
 
+      template {
+        destination = "${NOMAD_SECRETS_DIR}/people"
+        data        = "{{ with nomadVar \"nomad/jobs/power-manager\" }}{{ .api_key }}{{ end }}"
+        change_mode = "restart"
+      }
+
       env = merge(
         {
           PYTHONUNBUFFERED         = "1"
           POWER_MANAGER_HOST       = var.listen
           POWER_MANAGER_PORT       = "${NOMAD_PORT_http}"
-          POWER_MANAGER_KEY_FILES  = "[\"${NOMAD_SECRETS_DIR}/services\"]"
+          POWER_MANAGER_KEY_FILES  = "[\"${NOMAD_SECRETS_DIR}/services\", \"${NOMAD_SECRETS_DIR}/people\"]"
           POWER_MANAGER_MACHINES   = var.machines
           POWER_MANAGER_STATE_FILE = "${var.state_dir}/wake-times.json"
         },

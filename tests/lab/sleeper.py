@@ -59,8 +59,6 @@ class Card:
         self.lab, self.node = lab, node
         self.frames: list[bytes] = []
         """The frames with the magic packet that were on the bridge."""
-        self.broken = False
-        """Whether it ignores the packet."""
         link = run(
             "ip", "-n", node.network.namespace_of(node.name), "-json", "link", "show", "eth0"
         )
@@ -68,13 +66,16 @@ class Card:
         self._wanted = b"\xff" * 6 + bytes.fromhex(self.mac.replace(":", "")) * 16
         self._closed = False
 
-    def switch_off(self, *, cleanly: bool = False) -> None:
-        """Shut the machine down, or cut its power; then nothing answers at its address."""
-        if cleanly:
-            self.node.stop()
-        else:
-            self.node.kill()
+    def switch_off(self) -> None:
+        """Cut the power of the machine; then nothing answers at its address."""
+        self.node.kill()
         self.node.partition()
+
+    def switch_on(self) -> None:
+        """Switch the machine on by its button, and wait until it is up."""
+        self.node.reconnect()
+        self.node.start()
+        self.node.wait()
 
     @contextmanager
     def listening(self) -> Iterator[Self]:
@@ -98,7 +99,7 @@ class Card:
                 continue
             if interface == BRIDGE and self._wanted in frame:
                 self.frames.append(frame)
-                if not self.broken and not self.node.is_powered():
+                if not self.node.is_powered():
                     self.node.reconnect()
                     self.node.start()
 

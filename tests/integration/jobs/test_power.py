@@ -20,7 +20,7 @@ def test_power_manager_runs_with_the_machines_of_the_inventory(cluster: Cluster)
     manager, gateway, closed = free_ports(3)
     machine = {"name": "rack", "mac": "02:00:00:aa:bb:cc", "address": "127.0.0.1/8",
                "port": closed, "wakeable": True}  # fmt: skip
-    cluster.put_keys("power-manager", "service_key")
+    cluster.put_keys("power-manager", "service_key", "api_key")
     cluster.put_keys("moe-gateway", *KEYS)
     variables = {
         "machine": "machine1", "user": getuser(), "python": sys.executable, "port": manager,
@@ -36,7 +36,7 @@ def test_power_manager_runs_with_the_machines_of_the_inventory(cluster: Cluster)
     )
 
     trusted = ssl.create_default_context(cafile=str(cluster.tls / "ca.pem"))
-    headers = {"authorization": f"Bearer {KEYS['service_key']}"}
+    headers = {"authorization": f"Bearer {KEYS['api_key']}"}
     with httpx2.Client(verify=trusted, headers=headers, trust_env=False) as client:
         cluster.until(lambda: client.get(f"{address}/api/machines").json()[0]["state"] == "awake")
         report = client.get(f"{address}/api/machines/rack").json()
