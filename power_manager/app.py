@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Annotated
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Depends, FastAPI, Request
 from prometheus_client import CollectorRegistry
@@ -27,7 +27,7 @@ from power_manager.metrics import Metrics
 from power_manager.settings import Settings
 
 Reason = Annotated[str, Field(max_length=200)]
-DAY: int = 86_400
+DAY: Final = 86_400
 
 
 class WakeRequest(BaseModel):
@@ -103,7 +103,7 @@ def _routes(machines: dict[str, Machine], keys: BearerKeys) -> APIRouter:
     def authorize(request: Request) -> None:
         key = sent_key(request)
         if key is None or not keys.opens(key):
-            raise wrong_key("The power manager uses the key of the services.")
+            raise wrong_key("The power manager needs the key of the services or of the cluster.")
 
     router = APIRouter(prefix="/api/machines", dependencies=[Depends(authorize)])
 

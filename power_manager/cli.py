@@ -79,8 +79,8 @@ def list_machines(
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")] = False,
 ) -> None:
     """List the machines that may sleep: state, idle time, holds, and the time of a wake."""
-    with _desk(manager, key_file, ca_file) as desk:
-        rows = desk.rows()
+    with _connected(manager, key_file, ca_file) as client:
+        rows = client.rows()
     if as_json:
         typer.echo(json.dumps({"machines": rows}, indent=2))
     else:
@@ -95,9 +95,14 @@ def wake(
     seconds: WaitOption = 180,
 ) -> None:
     """Wake a machine, and wait until it answers."""
-    with _desk(manager, key_file, ca_file) as desk:
-        took = desk.wake(name, seconds)
-    typer.echo(f"{name} is awake." if took is None else f"{name} woke up in {took:.1f} s.")
+    with _connected(manager, key_file, ca_file) as client:
+        if not client.begin_wake(name):
+            message = f"{name} is awake."
+        elif seconds:
+            message = f"{name} woke up in {client.wait_awake(name, seconds):.1f} s."
+        else:
+            message = f"{name} is being woken."
+    typer.echo(message)
 
 
 def sleep(
@@ -110,8 +115,8 @@ def sleep(
     """Let a machine sleep without its idle time, and wait until it does. It stays awake while
     somebody needs it.
     """
-    with _desk(manager, key_file, ca_file) as desk:
-        desk.sleep(name, seconds)
+    with _connected(manager, key_file, ca_file) as client:
+        client.sleep(name, seconds)
     typer.echo(f"{name} sleeps." if seconds else f"{name} sleeps when it asks next.")
 
 
@@ -126,8 +131,8 @@ def hold(
     ] = "a person asked for it",
 ) -> None:
     """Keep a machine awake, and wake it if it sleeps."""
-    with _desk(manager, key_file, ca_file) as desk:
-        desk.hold(name, _seconds(how_long), reason)
+    with _connected(manager, key_file, ca_file) as client:
+        client.hold(name, _seconds(how_long), reason)
     typer.echo(f"{name} stays awake for {how_long}.")
 
 
@@ -138,8 +143,8 @@ def release(
     ca_file: CaFileOption = None,
 ) -> None:
     """End what `hearth power hold` of the same person on the same computer began."""
-    with _desk(manager, key_file, ca_file) as desk:
-        desk.release(name)
+    with _connected(manager, key_file, ca_file) as client:
+        client.release(name)
     typer.echo(f"{name} may sleep when it is idle.")
 
 
@@ -148,20 +153,22 @@ def measure(
     manager: ManagerOption = None,
     key_file: KeyFileOption = None,
     ca_file: CaFileOption = None,
-    seconds: WaitOption = 300,
+    seconds: Annotated[
+        int, typer.Option("--wait", min=1, metavar="SECONDS", help="Wait at most so long for each.")
+    ] = 300,
 ) -> None:
     """Let a machine sleep, wake it, and say how long both took, or what to check."""
-    with _desk(manager, key_file, ca_file) as desk:
+    with _connected(manager, key_file, ca_file) as client:
         began = time.monotonic()
-        desk.sleep(name, seconds)
+        client.sleep(name, seconds)
         typer.echo(f"{name} sleeps after {time.monotonic() - began:.0f} s.")
-        took = desk.wake(name, seconds)
-    if took is None:
-        raise typer.Exit(1)
+        if not client.begin_wake(name):
+            raise PowerProblem(f"Something else woke {name}: test it again.")
+        took = client.wait_awake(name, seconds)
     typer.echo(f"It woke up in {took:.1f} s: wake-on-LAN works.")
 
 
-class Desk:
+class PowerClient:
     """The API of the power manager; `http` has its address and a key."""
 
     def __init__(self, http: httpx2.Client) -> None:
@@ -171,14 +178,16 @@ class Desk:
         rows: list[Json] = self._ask("GET", "")
         return rows
 
-    def wake(self, name: str, seconds: int) -> float | None:
-        """Wake a machine, and return the seconds that this took; None if it was awake.
+    def begin_wake(self, name: str) -> bool:
+        """Wake a machine, and return at once whether that was necessary."""
+        state: Json = self._ask("POST", f"{_part(name)}/wake", {})
+        return bool(state["state"] != "awake")
+
+    def wait_awake(self, name: str, seconds: int) -> float:
+        """Wait until a machine is awake, and return the seconds that this took.
 
         Raises `PowerProblem` if it does not wake up in time.
         """
-        state: Json = self._ask("POST", f"{_part(name)}/wake", {})
-        if state["state"] == "awake" or not seconds:
-            return None
         began = time.monotonic()
         state = self._until(name, seconds, lambda now: now["state"] in ("awake", "failed"))
         if state["state"] == "failed":
@@ -236,8 +245,10 @@ class Desk:
 
 
 @contextmanager
-def _desk(manager: str | None, key_file: Path | None, ca_file: Path | None) -> Iterator[Desk]:
-    """Where to work; a problem in the block is one sentence and exit code 1."""
+def _connected(
+    manager: str | None, key_file: Path | None, ca_file: Path | None
+) -> Iterator[PowerClient]:
+    """Connect to the power manager; a problem in the block is one sentence and exit code 1."""
     try:
         settings = Settings.load()
         url = manager or (str(settings.power_url) if settings.power_url else None)
@@ -251,7 +262,7 @@ def _desk(manager: str | None, key_file: Path | None, ca_file: Path | None) -> I
             verify=trusting(ca_file or settings.cluster_ca_file),
             trust_env=False,
         ) as http:
-            yield Desk(http)
+            yield PowerClient(http)
     except (PowerProblem, SettingsError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(1) from error

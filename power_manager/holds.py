@@ -3,8 +3,13 @@
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
+from typing import Final
 
 from pydantic import BaseModel
+
+LONG_SECONDS: Final = 300.0
+"""Holders renew holds that are shorter."""
 
 
 class StoredHold(BaseModel):
@@ -28,6 +33,8 @@ class Hold:
     """One holder's wish that a machine stays awake."""
 
     reason: str
+    seconds: float
+    """How long it lasts."""
     until: float
     """By the monotonic clock: small computers set the other one when they find the network."""
 
@@ -41,22 +48,20 @@ class Holds:
     def __init__(self, stored: Mapping[str, StoredHold]) -> None:
         now, date = time.monotonic(), time.time()
         self._by_holder = {
-            holder: Hold(one.reason, now + one.until - date) for holder, one in stored.items()
+            holder: Hold(one.reason, inf, now + one.until - date) for holder, one in stored.items()
         }
         self._idle_from = now
 
     def put(self, holder: str, reason: str, seconds: float) -> None:
         """Keep the machine awake for so long; it replaces the hold that this holder had."""
         self._drop_ended()
-        self._by_holder[holder] = Hold(reason, time.monotonic() + seconds)
+        self._by_holder[holder] = Hold(reason, seconds, time.monotonic() + seconds)
 
-    def release(self, holder: str) -> bool:
-        """End a hold now, and return whether there was one."""
+    def release(self, holder: str) -> None:
+        """End a hold now, if there is one."""
         self._drop_ended()
-        if self._by_holder.pop(holder, None) is None:
-            return False
-        self.touch()
-        return True
+        if self._by_holder.pop(holder, None) is not None:
+            self.touch()
 
     def touch(self) -> None:
         """The machine is idle from now on."""
@@ -80,12 +85,16 @@ class Holds:
             for holder, one in self.now().items()
         ]
 
+    def long(self) -> dict[str, Hold]:
+        """Return the holds to store: nobody renews them after a restart of the power manager."""
+        return {holder: one for holder, one in self.now().items() if one.seconds > LONG_SECONDS}
+
     def stored(self) -> dict[str, StoredHold]:
-        """Return the holds for the state file."""
+        """Return the long holds for the state file."""
         shift = time.time() - time.monotonic()
         return {
             holder: StoredHold(reason=one.reason, until=one.until + shift)
-            for holder, one in self.now().items()
+            for holder, one in self.long().items()
         }
 
     def _drop_ended(self) -> None:

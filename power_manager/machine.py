@@ -26,9 +26,6 @@ PROBE_PAUSE: Final = 0.25
 REMEMBERED: Final = 50
 """Wakes whose times are kept."""
 
-LONG_SECONDS: Final = 300.0
-"""Holds that last longer are stored: nobody renews them after a restart of the power manager."""
-
 ASKS_SECONDS: Final = 600.0
 """A machine that has not asked for so long does not ask any more."""
 
@@ -117,10 +114,10 @@ class Machine:
         self._asked: float | None = None
         self._wanted_asleep = False
         """A person wants it to sleep now."""
-        self._drained = 0.0
-        """When it began to drain."""
         self._dismissed = False
-        """It was allowed to sleep since then."""
+        """It drains, and was allowed to sleep."""
+        self._leaves_by = 0.0
+        """When a machine that drains no longer answers, or stays awake after all."""
         self._wake: asyncio.Task[None] | None = None
         self._began = 0.0
         self._woken: float | None = None
@@ -167,7 +164,7 @@ class Machine:
         if self._wake is not None:  # It was asked for during the probe.
             return
         if awake and self.state is State.DRAINING:
-            if time.monotonic() - self._drained > self.service.suspend_seconds:
+            if time.monotonic() > self._leaves_by:
                 self._stays("It did not go to sleep in time.")
         elif awake:
             if self.state is not State.AWAKE:
@@ -200,8 +197,9 @@ class Machine:
 
     async def hold(self, holder: str, reason: str, seconds: float, *, wake: bool) -> MachineReport:
         """Keep it awake for so long; with `wake`, wake it if it sleeps."""
+        before = self.holds.long()
         self.holds.put(holder, reason, seconds)
-        if seconds > LONG_SECONDS:
+        if before != self.holds.long():
             self._learned()
         if wake or self.state is State.DRAINING:
             return await self.wake(reason)
@@ -209,7 +207,9 @@ class Machine:
 
     def release(self, holder: str) -> None:
         """End a hold."""
-        if self.holds.release(holder):
+        before = self.holds.long()
+        self.holds.release(holder)
+        if before != self.holds.long():
             self._learned()
 
     def sleep(self) -> str:
@@ -240,7 +240,7 @@ class Machine:
         self._asked = time.monotonic()
         if self._leaving:
             busy = busy or "It is awake again."
-        if busy:
+        if busy or self.state in (State.ASLEEP, State.FAILED):  # Its button is faster than `check`.
             self.holds.touch()
         if refusal := self._refusal(busy):
             if self._wake is None:
@@ -248,8 +248,10 @@ class Machine:
             self._dismissed = False  # It asks, so it is awake.
             return Advice(advice="stay", seconds=0, reason=refusal)
         reason = self._cause()
+        self._leaves_by = self._asked + self.service.suspend_seconds
         if self.state is not State.DRAINING:
-            self._drained, self._dismissed = self._asked, False
+            self._leaves_by += self.service.quiet_seconds
+            self._dismissed = False
             log.info("machine_draining", machine=self.settings.name, reason=reason)
             self._now(State.DRAINING, reason)
             return Advice(advice="ask_again", seconds=self.service.quiet_seconds, reason=reason)
@@ -322,8 +324,7 @@ class Machine:
     async def _until_gone(self) -> None:
         """Wait until a machine that was allowed to sleep no longer answers: a packet before that
         would be lost. One that does not go is awake."""
-        until = time.monotonic() + self.service.suspend_seconds
-        while self._dismissed and time.monotonic() < until:
+        while self._dismissed and time.monotonic() < self._leaves_by:
             if not await self._answers():
                 break
             await asyncio.sleep(PROBE_PAUSE)

@@ -21,8 +21,8 @@ GPU_DEVICES: Final = ("/dev/nvidia[0-9]*", "/dev/dri/renderD*", "/dev/kfd")
 FIRST_PERSON: Final = 1000
 """The lowest user id of a person on Debian; a login screen has a lower one."""
 
-MANAGED: Final = re.compile(r"/nomad[./]|/hearth")
-"""In the control group of a program that Hearth runs."""
+MANAGED: Final = re.compile(r"/nomad[./]")
+"""In the control group of a program that Nomad runs."""
 
 
 class NoLogind(Exception):
@@ -95,8 +95,10 @@ def _call(method: str) -> list[list[Any]]:
 def _property(path: str, name: str) -> str:
     try:
         return str(_busctl("get-property", LOGIND[0], path, SESSION, name))
-    except NoLogind:  # The session has just ended.
-        return ""
+    except NoLogind as error:
+        if "Unknown object" not in str(error):
+            raise
+        return ""  # The session has just ended.
 
 
 def _busctl(*words: str) -> Any:

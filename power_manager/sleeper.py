@@ -4,6 +4,7 @@ A timer runs it as root on each machine that may sleep. The power manager decide
 the users of the models; this machine adds the reasons that only it can see.
 """
 
+import os
 import subprocess
 import sys
 import time
@@ -29,6 +30,8 @@ class NoAdvice(Exception):
 
 def main() -> None:
     """Exit with code 1 and one sentence if a setting is wrong or the power manager is away."""
+    if os.geteuid() != 0:
+        sys.exit("Run this as root: only root sees the programs of all persons.")
     try:
         settings = SleeperSettings.load()
         configure_logs("hearth-sleeper")

@@ -50,7 +50,7 @@ def run(manager: httpx2.Client, tmp_path: Path) -> Commands:
 
 @contextmanager
 def living(client: httpx2.Client, machine: Machine, ear: Ear) -> Iterator[None]:
-    """The machine asks, sleeps when it is told to, and wakes when it gets the packet."""
+    """The machine asks, sleeps when it may, and wakes up at the packet."""
     ended = threading.Event()
 
     def live() -> None:
@@ -103,6 +103,21 @@ def test_sleep_says_why_the_machine_stays_awake(run: Commands, manager: httpx2.C
 
     assert refused.exit_code == 1
     assert refused.stderr == "box stays awake. bob is logged in.\n"
+
+
+def test_wake_without_a_wait_does_not_say_that_it_is_awake(
+    run: Commands, manager: httpx2.Client, machine: Machine
+) -> None:
+    """A script goes on at once, and must not believe that the machine is there."""
+    awake = run("wake box --wait 0")
+    machine.sleep()
+    in_state(manager, "asleep")
+
+    waking = run("wake box --wait 0")
+
+    assert awake.output == "box is awake.\n"
+    assert "box is being woken.\n" in waking.output
+    assert "box is awake" not in waking.output
 
 
 def test_wake_explains_a_machine_that_stays_asleep(

@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import httpx2
@@ -173,6 +174,33 @@ def test_machine_that_is_back_does_not_sleep_again_at_once(start: Start) -> None
     assert in_state(client, "awake")["idle_seconds"] < 5
 
 
+def test_machine_that_asks_before_the_next_check_is_not_idle(
+    start: Start, machine: Machine
+) -> None:
+    """Its timer goes on where it was: it asks a second after somebody has pressed its button."""
+    client = start(**QUICK, check_seconds=2)
+    in_state(client, "awake")
+    machine.sleep()
+    wait_until(lambda: in_state(client, "asleep")["idle_seconds"] > 0.3)
+
+    machine.wake()
+    advice = ask(client)
+
+    assert advice["advice"] == "stay"
+    assert advice["reason"].startswith("It was idle for 0 s")
+
+
+def test_pause_before_sleep_may_be_longer_than_a_suspension(start: Start) -> None:
+    """The check of its state must not end the pause."""
+    client = start(**{**QUICK, "quiet_seconds": 1, "suspend_seconds": 0.2})
+    drain(client)
+    drained = time.monotonic()
+
+    wait_until(lambda: time.monotonic() - drained > 0.6)
+
+    assert ask(client)["advice"] == "sleep"
+
+
 def test_what_the_machine_sees_itself_keeps_it_awake(start: Start) -> None:
     """Only the machine knows who sits in front of it; the idle time begins when they leave."""
     client = start(**QUICK)
@@ -221,6 +249,9 @@ def test_long_holds_and_old_times_outlive_a_restart(start: Start, tmp_path: Path
     first = start(state_file=file)
     assert in_state(first, "awake")["wake_seconds_p50"] == 31.5
     hold(first, 3600)
+    gone = {"holder": "bob", "reason": "x", "wake": False}
+    for seconds in (3600, 60):  # The second one replaces the first.
+        first.post("/api/machines/box/holds", json={**gone, "seconds": seconds})
 
     second = start(state_file=file)
 
