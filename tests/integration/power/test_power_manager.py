@@ -5,6 +5,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -245,15 +246,34 @@ def test_power_manager_that_is_away_changes_no_error(
     assert "power_manager_unavailable" in capsys.readouterr().out
 
 
-def test_full_disk_does_not_make_a_wake_fail(start: Start, machine: Machine) -> None:
-    """A file system without space takes the estimate, not the machine."""
-    client = start(state_file=Path("/dev/full/times.json"))
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    """A folder on a disk without space."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4k", "none", str(disk)], check=True)
+    try:
+        (disk / "filler").write_bytes(bytes(4096))
+        yield disk
+    finally:
+        subprocess.run(["umount", "--lazy", str(disk)], check=True)
+
+
+def test_full_disk_makes_neither_a_wake_nor_a_hold_fail(
+    start: Start, machine: Machine, full_disk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file system without space takes what a restart would need, not the machine."""
+    client = start(state_file=full_disk / "state.json")
     machine.sleep()
     in_state(client, "asleep")
 
     client.post("/api/machines/box/wake", json={})
     machine.wake()
+    hold = {"holder": "ada", "reason": "training", "seconds": 3600}
+    held = client.post("/api/machines/box/holds", json=hold)
 
+    assert (held.status_code, held.json()["holds"][0]["holder"]) == (200, "ada")
+    assert "No space left on device" in capsys.readouterr().out
     assert in_state(client, "awake")["wake_seconds_p50"] is not None
     metrics = client.get("/metrics").text
     assert 'power_manager_wakes_total{machine="box",result="awake"} 1.0' in metrics
