@@ -30,7 +30,8 @@ EXTENDED_INPUTS = [
     "ansible/roles/bootstrap_agent/**", "ansible/roles/llama_expert/**",
     "ansible/roles/moe_gateway/**", "ansible/roles/power_manager/**",
     "nomad_jobs/llama-expert.nomad.hcl", "nomad_jobs/moe-gateway.nomad.hcl",
-    "nomad_jobs/power-manager.nomad.hcl", "services.yaml", "tests/lab/sleeper.py",
+    "nomad_jobs/power-manager.nomad.hcl", "power_manager/**", "services.yaml",
+    "tests/lab/sleeper.py",
 ]  # fmt: skip
 TAGS: Final = "power_manager,moe_gateway"
 JOB: Final = "llama-expert-cellar"
